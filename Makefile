@@ -1,0 +1,37 @@
+# `make run` and `make test` each work as the first command on a fresh clone: they set up .venv by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: run test test-all lint format bench clean
+
+run: $(READY)  ## see DRBO at work
+	$(BIN)/python -m drbo demo
+
+test: lint  ## ruff, strict mypy, pytest
+	$(BIN)/python -m pytest -n 2
+
+test-all: lint  ## the long sweeps too
+	$(BIN)/python -m pytest -n 2 -m "slow or not slow"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)
+	$(BIN)/python benchmarks/worst_case.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis out
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable .
+	touch $(READY)
