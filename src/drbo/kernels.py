@@ -1,0 +1,115 @@
+"""Covariance functions: RBF and Matern, and the product of an action kernel and a context kernel.
+
+A kernel is frozen configuration. Calling it on points a (n, d) and b (m, d) gives the matrix k(a_i, b_j) (n, m). With
+
+    r^2 = sum_k ((a_k - b_k) / lengthscale_k)^2,
+
+every kernel here has k(a, a) = amplitude^2. The theory of the paper asks for k <= 1, so for amplitude <= 1.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from drbo import validation
+from drbo.validation import FloatArray
+
+
+class Kernel(ABC):
+    """A stationary covariance function on points of R^d."""
+
+    @abstractmethod
+    def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Return k(a_i, b_j) for points a (n, d) and b (m, d), shape (n, m)."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """The value k(a, a), the same at every point."""
+
+
+@dataclass(frozen=True)
+class _Radial(Kernel):
+    """A kernel that depends on the scaled distance r alone."""
+
+    lengthscale: float | tuple[float, ...] = 1.0
+    amplitude: float = 1.0
+
+    def __post_init__(self) -> None:
+        scales = np.atleast_1d(validation.finite_array("lengthscale", self.lengthscale))
+        if scales.ndim != 1 or scales.size == 0 or scales.min() <= 0.0:
+            raise ValueError(f"lengthscale must be positive, one number or one a dimension, got {self.lengthscale!r}")
+        # Frozen and hashable whatever sequence came in.
+        object.__setattr__(
+            self, "lengthscale", float(scales[0]) if np.ndim(self.lengthscale) == 0 else (*scales.tolist(),)
+        )
+        object.__setattr__(self, "amplitude", validation.positive_float("amplitude", self.amplitude))
+
+    @property
+    def variance(self) -> float:
+        return self.amplitude**2
+
+    def _squared_distance(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Return r(a_i, b_j)^2, shape (n, m), exactly zero for equal points.
+
+        Differences are taken before scaling: they are exact for near-duplicates, which scaled points are not.
+        """
+        scale = self.lengthscale
+        if isinstance(scale, float):
+            return cdist(a, b, "sqeuclidean") / scale**2
+        if len(scale) != a.shape[1]:
+            raise ValueError(f"lengthscale has {len(scale)} entries, but the points have {a.shape[1]} dimension(s)")
+        return cdist(a, b, "sqeuclidean", w=np.power(scale, -2.0))
+
+
+@dataclass(frozen=True)
+class RBF(_Radial):
+    """The squared exponential kernel k = amplitude^2 exp(-r^2 / 2)."""
+
+    def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Return amplitude^2 exp(-r^2 / 2), shape (n, m)."""
+        return self.variance * np.exp(-0.5 * self._squared_distance(a, b))
+
+
+@dataclass(frozen=True)
+class Matern(_Radial):
+    """The Matern kernel of smoothness nu = 3/2 or 5/2.
+
+    nu = 3/2:  k = amplitude^2 (1 + s) exp(-s),            s = sqrt(3) r
+    nu = 5/2:  k = amplitude^2 (1 + s + s^2 / 3) exp(-s),  s = sqrt(5) r
+    """
+
+    nu: float = 2.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.nu not in (1.5, 2.5):
+            raise ValueError(f"nu must be 1.5 or 2.5, got {self.nu!r}")
+
+    def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Return the formula of the class for its nu, shape (n, m)."""
+        s = np.sqrt(2.0 * self.nu * self._squared_distance(a, b))
+        polynomial = 1.0 + s if self.nu == 1.5 else 1.0 + s + s**2 / 3.0
+        return self.variance * polynomial * np.exp(-s)
+
+
+@dataclass(frozen=True)
+class Product:
+    """The kernel k((x, c), (x', c')) = k_X(x, x') k_C(c, c') on actions x contexts."""
+
+    action: Kernel
+    context: Kernel
+
+    def __post_init__(self) -> None:
+        for name, kernel in (("action", self.action), ("context", self.context)):
+            if not isinstance(kernel, Kernel):
+                raise TypeError(f"{name} must be a kernel such as RBF(0.2), got {kernel!r}")
+
+    @property
+    def variance(self) -> float:
+        """The value k(z, z), the same at every point z = (x, c)."""
+        return self.action.variance * self.context.variance

@@ -1,0 +1,94 @@
+"""What the public functions accept: every error names the argument, what was wrong and what was expected."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+
+WEIGHT_TOLERANCE = 1e-8
+"""How far weights may be from summing to one; they are never renormalised silently."""
+
+
+def finite_array(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray:
+    """Return `value` as a contiguous float array, all entries finite, of `ndim` dimensions if that is given."""
+    try:
+        array = np.ascontiguousarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be an array of numbers, got {type(value).__name__}: {error}") from None
+    if ndim is not None and np.ndim(value) != ndim:
+        raise ValueError(f"{name} must have {ndim} dimension(s), got shape {np.shape(value)}")
+    if not np.isfinite(array).all():
+        bad = np.argwhere(~np.isfinite(np.atleast_1d(array)))[0].tolist()
+        raise ValueError(f"{name} must be finite, got {np.atleast_1d(array)[tuple(bad)]} at index {bad}")
+    return array
+
+
+def finite_float(name: str, value: Any) -> float:
+    """Return `value` as a finite float."""
+    number = _number(name, value)
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be finite, got {number}")
+    return number
+
+
+def positive_float(name: str, value: Any) -> float:
+    """Return `value` as a finite float above zero."""
+    number = finite_float(name, value)
+    if number <= 0.0:
+        raise ValueError(f"{name} must be positive, got {number}")
+    return number
+
+
+def probability(name: str, value: Any) -> float:
+    """Return `value` as a float strictly between zero and one."""
+    number = finite_float(name, value)
+    if not 0.0 < number < 1.0:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {number}")
+    return number
+
+
+def radius(value: Any, name: str = "radius") -> float:
+    """Return a radius as a float: zero or more, infinity allowed."""
+    number = _number(name, value)
+    if math.isnan(number) or number < 0.0:
+        raise ValueError(f"{name} must be zero or more (inf allowed), got {number}")
+    return number
+
+
+def distribution(name: str, weights: ArrayLike, size: int | None = None) -> FloatArray:
+    """Return `weights` (n,) as a probability vector: none negative, their sum one up to `WEIGHT_TOLERANCE`."""
+    array = finite_array(name, weights, ndim=1)
+    if array.size == 0 or (size is not None and array.size != size):
+        expected = "at least one weight" if size is None else f"{size} weights, one a context"
+        raise ValueError(f"{name} must hold {expected}, got {array.size}")
+    smallest = int(np.argmin(array))
+    if array[smallest] < 0.0:
+        raise ValueError(f"{name} must not be negative, got {array[smallest]} at index {smallest}")
+    total = float(array.sum())
+    if abs(total - 1.0) > WEIGHT_TOLERANCE:
+        raise ValueError(f"{name} must sum to 1 (within {WEIGHT_TOLERANCE}), got {total!r}")
+    return array
+
+
+def points(name: str, value: ArrayLike) -> FloatArray:
+    """Return `value` as points (n, d); a flat sequence of n numbers is n points on a line."""
+    array = finite_array(name, value)
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] == 0:
+        raise ValueError(f"{name} must be points of shape (n, d) with n, d >= 1, got shape {np.shape(value)}")
+    return array
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, (bool, str)) or np.ndim(value) != 0:
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, got {value!r}") from None

@@ -1,0 +1,74 @@
+"""Every kernel through one contract: the literal formula, symmetry, positive semi-definiteness, scales."""
+
+import math
+
+import numpy as np
+import pytest
+
+from drbo import RBF, Matern, Product
+from drbo.kernels import Kernel
+from tolerances import CLOSED_FORM
+
+KERNELS: list[Kernel] = [RBF(0.3), RBF((0.3, 2.0), 0.7), Matern(0.3, nu=1.5), Matern((0.5, 0.1), 1.5, nu=2.5)]
+
+
+def literal(kernel: Kernel, a: np.ndarray, b: np.ndarray) -> float:
+    """Evaluate the formula in the docstring, point by point."""
+    assert isinstance(kernel, RBF | Matern)
+    scales = np.broadcast_to(kernel.lengthscale, 2)
+    r = math.sqrt(sum(((x - y) / s) ** 2 for x, y, s in zip(a, b, scales, strict=True)))
+    if isinstance(kernel, RBF):
+        return kernel.amplitude**2 * math.exp(-(r**2) / 2)
+    if kernel.nu == 1.5:
+        return kernel.amplitude**2 * (1 + math.sqrt(3) * r) * math.exp(-math.sqrt(3) * r)
+    return kernel.amplitude**2 * (1 + math.sqrt(5) * r + 5 * r**2 / 3) * math.exp(-math.sqrt(5) * r)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_contract(kernel: Kernel) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.random((6, 2)), rng.random((4, 2))
+    k = kernel(a, b)
+    assert k.shape == (6, 4)
+    expected = [[literal(kernel, x, y) for y in b] for x in a]
+    np.testing.assert_allclose(k, expected, atol=CLOSED_FORM)
+    gram = kernel(a, a)
+    np.testing.assert_array_equal(gram, gram.T)
+    np.testing.assert_allclose(np.diag(gram), kernel.variance, atol=CLOSED_FORM)
+    assert np.linalg.eigvalsh(gram).min() > -CLOSED_FORM
+
+
+def test_equal_points_have_exactly_the_variance() -> None:
+    point = np.array([[1e6 + 0.1, -3.3]])
+    assert RBF(0.1)(point, point)[0, 0] == 1.0
+
+
+def test_a_lengthscale_per_dimension_rescales_the_axes() -> None:
+    a, b = np.array([[0.2, 0.9]]), np.array([[0.5, 0.1]])
+    scales = np.array([0.3, 2.0])
+    np.testing.assert_allclose(RBF((0.3, 2.0))(a, b), RBF(1.0)(a / scales, b / scales), atol=CLOSED_FORM)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RBF(0.0), "lengthscale must be positive"),
+        (lambda: RBF((0.1, -1.0)), "lengthscale must be positive"),
+        (lambda: RBF(float("nan")), "lengthscale must be finite"),
+        (lambda: RBF(0.1, amplitude=0.0), "amplitude must be positive"),
+        (lambda: Matern(0.1, nu=0.5), "nu must be 1.5 or 2.5"),
+    ],
+)
+def test_bad_parameters(make: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()  # type: ignore[operator]
+
+
+def test_wrong_number_of_lengthscales() -> None:
+    with pytest.raises(ValueError, match=r"lengthscale has 2 entries, but the points have 3"):
+        RBF((0.1, 0.2))(np.zeros((1, 3)), np.zeros((1, 3)))
+
+
+def test_product_needs_kernels() -> None:
+    with pytest.raises(TypeError, match="context must be a kernel"):
+        Product(RBF(0.1), 0.2)  # type: ignore[arg-type]
