@@ -1,0 +1,116 @@
+"""What an ambiguity set is: a distance between distributions, and the worst case within a radius of a reference.
+
+Symbols and shapes used by every set:
+
+    v    values (..., n)     reward of one action in each of the n contexts; any number of actions at once
+    p    reference (n,)      the distribution that we believe in
+    eps  radius >= 0         how far the world may be from it; inf: any distribution of the set's support
+    w    weights (..., n)    the worst distribution found: feasible, so <w, v> bounds the worst case from above
+         lower_bound (...)   value of a dual feasible point, so it bounds the worst case from below
+
+Nature minimises: the worst case is min <w, v> over the distributions w with distance(w, p) <= eps.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from drbo import validation
+from drbo.validation import FloatArray
+
+GAP_TOLERANCE = 1e-8
+"""The largest accepted gap of a solve, as a share of the range of its values."""
+
+
+LARGEST_VALUE = 1e300
+"""Larger values are refused: differences of such could overflow."""
+
+
+class WorstCaseError(RuntimeError):
+    """A worst case that could not be certified; the message holds the residuals."""
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """The worst expectation within an ambiguity set, with its evidence from both sides.
+
+    Attributes
+    ----------
+    expectation : (...) the attained value <weights, values>
+    weights : (..., n) the feasible distribution that attains it; also the gradient of `expectation` in the values
+    lower_bound : (...) certified by a dual feasible point: no distribution of the set does worse than this
+    """
+
+    expectation: FloatArray
+    weights: FloatArray
+    lower_bound: FloatArray
+
+    @property
+    def gap(self) -> FloatArray:
+        """How far the certificate is from the attained value, (...), zero or more."""
+        return self.expectation - self.lower_bound
+
+
+class AmbiguitySet(ABC):
+    """A family of sets of distributions on a finite set of contexts, indexed by reference and radius."""
+
+    n_contexts: int | None = None
+    """How many contexts the set was made for; None if it fits any number."""
+
+    def distance(self, p: ArrayLike, q: ArrayLike) -> float:
+        """Return the distance of the distributions p (n,) and q (n,); inf where they cannot be compared."""
+        first = validation.distribution("p", p, self.n_contexts)
+        return self._distance(first, validation.distribution("q", q, first.size))
+
+    def worst_case(self, values: ArrayLike, reference: ArrayLike, radius: float) -> WorstCase:
+        """Return the worst expectation of each row of `values` (..., n) within `radius` of `reference` (n,)."""
+        p = validation.distribution("reference", reference, self.n_contexts)
+        v = validation.finite_array("values", values)
+        if v.ndim == 0 or np.shape(values)[-1:] != (p.size,):
+            raise ValueError(f"values must have shape (..., {p.size}) to match reference, got {np.shape(values)}")
+        if v.size and np.abs(v).max() > LARGEST_VALUE:
+            raise ValueError(f"values must not exceed {LARGEST_VALUE:g} in size, got {np.abs(v).max():g}")
+        eps = validation.radius(radius)
+        batch = v.shape[:-1]
+        rows = v.reshape(-1, p.size)
+        weights, lower_bound = self._solve(rows, p, eps)
+        expectation = expectations(weights, rows)
+        # Rounding may leave a certificate an ulp above the value that it certifies.
+        lower_bound = np.minimum(lower_bound, expectation)
+        worst = WorstCase(expectation.reshape(batch)[()], weights.reshape(v.shape), lower_bound.reshape(batch)[()])
+        _check_gap(worst, v, self, eps)
+        return worst
+
+    @abstractmethod
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        """Return the distance of two valid distributions of equal length."""
+
+    @abstractmethod
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        """Return worst-case weights (m, n) and certified lower bounds (m,) for values (m, n)."""
+
+
+def _check_gap(worst: WorstCase, values: FloatArray, ambiguity: AmbiguitySet, radius: float) -> None:
+    """Raise if a certificate is further from its value than `GAP_TOLERANCE`, beyond the rounding of the values."""
+    if values.size == 0:
+        return
+    largest = np.abs(values).max(axis=-1)
+    span = values.max(axis=-1) - values.min(axis=-1)
+    excess = np.asarray(worst.gap - GAP_TOLERANCE * span - 8.0 * np.finfo(float).eps * largest)
+    if not (excess <= 0.0).all():
+        row = np.unravel_index(np.argmax(np.where(np.isnan(excess), np.inf, excess)), excess.shape)
+        raise WorstCaseError(
+            f"{ambiguity!r} at radius {radius!r} left a gap of {np.asarray(worst.gap)[row]:.3g} for values of range "
+            f"{np.asarray(span)[row]:.3g} at row {row}; the tolerance is {GAP_TOLERANCE} of the range"
+        )
+
+
+def expectations(weights: FloatArray, values: FloatArray) -> FloatArray:
+    """Return <w_i, v_i> for each row, accurate relative to the range of v_i and never below its minimum; (m,)."""
+    lowest: FloatArray = values.min(axis=1)
+    above: FloatArray = np.einsum("ij,ij->i", weights, values - lowest[:, None])
+    return lowest + above
