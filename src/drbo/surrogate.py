@@ -1,0 +1,201 @@
+"""The Gaussian process model of f: an exact posterior on actions x contexts, updated one observation at a time.
+
+    k_t(z)   kernel of z = (x, c) with the t points observed      (t,)
+    U        Cholesky factor, U'U = K_t + ridge I                  (t, t)     ridge = noise^2
+    b        (K_t + ridge I)^-1 k_t(z_new)                        (t,)
+    mean     k_t(z)' (K_t + ridge I)^-1 y                         (n_actions, n_contexts)
+    variance k(z, z) - k_t(z)' (K_t + ridge I)^-1 k_t(z)          (n_actions, n_contexts)
+
+This is the ridge regression of eq. (3) and its confidence width (appendix A of the paper) for any ridge. Mean and
+variance are those of f itself, never of a noisy outcome.
+
+A new observation changes both by a rank-one term, for which we need the posterior covariance of every grid point with
+the new one. With a product kernel that is one small matrix product,
+
+    cov = k_X(:, x) k_C(c, :) - K_X[:, S] diag(b) K_C[S, :],       S: the points observed,
+
+so that no (t, n_actions n_contexts) matrix is ever kept: memory is O(n_actions n_contexts).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
+
+from drbo import validation
+from drbo._cholesky import append_point, solve
+from drbo.kernels import Product
+from drbo.validation import FloatArray
+
+
+@dataclass(frozen=True)
+class GP:
+    """A Gaussian process prior of mean zero on actions x contexts, with fixed hyper-parameters.
+
+    Parameters
+    ----------
+    kernel : the covariance of f, a product of an action kernel and a context kernel
+    noise : the standard deviation of the noise of an outcome y = f(x, c) + noise * N(0, 1)
+    """
+
+    kernel: Product
+    noise: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kernel, Product):
+            raise TypeError(f"kernel must be a Product(action kernel, context kernel), got {self.kernel!r}")
+        object.__setattr__(self, "noise", validation.positive_float("noise", self.noise))
+
+    @property
+    def ridge(self) -> float:
+        """The noise variance: the ridge of the regression of which the posterior mean is the solution."""
+        return self.noise**2
+
+    def prior(self, actions: ArrayLike, contexts: ArrayLike) -> GridPosterior:
+        """Return the posterior of no observation on the grid actions (n_actions, d_x) x contexts (n_contexts, d_c)."""
+        return GridPosterior(self, validation.points("actions", actions), validation.points("contexts", contexts))
+
+
+class GridPosterior:
+    """The posterior of a GP on a grid; the observations may lie anywhere.
+
+    Attributes
+    ----------
+    mean, variance : (n_actions, n_contexts) of f on the grid; `variance` is never negative
+    n_observations : how many observations it holds
+    information_gain : log det(I + K_t / ridge) of the observations (eq. 4 without the maximum)
+    """
+
+    def __init__(self, gp: GP, actions: FloatArray, contexts: FloatArray) -> None:
+        self.gp = gp
+        self.actions = actions
+        self.contexts = contexts
+        self.mean = np.zeros((len(actions), len(contexts)))
+        self.variance = np.full_like(self.mean, gp.kernel.variance)
+        self.n_observations = 0
+        self.information_gain = 0.0
+        room = 16
+        self._observed_actions = np.empty((room, actions.shape[1]))
+        self._observed_contexts = np.empty((room, contexts.shape[1]))
+        self._k_actions = np.empty((room, len(actions)))  # k_X(observed, grid)
+        self._k_contexts = np.empty((room, len(contexts)))  # k_C(observed, grid)
+        self._U = np.zeros((room, room))
+        self._white = np.empty(room)  # U'^-1 y
+        self._covariance = np.empty_like(self.mean)
+
+    @property
+    def std(self) -> FloatArray:
+        """The posterior standard deviation of f on the grid, (n_actions, n_contexts)."""
+        return np.sqrt(self.variance)
+
+    def copy(self) -> Self:
+        """Return an independent posterior of the same observations."""
+        return copy.deepcopy(self)
+
+    def observe(self, action: FloatArray, context: FloatArray, outcome: float) -> None:
+        """Take in the outcome of action (d_x,) in context (d_c,)."""
+        self._take_in(action, context, outcome)
+
+    def anticipate(self, action: FloatArray, context: FloatArray) -> None:
+        """Take in an evaluation that is under way, as if it gave its posterior mean: only the variance changes."""
+        self._take_in(action, context, None)
+
+    def anticipate_average(self, action: FloatArray, weights: FloatArray) -> None:
+        """Take in an evaluation that is under way in an unknown context, distributed as `weights` (n_contexts,).
+
+        It counts as an observation of the average sum_j w_j f(x, c_j), the linear functional whose kernel is the mean
+        embedding of the weights: k_C(c, w) = sum_j w_j k_C(c, c_j).
+        """
+        t = self.n_observations
+        k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
+        x = np.atleast_2d(action)
+        support = weights > 0.0
+        embedding = weights[support] @ k_C(self.contexts[support], self.contexts)
+        cross = k_X(self._observed_actions[:t], x)[:, 0] * (self._k_contexts[:t] @ weights)
+        own = k_X.variance * float(embedding @ weights)
+        self._append(k_X(x, self.actions)[0], embedding, cross, own, None)
+        self._observed_actions[t] = action
+        self._observed_contexts[t] = math.nan  # no single context: only further averages may follow
+
+    def predict(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), actions (m, d_x), contexts (m, d_c)."""
+        x, c = validation.points("actions", actions), validation.points("contexts", contexts)
+        for name, given, own in (("actions", x, self.actions), ("contexts", c, self.contexts)):
+            if given.shape[1] != own.shape[1] or len(given) != len(x):
+                raise ValueError(f"{name} must have shape ({len(x)}, {own.shape[1]}), got {given.shape}")
+        t = self.n_observations
+        variance = np.full(len(x), self.gp.kernel.variance)
+        if t == 0:
+            return np.zeros(len(x)), variance
+        k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
+        k = k_X(self._observed_actions[:t], x) * k_C(self._observed_contexts[:t], c)
+        white = solve_triangular(self._U[:t, :t], k, trans="T", check_finite=False)
+        variance -= np.einsum("ij,ij->j", white, white)
+        return self._white[:t] @ white, np.maximum(variance, 0.0)
+
+    def _take_in(self, action: FloatArray, context: FloatArray, outcome: float | None) -> None:
+        t = self.n_observations
+        x, c = np.atleast_2d(action), np.atleast_2d(context)
+        k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
+        cross = k_X(self._observed_actions[:t], x)[:, 0] * k_C(self._observed_contexts[:t], c)[:, 0]
+        self._append(k_X(x, self.actions)[0], k_C(c, self.contexts)[0], cross, self.gp.kernel.variance, outcome)
+        self._observed_actions[t] = action
+        self._observed_contexts[t] = context
+
+    def _append(
+        self, k_action: FloatArray, k_context: FloatArray, cross: FloatArray, own: float, outcome: float | None
+    ) -> None:
+        """Condition on one more linear functional of f, given its kernel with the grid and the earlier ones.
+
+        No outcome stands for the posterior mean.
+        """
+        t = self.n_observations
+        if t == len(self._white):
+            self._grow()
+        ridge = self.gp.ridge
+        pivot = append_point(self._U, t, cross, own + ridge, ridge)
+        k_white = self._U[:t, t]  # U'^-1 k_t(z_new)
+        innovation = 0.0 if outcome is None else outcome - float(k_white @ self._white[:t])
+        self._white[t] = innovation / self._U[t, t]
+        b = solve(self._U, t, k_white)
+        np.matmul(self._k_actions[:t].T, b[:, None] * self._k_contexts[:t], out=self._covariance)
+        _rank_one(self.mean, self.variance, self._covariance, k_action, k_context, pivot, innovation)
+        self._k_actions[t] = k_action
+        self._k_contexts[t] = k_context
+        self.information_gain += math.log(pivot / ridge)
+        self.n_observations = t + 1
+
+    def _grow(self) -> None:
+        """Double the room for observations."""
+        for name in ("_observed_actions", "_observed_contexts", "_k_actions", "_k_contexts", "_white"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate([old, np.empty_like(old)]))
+        t = len(self._U)
+        U = np.zeros((2 * t, 2 * t))
+        U[:t, :t] = self._U
+        self._U = U
+
+
+@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+def _rank_one(
+    mean: FloatArray,
+    variance: FloatArray,
+    explained: FloatArray,
+    k_action: FloatArray,
+    k_context: FloatArray,
+    pivot: float,
+    innovation: float,
+) -> None:
+    """Update mean and variance in place by the covariance with a new observation, prior less explained."""
+    for i in range(mean.shape[0]):
+        for j in range(mean.shape[1]):
+            covariance = k_action[i] * k_context[j] - explained[i, j]
+            mean[i, j] += covariance * (innovation / pivot)
+            variance[i, j] = max(variance[i, j] - covariance * (covariance / pivot), 0.0)
