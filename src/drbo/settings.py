@@ -1,0 +1,136 @@
+"""Who provides the reference and the radius, and who picks the context: the three settings of the paper."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from drbo import validation
+from drbo.ambiguity import AmbiguitySet
+from drbo.radius import Indices, RadiusRule, Theoretical, as_rule, empirical
+from drbo.validation import FloatArray
+
+
+class Setting(ABC):
+    """A protocol between the learner and its environment."""
+
+    picks_context: bool = False
+    """Whether the learner picks the context of an evaluation, or nature does."""
+    needs_ball: bool = False
+    """Whether reference and radius are given with every ask, or the setting knows them."""
+    events: int
+    """How many events share the probability of failure delta, for `TheoreticalBeta`."""
+
+    @abstractmethod
+    def ball(
+        self, reference: ArrayLike | None, radius: Any, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int
+    ) -> tuple[FloatArray, float]:
+        """Return the reference (n_contexts,) and the radius of this round.
+
+        `reference` and `radius` are what the caller gave, `seen` (t,) the indices of the contexts observed so far.
+        """
+
+
+class General(Setting):
+    """The environment provides a reference and a radius in every round (algorithm 1)."""
+
+    needs_ball = True
+    events = 2
+
+    def __repr__(self) -> str:
+        return "General()"
+
+    def ball(
+        self, reference: ArrayLike | None, radius: Any, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int
+    ) -> tuple[FloatArray, float]:
+        """Return what the caller gave."""
+        del seen, ambiguity
+        for name, value in (("reference", reference), ("radius", radius)):
+            if value is None:
+                raise TypeError(f"{name} is missing: the general setting needs ask(reference=..., radius=...)")
+        assert reference is not None
+        return validation.distribution("reference", reference, n_contexts), validation.radius(radius)
+
+
+class DataDriven(Setting):
+    """The reference is the empirical distribution of the contexts seen (section 3.2 of the paper, Corollary 4).
+
+    Parameters
+    ----------
+    delta : the probability that the guarantee may fail with, for the theoretical radius
+    radius : a rule of `drbo.radius` or a number; `drbo.radius.Theoretical(delta)` by default
+    """
+
+    events = 3
+
+    def __init__(self, delta: float = 0.1, radius: RadiusRule | float | None = None) -> None:
+        self.delta = validation.probability("delta", delta)
+        self.radius = Theoretical(self.delta) if radius is None else as_rule("radius", radius)
+
+    def __repr__(self) -> str:
+        return f"DataDriven(delta={self.delta}, radius={self.radius})"
+
+    def ball(
+        self, reference: ArrayLike | None, radius: Any, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int
+    ) -> tuple[FloatArray, float]:
+        """Return the empirical distribution (uniform before the first context) and the rule's radius."""
+        _must_be_absent(reference, radius, "the data-driven setting computes it from the contexts seen")
+        return empirical(seen, n_contexts), self.radius.radius(seen, ambiguity, n_contexts)
+
+
+class Simulator(Setting):
+    """The learner picks the context of every evaluation, the one it knows least about (algorithm 2).
+
+    Parameters
+    ----------
+    reference : (n_contexts,) the distribution that the decision is meant for
+    radius : a number, or a rule of `drbo.radius` that learns it from `history`
+    history : (t,) indices of past contexts in the order of time; their empirical distribution is the reference if none
+        is given
+    """
+
+    picks_context = True
+    events = 1
+
+    def __init__(
+        self,
+        reference: ArrayLike | None = None,
+        radius: RadiusRule | float | None = None,
+        *,
+        history: ArrayLike | None = None,
+    ) -> None:
+        if reference is None and history is None:
+            raise TypeError("Simulator needs a reference distribution, or a history of context indices")
+        if radius is None:
+            raise TypeError("Simulator needs a radius: a number, or a rule of drbo.radius")
+        self.reference = None if reference is None else validation.distribution("reference", reference)
+        self.radius = as_rule("radius", radius)
+        self.history = np.empty(0, dtype=np.intp)
+        if history is not None:
+            self.history = np.asarray(history)
+            if self.history.ndim != 1 or not np.issubdtype(self.history.dtype, np.integer):
+                raise ValueError(f"history must be a flat sequence of context indices, got {history!r}")
+
+    def __repr__(self) -> str:
+        return f"Simulator(radius={self.radius})"
+
+    def ball(
+        self, reference: ArrayLike | None, radius: Any, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int
+    ) -> tuple[FloatArray, float]:
+        """Return the reference and radius that the simulator was made with."""
+        del seen
+        _must_be_absent(reference, radius, "the simulator setting was made with it: Simulator(reference, radius)")
+        if self.history.size and not 0 <= self.history.min() <= self.history.max() < n_contexts:
+            raise ValueError(f"history must hold indices from 0 to {n_contexts - 1}, got {self.history}")
+        p = empirical(self.history, n_contexts) if self.reference is None else self.reference
+        validation.distribution("reference", p, n_contexts)
+        return p, self.radius.radius(self.history, ambiguity, n_contexts)
+
+
+def _must_be_absent(reference: ArrayLike | None, radius: Any, reason: str) -> None:
+    for name, value in (("reference", reference), ("radius", radius)):
+        if value is not None:
+            raise TypeError(f"{name} must not be given to ask: {reason}")

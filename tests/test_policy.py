@@ -1,0 +1,76 @@
+"""The pruned argmax chooses as an exhaustive search does."""
+
+import numpy as np
+import pytest
+
+import robos
+from drbo import MMD, RBF, AmbiguitySet, Expectation, Neighbourhood
+from drbo.policy import TIE, best_action, first_of_the_best, robust_scores
+from tolerances import FEASIBLE
+
+N_CONTEXTS = 25
+CONTEXTS = np.linspace(0, 1, N_CONTEXTS)[:, None]
+SETS = [MMD(CONTEXTS, RBF(0.1)), Expectation(), Neighbourhood(CONTEXTS)]
+
+
+def exhaustive(values: np.ndarray, ambiguity: AmbiguitySet, reference: np.ndarray, radius: float) -> int:
+    """The first action whose score is within a tie of the best one's."""
+    scores = robust_scores(values, ambiguity, reference, radius)
+    return first_of_the_best(scores, TIE * np.ptp(values) + 1e-14)
+
+
+@pytest.mark.parametrize("ambiguity", SETS, ids=repr)
+@pytest.mark.parametrize("kind", ["smooth", "rough", "tied", "mirrored", "flat"])
+def test_pruning_changes_no_choice(ambiguity: AmbiguitySet, kind: str) -> None:
+    rng = np.random.default_rng(0)
+    before = None
+    for radius in (0.0, 1e-6, 0.05, 0.3, np.inf):
+        for _ in range(20):
+            n = int(rng.integers(1, 60))
+            values = rng.normal(size=(n, N_CONTEXTS))
+            if kind == "smooth":
+                phase, pace = rng.random((n, 1)) * 6, rng.random((n, 1)) * 5
+                values = np.cos(phase + pace * CONTEXTS[:, 0])
+            elif kind == "tied":
+                values = rng.integers(0, 2, (n, N_CONTEXTS)).astype(float)
+            elif kind == "mirrored":
+                values = np.concatenate([values, values[:, ::-1]])
+            elif kind == "flat":
+                values = np.full((n, N_CONTEXTS), 0.1)
+            reference = rng.dirichlet(np.ones(N_CONTEXTS))
+            reference = (reference + reference[::-1]) / 2
+            choice = best_action(values, ambiguity, reference, radius)
+            assert choice.action_index == exhaustive(values, ambiguity, reference, radius)
+            scores = robust_scores(values, ambiguity, reference, radius)
+            assert choice.worst_case.expectation == pytest.approx(scores[choice.action_index], abs=1e-12)
+            before = best_action(values, ambiguity, reference, radius, choice.visited)
+            assert before.action_index == choice.action_index
+            for weights in choice.visited:
+                if not isinstance(ambiguity, Expectation) and not (
+                    isinstance(ambiguity, Neighbourhood) and radius < 0.05  # the nearest context may be further away
+                ):
+                    assert ambiguity.distance(weights, reference) <= radius + FEASIBLE
+
+
+def test_a_reference_outside_the_set_is_no_bound() -> None:
+    """StableOpt's set need not hold the reference: here the reference's expectation is below every score."""
+    contexts = np.array([0.0, 0.5, 1.0])
+    values = np.array([[-9.0, 1.0, -9.0], [0.0, 0.5, 0.0]])
+    choice = best_action(values, Neighbourhood(contexts), np.array([0.5, 0.0, 0.5]), 0.1)
+    assert choice.action_index == 0
+
+
+def test_few_solves_suffice() -> None:
+    n = 1000
+    x, c = np.linspace(0, 1, n)[:, None], np.linspace(0, 1, N_CONTEXTS)[None, :]
+    values = np.sin(9 * x) * np.cos(4 * c) + np.exp(-30 * (x - c) ** 2)
+    reference = np.full(N_CONTEXTS, 1 / N_CONTEXTS)
+    choice = best_action(values, SETS[0], reference, 0.2)
+    assert choice.action_index == exhaustive(values, SETS[0], reference, 0.2)
+    assert len(choice.visited) < n / 10
+
+
+def test_robos_choices() -> None:
+    mmd = MMD(robos.C, robos.MMD_KERNEL)
+    chosen = [best_action(robos.F, mmd, robos.REFERENCE, r * robos.RADIUS).action_index for r in (0, 1 / 3, 1, 3)]
+    assert robos.X[chosen].tolist() == [2.5, 2.5, -2.5, -0.5]

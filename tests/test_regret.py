@@ -1,0 +1,221 @@
+"""Regret against its definition, the bounds against their printed formulas, and the theorems against simulation."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import robos
+from drbo import (
+    GP,
+    MMD,
+    RBF,
+    AmbiguitySet,
+    DataDriven,
+    Expectation,
+    General,
+    Matern,
+    Optimizer,
+    Product,
+    Setting,
+    Simulator,
+    TheoreticalBeta,
+    maximum_information_gain,
+    regret,
+)
+from tolerances import CLOSED_FORM
+
+SET = MMD(robos.C, robos.MMD_KERNEL)
+
+
+def test_robust_regret_is_its_definition() -> None:
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 8, 6)
+    references = rng.dirichlet(np.ones(50), 6)
+    radii = rng.random(6)
+    result = regret.robust_regret(robos.F, SET, references, radii, actions)
+    for t in range(6):
+        scores = [SET.worst_case(row, references[t], radii[t]).expectation for row in robos.F]
+        assert result.instantaneous[t] == pytest.approx(max(scores) - scores[actions[t]], abs=CLOSED_FORM)
+    np.testing.assert_allclose(result.cumulative, np.cumsum(result.instantaneous), atol=CLOSED_FORM)
+
+
+def test_robos_gaps() -> None:
+    """From the published table at radius MMD: 0.43699 for the robust x, 0.22894 for the stochastic one."""
+    for index, expected in ((1, 0.0), (6, 0.43699 - 0.22894), (3, 0.43699 - 0.33073)):
+        r = regret.simple_regret(robos.F, SET, robos.REFERENCE, robos.RADIUS, index)
+        assert r == pytest.approx(expected, abs=2e-5)
+
+
+def test_shift_norm() -> None:
+    rng = np.random.default_rng(0)
+    contexts = rng.random((12, 1))
+    M = Matern(0.3, nu=1.5)(contexts, contexts)
+    values = rng.normal(size=(5, 12))
+    literal = max(math.sqrt(v @ np.linalg.solve(M, v)) for v in values)
+    assert regret.shift_norm(values, MMD(gram=M)) == pytest.approx(literal, rel=1e-8)
+    repeated = MMD([0.0, 0.0, 1.0])
+    assert regret.shift_norm([[1.0, 2.0, 3.0]], repeated) == math.inf  # no function has two values at one context
+    assert regret.shift_norm([[1.0, 1.0, 1.0]], repeated) == pytest.approx(
+        math.sqrt(
+            np.ones(2) @ np.linalg.solve(RBF(0.1)(np.array([[0.0], [1.0]]), np.array([[0.0], [1.0]])), np.ones(2))
+        )
+    )
+
+
+def test_bounds_are_the_printed_formulas() -> None:
+    beta, gamma, T, B, delta = 3.0, 5.0, 40, 2.0, 0.1
+    radii = np.linspace(0.1, 0.5, T)
+    assert regret.general_bound(beta, gamma, radii, B, delta) == pytest.approx(
+        4 * beta * math.sqrt(T * (gamma + 4 * math.log(12 / delta))) + 2 * B * radii.sum()
+    )
+    second = 4 * B * math.sqrt(T) * (2 + math.sqrt(2 * math.log(6 * T**2 / delta)))
+    assert regret.data_driven_bound(beta, gamma, T, B, delta) == pytest.approx(
+        4 * beta * math.sqrt(T * (gamma + 4 * math.log(18 / delta))) + second
+    )
+    assert regret.printed_data_driven_bound(beta, gamma, T, B, delta) == pytest.approx(
+        2 * beta * math.sqrt(T) * math.sqrt(gamma * (1 + math.log(3 / delta))) + second
+    )
+    assert regret.simulator_bound(beta, gamma, T) == pytest.approx(2 * beta * math.sqrt(2 * gamma * T))
+    assert regret.simple_regret_bound(beta, gamma, T) == pytest.approx(2 * beta * math.sqrt(2 * gamma / T))
+
+
+def test_the_sum_of_variances_is_bounded_by_the_information_gain_for_any_ridge() -> None:
+    for noise in (0.1, 1.0, 3.0):
+        gp = GP(Product(RBF(0.2), RBF(0.3)), noise)
+        rng = np.random.default_rng(0)
+        x, c = rng.random((50, 1)), rng.random((50, 1))
+        posterior = gp.prior(x, c)
+        total = 0.0
+        for t in range(50):
+            total += posterior.variance[t, t]
+            posterior.observe(x[t], c[t], 0.0)
+        assert total <= 2 * max(1.0, gp.ridge) * posterior.information_gain
+
+
+def test_bad_input() -> None:
+    for arguments, message in (
+        ((robos.F, SET, robos.REFERENCE, 0.1, [8]), "action_indices must be from 0 to 7"),
+        ((robos.F, SET, robos.REFERENCE, 0.1, [0.5]), "action_indices must be a flat sequence of integers"),
+        ((robos.F, SET, robos.REFERENCE[:-1], 0.1, [0]), r"references must have shape \(50,\) or \(1, 50\)"),
+        ((robos.F, SET, robos.REFERENCE, [0.1, 0.2], [0]), r"radii must be a number or have shape \(1,\)"),
+        ((robos.F[0], SET, robos.REFERENCE, 0.1, [0]), "values must have 2 dimension"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            regret.robust_regret(*arguments)
+    with pytest.raises(ValueError, match="values must have 50 columns"):
+        regret.shift_norm(robos.F[:, :-1], SET)
+
+
+# --- the theorems, on functions drawn from the Hilbert space with a known norm ----------------------------------------
+
+N_ACTIONS, N_CONTEXTS, HORIZON, SIGMA, DELTA = 12, 10, 40, 0.3, 0.2
+ACTIONS = np.linspace(0, 1, N_ACTIONS)[:, None]
+CONTEXTS = np.linspace(0, 1, N_CONTEXTS)[:, None]
+KERNEL = Product(RBF(0.2), Matern(0.3, nu=1.5))
+BALL = MMD(CONTEXTS, KERNEL.context)
+REFERENCE = np.exp(-0.5 * ((CONTEXTS[:, 0] - 0.5) / 0.15) ** 2)
+REFERENCE /= REFERENCE.sum()
+RADIUS = 0.3
+
+
+def draw(rng: np.random.Generator, norm: float) -> np.ndarray:
+    """A function sum_s a_s k(z_s, .) of the given norm in the kernel's Hilbert space, on the grid."""
+    i, j = rng.integers(0, N_ACTIONS, 15), rng.integers(0, N_CONTEXTS, 15)
+    kx, kc = KERNEL.action(ACTIONS, ACTIONS), KERNEL.context(CONTEXTS, CONTEXTS)
+    a = rng.normal(size=15)
+    squared = a @ (kx[np.ix_(i, i)] * kc[np.ix_(j, j)]) @ a
+    return np.asarray(np.einsum("s,sx,sc->xc", a, kx[i], kc[j]) * norm / math.sqrt(squared))
+
+
+def one_run(setting: Setting, ridge: float, seed: int, width: float = 1.0) -> dict[str, Any]:
+    """Run with the theoretical beta (times `width`), and note whether the confidence bound held at all times."""
+    rng = np.random.default_rng(seed)
+    norm = 1.0
+    f = draw(rng, norm)
+    beta = TheoreticalBeta(bound=norm, noise=SIGMA, delta=DELTA)
+    gp = GP(KERNEL, math.sqrt(ridge))
+    opt = Optimizer(ACTIONS, CONTEXTS, ambiguity=BALL, setting=setting, surrogate=gp, beta=beta)
+    # Nature is as bad as the setting allows: a distribution on the boundary of the ball.
+    truth = BALL.worst_case(f.mean(axis=0), REFERENCE, RADIUS).weights
+    chosen, references, radii, held, last = [], [], [], True, 0.0
+    for _ in range(HORIZON):
+        last = beta.width(opt.posterior.information_gain, ridge, setting.events)
+        error = np.abs(opt.posterior.mean - f)
+        held = held and bool((error <= width * last * opt.posterior.std + 1e-12).all())
+        s = opt.ask(REFERENCE, RADIUS) if setting.needs_ball else opt.ask()
+        j = s.context_index
+        if j is None:
+            j = int(rng.choice(N_CONTEXTS, p=truth))
+            opt.tell(s, f[s.action_index, j] + SIGMA * rng.normal(), context_index=j)
+        else:
+            opt.tell(s, f[s.action_index, j] + SIGMA * rng.normal())
+        chosen.append(s.action_index)
+        references.append(s.reference)
+        radii.append(min(s.radius, math.sqrt(2.0)))  # no MMD is larger
+    result = regret.robust_regret(f, BALL, references, radii, chosen)
+    r = opt.recommend()
+    simple = regret.simple_regret(f, BALL, r.reference, r.radius, r.action_index)
+    true_value = BALL.worst_case(f[r.action_index], r.reference, r.radius).expectation
+    return {
+        "f": f, "held": held, "beta": last, "regret": result.cumulative[-1], "radii": radii, "simple": simple,
+        "certified": r.value <= true_value + 1e-9,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("ridge", [1.0, SIGMA**2])
+@pytest.mark.parametrize(
+    "setting", [General(), DataDriven(delta=DELTA), Simulator(REFERENCE, RADIUS)], ids=lambda s: type(s).__name__
+)
+def test_confidence_and_regret_bounds_hold(setting: Setting, ridge: float) -> None:
+    """Lemma 1 and the theorem of the setting: each must hold in a 1 - delta share of the runs."""
+    runs = [one_run(setting, ridge, seed) for seed in range(60)]
+    gamma = maximum_information_gain(GP(KERNEL, math.sqrt(ridge)), ACTIONS, CONTEXTS, HORIZON).upper[-1]
+    assert np.mean([r["held"] for r in runs]) >= 1 - DELTA
+    assert np.mean([r["certified"] for r in runs]) >= 1 - DELTA
+    below = []
+    for r in runs:
+        norm = regret.shift_norm(r["f"], BALL)
+        if isinstance(setting, General):
+            bound = regret.general_bound(r["beta"], gamma, r["radii"], norm, DELTA, ridge)
+        elif isinstance(setting, DataDriven):
+            bound = regret.data_driven_bound(r["beta"], gamma, HORIZON, norm, DELTA, ridge)
+        else:
+            bound = regret.simulator_bound(r["beta"], gamma, HORIZON, ridge)
+            assert not r["held"] or r["simple"] <= regret.simple_regret_bound(r["beta"], gamma, HORIZON, ridge)
+        below.append(r["regret"] <= bound)
+    assert np.mean(below) >= 1 - DELTA
+
+
+def test_the_coverage_test_can_fail() -> None:
+    """A width far too small must be caught by the same check."""
+    runs = [one_run(Simulator(REFERENCE, RADIUS), SIGMA**2, seed, width=0.1) for seed in range(20)]
+    assert np.mean([r["held"] for r in runs]) < 1 - DELTA
+
+
+def test_drbo_has_less_robust_regret_than_the_stochastic_baseline() -> None:
+    totals = []
+    for ambiguity in (SET, Expectation()):
+        opt = Optimizer(
+            robos.X,
+            robos.C,
+            ambiguity=ambiguity,
+            setting=Simulator(robos.REFERENCE, robos.RADIUS),
+            surrogate=GP(robos.GP_KERNEL, 0.05),
+        )
+        rng = np.random.default_rng(0)
+        chosen = []
+        for _ in range(100):
+            s = opt.ask()
+            opt.tell(s, float(robos.F[s.action_index, s.context_index]) + 0.05 * rng.normal())
+            chosen.append(s.action_index)
+        totals.append(regret.robust_regret(robos.F, SET, robos.REFERENCE, robos.RADIUS, chosen).cumulative)
+    assert totals[0][-1] == totals[0][60]  # it has converged
+    assert totals[1][-1] > 2 * totals[0][-1]  # and the other one never does
+
+
+def test_regret_works_for_every_set() -> None:
+    sets: list[AmbiguitySet] = [Expectation(), SET]
+    for ambiguity in sets:
+        assert regret.robust_regret(robos.F, ambiguity, robos.REFERENCE, 0.0, [6]).instantaneous[0] == 0.0
