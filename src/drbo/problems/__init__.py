@@ -1,0 +1,68 @@
+"""Benchmark problems: frozen records with known stochastic, distributionally robust and worst-case optima.
+
+Each function makes one problem. `ALL` holds the functions, `by_name` finds one.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+from drbo.problems._benchmarks import benchmark_1, benchmark_2
+from drbo.problems._branin import branin_williams, modified_branin
+from drbo.problems._problem import Function, Optimum, Problem
+from drbo.problems._published import bertsimas, hartmann6, newsvendor, robos, three_hump_camel
+from drbo.problems._wind import nearest_context, revenue, wind, window_distributions, windows
+from drbo.problems._wind_csv import la_haute_borne, read_wind_csv
+from drbo.problems._wind_series import WindDataError, WindDataWarning, WindSeries
+
+__all__ = [
+    "ALL",
+    "Function",
+    "Optimum",
+    "Problem",
+    "WindDataError",
+    "WindDataWarning",
+    "WindSeries",
+    "benchmark_1",
+    "benchmark_2",
+    "bertsimas",
+    "branin_williams",
+    "by_name",
+    "hartmann6",
+    "la_haute_borne",
+    "modified_branin",
+    "nearest_context",
+    "newsvendor",
+    "read_wind_csv",
+    "revenue",
+    "robos",
+    "three_hump_camel",
+    "wind",
+    "window_distributions",
+    "windows",
+]
+
+ALL: tuple[Callable[[], Problem], ...] = (
+    benchmark_1,
+    benchmark_2,
+    wind,
+    robos,
+    newsvendor,
+    modified_branin,
+    branin_williams,
+    three_hump_camel,
+    hartmann6,
+    bertsimas,
+)
+"""The functions that make the problems; each one's `__name__` is the name of its problem."""
+
+
+def by_name(name: str) -> Problem:
+    """Return the problem of that name (case, - and _ do not matter); an unknown name raises, with the nearest one."""
+    makers = {maker.__name__: maker for maker in ALL}
+    wanted = name.lower().replace("-", "_").replace(" ", "_")
+    if wanted not in makers:
+        (nearest,) = difflib.get_close_matches(wanted, makers, n=1, cutoff=0.0)
+        raise ValueError(f"unknown problem {name!r}; did you mean {nearest!r}? Known: {', '.join(makers)}")
+    return makers[wanted]()

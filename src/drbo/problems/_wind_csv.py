@@ -1,0 +1,266 @@
+"""Read a wind series from a CSV file: what is wrong is an error that names its place, or a repair that is stated.
+
+An error: no such column, or more than one that could be meant; a row that is cut short; a time or a number that cannot
+be read; times that are not full hours, or with and without an offset in one file; an hour that comes twice with
+different values; a negative value beyond 5% of the maximum; a gap longer than `max_gap`; nothing but zeros.
+
+A repair, stated in the `repairs` of the series and all together in one `WindDataWarning`: rows out of order are sorted;
+rows that repeat an hour with the same value are dropped; missing values at either end are cut off; gaps (absent hours,
+empty or nan cells) of at most `max_gap` hours are interpolated linearly; small negative values (a farm's own
+consumption) are set to 0. Times without an offset are UTC; others are converted to it.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import itertools
+import math
+import warnings
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+
+from drbo.problems._wind_series import WindDataError, WindDataWarning, WindSeries
+from drbo.validation import FloatArray
+
+OWN_CONSUMPTION = 0.05
+"""Negative values up to this share of the maximum are a farm's own consumption; below it something is wrong."""
+
+MISSING = ("", "nan", "na", "n/a", "null", "none")
+TIME_WORDS = ("time", "date", "timestamp")
+POWER_WORDS = ("power", "generation", "production", "wind")
+
+
+def la_haute_borne() -> WindSeries:
+    """Return the series that drbo ships: the La Haute Borne wind farm (France), kW, 17,520 hours of 2014 and 2015.
+
+    Measured by ENGIE; Licence Ouverte / Open Licence 2.0 (Etalab). `notes` holds the attribution and what was changed.
+    """
+    file = resources.files("drbo.problems") / "data" / "la_haute_borne_2014_2015.csv"
+    return _read("La Haute Borne", file.read_text(encoding="utf-8"), None, None, None, 0)
+
+
+def read_wind_csv(
+    path: str | Path,
+    *,
+    time_column: str | None = None,
+    power_column: str | None = None,
+    years: Collection[int] | None = None,
+    max_gap: int = 24,
+) -> WindSeries:
+    """Return the hourly wind series of a CSV file; repairs are stated in one `WindDataWarning`.
+
+    Open Power System Data sums two hours into one at the autumn clock changes of some columns: no rule can tell such a
+    spike from wind, so it is kept, and sets the maximum if it is the largest.
+
+    Parameters
+    ----------
+    path : a file with a header row, cells separated by commas, semicolons or tabs; lines that begin with # are notes
+    time_column : the name of the column of times (ISO 8601, the start of each hour); found by its name if not given
+    power_column : the name of the column of power in any unit; found by its name if not given
+    years : the calendar years (UTC) to keep, all of the file if not given; the power of other rows is not looked at
+    max_gap : the longest run of missing hours that is interpolated
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise WindDataError(
+            f"{Path(path).name}: not a text file in UTF-8 ({error.reason} at byte {error.start})"
+        ) from None
+    series = _read(Path(path).name, text, time_column, power_column, years, max_gap)
+    if series.repairs:
+        warnings.warn(f"{series.name}: {' '.join(series.repairs)}", WindDataWarning, stacklevel=2)
+    return series
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One measurement and the line that it came from; the power is nan where the cell holds none."""
+
+    line: int
+    hour: np.datetime64
+    power: float
+
+
+def _read(
+    name: str,
+    text: str,
+    time_column: str | None,
+    power_column: str | None,
+    years: Collection[int] | None,
+    max_gap: int,
+) -> WindSeries:
+    """Return the series in the text of a CSV file, with its repairs, without a warning."""
+    numbered = list(enumerate(text.splitlines(), start=1))
+    notes = tuple(line.removeprefix("#").strip() for _, line in numbered if line.startswith("#"))
+    lines = [(number, line) for number, line in numbered if line.strip() and not line.startswith("#")]
+    if len(lines) < 2:
+        raise WindDataError(f"{name}: no rows below a header")
+    header = lines[0][1]
+    separator = next((mark for mark in ",;\t" if mark in header), ",")
+    columns = [column.strip() for column in next(csv.reader([header], delimiter=separator))]
+    time = _column(name, "time_column", columns, time_column, TIME_WORDS)
+    power = _column(name, "power_column", columns, power_column, POWER_WORDS, taken=time)
+
+    repairs: list[str] = []
+    cells = ((number, next(csv.reader([line], delimiter=separator))) for number, line in lines[1:])
+    rows = _rows(name, columns, time, power, cells, years)
+    rows = _unique(name, _sorted(rows, repairs), repairs)
+    hours, values = _regular(name, columns[power], rows, max_gap, repairs)
+    values = _clipped(name, columns[power], rows, values, repairs)
+    return WindSeries(name, hours, values, tuple(repairs), notes)
+
+
+def _column(
+    name: str, argument: str, columns: list[str], wanted: str | None, words: Sequence[str], taken: int | None = None
+) -> int:
+    """Return the position of the column that is wanted, or of the only one that has one of the words in its name."""
+    if wanted is not None:
+        if columns.count(wanted) == 1:
+            return columns.index(wanted)
+        problem = "more than one column is" if wanted in columns else "no column is"
+        close = difflib.get_close_matches(wanted, columns, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close and wanted not in columns else "."
+        raise WindDataError(f"{name}: {problem} called {wanted!r}{hint} Columns: {_list(columns)}")
+    found = [i for i, column in enumerate(columns) if i != taken and any(word in column.lower() for word in words)]
+    if len(found) > 1:  # a file may hold local time beside UTC
+        found = [i for i in found if "utc" in columns[i].lower()] or found
+    if len(found) != 1:
+        problem = f"columns {_list(columns[i] for i in found)} could all be meant" if found else "none fits"
+        raise WindDataError(
+            f"{name}: cannot tell the {argument} by its name ({problem}): give {argument}. Columns: {_list(columns)}"
+        )
+    return found[0]
+
+
+def _list(columns: Iterable[str]) -> str:
+    names = [repr(column) for column in columns]
+    return ", ".join(names if len(names) <= 12 else [*names[:12], f"and {len(names) - 12} more"])
+
+
+def _rows(
+    name: str,
+    columns: list[str],
+    time: int,
+    power: int,
+    lines: Iterable[tuple[int, list[str]]],
+    years: Collection[int] | None,
+) -> list[_Row]:
+    """Return the measurements of the years wanted, in the order of the file."""
+    rows: list[_Row] = []
+    with_offset: bool | None = None
+    for line, cells in lines:
+        if len(cells) <= max(time, power):
+            raise WindDataError(f"{name}: line {line} has {len(cells)} cells, the header has {len(columns)}")
+        place = f"{name}: line {line}, column {columns[time]!r}"
+        try:
+            stamp = datetime.fromisoformat(cells[time].strip())
+        except ValueError:
+            raise WindDataError(f"{place}: {cells[time]!r} is not a time (ISO 8601 expected)") from None
+        if with_offset not in (None, stamp.tzinfo is not None):
+            raise WindDataError(f"{place}: times with and without an offset from UTC are mixed")
+        with_offset = stamp.tzinfo is not None
+        stamp = stamp.astimezone(UTC).replace(tzinfo=None) if with_offset else stamp
+        if years is not None and stamp.year not in years:
+            continue
+        if (stamp.minute, stamp.second, stamp.microsecond) != (0, 0, 0):
+            raise WindDataError(f"{place}: {cells[time]!r} is not a full hour; average the data to hours first")
+        rows.append(_Row(line, np.datetime64(stamp, "h"), _number(name, line, columns[power], cells[power])))
+    if not rows:
+        raise WindDataError(f"{name}: no row of the years {sorted(years or ())}")
+    return rows
+
+
+def _number(name: str, line: int, column: str, cell: str) -> float:
+    """Return the cell as a finite number, or nan where it says that there is none."""
+    if cell.strip().lower() in MISSING:
+        return math.nan
+    try:
+        number = float(cell)
+    except ValueError:
+        raise WindDataError(f"{name}: line {line}, column {column!r}: {cell!r} is not a number") from None
+    if not math.isfinite(number):
+        raise WindDataError(f"{name}: line {line}, column {column!r}: {cell!r} is not finite")
+    return number
+
+
+def _sorted(rows: list[_Row], repairs: list[str]) -> list[_Row]:
+    """Return the rows in order of time."""
+    early = next((b.line for a, b in itertools.pairwise(rows) if b.hour < a.hour), None)
+    if early is None:
+        return rows
+    repairs.append(f"Rows were out of order (first at line {early}) and were sorted by time.")
+    return sorted(rows, key=lambda row: row.hour)
+
+
+def _unique(name: str, rows: list[_Row], repairs: list[str]) -> list[_Row]:
+    """Return the rows with one row an hour."""
+    unique: dict[np.datetime64, _Row] = {}
+    dropped: list[_Row] = []
+    for row in rows:
+        first = unique.setdefault(row.hour, row)
+        if first is row:
+            continue
+        if not (math.isnan(row.power) or math.isnan(first.power) or row.power == first.power):
+            raise WindDataError(
+                f"{name}: lines {first.line} and {row.line} give {first.power} and {row.power} for the same hour, "
+                f"{row.hour} (local time with clock changes? convert it to UTC)"
+            )
+        dropped.append(first if math.isnan(first.power) else row)
+        if math.isnan(first.power):
+            unique[row.hour] = row
+    if dropped:
+        first = dropped[0]
+        repairs.append(
+            f"{len(dropped)} row(s) that repeat an hour were dropped (first {first.hour}, line {first.line})."
+        )
+    return list(unique.values())
+
+
+def _regular(
+    name: str, column: str, rows: list[_Row], max_gap: int, repairs: list[str]
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.datetime64]], FloatArray]:
+    """Return consecutive hours and their values: the ends trimmed, short gaps interpolated."""
+    known = [row for row in rows if not math.isnan(row.power)]
+    if not known:
+        raise WindDataError(f"{name}: column {column!r} holds no number")
+    ends = sum(row.hour < known[0].hour or row.hour > known[-1].hour for row in rows)
+    if ends:
+        repairs.append(f"{ends} row(s) without a value at the ends were cut off.")
+    at = np.array([(row.hour - known[0].hour).astype(int) for row in known])
+    hours = known[0].hour + np.arange(at[-1] + 1)
+    gaps = np.diff(at) - 1
+    if gaps.max(initial=0) > max_gap:
+        first = int(np.argmax(gaps > max_gap))
+        raise WindDataError(
+            f"{name}: {gaps[first]} hours are missing after {known[first].hour} (line {known[first].line}), "
+            f"more than max_gap = {max_gap}"
+        )
+    if gaps.any():
+        first = int(np.argmax(gaps > 0))
+        repairs.append(
+            f"{gaps.sum()} missing hour(s) in {np.count_nonzero(gaps)} gap(s) were interpolated "
+            f"(first after {known[first].hour}, longest {gaps.max()} h)."
+        )
+    return hours, np.interp(np.arange(len(hours)), at, [row.power for row in known])
+
+
+def _clipped(name: str, column: str, rows: list[_Row], values: FloatArray, repairs: list[str]) -> FloatArray:
+    """Return the values with small negative ones set to zero."""
+    lowest = min((row for row in rows if not math.isnan(row.power)), key=lambda row: row.power)
+    if lowest.power >= 0.0:
+        return values
+    if lowest.power < -OWN_CONSUMPTION * max(values.max(), 0.0):
+        raise WindDataError(
+            f"{name}: line {lowest.line}, column {column!r}: {lowest.power} is negative beyond "
+            f"{OWN_CONSUMPTION:.0%} of the maximum, {values.max()}; is it the right column and sign?"
+        )
+    repairs.append(
+        f"{np.count_nonzero(values < 0.0)} negative value(s) were set to 0 (lowest {lowest.power}, line {lowest.line})."
+    )
+    return np.maximum(values, 0.0)
