@@ -9,7 +9,7 @@ import drbo
 
 ROOT = Path(drbo.__file__).parent
 ORDER = [
-    "validation", "space", "kernels", "_cholesky", "surrogate", "confidence", "ambiguity", "radius", "policy",
+    "validation", "space", "kernels", "_cholesky", "surrogate", "confidence", "ambiguity", "policy", "radius", "robustness",
     "settings", "optimizer", "regret", "problems", "experiments", "cli", "__main__", "__init__",
 ]  # fmt: skip
 

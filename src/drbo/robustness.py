@@ -1,0 +1,116 @@
+"""What robustness costs and what it buys, radius by radius: what to read before choosing a radius."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from drbo import validation
+from drbo.ambiguity import AmbiguitySet
+from drbo.policy import TIE, first_of_the_best, robust_scores
+from drbo.validation import FloatArray
+
+_STEPS = 16
+"""Into how many steps the gap between two radii is cut when looking for the place where an action stops being best."""
+
+
+@dataclass(frozen=True, eq=False)
+class RobustnessProfile:
+    """One row a radius, k of them.
+
+    Attributes
+    ----------
+    radius : (k,)
+    action_index : (k,) the best robust action
+    worst_case : (k,) its worst-case expectation: what it is sure to bring
+    expected : (k,) its expectation under the reference
+    price : (k,) what robustness costs if the reference is true: the best expectation, less this action's
+    protection : (k,) what it buys if the world is as bad as the radius allows: this action's worst case, less that of
+        the action that is best under the reference
+    best_until : (k,) the largest radius up to which this action stays the best one, to about 1e-9 of it; inf if it
+        never stops
+    weights : (k, n_contexts) the worst distribution for it
+    """
+
+    radius: FloatArray
+    action_index: NDArray[np.intp]
+    worst_case: FloatArray
+    expected: FloatArray
+    price: FloatArray
+    protection: FloatArray
+    best_until: FloatArray
+    weights: FloatArray
+
+    def rows(self) -> list[dict[str, float]]:
+        """Return the table as a list of rows, without the weights."""
+        columns = {f.name: getattr(self, f.name).tolist() for f in fields(self) if f.name != "weights"}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def profile(values: ArrayLike, ambiguity: AmbiguitySet, reference: ArrayLike, radii: ArrayLike) -> RobustnessProfile:
+    """Return what each radius means for the choice among known values (n_actions, n_contexts), exactly.
+
+    The values may be a known f, or a posterior mean or lower confidence bound of a learned one.
+    """
+    f = validation.finite_array("values", values, ndim=2)
+    p = validation.distribution("reference", reference, f.shape[1])
+    eps = np.array([validation.radius(r, "radii") for r in np.atleast_1d(np.asarray(radii, dtype=np.float64))])
+    tie = TIE * float(np.ptp(f))
+    expected = f @ p
+    stochastic = first_of_the_best(expected, tie)
+    scores = np.array([robust_scores(f, ambiguity, p, r) for r in eps])
+    best = np.array([first_of_the_best(row, tie) for row in scores], dtype=np.intp)
+    chosen = np.arange(len(eps)), best
+    weights = np.array([ambiguity.worst_case(f[x], p, r).weights for x, r in zip(best, eps, strict=True)])
+    until = np.empty(len(eps))
+    start, end, leader = math.inf, -math.inf, -1
+    for i in np.argsort(eps):  # radii between two changes of the best action share the second one
+        if best[i] != leader or not start <= eps[i] <= end:
+            start, leader = float(eps[i]), int(best[i])
+            end = _best_until(f, ambiguity, p, leader, start, eps, tie)
+        until[i] = end
+    return RobustnessProfile(
+        radius=eps,
+        action_index=best,
+        worst_case=scores[chosen],
+        expected=expected[best],
+        price=expected.max() - expected[best],
+        protection=scores[chosen] - scores[:, stochastic],
+        best_until=until,
+        weights=weights,
+    )
+
+
+def _best_until(
+    f: FloatArray, ambiguity: AmbiguitySet, p: FloatArray, x: int, start: float, radii: FloatArray, tie: float
+) -> float:
+    """Return the largest radius from `start` on up to which action x stays within a tie of the best."""
+
+    def wins(radius: float) -> bool:
+        scores = robust_scores(f, ambiguity, p, radius)
+        return bool(scores[x] >= scores.max() - tie)
+
+    inside = start
+    for outside in _probes(start, radii):
+        if not wins(outside):
+            while outside - inside > 1e-9 * outside:
+                middle = 0.5 * (inside + outside) if math.isfinite(outside) else 2.0 * inside + 1.0
+                if wins(middle):
+                    inside = middle
+                else:
+                    outside = middle
+            return inside
+        inside = outside
+    return math.inf
+
+
+def _probes(start: float, radii: FloatArray) -> list[float]:
+    """Return the radii to look at beyond `start`: between those of the table, then doubling, then infinity."""
+    knots = np.unique(np.append(radii[(radii > start) & np.isfinite(radii)], start))
+    between = [np.linspace(a, b, _STEPS + 1)[1:] for a, b in itertools.pairwise(knots)]
+    doubling = max(float(knots[-1]), 1e-3) * 2.0 ** np.arange(1, 12)
+    return [*np.concatenate([*between, doubling]).tolist(), math.inf]
