@@ -6,8 +6,9 @@ READY := $(VENV)/.ready
 
 .PHONY: run test test-all lint format bench clean
 
-run: $(READY)  ## see DRBO at work
-	$(BIN)/python -m drbo demo
+run: $(READY)  ## the paper's main figure at reduced size, and the radius dial
+	$(BIN)/drbo reproduce figure2 --quick
+	$(BIN)/drbo reproduce dial
 
 test: lint  ## ruff, strict mypy, pytest
 	$(BIN)/python -m pytest -n 2

@@ -1,0 +1,109 @@
+"""Records on disk: one tidy CSV file with its settings beside it, and the parts of a sweep that is not finished.
+
+    <out>/<name>.csv     all records, one row each
+    <out>/<name>.json    the settings that produced them
+    <out>/<name>.parts/  while the sweep runs: a file a job
+
+Every file is written under another name and then renamed, so no reader ever meets half a record.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Table = dict[str, NDArray[Any]]
+"""Columns of equal length."""
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that it is either there as a whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text)
+    temporary.replace(path)
+
+
+def to_csv(table: Table) -> str:
+    """Return the table as CSV text; floats keep all their digits."""
+    lines = [",".join(table)]
+    columns = [column.tolist() for column in table.values()]
+    lines.extend(",".join(map(str, row)) for row in zip(*columns, strict=True))
+    return "\n".join(lines) + "\n"
+
+
+def read_csv(path: Path) -> Table:
+    """Return the table of a CSV file; columns of integers or floats become such."""
+    with path.open(newline="") as file:
+        rows = list(csv.reader(file))
+    columns = zip(*rows[1:], strict=True) if len(rows) > 1 else ([] for _ in rows[0])
+    return {name: _typed(np.array(column)) for name, column in zip(rows[0], columns, strict=True)}
+
+
+def stack(tables: Iterable[Table]) -> Table:
+    """Return the tables below one another."""
+    parts = list(tables)
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
+
+
+def select(table: Table, **values: Any) -> Table:
+    """Return the rows in which every named column has the given value."""
+    keep = np.ones(len(next(iter(table.values()))), dtype=bool)
+    for name, value in values.items():
+        keep &= table[name] == value
+    return {name: column[keep] for name, column in table.items()}
+
+
+class Store:
+    """The records of one sweep: finished jobs are kept, so that an interrupted sweep goes on where it stopped."""
+
+    def __init__(self, out: Path, name: str, settings: dict[str, Any]) -> None:
+        self.records = out / f"{name}.csv"
+        self._settings_file = out / f"{name}.json"
+        self._parts = out / f"{name}.parts"
+        self._text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
+        if not self._settings_file.is_file() or self._settings_file.read_text() != self._text:
+            # Records of other settings are of no use for this sweep.
+            shutil.rmtree(self._parts, ignore_errors=True)
+            self.records.unlink(missing_ok=True)
+            write_atomically(self._settings_file, self._text)
+        self._complete = self.records.is_file() and not self._parts.is_dir()
+
+    def has(self, job: str) -> bool:
+        """Return whether the job's records are there."""
+        return self._complete or (self._parts / f"{job}.csv").is_file()
+
+    def add(self, job: str, table: Table) -> None:
+        """Keep the records of a finished job."""
+        write_atomically(self._parts / f"{job}.csv", to_csv(table))
+
+    def collect(self, jobs: Iterable[str]) -> Table:
+        """Write what is there of the jobs, in their order, into the one file, and return it."""
+        if self._complete:
+            return read_csv(self.records)
+        wanted = list(jobs)
+        present = [job for job in wanted if self.has(job)]
+        table = stack(read_csv(self._parts / f"{job}.csv") for job in present)
+        if table:
+            write_atomically(self.records, to_csv(table))
+        if len(present) == len(wanted):
+            shutil.rmtree(self._parts)
+            self._complete = True
+        return table
+
+
+def _typed(column: NDArray[np.str_]) -> NDArray[Any]:
+    for kind in (np.int64, np.float64):
+        try:
+            return column.astype(kind)
+        except ValueError:
+            continue
+    return column

@@ -1,0 +1,81 @@
+"""One look for all figures: a colour a method, safe for colour-blind readers, and labels at the lines themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+COLOURS = {  # Okabe and Ito
+    "DRBO": "#0072B2",
+    "UCB": "#D55E00",
+    "StableOpt": "#009E73",
+    "no commitment": "#7F7F7F",
+    "exact DRO": "#000000",
+}
+REFERENCE, TRUTH = "#56B4E9", "#E69F00"
+MARKERS = {"UCB": "^", "DRBO": "*", "StableOpt": "s"}
+
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.8,
+    "figure.dpi": 110,
+    "savefig.dpi": 160,
+    "pdf.fonttype": 42,
+    "legend.frameon": False,
+}
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of that size in inches; no display is needed."""
+    with mpl.rc_context(STYLE):
+        return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(figure: Figure, path: Path) -> list[Path]:
+    """Write the figure as PNG and PDF; return both paths."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = []
+    with mpl.rc_context(STYLE):
+        for ending in (".png", ".pdf"):
+            target = path.with_suffix(ending)
+            metadata = {"CreationDate": None} if ending == ".pdf" else {"Software": None}
+            figure.savefig(target, metadata=metadata)
+            written.append(target)
+    return written
+
+
+def label_ends(axes: Axes, ends: dict[str, tuple[float, float]], gap: float = 0.055) -> None:
+    """Write each name beside the end (x, y) of its line, moved apart where they would overlap."""
+    low, high = axes.get_ylim()
+    least = gap * (high - low)
+    names = sorted(ends, key=lambda name: ends[name][1])
+    heights = np.array([ends[name][1] for name in names])
+    for i in range(1, len(names)):
+        heights[i] = max(heights[i], heights[i - 1] + least)
+    shift = max(heights[-1] - (high - 0.3 * least), 0.0) if len(names) else 0.0
+    for i in range(len(names) - 1, -1, -1):  # push back down what left at the top
+        ceiling = heights[i] - shift if i == len(names) - 1 else min(heights[i], heights[i + 1] - least)
+        heights[i] = min(heights[i], ceiling)
+    for name, y in zip(names, heights, strict=True):
+        axes.annotate(
+            name,
+            (ends[name][0], y),
+            xytext=(5, 0),
+            textcoords="offset points",
+            color=COLOURS.get(name, "black"),
+            va="center",
+            fontsize=8.5,
+            annotation_clip=False,
+        )

@@ -1,0 +1,116 @@
+"""The wind year: every hour a decision, found by DRBO, UCB and StableOpt within a simulator, deployed on what came."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drbo.ambiguity import AmbiguitySet
+from drbo.experiments._methods import DRBO, METHODS, by_name
+from drbo.experiments._runs import generator
+from drbo.experiments._store import Table
+from drbo.optimizer import Optimizer
+from drbo.policy import robust_scores
+from drbo.problems import Problem, WindSeries, nearest_context, revenue, wind
+from drbo.problems._wind import WINDOW_HOURS
+from drbo.radius import Backtest, backtest, empirical
+from drbo.settings import Simulator
+from drbo.surrogate import GP
+from drbo.validation import FloatArray
+
+MMD_RADII = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5)
+NEIGHBOURHOOD_RADII = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class WindYear:
+    """A series put on the problem's grid, its first year to learn a radius from and its second to report.
+
+    The power is divided by the maximum of the whole series, which stands for the capacity of the farm.
+    """
+
+    series: WindSeries
+
+    def __post_init__(self) -> None:
+        if len(self.series.years) < 2 or len(self.series) < 4 * WINDOW_HOURS:
+            raise ValueError(f"{self.series.name} must cover two calendar years, got {self.series.years}")
+
+    @property
+    def power(self) -> FloatArray:
+        """The power of every hour as a share of the largest, (n,)."""
+        return self.series.normalised()
+
+    def hours(self, year: int) -> NDArray[np.intp]:
+        """Return the indices of the hours of the first (0) or the second (1) half that have a window before them."""
+        years = self.series.times.astype("datetime64[Y]").astype(int) + 1970
+        largest = sorted(sorted(set(years.tolist()), key=lambda y: (-(years == y).sum(), y))[:2])
+        inside = np.flatnonzero(years == largest[year])
+        return inside[inside >= WINDOW_HOURS]
+
+
+def choose_radius(power: FloatArray, hours: NDArray[np.intp], method_name: str) -> Backtest:
+    """Return what each radius would have earned with an exact solve of every hour of the first year."""
+    problem = wind()
+    ambiguity = by_name(method_name).ambiguity(problem)
+    past = power[hours[0] - WINDOW_HOURS : hours[-1] + 1]
+    earned = revenue(problem.actions[:, 0][None, :], past[:, None])
+    radii = MMD_RADII if method_name == DRBO.name else NEIGHBOURHOOD_RADII
+    seen = nearest_context(past, problem.contexts)
+    return backtest(problem.values, ambiguity, seen, radii, WINDOW_HOURS, earned)
+
+
+def backtest_table(power: FloatArray, hours: NDArray[np.intp], method_name: str, year: str) -> Table:
+    """Return a row a radius: what an exact solve of every hour would have earned with it."""
+    result = choose_radius(power, hours, method_name)
+    k = len(result.radii)
+    return {
+        "method": np.full(k, method_name),
+        "year": np.full(k, year),
+        "radius": result.radii,
+        "revenue": result.revenue,
+    }
+
+
+def decide(power: FloatArray, hours: NDArray[np.intp], radii: dict[str, float], rounds: int, seed: int) -> Table:
+    """Return a row an hour and method: the commitment, its revenue in that hour, and its robust regret.
+
+    Each method solves every hour anew in the simulator setting and deploys the recommendation of eq. (10). Beside them:
+    no commitment at all, and the exact solution of DRBO's objective. The regret is in DRBO's own ball.
+    """
+    problem = wind()
+    f, actions = problem.values, problem.actions[:, 0]
+    contexts = nearest_context(power, problem.contexts)
+    sets = {method.name: method.ambiguity(problem) for method in METHODS}
+    rows: list[tuple[str, int, int, float, float]] = []
+    for hour in hours.tolist():
+        reference = empirical(contexts[hour - WINDOW_HOURS : hour], len(problem.contexts))
+        scores = robust_scores(f, problem.ambiguity, reference, radii[DRBO.name])
+        chosen = {"exact DRO": int(np.argmax(scores)), "no commitment": 0}
+        for name, ambiguity in sets.items():
+            setting = Simulator(reference, radii.get(name, 0.0))
+            chosen[name] = _solve_hour(problem, ambiguity, setting, rounds, generator(seed, hour))
+        for name, x in chosen.items():
+            rows.append((name, hour, x, float(revenue(actions[x], power[hour])), float(scores.max() - scores[x])))
+    columns = zip(*rows, strict=True)
+    return dict(zip(("method", "hour", "action", "revenue", "regret"), map(np.array, columns), strict=True))
+
+
+def _solve_hour(
+    problem: Problem, ambiguity: AmbiguitySet, setting: Simulator, rounds: int, rng: np.random.Generator
+) -> int:
+    """Return the action that one hour's optimization recommends."""
+    opt = Optimizer(
+        problem.actions,
+        problem.contexts,
+        ambiguity=ambiguity,
+        setting=setting,
+        surrogate=GP(problem.gp_kernel, problem.noise),
+        beta=2.0,
+    )
+    for _ in range(rounds):
+        s = opt.ask()
+        assert s.context_index is not None
+        opt.tell(s, float(problem.values[s.action_index, s.context_index]) + problem.noise * rng.normal())
+    return opt.recommend().action_index

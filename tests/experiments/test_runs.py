@@ -1,0 +1,112 @@
+"""Runs and sweeps: reproducible, independent of workers and backend, resumable."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drbo.experiments import SETTINGS, Execution, Plan, run
+from drbo.experiments._reproduce import regret_rows, regret_sweep
+from drbo.experiments._store import Store, Table, select
+from drbo.experiments._sweep import sweep
+from drbo.problems import benchmark_1, benchmark_2
+from drbo.regret import robust_regret
+
+
+def same(a: Table, b: Table) -> bool:
+    return list(a) == list(b) and all(np.array_equal(a[k], b[k]) for k in a)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_run_is_reproducible_and_runs_differ(setting: str) -> None:
+    problem = benchmark_1(20)
+    one = run(problem, setting, "DRBO", 15, 0, 3)
+    assert same(one, run(problem, setting, "DRBO", 15, 0, 3))
+    assert not np.array_equal(one["outcome"], run(problem, setting, "DRBO", 15, 0, 4)["outcome"])
+    assert not np.array_equal(one["outcome"], run(problem, setting, "DRBO", 15, 1, 3)["outcome"])
+
+
+def test_regret_of_a_run_is_that_of_its_actions() -> None:
+    problem = benchmark_1(20)
+    record = run(problem, "simulator", "UCB", 20, 0, 0)
+    expected = robust_regret(problem.values, problem.ambiguity, problem.reference, problem.radius, record["action"])
+    np.testing.assert_array_equal(record["regret"], expected.instantaneous)
+
+
+def test_the_papers_claims_at_small_size() -> None:
+    """Benchmark 1, simulator: DRBO's regret flattens; that of UCB and of StableOpt stays linear."""
+    problem = benchmark_1()
+    late = {
+        method: np.mean([run(problem, "simulator", method, 150, 0, k)["regret"][-30:].mean() for k in range(3)])
+        for method in ("DRBO", "UCB", "StableOpt")
+    }
+    assert late["DRBO"] < 0.03
+    assert late["UCB"] > 0.09
+    assert late["StableOpt"] > 0.09
+
+
+def small_sweep(out: Path, execution: Execution) -> Table:
+    plan = Plan(out, runs=2, rounds=6, seed=5, execution=execution)
+    return regret_sweep("small", plan, [benchmark_1(10), benchmark_2(10)], ["simulator", "data-driven"])
+
+
+def test_records_are_independent_of_the_number_of_workers(tmp_path: Path) -> None:
+    one = small_sweep(tmp_path / "one", Execution(1))
+    two = small_sweep(tmp_path / "two", Execution(2))
+    assert same(one, two)
+    assert (tmp_path / "one" / "small.csv").read_bytes() == (tmp_path / "two" / "small.csv").read_bytes()
+    assert (tmp_path / "one" / "small.json").read_bytes() == (tmp_path / "two" / "small.json").read_bytes()
+    assert len(one["round"]) == 2 * 2 * 3 * 2 * 6
+
+
+def test_a_dask_cluster_gives_the_same_records(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="the dask backend is optional")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, processes=True) as cluster:
+        on_cluster = small_sweep(tmp_path / "dask", Execution(scheduler=cluster.scheduler_address))
+    assert same(on_cluster, small_sweep(tmp_path / "loky", Execution(1)))
+
+
+def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def job(number: int) -> Table:
+        calls.append(number)
+        if number == 2 and len(calls) == 3:
+            raise KeyboardInterrupt
+        return {"number": np.array([number])}
+
+    jobs: dict[str, tuple[Any, ...]] = {f"job-{i}": (i,) for i in range(4)}
+    with pytest.raises(KeyboardInterrupt):
+        sweep("test", Store(tmp_path, "s", {}), job, jobs, Execution(1))
+    assert (tmp_path / "s.csv").read_text() == "number\n0\n1\n"
+    result = sweep("test", Store(tmp_path, "s", {}), job, jobs, Execution(1))
+    assert calls == [0, 1, 2, 2, 3]  # nothing is computed twice
+    assert result["number"].tolist() == [0, 1, 2, 3]
+
+
+def test_rows_summarise_the_records(tmp_path: Path) -> None:
+    records = small_sweep(tmp_path, Execution(1))
+    rows = regret_rows(records)
+    assert len(rows) == 2 * 2 * 3
+    own = select(records, problem="benchmark_2", setting="simulator", method="UCB")
+    row = next(r for r in rows if (r["problem"], r["setting"], r["method"]) == ("benchmark_2", "simulator", "UCB"))
+    assert row["regret"] == pytest.approx(own["regret"].sum() / 2)
+    assert math.isfinite(row["standard error"])
+
+
+def test_a_missing_cluster_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import builtins
+
+    real: Callable[..., Any] = builtins.__import__
+
+    def refuse(name: str, *rest: Any, **more: Any) -> Any:
+        if name == "distributed":
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(RuntimeError, match="needs the package distributed"):
+        small_sweep(tmp_path, Execution(scheduler="tcp://127.0.0.1:1"))
