@@ -9,8 +9,8 @@ import drbo
 
 ROOT = Path(drbo.__file__).parent
 ORDER = [
-    "validation", "space", "kernels", "_cholesky", "surrogate", "confidence", "ambiguity", "policy", "radius", "robustness",
-    "settings", "optimizer", "regret", "problems", "experiments", "cli", "__main__", "__init__",
+    "validation", "space", "kernels", "_cholesky", "surrogate", "confidence", "ambiguity", "policy", "radius",
+    "robustness", "settings", "optimizer", "regret", "problems", "experiments", "cli", "__main__", "__init__",
 ]  # fmt: skip
 
 

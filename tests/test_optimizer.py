@@ -178,8 +178,7 @@ def test_open_suggestions_are_taken_into_account(setting: Setting) -> None:
     assert len({(s.action_index, s.context_index) for s in asked}) > 3
     if setting.picks_context:
         assert all(
-            (a.action_index, a.context_index) != (b.action_index, b.context_index)
-            for a, b in itertools.pairwise(asked)
+            (a.action_index, a.context_index) != (b.action_index, b.context_index) for a, b in itertools.pairwise(asked)
         )
 
 
