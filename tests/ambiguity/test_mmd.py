@@ -227,6 +227,18 @@ def test_values_of_any_size(scale: float) -> None:
     assert scaled.gap <= SOLVER * scale * np.ptp(values)
 
 
+@pytest.mark.parametrize("radius", [1e-160, 1e-20, 1e-15, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7])
+def test_tiny_radii_of_rough_values(radius: float) -> None:
+    """The multiplier of the ball is as large as 1 / radius here, and turns rounding errors into gaps."""
+    for seed in (*range(20), 2103):
+        rng = np.random.default_rng(seed)
+        mmd = MMD(rng.random(20), RBF(0.2))
+        reference, values = rng.dirichlet(np.ones(20)), rng.standard_normal(20)
+        worst = mmd.worst_case(values, reference, radius)
+        assert worst.gap <= SOLVER * np.ptp(values)
+        assert mmd.distance(worst.weights, reference) <= radius + FEASIBLE
+
+
 def test_a_large_offset_costs_no_accuracy_beyond_its_own_rounding() -> None:
     rng = np.random.default_rng(2)
     values, reference = rng.normal(size=30), rng.dirichlet(np.ones(30))

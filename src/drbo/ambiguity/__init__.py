@@ -2,6 +2,20 @@
 
 from drbo.ambiguity._baselines import Expectation, Neighbourhood
 from drbo.ambiguity._contract import AmbiguitySet, WorstCase, WorstCaseError
+from drbo.ambiguity._divergences import KL, ChiSquare, CVaR, TotalVariation
 from drbo.ambiguity._mmd import MMD
+from drbo.ambiguity._transport import Wasserstein
 
-__all__ = ["MMD", "AmbiguitySet", "Expectation", "Neighbourhood", "WorstCase", "WorstCaseError"]
+__all__ = [
+    "KL",
+    "MMD",
+    "AmbiguitySet",
+    "CVaR",
+    "ChiSquare",
+    "Expectation",
+    "Neighbourhood",
+    "TotalVariation",
+    "Wasserstein",
+    "WorstCase",
+    "WorstCaseError",
+]

@@ -40,7 +40,7 @@ class Neighbourhood(AmbiguitySet):
     """
 
     def __init__(self, contexts: ArrayLike) -> None:
-        self.contexts = validation.points("contexts", contexts)
+        self.contexts = validation.frozen(validation.points("contexts", contexts))
         self.n_contexts = len(self.contexts)
 
     def __repr__(self) -> str:

@@ -70,8 +70,8 @@ class AmbiguitySet(ABC):
         """Return the worst expectation of each row of `values` (..., n) within `radius` of `reference` (n,)."""
         p = validation.distribution("reference", reference, self.n_contexts)
         v = validation.finite_array("values", values)
-        if v.ndim == 0 or np.shape(values)[-1:] != (p.size,):
-            raise ValueError(f"values must have shape (..., {p.size}) to match reference, got {np.shape(values)}")
+        if v.shape[-1:] != (p.size,):
+            raise ValueError(f"values must have shape (..., {p.size}) to match reference, got {v.shape}")
         if v.size and np.abs(v).max() > LARGEST_VALUE:
             raise ValueError(f"values must not exceed {LARGEST_VALUE:g} in size, got {np.abs(v).max():g}")
         eps = validation.radius(radius)

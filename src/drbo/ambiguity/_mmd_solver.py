@@ -38,10 +38,9 @@ OPTIMAL = 1e-13
 """A price below the active set's by less than this share of the values' range does not count."""
 _DEPENDENT = 1e-13
 """An atom this close to the affine hull of the active set, as a share of the largest atom, lies in it."""
-_ROUNDING = 1e-15
+_ROUNDING = 1e-14
 """The rounding error of a distance, as a share of the largest atom."""
-_SHRINK = 1e-11
-"""The share by which a radius is cut to break a degenerate tie; the certificate is for the radius asked for."""
+_RETRIES = 3
 
 
 @_jit
@@ -281,6 +280,21 @@ def _solve_one(d, b, bt, norms, eps, size, active, lam, Q, R, y, scratch, most_i
 
 
 @_jit
+def _retry_radius(eps, largest, attempt):
+    """Return the radius to solve for: the one asked for first, then ones that differ from it by less than 1e-9.
+
+    A radius may be degenerate, such as the exact distance of a vertex, so that rounding cannot tell which atoms to
+    drop: a slightly smaller one is not. Or it is so small that the multiplier turns the rounding error of a distance
+    into a gap: a slightly larger one makes up for that. The certificate is for the radius asked for in any case.
+    """
+    if attempt == 0:
+        return eps
+    if eps > 1e-5 * largest:
+        return eps * (1.0 - 1e-12 * 10.0**attempt)
+    return eps + 3e-16 * 10.0**attempt * largest
+
+
+@_jit
 def solve_batch(values, reference, features, eps, weights, lower_bounds):
     """Fill the worst-case weights (m, n) and lower bounds (m,) of values (m, n) within eps > 0 of reference (n,).
 
@@ -310,6 +324,7 @@ def solve_batch(values, reference, features, eps, weights, lower_bounds):
     scratch = np.empty((6, n + r + 2))
     d = np.zeros(n + 1)
     largest = norms.max()
+    eps = max(eps, 0.1 * _ROUNDING * largest)  # a smaller radius cannot be told from this one
     size = 0
     for row in range(m):
         v = values[row]
@@ -344,13 +359,12 @@ def solve_batch(values, reference, features, eps, weights, lower_bounds):
             d[i] -= expected
 
         bound = -math.inf
-        for attempt in range(4):
-            # The second and later attempts only serve degenerate ties that rounding could not break.
-            inner = eps * (1.0 - (10.0 ** (attempt - 1)) * _SHRINK) if attempt > 0 else eps
+        for attempt in range(1 + _RETRIES):
+            inner = _retry_radius(eps, largest, attempt)
             if attempt > 0 or size == 0 or _value(d, active, lam, size) > 0.0:
                 size = _start(d, norms, inner, active, lam, Q, R, b)
             size, _ = _solve_one(d, b, bt, norms, inner, size, active, lam, Q, R, y, scratch, 100 * (n + 10))
-            # The weights, pulled onto the ball if they are outside by more than the rounding error of a distance.
+            # The weights, pulled back if they are outside by more than the rounding error of a distance.
             for f in range(r):
                 mean[f] = 0.0
             total = 0.0
@@ -359,7 +373,7 @@ def solve_batch(values, reference, features, eps, weights, lower_bounds):
                 for f in range(r):
                     mean[f] += lam[i] * b[active[i], f]
             distance = math.sqrt(_dot(mean, mean, r)) / total
-            inside = eps / distance if distance > eps + _ROUNDING * largest else 1.0
+            inside = inner / distance if distance > inner + _ROUNDING * largest else 1.0
             for i in range(n):
                 w[i] = (1.0 - inside) * reference[i]
             for i in range(size):

@@ -1,0 +1,287 @@
+"""The contract that every ambiguity set keeps: checks that take any set, and the sets to run them on.
+
+The checks use nothing of a set but `distance` and `worst_case`. `test_contract.py` runs them all on every set, and
+shows on broken sets that they can fail.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from drbo.ambiguity import (
+    KL,
+    MMD,
+    AmbiguitySet,
+    ChiSquare,
+    CVaR,
+    Expectation,
+    Neighbourhood,
+    TotalVariation,
+    Wasserstein,
+    WorstCase,
+)
+from drbo.kernels import RBF
+from tolerances import CLOSED_FORM, FEASIBLE, FINITE_DIFFERENCES, SOLVER
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Family:
+    """One way to make a set from contexts, and which of the optional promises it keeps."""
+
+    name: str
+    make: Callable[[Array], AmbiguitySet]
+    zero_is_reference: bool = True
+    """Radius 0 gives the expectation under the reference."""
+    infinite_is_minimum: bool = True
+    """Radius inf gives the minimum over the contexts that the set may use."""
+    stays_on_support: bool = False
+    """Contexts of zero reference weight keep it."""
+
+
+FAMILIES = [
+    Family("Expectation", lambda _: Expectation(), infinite_is_minimum=False, stays_on_support=True),
+    Family("Neighbourhood", Neighbourhood, zero_is_reference=False),
+    Family("MMD", lambda contexts: MMD(contexts, RBF(0.3))),
+    Family("TotalVariation", lambda _: TotalVariation()),
+    Family("KL", lambda _: KL(), stays_on_support=True),
+    Family("ChiSquare", lambda _: ChiSquare(), stays_on_support=True),
+    Family("CVaR", lambda _: CVaR(), stays_on_support=True),
+    Family("Wasserstein-1", Wasserstein),
+    Family("Wasserstein-2", lambda contexts: Wasserstein(contexts, order=2)),
+]
+
+RADII = (0.0, 1e-12, 1e-9, 1e-4, 0.01, 0.05, 0.2, 0.45, 0.7, 0.95, 1.0, 1.5, 4.0, 30.0, 1e6, float("inf"))
+
+
+@dataclass(frozen=True)
+class Instance:
+    contexts: Array
+    reference: Array
+    values: Array
+
+    @property
+    def span(self) -> float:
+        return float(np.ptp(self.values))
+
+    @property
+    def rounding(self) -> float:
+        return 16 * np.finfo(float).eps * float(np.abs(self.values).max())
+
+
+@st.composite
+def instances(draw: st.DrawFn, max_contexts: int = 6) -> Instance:
+    """Small problems full of ties, repeated contexts and zero weights, with values of any size and offset."""
+    n = draw(st.integers(1, max_contexts))
+
+    def several(elements: st.SearchStrategy[float]) -> Array:
+        return np.array(draw(st.lists(elements, min_size=n, max_size=n)), dtype=float)
+
+    contexts = np.stack([several(st.integers(0, 8).map(float)), several(st.integers(0, 2).map(float))], axis=1) / 8
+    weights = several(st.one_of(st.sampled_from([0.0, 1.0, 1.0, 2.0, 1e-9, 1e-300]), st.floats(0.0, 1.0, width=32)))
+    if weights.max() < 1e-6:
+        weights[draw(st.integers(0, n - 1))] = 1.0
+    values = several(st.one_of(st.integers(-3, 3).map(float), st.floats(-1.0, 1.0, width=32)))
+    scale = draw(st.sampled_from([1.0, 1.0, 1e-12, 1e12]))
+    offset = draw(st.sampled_from([0.0, 0.0, 1.0, 1e9])) * (1.0 if scale < 1e12 else 1e3)
+    return Instance(contexts, weights / weights.sum(), offset + scale * values)
+
+
+def random_instance(rng: np.random.Generator, n: int = 8) -> Instance:
+    """A problem without ties, where worst cases are differentiable."""
+    return Instance(rng.random((n, 2)), rng.dirichlet(np.ones(n)), rng.normal(size=n))
+
+
+def belongs(ambiguity: AmbiguitySet, q: Array, reference: Array, radius: float) -> bool:
+    """Whether q is in the set; what cannot be compared with the reference is in none, not even of infinite radius."""
+    distance = ambiguity.distance(q, reference)
+    return distance <= radius and distance < np.inf
+
+
+# --- the checks ------------------------------------------------------------------------------------------------------
+
+
+def check_evidence(ambiguity: AmbiguitySet, instance: Instance, radius: float) -> WorstCase:
+    """Weights are a distribution of the set that attains the expectation, and the certificate closes."""
+    values, reference = instance.values, instance.reference
+    worst = ambiguity.worst_case(values, reference, radius)
+    weights = worst.weights
+    assert weights.shape == values.shape
+    assert weights.min() >= 0.0, f"negative weight {weights.min()}"
+    assert abs(weights.sum() - 1.0) <= 1e-12, f"weights sum to {weights.sum()!r}"
+    distance = ambiguity.distance(weights, reference)
+    if not isinstance(ambiguity, Neighbourhood):  # which takes the nearest context where its ball holds none
+        assert distance <= radius + FEASIBLE * max(1.0, radius), f"distance {distance!r} at radius {radius}"
+    exact = values.min() + weights @ (values - values.min())
+    assert abs(worst.expectation - exact) <= instance.rounding
+    assert 0.0 <= worst.gap <= SOLVER * instance.span + instance.rounding, f"gap {worst.gap} of {instance.span}"
+    assert worst.expectation >= values.min() - instance.rounding
+    return worst
+
+
+def check_no_distribution_is_worse(
+    ambiguity: AmbiguitySet, instance: Instance, radius: float, rng: np.random.Generator
+) -> None:
+    """No vertex, no move of one context's mass onto the lowest value and no random distribution beats the bound.
+
+    Each is pulled back into the set first. The set of radius zero is the reference alone, by definition, also where
+    other distributions are at distance zero from it.
+    """
+    if radius == 0.0:
+        return
+    reference = instance.reference
+    bound = float(ambiguity.worst_case(instance.values, reference, radius).lower_bound)
+    n = len(reference)
+    onto_lowest = [
+        reference + reference[i] * (np.eye(n)[j] - np.eye(n)[i])
+        for i in range(n)
+        for j in (int(np.argmin(instance.values)), int(np.argmin(np.where(reference > 0, instance.values, np.inf))))
+    ]
+    for target in [*np.eye(n), *onto_lowest, *rng.dirichlet(np.full(n, 0.5), size=4)]:
+        inside, outside = 0.0, 1.0
+        if belongs(ambiguity, target, reference, radius):
+            inside = 1.0
+        else:  # bisection: the distance grows along the way from the reference
+            for _ in range(30):
+                middle = 0.5 * (inside + outside)
+                near = belongs(ambiguity, reference + middle * (target - reference), reference, radius)
+                inside, outside = (middle, outside) if near else (inside, middle)
+        member = reference + inside * (target - reference)
+        if belongs(ambiguity, member, reference, radius):
+            shortfall = bound - (instance.values.min() + member @ (instance.values - instance.values.min()))
+            assert shortfall <= SOLVER * instance.span + instance.rounding, f"{member} is worse by {shortfall}"
+
+
+def check_radius_zero(ambiguity: AmbiguitySet, instance: Instance) -> None:
+    worst = ambiguity.worst_case(instance.values, instance.reference, 0.0)
+    np.testing.assert_array_equal(worst.weights, instance.reference)
+    assert worst.lower_bound == worst.expectation
+
+
+def check_radius_infinite(ambiguity: AmbiguitySet, instance: Instance, stays_on_support: bool) -> None:
+    worst = ambiguity.worst_case(instance.values, instance.reference, float("inf"))
+    allowed = instance.reference > 0.0 if stays_on_support else np.full(len(instance.reference), True)
+    assert worst.expectation == pytest.approx(instance.values[allowed].min(), rel=1e-12, abs=SOLVER * instance.span)
+    assert worst.lower_bound <= worst.expectation
+
+
+def check_on_support(ambiguity: AmbiguitySet, instance: Instance, radius: float) -> None:
+    """Contexts without reference weight neither get weight nor change anything by their value."""
+    empty = instance.reference == 0.0
+    worst = ambiguity.worst_case(instance.values, instance.reference, radius)
+    assert (worst.weights[empty] == 0.0).all()
+    other = ambiguity.worst_case(
+        np.where(empty, instance.values.max() + instance.span, instance.values), instance.reference, radius
+    )
+    assert abs(other.expectation - worst.expectation) <= SOLVER * instance.span + instance.rounding
+
+
+def check_monotone(ambiguity: AmbiguitySet, instance: Instance, radii: Sequence[float]) -> None:
+    expectations = [
+        float(ambiguity.worst_case(instance.values, instance.reference, radius).expectation) for radius in sorted(radii)
+    ]
+    assert max(np.diff(expectations), default=0.0) <= SOLVER * instance.span + instance.rounding, expectations
+
+
+def check_equivariant(ambiguity: AmbiguitySet, instance: Instance, radius: float, scale: float, shift: float) -> None:
+    moved = Instance(instance.contexts, instance.reference, scale * instance.values + shift)
+    before = ambiguity.worst_case(instance.values, instance.reference, radius).expectation
+    after = ambiguity.worst_case(moved.values, instance.reference, radius).expectation
+    tolerance = SOLVER * moved.span + moved.rounding + scale * instance.rounding
+    assert abs(after - (scale * before + shift)) <= tolerance
+
+
+def check_permutation(
+    make: Callable[[Array], AmbiguitySet], instance: Instance, radius: float, order: Sequence[int]
+) -> None:
+    shuffled = np.array(order)
+    before = make(instance.contexts).worst_case(instance.values, instance.reference, radius)
+    after = make(instance.contexts[shuffled]).worst_case(
+        instance.values[shuffled], instance.reference[shuffled], radius
+    )
+    assert abs(after.expectation - before.expectation) <= SOLVER * instance.span + instance.rounding
+
+
+def check_concave(ambiguity: AmbiguitySet, instance: Instance, radius: float, other: Array) -> None:
+    """The worst case is concave in the values, and its weights are a supergradient: f(v') <= f(v) + <w, v' - v>."""
+    worst = ambiguity.worst_case(instance.values, instance.reference, radius)
+    away = ambiguity.worst_case(other, instance.reference, radius).expectation
+    middle = ambiguity.worst_case(0.5 * (instance.values + other), instance.reference, radius).expectation
+    tolerance = SOLVER * (instance.span + float(np.ptp(other))) + instance.rounding
+    assert away <= worst.weights @ other + tolerance
+    assert middle >= 0.5 * (worst.expectation + away) - tolerance
+
+
+def check_gradient(ambiguity: AmbiguitySet, instance: Instance, radius: float) -> None:
+    """Danskin: the gradient of the worst case in the values is the worst-case weights."""
+    step = 1e-6
+    moves = step * np.eye(len(instance.values))
+    up = ambiguity.worst_case(instance.values + moves, instance.reference, radius).expectation
+    down = ambiguity.worst_case(instance.values - moves, instance.reference, radius).expectation
+    weights = ambiguity.worst_case(instance.values, instance.reference, radius).weights
+    np.testing.assert_allclose((up - down) / (2 * step), weights, atol=FINITE_DIFFERENCES)
+
+
+def check_batch(ambiguity: AmbiguitySet, values: Array, reference: Array, radius: float) -> None:
+    """Values of shape (a, b, n) are solved row by row."""
+    batch = ambiguity.worst_case(values, reference, radius)
+    assert batch.expectation.shape == batch.lower_bound.shape == batch.gap.shape == values.shape[:-1]
+    assert batch.weights.shape == values.shape
+    for row in np.ndindex(values.shape[:-1]):
+        alone = ambiguity.worst_case(values[row], reference, radius)
+        np.testing.assert_allclose(batch.expectation[row], alone.expectation, atol=CLOSED_FORM)
+        np.testing.assert_allclose(batch.weights[row], alone.weights, atol=CLOSED_FORM)
+        np.testing.assert_allclose(batch.lower_bound[row], alone.lower_bound, atol=CLOSED_FORM)
+    empty = ambiguity.worst_case(values.reshape(-1, values.shape[-1])[:0], reference, radius)
+    assert empty.expectation.shape == (0,)
+
+
+def check_distance(ambiguity: AmbiguitySet, p: Array, q: Array) -> None:
+    """Zero from a distribution to itself, never negative, and the set of that very radius holds the first one."""
+    assert ambiguity.distance(p, p) <= FEASIBLE
+    assert ambiguity.distance(p, q) >= 0.0
+    values = q - p  # lower where p has more than q
+    if (radius := ambiguity.distance(p, q)) < np.inf:
+        bound = ambiguity.worst_case(values, q, radius + FEASIBLE).lower_bound
+        assert bound <= p @ values + SOLVER * np.ptp(values)
+
+
+def check_grid(ambiguity: AmbiguitySet, instance: Instance, radius: float, steps: int = 40) -> None:
+    """On three contexts, the worst case is that of all distributions on a fine grid, to the width of the grid."""
+    i, j = np.meshgrid(np.arange(steps + 1), np.arange(steps + 1))
+    grid = np.stack([i, j, steps - i - j], axis=-1)[i + j <= steps] / steps
+    members = [q for q in grid if belongs(ambiguity, q, instance.reference, radius)]
+    worst = ambiguity.worst_case(instance.values, instance.reference, radius)
+    best = min((float(q @ instance.values) for q in members), default=np.inf)
+    assert worst.lower_bound <= best + CLOSED_FORM
+    assert worst.expectation <= best + SOLVER * instance.span
+    if members and radius > 4 / steps:  # smaller sets fall between the points of the grid
+        assert worst.expectation >= best - 3 / steps * instance.span
+
+
+def check_bad_input(ambiguity: AmbiguitySet, n: int) -> None:
+    values, reference = np.arange(float(n)), np.full(n, 1.0 / n)
+    off = np.append(reference[:-1], reference[-1] + 1e-6)
+    negative = np.append(reference[2:], [-0.1, 0.1 + 2.0 / n])
+    for wrong in (np.full(n, np.nan), np.full(n, np.inf), values[:-1], np.float64(1.0), np.ones((n, n + 1))):
+        with pytest.raises(ValueError, match="values"):
+            ambiguity.worst_case(wrong, reference, 0.1)
+    for wrong in (off, negative, np.full(n, np.nan), np.append(reference, 0.0)[None, :], np.empty(0)):
+        with pytest.raises(ValueError, match="reference"):
+            ambiguity.worst_case(values, wrong, 0.1)
+        with pytest.raises(ValueError, match="p must"):
+            ambiguity.distance(wrong, reference)
+        with pytest.raises(ValueError, match="q must"):
+            ambiguity.distance(reference, wrong)
+    for radius in (-0.1, float("nan"), -float("inf")):
+        with pytest.raises(ValueError, match="radius"):
+            ambiguity.worst_case(values, reference, radius)
+    with pytest.raises(TypeError, match="radius"):
+        ambiguity.worst_case(values, reference, "wide")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="values"):
+        ambiguity.worst_case(["a"] * n, reference, 0.1)

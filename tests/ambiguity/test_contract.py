@@ -1,0 +1,243 @@
+"""Every ambiguity set keeps the contract; and the checks of the contract catch sets that do not."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ambiguity import contract
+from ambiguity.contract import FAMILIES, RADII, Array, Family, Instance, instances
+from drbo.ambiguity import AmbiguitySet, TotalVariation
+from drbo.validation import FloatArray
+
+every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+radii = st.sampled_from(RADII)
+quick = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+
+
+@every_family
+@quick
+@given(instance=instances(), radius=radii)
+def test_weights_are_feasible_and_certified(family: Family, instance: Instance, radius: float) -> None:
+    contract.check_evidence(family.make(instance.contexts), instance, radius)
+
+
+@every_family
+@pytest.mark.parametrize("radius", RADII)
+@pytest.mark.parametrize("n", [1, 2, 30])
+def test_corner_cases_are_feasible_and_certified(family: Family, radius: float, n: int) -> None:
+    rng = np.random.default_rng(n)
+    contexts = rng.random((n, 2))
+    tiny, vertex, sparse = np.full(n, 1e-300), np.zeros(n), rng.random(n) * (rng.random(n) < 0.4)
+    tiny[0], vertex[-1] = 1.0, 1.0
+    sparse[0] += 0.1
+    ambiguity = family.make(contexts)
+    for reference in (np.full(n, 1 / n), rng.dirichlet(np.full(n, 0.2)), tiny, vertex, sparse / sparse.sum()):
+        base = rng.random(n)
+        nearly_tied = rng.integers(0, 2, n) + 1e-13 * base
+        for values in (base, np.full(n, 3.3), 1e-12 * base, 1e12 * (base - 0.5), 1e9 + base, nearly_tied, base.round()):
+            contract.check_evidence(ambiguity, Instance(contexts, reference, values), radius)
+
+
+@every_family
+@quick
+@given(instance=instances(), radius=radii, seed=st.integers(0, 2**32 - 1))
+def test_no_distribution_is_worse(family: Family, instance: Instance, radius: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    contract.check_no_distribution_is_worse(family.make(instance.contexts), instance, radius, rng)
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f.zero_is_reference], ids=lambda family: family.name)
+@quick
+@given(instance=instances())
+def test_radius_zero_is_the_expectation(family: Family, instance: Instance) -> None:
+    contract.check_radius_zero(family.make(instance.contexts), instance)
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f.infinite_is_minimum], ids=lambda family: family.name)
+@quick
+@given(instance=instances())
+def test_radius_infinite_is_the_minimum(family: Family, instance: Instance) -> None:
+    contract.check_radius_infinite(family.make(instance.contexts), instance, family.stays_on_support)
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f.stays_on_support], ids=lambda family: family.name)
+@quick
+@given(instance=instances(), radius=radii)
+def test_stays_on_the_support(family: Family, instance: Instance, radius: float) -> None:
+    contract.check_on_support(family.make(instance.contexts), instance, radius)
+
+
+@every_family
+@quick
+@given(instance=instances())
+def test_monotone_in_the_radius(family: Family, instance: Instance) -> None:
+    contract.check_monotone(family.make(instance.contexts), instance, RADII)
+
+
+@every_family
+@quick
+@given(instance=instances(), radius=radii, scale=st.sampled_from([1e-9, 0.5, 3.0]), shift=st.floats(-10, 10, width=32))
+def test_shift_and_scale(family: Family, instance: Instance, radius: float, scale: float, shift: float) -> None:
+    contract.check_equivariant(family.make(instance.contexts), instance, radius, scale, shift)
+
+
+@every_family
+@quick
+@given(instance=instances(), radius=radii, data=st.data())
+def test_order_of_contexts_does_not_matter(
+    family: Family, instance: Instance, radius: float, data: st.DataObject
+) -> None:
+    order = data.draw(st.permutations(range(len(instance.reference))))
+    contract.check_permutation(family.make, instance, radius, order)
+
+
+@every_family
+@quick
+@given(instance=instances(), radius=radii, seed=st.integers(0, 2**32 - 1))
+def test_concave_in_the_values(family: Family, instance: Instance, radius: float, seed: int) -> None:
+    away = np.random.default_rng(seed).normal(size=len(instance.values))
+    other = instance.values + (instance.span or 1.0) * away
+    contract.check_concave(family.make(instance.contexts), instance, radius, other)
+
+
+@every_family
+@pytest.mark.parametrize("radius", [0.0, 0.01, 0.1, 0.3, 0.6])
+def test_gradient_is_the_weights(family: Family, radius: float) -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(4):
+        instance = contract.random_instance(rng)
+        contract.check_gradient(family.make(instance.contexts), instance, radius)
+
+
+@every_family
+@pytest.mark.parametrize("radius", [0.0, 0.05, 0.4, 2.0, float("inf")])
+def test_batches_are_solved_row_by_row(family: Family, radius: float) -> None:
+    rng = np.random.default_rng(5)
+    contexts, reference = rng.random((7, 2)), rng.dirichlet(np.ones(7))
+    contract.check_batch(family.make(contexts), rng.normal(size=(3, 4, 7)), reference, radius)
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f.zero_is_reference], ids=lambda family: family.name)
+@quick
+@given(first=instances(max_contexts=5), data=st.data())
+def test_distance_and_set_agree(family: Family, first: Instance, data: st.DataObject) -> None:
+    n = len(first.reference)
+    weights = np.array(data.draw(st.lists(st.integers(0, 4), min_size=n, max_size=n)), dtype=float)
+    weights[0] += 1.0
+    contract.check_distance(family.make(first.contexts), weights / weights.sum(), first.reference)
+
+
+@every_family
+@pytest.mark.parametrize("radius", [0.03, 0.15, 0.35, 0.8])
+def test_brute_force_over_a_grid(family: Family, radius: float) -> None:
+    rng = np.random.default_rng(6)
+    contexts = np.array([[0.1, 0.2], [0.5, 0.4], [0.6, 0.9]])
+    ambiguity = family.make(contexts)
+    for reference in ([0.3, 0.5, 0.2], [0.0, 0.6, 0.4], [0.0, 1.0, 0.0]):
+        for _ in range(3):
+            contract.check_grid(ambiguity, Instance(contexts, np.array(reference), rng.normal(size=3)), radius)
+
+
+@every_family
+def test_bad_input_is_refused(family: Family) -> None:
+    contract.check_bad_input(family.make(np.random.default_rng(7).random((4, 2))), 4)
+
+
+# --- the checks can fail: each of these sets breaks one promise ------------------------------------------------------
+
+
+class Overreaching(TotalVariation):
+    """Weights outside the set."""
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        return super()._solve(values, reference, 2.0 * radius)
+
+
+class Lazy(TotalVariation):
+    """Feasible weights with a made-up certificate."""
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        weights, _ = super()._solve(values, reference, 0.9 * radius)
+        return weights, (weights * values).sum(axis=1)
+
+
+class Unscaled(TotalVariation):
+    """A radius that depends on the size of the values, on their order and on the row."""
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        share = min(1.0, float(np.abs(values[0, 0])))
+        weights, _ = super()._solve(values, reference, share * radius)
+        return weights, (weights * values).sum(axis=1)
+
+
+class Shrinking(TotalVariation):
+    """A set that gets smaller as the radius grows, holds more than the reference at radius 0, and leaks."""
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        weights, _ = super()._solve(values, reference, 1.0 / (1.0 + radius))
+        return weights, (weights * values).sum(axis=1)
+
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        return super()._distance(p, q) + 0.01
+
+
+class Softened(TotalVariation):
+    """Weights that are bad but not the worst, so that they are not the gradient of what they attain."""
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        weights = reference * np.exp(-radius * values)
+        weights /= weights.sum(axis=1, keepdims=True)
+        return weights, (weights * values).sum(axis=1)
+
+
+class Hopeful(TotalVariation):
+    """The best case in place of the worst."""
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        weights, _ = super()._solve(-values, reference, radius)
+        return weights, (weights * values).sum(axis=1)
+
+
+class Permissive(TotalVariation):
+    """Takes any input."""
+
+    def worst_case(self, values, reference, radius):  # type: ignore[no-untyped-def]  # noqa: ARG002
+        return super().worst_case(np.zeros(4), np.full(4, 0.25), 0.1)
+
+
+VALUES: Array = np.array([0.3, 2.0, 0.7, -1.0])
+SAMPLE = Instance(np.random.default_rng(8).random((4, 2)), np.array([0.4, 0.3, 0.3, 0.0]), VALUES)
+OTHER: Array = np.array([1.0, -2.0, 0.0, 5.0])
+
+
+def caught(check: object, *arguments: object) -> None:
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        check(*arguments)  # type: ignore[operator]
+
+
+def test_the_checks_catch_broken_sets() -> None:
+    rng = np.random.default_rng(9)
+    caught(contract.check_evidence, Overreaching(), SAMPLE, 0.2)
+    caught(contract.check_no_distribution_is_worse, Lazy(), SAMPLE, 0.2, rng)
+    caught(contract.check_grid, Lazy(), Instance(SAMPLE.contexts[:3], np.array([0.4, 0.3, 0.3]), VALUES[1:]), 0.4)
+    caught(contract.check_radius_zero, Shrinking(), SAMPLE)
+    caught(contract.check_radius_infinite, Shrinking(), SAMPLE, False)
+    caught(contract.check_monotone, Shrinking(), SAMPLE, RADII)
+    caught(contract.check_distance, Shrinking(), SAMPLE.reference, np.full(4, 0.25))
+    caught(contract.check_on_support, TotalVariation(), SAMPLE, 0.2)
+    caught(contract.check_equivariant, Unscaled(), SAMPLE, 0.2, 3.0, 0.0)
+    caught(contract.check_equivariant, Unscaled(), SAMPLE, 0.2, 1.0, 2.0)
+    caught(contract.check_permutation, lambda _: Unscaled(), SAMPLE, 0.2, [3, 0, 1, 2])
+    caught(contract.check_batch, Unscaled(), np.stack([[VALUES, OTHER], [OTHER, VALUES]]), SAMPLE.reference, 0.2)
+    caught(contract.check_concave, Hopeful(), SAMPLE, 0.2, OTHER)
+    caught(contract.check_gradient, Softened(), SAMPLE, 0.2)
+    caught(contract.check_bad_input, Permissive(), 4)
+
+
+def test_the_checks_pass_a_sound_set() -> None:
+    sound: AmbiguitySet = TotalVariation()
+    contract.check_evidence(sound, SAMPLE, 0.2)
+    contract.check_no_distribution_is_worse(sound, SAMPLE, 0.2, np.random.default_rng(9))
+    contract.check_concave(sound, SAMPLE, 0.2, OTHER)
+    contract.check_gradient(sound, SAMPLE, 0.2)
