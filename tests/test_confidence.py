@@ -65,7 +65,7 @@ def test_bad_input() -> None:
         TheoreticalBeta(bound=1.0, noise=0.1, delta=1.0)
     with pytest.raises(ValueError, match="beta must be zero or more"):
         ConstantBeta(-2.0)
-    with pytest.raises(ValueError, match="horizon must be at least 1"):
+    with pytest.raises(ValueError, match="horizon must be a whole number of at least 1"):
         maximum_information_gain(GP(KERNEL, 0.1), X, C, 0)
     with pytest.raises(ValueError, match="gram must be a square matrix"):
         information_gain(np.zeros((2, 3)), 1.0)

@@ -57,6 +57,8 @@ def test_a_lengthscale_per_dimension_rescales_the_axes() -> None:
         (lambda: RBF(float("nan")), "lengthscale must be finite"),
         (lambda: RBF(0.1, amplitude=0.0), "amplitude must be positive"),
         (lambda: Matern(0.1, nu=0.5), "nu must be 1.5 or 2.5"),
+        (lambda: RBF(1e-200), "lengthscale must be from 1e-100 to 1e100"),
+        (lambda: RBF(0.1, 1e200), "amplitude must be from 1e-100 to 1e100"),
     ],
 )
 def test_bad_parameters(make: object, message: str) -> None:

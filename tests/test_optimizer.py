@@ -383,3 +383,43 @@ def test_the_contract_snippet_of_the_design() -> None:
         assert r.action.shape == (1,)
         assert np.isfinite(r.value)
         assert r.weights.shape == (10,)
+
+
+def test_a_reference_that_the_caller_changes_later_is_not_ours() -> None:
+    """One buffer for all references, updated in place: a common pattern of streaming code."""
+    one, two, buffer = make(General()), make(General()), np.empty(50)
+    rng = np.random.default_rng(0)
+    for t in range(10):
+        buffer[:] = rng.dirichlet(np.full(50, 0.3))
+        a, b = one.ask(buffer, 0.1), two.ask(buffer.copy(), 0.1)
+        assert a.same_as(b)
+        one.tell(a, float(np.sin(a.action[0])), context_index=t)
+        two.tell(b, float(np.sin(a.action[0])), context_index=t)
+
+
+def test_what_is_handed_out_cannot_be_changed() -> None:
+    given = robos.REFERENCE.copy()
+    opt = make(Simulator(given, robos.RADIUS))
+    given[:] = 0.02
+    s = opt.ask()
+    np.testing.assert_array_equal(s.reference, robos.REFERENCE)
+    for array in (s.reference, s.action, opt.recommend().weights):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1.0
+
+
+def test_an_outcome_that_would_break_the_model_is_refused() -> None:
+    opt = make(General())
+    s = ask(opt)
+    with pytest.raises(ValueError, match="outcome must not exceed 1e\\+100"):
+        opt.tell(s, 1e301, context_index=0)
+    opt.tell(s, 1e3, context_index=0)
+    ask(opt)
+
+
+def test_misfits_are_found_when_the_optimizer_is_made() -> None:
+    wrong = GP(drbo.Product(drbo.RBF((0.1, 0.2)), drbo.RBF(0.1)), 0.1)
+    with pytest.raises(ValueError, match="lengthscale has 2 entries, but the points have 1"):
+        Optimizer(robos.X, robos.C, ambiguity=SET, setting=General(), surrogate=wrong)
+    with pytest.raises(ValueError, match="reference must hold 50 weights"):
+        make(Simulator([0.5, 0.5], 0.1))

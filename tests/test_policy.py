@@ -60,6 +60,14 @@ def test_a_reference_outside_the_set_is_no_bound() -> None:
     assert choice.action_index == 0
 
 
+def test_a_reference_whose_sum_is_off_by_the_tolerance() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        values = rng.normal(size=(30, N_CONTEXTS)) - 1e6
+        reference = rng.dirichlet(np.ones(N_CONTEXTS)) * (1 + 9e-9)
+        assert best_action(values, SETS[0], reference, 0.1).action_index == exhaustive(values, SETS[0], reference, 0.1)
+
+
 def test_few_solves_suffice() -> None:
     n = 1000
     x, c = np.linspace(0, 1, n)[:, None], np.linspace(0, 1, N_CONTEXTS)[None, :]

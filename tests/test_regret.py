@@ -104,6 +104,18 @@ def test_bad_input() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             regret.robust_regret(*arguments)
+    for call, message in (
+        (lambda: regret.simulator_bound(1.0, 1.0, 0), "horizon must be at least 1"),
+        (lambda: regret.simulator_bound(1.0, -1.0, 5), "gamma must be zero or more"),
+        (lambda: regret.general_bound(1.0, 1.0, [0.1], 1.0, 20.0), "delta must lie strictly between 0 and 1"),
+        (lambda: regret.general_bound(1.0, 1.0, [-0.1], 1.0, 0.1), "radii must be zero or more"),
+        (lambda: regret.printed_data_driven_bound(1.0, 1.0, 5, 1.0, 0.0), "delta must lie strictly between 0 and 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()  # type: ignore[no-untyped-call]
+    with pytest.raises(TypeError, match="ambiguity must be an MMD"):
+        regret.shift_norm(robos.F, Expectation())  # type: ignore[arg-type]
+    assert math.isfinite(regret.general_bound(1.0, 1.0, [0.0], math.inf, 0.1))
     with pytest.raises(ValueError, match="values must have 50 columns"):
         regret.shift_norm(robos.F[:, :-1], SET)
 

@@ -110,4 +110,6 @@ def test_bad_construction() -> None:
     with pytest.raises(ValueError, match="history must be a flat sequence"):
         Simulator(radius=0.1, history=[0.5])
     with pytest.raises(ValueError, match="history must hold indices from 0 to 2"):
-        Simulator(radius=0.1, history=[3]).ball(None, None, NONE, MMD3, 3)
+        Simulator(radius=0.1, history=[3]).check(3)
+    with pytest.raises(ValueError, match="reference must hold 2 weights"):
+        Simulator([0.2, 0.3, 0.5], radius=0.1).check(2)

@@ -36,3 +36,13 @@ def test_points_cannot_be_changed_from_outside() -> None:
 def test_errors_name_the_set() -> None:
     with pytest.raises(ValueError, match=r"contexts holds no point \[0.05\]; the nearest one is \[0.0\]"):
         FiniteSet("contexts", [0.0, 1.0]).index_of(0.05)
+
+
+def test_large_coordinates_do_not_widen_the_match() -> None:
+    seconds = 1.7e9 + np.arange(3.0)
+    with pytest.raises(ValueError, match="holds no point"):
+        FiniteSet("contexts", seconds).index_of(seconds[0] + 0.5)
+
+
+def test_an_exact_match_wins_over_a_near_one() -> None:
+    assert FiniteSet("contexts", [[0.0, 0.0], [5e-4, 0.0], [1e6, 1.0]]).index_of([5e-4, 0.0]) == 1

@@ -173,8 +173,12 @@ def test_bad_input() -> None:
     kernel = Product(RBF(0.2), RBF(0.3))
     with pytest.raises(ValueError, match="noise must be positive"):
         GP(kernel, 0.0)
+    with pytest.raises(ValueError, match="noise must be at least 1e-7 of the kernel's amplitude"):
+        GP(kernel, 1e-8)
     with pytest.raises(TypeError, match="kernel must be a Product"):
         GP(RBF(0.2), 0.1)  # type: ignore[arg-type]
     posterior = GP(kernel, 0.1).prior(X, C)
+    with pytest.raises(ValueError, match="outcome must be finite"):
+        posterior.observe(X[0], C[0], float("nan"))
     with pytest.raises(ValueError, match=r"contexts must have shape \(2, 1\)"):
         posterior.predict([[0.0], [1.0]], [[0.0]])

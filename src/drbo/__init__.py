@@ -15,10 +15,15 @@ if TYPE_CHECKING:
     from drbo import problems as problems
     from drbo import radius as radius
     from drbo import regret as regret
+    from drbo.ambiguity import KL as KL
     from drbo.ambiguity import MMD as MMD
     from drbo.ambiguity import AmbiguitySet as AmbiguitySet
+    from drbo.ambiguity import ChiSquare as ChiSquare
+    from drbo.ambiguity import CVaR as CVaR
     from drbo.ambiguity import Expectation as Expectation
     from drbo.ambiguity import Neighbourhood as Neighbourhood
+    from drbo.ambiguity import TotalVariation as TotalVariation
+    from drbo.ambiguity import Wasserstein as Wasserstein
     from drbo.ambiguity import WorstCase as WorstCase
     from drbo.ambiguity import WorstCaseError as WorstCaseError
     from drbo.confidence import MaximumInformationGain as MaximumInformationGain
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from drbo.optimizer import Suggestion as Suggestion
     from drbo.robustness import RobustnessProfile as RobustnessProfile
     from drbo.robustness import profile as profile
+    from drbo.robustness import radius_for_loss as radius_for_loss
     from drbo.settings import DataDriven as DataDriven
     from drbo.settings import General as General
     from drbo.settings import Setting as Setting
@@ -45,11 +51,23 @@ __version__ = "0.1.0"
 
 _ROOMS = ("experiments", "problems", "radius", "regret")
 _HOMES = {
-    "drbo.ambiguity": ("MMD", "AmbiguitySet", "Expectation", "Neighbourhood", "WorstCase", "WorstCaseError"),
+    "drbo.ambiguity": (
+        "KL",
+        "MMD",
+        "AmbiguitySet",
+        "CVaR",
+        "ChiSquare",
+        "Expectation",
+        "Neighbourhood",
+        "TotalVariation",
+        "Wasserstein",
+        "WorstCase",
+        "WorstCaseError",
+    ),
     "drbo.confidence": ("MaximumInformationGain", "TheoreticalBeta", "information_gain", "maximum_information_gain"),
     "drbo.kernels": ("RBF", "Kernel", "Matern", "Product"),
     "drbo.optimizer": ("Optimizer", "Recommendation", "Suggestion"),
-    "drbo.robustness": ("RobustnessProfile", "profile"),
+    "drbo.robustness": ("RobustnessProfile", "profile", "radius_for_loss"),
     "drbo.settings": ("DataDriven", "General", "Setting", "Simulator"),
     "drbo.surrogate": ("GP", "GridPosterior"),
 }

@@ -16,7 +16,8 @@ import typer
 if TYPE_CHECKING:
     from drbo.experiments import Execution, Outcome
 
-FIGURES = ("figure1", "figure2", "figure3", "dial")
+FIGURES = ("figure1", "figure2", "figure3", "dial", "sets")
+SETS = ("mmd", "tv", "kl", "chi2", "cvar", "wasserstein")
 
 app = typer.Typer(
     help="Distributionally robust Bayesian optimization: the paper's experiments, and a demonstration.",
@@ -35,17 +36,26 @@ class Backend(StrEnum):
 
 Out = Annotated[Path, typer.Option(help="Folder for records and figures.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the table as JSON on standard output.")]
+Ambiguity = Annotated[str, typer.Option(help=f"The set to be robust to: {', '.join(SETS)}.")]
 Seed = Annotated[int, typer.Option(min=0, help="All randomness comes from this.")]
 Workers = Annotated[int, typer.Option(min=0, help="Worker processes; 0: all cores.")]
 
 
 @app.command()
-def demo(out: Out = Path("out"), seed: Seed = 0, workers: Workers = 0, as_json: Json = False) -> None:
+def demo(
+    out: Out = Path("out"),
+    seed: Seed = 0,
+    workers: Workers = 0,
+    ambiguity: Ambiguity = "mmd",
+    as_json: Json = False,
+) -> None:
     """Compare DRBO, UCB and StableOpt on benchmark 1, in under a minute: a table and a picture."""
+    robust_to = _known("ambiguity set", ambiguity, SETS)
     from drbo.experiments import Plan, demo
 
     _say(f"benchmark 1 in the simulator setting, 10 runs of 100 rounds, three methods; results go to {out}/")
-    _show(demo(Plan(out, runs=10, rounds=100, seed=seed, execution=_execution(workers, Backend.LOKY, None))), as_json)
+    execution = _execution(workers, Backend.LOKY, None)
+    _show(demo(Plan(out, runs=10, rounds=100, seed=seed, ambiguity=robust_to, execution=execution)), as_json)
 
 
 @app.command()
@@ -63,12 +73,16 @@ def reproduce(
         Path | None, typer.Option(help="CSV file with a time and a power column, instead of La Haute Borne.")
     ] = None,
     column: Annotated[str | None, typer.Option(help="The power column of --data, if it cannot be told.")] = None,
+    ambiguity: Ambiguity = "mmd",
     backend: Annotated[Backend, typer.Option(help="Worker processes here, or a Dask cluster.")] = Backend.LOKY,
     scheduler: Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")] = None,
     as_json: Json = False,
 ) -> None:
     """Reproduce a figure of the paper. An interrupted sweep goes on where it stopped when called again."""
-    wanted = FIGURES if figure == "all" else (_known(figure, (*FIGURES, "all")),)
+    wanted = FIGURES if figure == "all" else (_known("figure", figure, (*FIGURES, "all")),)
+    robust_to = _known("ambiguity set", ambiguity, SETS)
+    if robust_to != "mmd" and not {*wanted} <= {"figure2", "dial"}:
+        raise typer.BadParameter("--ambiguity is for figure2 and dial")
     if column is not None and data is None:
         raise typer.BadParameter("--column names a column of --data, which is missing")
     execution = _execution(workers, backend, scheduler)
@@ -77,14 +91,12 @@ def reproduce(
     for name in wanted:
         small = 10 if quick else runs
         length = rounds or (100 if quick or name == "figure3" else 200)
-        plan = experiments.Plan(out, runs=small, rounds=length, seed=seed, execution=execution)
+        plan = experiments.Plan(out, runs=small, rounds=length, seed=seed, ambiguity=robust_to, execution=execution)
         started = time.perf_counter()
         if name == "figure3":
             outcome = experiments.figure3(plan, _wind_series(data, column), hours=336 if quick else None)
         else:
-            outcome = {"figure1": experiments.figure1, "figure2": experiments.figure2, "dial": experiments.dial}[name](
-                plan
-            )
+            outcome = getattr(experiments, name)(plan)
         _show(outcome, as_json)
         _say(f"{name}: {time.perf_counter() - started:.0f} s")
 
@@ -118,10 +130,10 @@ def _execution(workers: int, backend: Backend, scheduler: str | None) -> Executi
     return Execution(workers, scheduler)
 
 
-def _known(name: str, names: tuple[str, ...]) -> str:
+def _known(kind: str, name: str, names: tuple[str, ...]) -> str:
     if name not in names:
         (nearest,) = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-        raise typer.BadParameter(f"unknown figure {name!r}; did you mean {nearest!r}? Known: {', '.join(names)}")
+        raise typer.BadParameter(f"unknown {kind} {name!r}; did you mean {nearest!r}? Known: {', '.join(names)}")
     return name
 
 

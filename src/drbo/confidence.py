@@ -119,8 +119,8 @@ def maximum_information_gain(gp: GP, actions: ArrayLike, contexts: ArrayLike, ho
 
     The smallest of these is `upper`.
     """
-    if horizon < 1:
-        raise ValueError(f"horizon must be at least 1, got {horizon}")
+    if not isinstance(horizon, int) or horizon < 1:
+        raise ValueError(f"horizon must be a whole number of at least 1, got {horizon!r}")
     posterior = gp.prior(actions, contexts)
     greedy = np.zeros(horizon + 1)
     marginal = np.zeros(horizon + 1)

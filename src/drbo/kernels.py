@@ -48,6 +48,9 @@ class _Radial(Kernel):
             self, "lengthscale", float(scales[0]) if np.ndim(self.lengthscale) == 0 else (*scales.tolist(),)
         )
         object.__setattr__(self, "amplitude", validation.positive_float("amplitude", self.amplitude))
+        for name, value in (("lengthscale", scales), ("amplitude", np.array([self.amplitude]))):
+            if value.min() < 1e-100 or value.max() > 1e100:
+                raise ValueError(f"{name} must be from 1e-100 to 1e100, got {getattr(self, name)!r}")
 
     @property
     def variance(self) -> float:

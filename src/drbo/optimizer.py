@@ -18,6 +18,9 @@ from drbo.space import FiniteSet
 from drbo.surrogate import GP, GridPosterior
 from drbo.validation import FloatArray
 
+LARGEST_OUTCOME = 1e100
+"""Larger outcomes are refused: a model of such values would overflow."""
+
 
 @dataclass(frozen=True, eq=False)
 class Suggestion:
@@ -106,6 +109,7 @@ class Optimizer:
         self.contexts = FiniteSet("contexts", contexts)
         if ambiguity.n_contexts not in (None, len(self.contexts)):
             raise ValueError(f"ambiguity is for {ambiguity.n_contexts} contexts, but there are {len(self.contexts)}")
+        setting.check(len(self.contexts))
         self.ambiguity = ambiguity
         self.setting = setting
         self.beta: Beta = beta if isinstance(beta, TheoreticalBeta) else ConstantBeta(beta)
@@ -174,6 +178,8 @@ class Optimizer:
         """Take in the outcome of a suggestion, and the context that it was observed in where nature picked it."""
         self._check_pending(suggestion)
         y = validation.finite_float("outcome", outcome)
+        if abs(y) > LARGEST_OUTCOME:
+            raise ValueError(f"outcome must not exceed {LARGEST_OUTCOME:g} in size, got {y}")
         if self.setting.picks_context:
             if context is not None or context_index is not None:
                 raise TypeError("context must not be given: the simulator setting picked it, see suggestion.context")
@@ -215,7 +221,8 @@ class Optimizer:
 
     def _certify(self, x: int, lcb: FloatArray, p: FloatArray, eps: float) -> Recommendation:
         worst = self.ambiguity.worst_case(lcb, p, eps)
-        return Recommendation(self.actions.points[x], x, float(worst.lower_bound), worst.weights, p, eps)
+        weights = validation.frozen(worst.weights)
+        return Recommendation(self.actions.points[x], x, float(worst.lower_bound), weights, p, eps)
 
     def _width(self) -> float:
         ridge = self._posterior.gp.ridge

@@ -62,12 +62,19 @@ def best_action(
     work.
     """
     n_actions, n_contexts = values.shape
+    lowest = values.min(axis=1, keepdims=True)
+    above = values - lowest
+
+    def under(weights: FloatArray) -> FloatArray:
+        """Return the smallest expectation of every action under the rows of weights, counted as a score is."""
+        return np.asarray(lowest[:, 0] + (above @ weights.T).min(axis=1))
+
     span = float(values.max() - values.min())
     rounding = _ROUNDING * span + 16.0 * np.finfo(float).eps * float(np.abs(values).max())
     tie = TIE * span + rounding
     bounds = np.full(n_actions, np.inf)
     if feasible is not None and len(feasible):
-        bounds = (values @ feasible.T).min(axis=1)
+        bounds = under(feasible)
     scores = np.full(n_actions, -np.inf)
     weights = np.empty((0, n_contexts))
     expectations, lower_bounds, visited = [], [], []
@@ -79,7 +86,7 @@ def best_action(
         weights = np.concatenate([weights, worst.weights])
         expectations.extend(worst.expectation.tolist())
         lower_bounds.extend(worst.lower_bound.tolist())
-        bounds = np.minimum(bounds, (values @ worst.weights.T).min(axis=1))
+        bounds = np.minimum(bounds, under(worst.weights))
         best = scores.max()
         winner = first_of_the_best(scores, tie)
         may_win = bounds > best + rounding

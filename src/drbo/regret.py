@@ -51,7 +51,7 @@ def robust_regret(
     if chosen.size and not 0 <= chosen.min() <= chosen.max() < len(f):
         raise ValueError(f"action_indices must be from 0 to {len(f) - 1}, got {chosen.min()} to {chosen.max()}")
     T = len(chosen)
-    p = np.asarray(references, dtype=np.float64)
+    p = validation.finite_array("references", references)
     if p.shape not in ((f.shape[1],), (T, f.shape[1])):
         raise ValueError(f"references must have shape ({f.shape[1]},) or ({T}, {f.shape[1]}), got {p.shape}")
     eps = np.asarray(radii, dtype=np.float64)
@@ -81,6 +81,8 @@ def shift_norm(values: ArrayLike, ambiguity: MMD) -> float:
     a regular M; inf if M is singular and no such function exists.
     """
     f = validation.finite_array("values", values, ndim=2)
+    if not isinstance(ambiguity, MMD):
+        raise TypeError(f"ambiguity must be an MMD, whose kernel defines the norm, got {ambiguity!r}")
     F = ambiguity.features
     if f.shape[1] != len(F):
         raise ValueError(f"values must have {len(F)} columns, one a context, got shape {f.shape}")
@@ -97,8 +99,8 @@ def general_bound(
 
     R_T <= 4 beta_T sqrt(T (gamma_T + 4 log(12 / delta))) + 2 B' sum_t eps_t
     """
-    eps = validation.finite_array("radii", radii, ndim=1)
-    return _statistical_term(beta, gamma, len(eps), 12.0 / delta, ridge) + 2.0 * shift_norm * float(eps.sum())
+    eps = np.array([validation.radius(r, "radii") for r in np.atleast_1d(validation.finite_array("radii", radii))])
+    return _statistical_term(beta, gamma, len(eps), 12.0, delta, ridge) + _shift_term(shift_norm, float(eps.sum()))
 
 
 def data_driven_bound(
@@ -111,7 +113,7 @@ def data_driven_bound(
     It holds with probability 1 - delta. The first term differs from the one printed in Corollary 4, which does not
     follow: see `printed_data_driven_bound`.
     """
-    return _statistical_term(beta, gamma, horizon, 18.0 / delta, ridge) + _estimation_term(horizon, shift_norm, delta)
+    return _statistical_term(beta, gamma, horizon, 18.0, delta, ridge) + _estimation_term(horizon, shift_norm, delta)
 
 
 def printed_data_driven_bound(beta: float, gamma: float, horizon: int, shift_norm: float, delta: float) -> float:
@@ -119,6 +121,7 @@ def printed_data_driven_bound(beta: float, gamma: float, horizon: int, shift_nor
 
     2 beta_T sqrt(T) sqrt(gamma_T (1 + log(3 / delta))) + 4 B' sqrt(T) (2 + sqrt(2 log(6 T^2 / delta)))
     """
+    _check(beta, gamma, horizon, delta)
     first = 2.0 * beta * math.sqrt(horizon) * math.sqrt(gamma * (1.0 + math.log(3.0 / delta)))
     return first + _estimation_term(horizon, shift_norm, delta)
 
@@ -130,6 +133,7 @@ def simulator_bound(beta: float, gamma: float, horizon: int, ridge: float = 1.0)
 
     The printed statement lacks the factor sqrt(2) that the proof's sum_t sigma_t^2 <= 2 gamma_T brings.
     """
+    _check(beta, gamma, horizon)
     return 2.0 * beta * math.sqrt(_variance_sum(gamma, ridge) * horizon)
 
 
@@ -146,11 +150,27 @@ def _variance_sum(gamma: float, ridge: float) -> float:
     return 2.0 * max(1.0, ridge) * gamma
 
 
-def _statistical_term(beta: float, gamma: float, horizon: int, inverse_delta: float, ridge: float) -> float:
+def _statistical_term(beta: float, gamma: float, horizon: int, events: float, delta: float, ridge: float) -> float:
     """Return 2 beta_T sqrt(T sum_t <w_t, sigma_t^2>), bounded by Lemma 7: 4 beta_T sqrt(T (gamma_T + 4 log(...)))."""
-    conditional = 2.0 * _variance_sum(gamma, ridge) + 16.0 * math.log(inverse_delta)
+    _check(beta, gamma, horizon, delta)
+    conditional = 2.0 * _variance_sum(gamma, ridge) + 16.0 * math.log(events / delta)
     return 2.0 * beta * math.sqrt(horizon * conditional)
 
 
 def _estimation_term(horizon: int, shift_norm: float, delta: float) -> float:
-    return 4.0 * shift_norm * math.sqrt(horizon) * (2.0 + math.sqrt(2.0 * math.log(6.0 * horizon**2 / delta)))
+    """Return the bound 2 B' sum_t eps_t <= 4 B' sqrt(T) (2 + sqrt(2 log(6 T^2 / delta))) for Corollary 4's radii."""
+    radii = 2.0 * math.sqrt(horizon) * (2.0 + math.sqrt(2.0 * math.log(6.0 * horizon**2 / delta)))
+    return _shift_term(shift_norm, radii)
+
+
+def _shift_term(shift_norm: float, radii: float) -> float:
+    """Return 2 B' sum_t eps_t; a shift of nothing costs nothing, also where B' is infinite."""
+    return 2.0 * validation.radius(shift_norm, "shift_norm") * radii if radii > 0.0 else 0.0
+
+
+def _check(beta: float, gamma: float, horizon: int, delta: float = 0.5) -> None:
+    validation.radius(beta, "beta")
+    validation.radius(gamma, "gamma")
+    validation.probability("delta", delta)
+    if horizon < 1:
+        raise ValueError(f"horizon must be at least 1, got {horizon}")

@@ -24,11 +24,14 @@ class Setting(ABC):
     events: int
     """How many events share the probability of failure delta, for `TheoreticalBeta`."""
 
+    def check(self, n_contexts: int) -> None:  # noqa: B027  # most settings fit any number of contexts
+        """Raise if the setting was made for another number of contexts."""
+
     @abstractmethod
     def ball(
         self, reference: ArrayLike | None, radius: Any, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int
     ) -> tuple[FloatArray, float]:
-        """Return the reference (n_contexts,) and the radius of this round.
+        """Return the reference (n_contexts,), not to be changed, and the radius of this round.
 
         `reference` and `radius` are what the caller gave, `seen` (t,) the indices of the contexts observed so far.
         """
@@ -52,7 +55,8 @@ class General(Setting):
             if value is None:
                 raise TypeError(f"{name} is missing: the general setting needs ask(reference=..., radius=...)")
         assert reference is not None
-        return validation.distribution("reference", reference, n_contexts), validation.radius(radius)
+        p = validation.distribution("reference", reference, n_contexts)
+        return validation.frozen(p), validation.radius(radius)
 
 
 class DataDriven(Setting):
@@ -78,7 +82,7 @@ class DataDriven(Setting):
     ) -> tuple[FloatArray, float]:
         """Return the empirical distribution (uniform before the first context) and the rule's radius."""
         _must_be_absent(reference, radius, "the data-driven setting computes it from the contexts seen")
-        return empirical(seen, n_contexts), self.radius.radius(seen, ambiguity, n_contexts)
+        return validation.frozen(empirical(seen, n_contexts)), self.radius.radius(seen, ambiguity, n_contexts)
 
 
 class Simulator(Setting):
@@ -106,11 +110,13 @@ class Simulator(Setting):
             raise TypeError("Simulator needs a reference distribution, or a history of context indices")
         if radius is None:
             raise TypeError("Simulator needs a radius: a number, or a rule of drbo.radius")
-        self.reference = None if reference is None else validation.distribution("reference", reference)
+        self.reference = None
+        if reference is not None:
+            self.reference = validation.frozen(validation.distribution("reference", reference))
         self.radius = as_rule("radius", radius)
         self.history = np.empty(0, dtype=np.intp)
         if history is not None:
-            self.history = np.asarray(history)
+            self.history = np.array(history)
             if self.history.ndim != 1 or not np.issubdtype(self.history.dtype, np.integer):
                 raise ValueError(f"history must be a flat sequence of context indices, got {history!r}")
 
@@ -123,11 +129,17 @@ class Simulator(Setting):
         """Return the reference and radius that the simulator was made with."""
         del seen
         _must_be_absent(reference, radius, "the simulator setting was made with it: Simulator(reference, radius)")
+        p = self.reference
+        if p is None:
+            p = validation.frozen(empirical(self.history, n_contexts))
+        return p, self.radius.radius(self.history, ambiguity, n_contexts)
+
+    def check(self, n_contexts: int) -> None:
+        """Raise if the reference or the history is not one of `n_contexts` contexts."""
+        if self.reference is not None:
+            validation.distribution("reference", self.reference, n_contexts)
         if self.history.size and not 0 <= self.history.min() <= self.history.max() < n_contexts:
             raise ValueError(f"history must hold indices from 0 to {n_contexts - 1}, got {self.history}")
-        p = empirical(self.history, n_contexts) if self.reference is None else self.reference
-        validation.distribution("reference", p, n_contexts)
-        return p, self.radius.radius(self.history, ambiguity, n_contexts)
 
 
 def _must_be_absent(reference: ArrayLike | None, radius: Any, reason: str) -> None:

@@ -25,14 +25,14 @@ class FiniteSet:
         return len(self.points)
 
     def index_of(self, point: ArrayLike) -> int:
-        """Return the index of the point equal to `point` (d,), up to 1e-9 of the set's extent."""
+        """Return the index of the point equal to `point` (d,), up to 1e-9 of the set's extent in each dimension."""
         given = np.atleast_1d(validation.finite_array(self.name, point))
         if given.shape != self.points.shape[1:]:
             raise ValueError(f"{self.name} must be points of {self.points.shape[1]} dimension(s), got {point!r}")
-        excess = np.abs(self.points - given) - 1e-9 * np.maximum(self._span, np.abs(given))
-        worst = excess.max(axis=1)
-        nearest = int(np.argmin(worst))
-        if worst[nearest] > 0.0:
+        tolerance = 1e-9 * self._span + 4.0 * np.finfo(float).eps * np.abs(given) + np.finfo(float).tiny
+        off = (np.abs(self.points - given) / tolerance).max(axis=1)
+        nearest = int(np.argmin(off))
+        if off[nearest] > 1.0:
             raise ValueError(
                 f"{self.name} holds no point {given.tolist()}; the nearest one is {self.points[nearest].tolist()}"
             )
@@ -41,6 +41,8 @@ class FiniteSet:
     def check_index(self, name: str, index: Any) -> int:
         """Return `index` as an int that counts from 0 to n - 1."""
         try:
+            if isinstance(index, bool):
+                raise TypeError
             i = operator.index(index)
         except TypeError:
             raise TypeError(f"{name} must be an integer, got {index!r}") from None

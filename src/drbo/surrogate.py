@@ -52,6 +52,9 @@ class GP:
         if not isinstance(self.kernel, Product):
             raise TypeError(f"kernel must be a Product(action kernel, context kernel), got {self.kernel!r}")
         object.__setattr__(self, "noise", validation.positive_float("noise", self.noise))
+        if self.ridge < 1e-14 * self.kernel.variance:
+            least = 1e-7 * math.sqrt(self.kernel.variance)
+            raise ValueError(f"noise must be at least 1e-7 of the kernel's amplitude, {least:.3g}, got {self.noise}")
 
     @property
     def ridge(self) -> float:
@@ -60,7 +63,10 @@ class GP:
 
     def prior(self, actions: ArrayLike, contexts: ArrayLike) -> GridPosterior:
         """Return the posterior of no observation on the grid actions (n_actions, d_x) x contexts (n_contexts, d_c)."""
-        return GridPosterior(self, validation.points("actions", actions), validation.points("contexts", contexts))
+        x = validation.frozen(validation.points("actions", actions))
+        c = validation.frozen(validation.points("contexts", contexts))
+        self.kernel.action(x[:1], x[:1]), self.kernel.context(c[:1], c[:1])  # do the lengthscales fit the points?
+        return GridPosterior(self, x, c)
 
 
 class GridPosterior:
@@ -101,7 +107,9 @@ class GridPosterior:
 
     def observe(self, action: FloatArray, context: FloatArray, outcome: float) -> None:
         """Take in the outcome of action (d_x,) in context (d_c,)."""
-        self._take_in(action, context, outcome)
+        x = validation.finite_array("action", action, ndim=1)
+        c = validation.finite_array("context", context, ndim=1)
+        self._take_in(x, c, validation.finite_float("outcome", outcome))
 
     def anticipate(self, action: FloatArray, context: FloatArray) -> None:
         """Take in an evaluation that is under way, as if it gave its posterior mean: only the variance changes."""

@@ -15,17 +15,30 @@ WEIGHT_TOLERANCE = 1e-8
 
 
 def finite_array(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray:
-    """Return `value` as a contiguous float array, all entries finite, of `ndim` dimensions if that is given."""
+    """Return `value` as a contiguous float array, all entries finite, of `ndim` dimensions if that is given.
+
+    It may be the caller's own array: `frozen` makes a copy to keep.
+    """
     try:
-        array = np.ascontiguousarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        raw = np.asarray(value)
+        if raw.dtype.kind not in "iufbO" or np.ma.isMaskedArray(value):
+            raise TypeError(f"entries of type {raw.dtype}" if raw.dtype.kind not in "iufbO" else "a masked array")
+        array = np.asarray(raw, dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"{name} must be an array of numbers, got {type(value).__name__}: {error}") from None
-    if ndim is not None and np.ndim(value) != ndim:
-        raise ValueError(f"{name} must have {ndim} dimension(s), got shape {np.shape(value)}")
+    if ndim is not None and array.ndim != ndim:
+        raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
     if not np.isfinite(array).all():
         bad = np.argwhere(~np.isfinite(np.atleast_1d(array)))[0].tolist()
         raise ValueError(f"{name} must be finite, got {np.atleast_1d(array)[tuple(bad)]} at index {bad}")
     return array
+
+
+def frozen(array: FloatArray) -> FloatArray:
+    """Return a read-only copy, which no caller can change later."""
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
 
 
 def finite_float(name: str, value: Any) -> float:
@@ -86,9 +99,10 @@ def points(name: str, value: ArrayLike) -> FloatArray:
 
 
 def _number(name: str, value: Any) -> float:
-    if isinstance(value, (bool, str)) or np.ndim(value) != 0:
-        raise TypeError(f"{name} must be a number, got {value!r}")
     try:
+        raw = np.asarray(value)
+        if raw.ndim != 0 or raw.dtype.kind not in "iufO":
+            raise TypeError
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{name} must be a number, got {value!r}") from None

@@ -1,18 +1,15 @@
 """The paper's experiments: problem x method x seed -> records -> figures."""
 
-from drbo.experiments._methods import DRBO, METHODS, STABLEOPT, UCB, Method
-from drbo.experiments._reproduce import Outcome, Plan, demo, dial, figure1, figure2, figure3, problem_row
+from drbo.experiments._methods import METHODS, SETS
+from drbo.experiments._reproduce import Outcome, Plan, demo, dial, figure1, figure2, figure3, problem_row, sets
 from drbo.experiments._runs import SETTINGS, run
 from drbo.experiments._sweep import Execution
 
 __all__ = [
-    "DRBO",
     "METHODS",
+    "SETS",
     "SETTINGS",
-    "STABLEOPT",
-    "UCB",
     "Execution",
-    "Method",
     "Outcome",
     "Plan",
     "demo",
@@ -22,4 +19,5 @@ __all__ = [
     "figure3",
     "problem_row",
     "run",
+    "sets",
 ]

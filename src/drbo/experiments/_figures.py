@@ -8,6 +8,7 @@ from matplotlib import dates
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from drbo.experiments._methods import Goal
 from drbo.experiments._runs import SETTINGS
 from drbo.experiments._store import Table, select
 from drbo.experiments._style import COLOURS, MARKERS, REFERENCE, STYLE, TRUTH, label_ends, new_figure
@@ -168,12 +169,13 @@ def figure3(hours: Table, backtests: Table, radii: dict[str, float], title: str,
     return figure
 
 
-def dial(problem: Problem, profile: RobustnessProfile) -> Figure:
+def dial(problem: Problem, profile: RobustnessProfile, goal: Goal) -> Figure:
     """Return how action, value and worst distribution move from stochastic to worst case as the radius grows."""
     with mpl.rc_context(STYLE):
         figure = new_figure(11.0, 3.5)
         action, value, spread = figure.subplots(1, 3, width_ratios=[1, 1.15, 1.15])
         radius = profile.radius
+        label_x = f"radius ({type(goal.ambiguity).__name__})"
         chosen = problem.actions[profile.action_index, 0]
         action.plot(radius, chosen, color=COLOURS["DRBO"], drawstyle="steps-post")
         for optimum, name, label in (
@@ -185,8 +187,8 @@ def dial(problem: Problem, profile: RobustnessProfile) -> Figure:
                 label, (float(radius[-1]), float(optimum.action[0])), xytext=(0, 4), textcoords="offset points",
                 color=COLOURS[name], ha="right", fontsize=8.5,
             )  # fmt: skip
-        action.axvline(problem.radius, color="grey", linewidth=0.8, linestyle="--")
-        action.set(xlabel="radius (MMD)", ylabel="chosen action x", ylim=(0, 1), title="the action")
+        action.axvline(goal.radius, color="grey", linewidth=0.8, linestyle="--")
+        action.set(xlabel=label_x, ylabel="chosen action x", ylim=(0, 1), title="the action")
         for series, colour, label, share in (
             (profile.expected, REFERENCE, "chosen action, expected\nunder the reference", 0.2),
             (profile.worst_case, COLOURS["DRBO"], "chosen action,\nworst case", 0.3),
@@ -201,13 +203,15 @@ def dial(problem: Problem, profile: RobustnessProfile) -> Figure:
         value.fill_between(
             radius, profile.worst_case - profile.protection, profile.worst_case, color=COLOURS["DRBO"], alpha=0.12
         )
-        value.axvline(problem.radius, color="grey", linewidth=0.8, linestyle="--")
+        value.axvline(goal.radius, color="grey", linewidth=0.8, linestyle="--")
         value.annotate(
-            "benchmark's\nradius", (problem.radius, 0.0), xytext=(-3, 4), textcoords="offset points",
+            "benchmark's\nradius", (goal.radius, 0.0), xytext=(-3, 4), textcoords="offset points",
             color="grey", ha="right", fontsize=7.5,
         )  # fmt: skip
-        value.set(xlabel="radius (MMD)", ylabel="reward", title="what it is worth", ylim=(0, None))
+        value.set(xlabel=label_x, ylabel="reward", title="what it is worth", ylim=(0, None))
         _spread(spread, problem, radius, profile.weights)
+        spread.axvline(goal.radius, color="grey", linewidth=0.8, linestyle="--")
+        spread.set_xlabel(label_x)
         figure.colorbar(spread.collections[0], ax=spread, label="weight, square root", aspect=25)
     return figure
 
@@ -216,6 +220,36 @@ def _spread(panel: Axes, problem: Problem, radius: FloatArray, weights: FloatArr
     contexts = problem.contexts[:, 0]
     # Square roots: a few contexts carry most of the weight, and the reference would be invisible beside them.
     panel.pcolormesh(radius, contexts, np.sqrt(weights).T, cmap="Blues", shading="nearest", rasterized=True)
-    panel.axvline(problem.radius, color="grey", linewidth=0.8, linestyle="--")
     panel.grid(False)
-    panel.set(xlabel="radius (MMD)", ylabel="context c", title="the worst distribution")
+    panel.set(ylabel="context c", title="the worst distribution")
+
+
+def sets(problem: Problem, x: int, weights: dict[str, FloatArray], radii: dict[str, float]) -> Figure:
+    """Return the reward of one action over the contexts, and under it the worst distribution of every set."""
+    titles = {
+        "mmd": "MMD", "tv": "total variation", "kl": "KL", "chi2": "chi-square", "cvar": "CVaR",
+        "wasserstein": "Wasserstein",
+    }  # fmt: skip
+    contexts = problem.contexts[:, 0]
+    with mpl.rc_context(STYLE):
+        figure = new_figure(10.0, 5.2)
+        panels = figure.subplots(2, 3, sharex=True).ravel()
+        for panel, (name, worst) in zip(panels, weights.items(), strict=True):
+            reward = panel.twinx()
+            reward.plot(contexts, problem.values[x], color="grey", linewidth=1.0)
+            reward.set(ylim=(0, 1.05), yticks=[])
+            reward.spines["right"].set_visible(False)
+            reward.annotate("reward", (0.02, float(problem.values[x][1]) + 0.03), color="grey", fontsize=7.5)
+            panel.fill_between(contexts, problem.reference, color=REFERENCE, alpha=0.35, linewidth=0, step="mid")
+            panel.vlines(contexts, 0, worst, color=COLOURS["DRBO"], linewidth=2.6)
+            panel.set_title(f"{titles[name]}, radius {radii[name]:.3g}")
+            panel.set_ylim(0, 1.08 * max(float(worst.max()), float(problem.reference.max())))
+            panel.set_ylabel("weight")
+        for panel in panels[3:]:
+            panel.set_xlabel("context c")
+        peak = int(np.argmax(problem.reference))
+        panels[0].annotate(
+            "reference", (contexts[peak], float(problem.reference[peak])), xytext=(14, -4), textcoords="offset points",
+            color=REFERENCE, fontsize=8,
+        )  # fmt: skip
+    return figure

@@ -5,24 +5,45 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from drbo.ambiguity import AmbiguitySet, Expectation, Neighbourhood
+from drbo.ambiguity import KL, AmbiguitySet, ChiSquare, CVaR, Expectation, Neighbourhood, TotalVariation, Wasserstein
 from drbo.problems import Problem
+from drbo.robustness import radius_for_loss
+
+METHODS = ("DRBO", "UCB", "StableOpt")
+
+SETS: dict[str, Callable[[Problem], AmbiguitySet]] = {
+    "mmd": lambda problem: problem.ambiguity,
+    "tv": lambda _: TotalVariation(),
+    "kl": lambda _: KL(),
+    "chi2": lambda _: ChiSquare(),
+    "cvar": lambda _: CVaR(),
+    "wasserstein": lambda problem: Wasserstein(problem.contexts),
+}
+"""The sets that DRBO may be robust to, by the name that the command line knows."""
 
 
-@dataclass(frozen=True)
-class Method:
-    """A name, and the set of distributions that it is robust to."""
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """The ambiguity set that a comparison is about: what DRBO optimises, and what the regret of all is measured in."""
 
-    name: str
-    ambiguity: Callable[[Problem], AmbiguitySet]
-
-
-DRBO = Method("DRBO", lambda problem: problem.ambiguity)
-UCB = Method("UCB", lambda _: Expectation())
-STABLEOPT = Method("StableOpt", lambda problem: Neighbourhood(problem.contexts))
-METHODS = (DRBO, UCB, STABLEOPT)
+    ambiguity: AmbiguitySet
+    radius: float
 
 
-def by_name(name: str) -> Method:
-    """Return the method of that name."""
-    return next(method for method in METHODS if method.name == name)
+def goal(problem: Problem, set_name: str) -> Goal:
+    """Return the set of that name, with the radius at which the robust solution loses as much as in the MMD ball."""
+    ambiguity = SETS[set_name](problem)
+    if set_name == "mmd":
+        return Goal(ambiguity, problem.radius)
+    best = problem.robust_optimum
+    loss = float(problem.stochastic_values[best.action_index]) - best.value
+    return Goal(ambiguity, radius_for_loss(problem.values[best.action_index], ambiguity, problem.reference, loss))
+
+
+def method_set(method: str, problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
+    """Return the set that a method is robust to, and its radius."""
+    if method == "DRBO":
+        return aim.ambiguity, aim.radius
+    if method == "UCB":
+        return Expectation(), 0.0
+    return Neighbourhood(problem.contexts), problem.radius

@@ -9,24 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from drbo.experiments._methods import METHODS
-from drbo.experiments._runs import DATA_DRIVEN_RADIUS, SETTINGS, run
+from drbo.experiments._methods import METHODS, SETS, goal
+from drbo.experiments._runs import SETTINGS, data_driven_radius, run
 from drbo.experiments._store import Store, Table, select
 from drbo.experiments._sweep import Execution, sweep
 from drbo.experiments._wind import WindYear, backtest_table, decide
 from drbo.problems import Problem, WindSeries, benchmark_1, benchmark_2
-from drbo.robustness import profile
+from drbo.robustness import profile, radius_for_loss
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to run, from which seed, where, and where the results go."""
+    """How much to run, from which seed, robust to which set, where, and where the results go."""
 
     out: Path
     runs: int = 50
     rounds: int = 200
     seed: int = 0
+    ambiguity: str = "mmd"
     execution: Execution = field(default_factory=Execution)
+
+    def named(self, figure: str) -> str:
+        """Return the name of a figure's files: those of another set than the MMD stand beside the paper's."""
+        return figure if self.ambiguity == "mmd" else f"{figure}-{self.ambiguity}"
 
 
 @dataclass(frozen=True)
@@ -49,33 +54,36 @@ def figure1(plan: Plan) -> Outcome:
 def figure2(plan: Plan) -> Outcome:
     """Run three methods in three settings on both benchmarks, and draw their robust regret."""
     problems = [benchmark_1(), benchmark_2()]
-    records = regret_sweep("figure2", plan, problems, SETTINGS)
+    name = plan.named("figure2")
+    records = regret_sweep(name, plan, problems, SETTINGS)
     from drbo.experiments import _figures, _style
 
-    files = _style.save(_figures.figure2(records, [p.name for p in problems]), plan.out / "figure2")
-    return Outcome([plan.out / "figure2.csv", *files], regret_rows(records))
+    files = _style.save(_figures.figure2(records, [p.name for p in problems]), plan.out / name)
+    return Outcome([plan.out / f"{name}.csv", *files], regret_rows(records))
 
 
 def demo(plan: Plan) -> Outcome:
     """Run three methods on benchmark 1 in the simulator setting, and draw the function and their regret."""
     problem = benchmark_1()
-    records = regret_sweep("demo", plan, [problem], ["simulator"])
+    name = plan.named("demo")
+    records = regret_sweep(name, plan, [problem], ["simulator"])
     from drbo.experiments import _figures, _style
 
-    files = _style.save(_figures.demo(problem, records), plan.out / "demo")
+    files = _style.save(_figures.demo(problem, records), plan.out / name)
     return Outcome(files, regret_rows(records))
 
 
 def regret_sweep(name: str, plan: Plan, problems: Sequence[Problem], settings: Sequence[str]) -> Table:
     """Return the records of every problem, setting, method and run."""
     jobs = {
-        f"{problem.name}-{setting}-{method.name}-{number}": (
+        f"{problem.name}-{setting}-{method}-{number}": (
             problem,
             setting,
-            method.name,
+            method,
             plan.rounds,
             plan.seed,
             number,
+            plan.ambiguity,
         )
         for problem in problems
         for setting in settings
@@ -85,8 +93,10 @@ def regret_sweep(name: str, plan: Plan, problems: Sequence[Problem], settings: S
     description = {
         "problems": [problem.name for problem in problems],
         "settings": list(settings),
-        "methods": [method.name for method in METHODS],
-        "data-driven radius": repr(DATA_DRIVEN_RADIUS),
+        "methods": list(METHODS),
+        "ambiguity": plan.ambiguity,
+        "radii": [goal(problem, plan.ambiguity).radius for problem in problems],
+        "data-driven radius": repr(data_driven_radius(plan.ambiguity)),
         "runs": plan.runs,
         "rounds": plan.rounds,
         "seed": plan.seed,
@@ -168,13 +178,47 @@ def dial(plan: Plan) -> Outcome:
     from drbo.experiments import _figures, _style
 
     problem = benchmark_1()
-    result = profile(problem.values, problem.ambiguity, problem.reference, np.linspace(0.0, 1.2, 121))
-    files = _style.save(_figures.dial(problem, result), plan.out / "dial")
+    aim = goal(problem, plan.ambiguity)
+    largest = _radius_of_nearly_the_worst(problem, plan.ambiguity)
+    result = profile(problem.values, aim.ambiguity, problem.reference, np.linspace(0.0, largest, 121))
+    files = _style.save(_figures.dial(problem, result, aim), plan.out / plan.named("dial"))
     rows = []
     for i in sorted({int(np.argmax(result.action_index == x)) for x in result.action_index}):
         row = result.rows()[i]
         rows.append({"action": float(problem.actions[result.action_index[i], 0]), **row})
     return Outcome(files, rows)
+
+
+def sets(plan: Plan) -> Outcome:
+    """Draw the worst distributions of all sets side by side, at radii at which the robust solution loses the same."""
+    from drbo.experiments import _figures, _style
+
+    problem = benchmark_1()
+    x = problem.robust_optimum.action_index
+    rows, weights, radii = [], {}, {}
+    for name in SETS:
+        aim = goal(problem, name)
+        worst = aim.ambiguity.worst_case(problem.values[x], problem.reference, aim.radius)
+        weights[name], radii[name] = worst.weights, aim.radius
+        rows.append(
+            {
+                "set": name,
+                "radius": aim.radius,
+                "expected": float(problem.stochastic_values[x]),
+                "worst case": float(worst.expectation),
+                "contexts used": int(np.count_nonzero(worst.weights > problem.reference + 1e-9)),
+            }
+        )
+    files = _style.save(_figures.sets(problem, x, weights, radii), plan.out / "sets")
+    return Outcome(files, rows)
+
+
+def _radius_of_nearly_the_worst(problem: Problem, set_name: str) -> float:
+    """Return a radius a little beyond the one at which the stochastic solution loses 99% of all that it can lose."""
+    ambiguity = SETS[set_name](problem)
+    v = problem.values[problem.stochastic_optimum.action_index]
+    most = float(v @ problem.reference - ambiguity.worst_case(v, problem.reference, np.inf).expectation)
+    return 1.2 * radius_for_loss(v, ambiguity, problem.reference, 0.99 * most)
 
 
 def problem_row(problem: Problem) -> dict[str, Any]:

@@ -5,27 +5,33 @@ from __future__ import annotations
 import numpy as np
 
 from drbo import regret
-from drbo.experiments._methods import by_name
+from drbo.experiments._methods import Goal, goal, method_set
 from drbo.experiments._store import Table
 from drbo.optimizer import Optimizer
 from drbo.problems import Problem
-from drbo.radius import Theoretical
+from drbo.radius import Bootstrap, RadiusRule, Theoretical
 from drbo.settings import DataDriven, General, Setting, Simulator
 from drbo.surrogate import GP
 
 SETTINGS = ("general", "data-driven", "simulator")
-DATA_DRIVEN_RADIUS = Theoretical(delta=0.1, factor=0.2)
-"""A fifth of Corollary 4's radius: about the 95% quantile of the distance between a sample and its distribution. The
-full radius exceeds the diameter of the set for 60 rounds, and then every method would be measured by the worst case."""
 
 
-def setting_by_name(name: str, problem: Problem) -> Setting:
-    """Return the setting of that name for a problem."""
+def data_driven_radius(set_name: str) -> RadiusRule:
+    """Return the rule for the data-driven setting.
+
+    For the MMD a fifth of Corollary 4's radius, about the 95% quantile of the distance between a sample and its
+    distribution: the full one exceeds the diameter of the set for 60 rounds, in which every method would be measured
+    by the worst case alone. For other sets, which the corollary says nothing about, the bootstrap.
+    """
+    return Theoretical(delta=0.1, factor=0.2) if set_name == "mmd" else Bootstrap(delta=0.1, resamples=100)
+
+
+def _setting(name: str, problem: Problem, radius: float, rule: RadiusRule) -> Setting:
     if name == "general":
         return General()
     if name == "data-driven":
-        return DataDriven(radius=DATA_DRIVEN_RADIUS)
-    return Simulator(problem.reference, problem.radius)
+        return DataDriven(radius=rule)
+    return Simulator(problem.reference, radius)
 
 
 def generator(seed: int, run: int) -> np.random.Generator:
@@ -33,23 +39,29 @@ def generator(seed: int, run: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(run,)))
 
 
-def run(problem: Problem, setting_name: str, method_name: str, rounds: int, seed: int, number: int) -> Table:
-    """Return a row a round: what was chosen, what came out, and its robust regret in the MMD ball of the round."""
+def run(
+    problem: Problem, setting_name: str, method: str, rounds: int, seed: int, number: int, set_name: str = "mmd"
+) -> Table:
+    """Return a row a round: what was chosen, what came out, and its robust regret in the ball of the round."""
     rng = generator(seed, number)
-    setting = setting_by_name(setting_name, problem)
+    aim: Goal = goal(problem, set_name)
+    ambiguity, radius = method_set(method, problem, aim)
+    rule = data_driven_radius(set_name)
+    setting = _setting(setting_name, problem, radius, rule)
     opt = Optimizer(
         problem.actions,
         problem.contexts,
-        ambiguity=by_name(method_name).ambiguity(problem),
+        ambiguity=ambiguity,
         setting=setting,
         surrogate=GP(problem.gp_kernel, problem.noise),
         beta=2.0,
     )
     f = problem.values
-    actions, contexts, outcomes, references, radii = [], [], [], [], []
+    n_contexts = len(problem.contexts)
+    actions, contexts, outcomes = [], [], []
     for _ in range(rounds):
-        s = opt.ask(problem.reference, problem.radius) if setting.needs_ball else opt.ask()
-        natural = int(rng.choice(len(problem.contexts), p=problem.true_distribution))
+        s = opt.ask(problem.reference, radius) if setting.needs_ball else opt.ask()
+        natural = int(rng.choice(n_contexts, p=problem.true_distribution))
         noise = problem.noise * rng.normal()
         j = natural if s.context_index is None else s.context_index
         outcome = float(f[s.action_index, j]) + noise
@@ -57,20 +69,16 @@ def run(problem: Problem, setting_name: str, method_name: str, rounds: int, seed
         actions.append(s.action_index)
         contexts.append(j)
         outcomes.append(outcome)
-        references.append(s.reference)
-        radii.append(s.radius)
-    same = setting_name != "data-driven"
-    result = regret.robust_regret(
-        f,
-        problem.ambiguity,
-        problem.reference if same else np.array(references),
-        problem.radius if same else np.array(radii),
-        actions,
-    )
+    references, radii = problem.reference, np.array(aim.radius)
+    if setting_name == "data-driven":  # the ball that DRBO sees in each round, for every method
+        seen = [np.array(contexts[:t], dtype=np.intp) for t in range(rounds)]
+        balls = [DataDriven(radius=rule).ball(None, None, s, aim.ambiguity, n_contexts) for s in seen]
+        references, radii = np.array([p for p, _ in balls]), np.array([eps for _, eps in balls])
+    result = regret.robust_regret(f, aim.ambiguity, references, radii, actions)
     return {
         "problem": np.full(rounds, problem.name),
         "setting": np.full(rounds, setting_name),
-        "method": np.full(rounds, method_name),
+        "method": np.full(rounds, method),
         "run": np.full(rounds, number),
         "round": np.arange(1, rounds + 1),
         "action": np.array(actions),

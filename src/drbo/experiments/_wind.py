@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo.ambiguity import AmbiguitySet
-from drbo.experiments._methods import DRBO, METHODS, by_name
+from drbo.experiments._methods import METHODS, goal, method_set
 from drbo.experiments._runs import generator
 from drbo.experiments._store import Table
 from drbo.optimizer import Optimizer
@@ -53,10 +53,10 @@ class WindYear:
 def choose_radius(power: FloatArray, hours: NDArray[np.intp], method_name: str) -> Backtest:
     """Return what each radius would have earned with an exact solve of every hour of the first year."""
     problem = wind()
-    ambiguity = by_name(method_name).ambiguity(problem)
+    ambiguity, _ = method_set(method_name, problem, goal(problem, "mmd"))
     past = power[hours[0] - WINDOW_HOURS : hours[-1] + 1]
     earned = revenue(problem.actions[:, 0][None, :], past[:, None])
-    radii = MMD_RADII if method_name == DRBO.name else NEIGHBOURHOOD_RADII
+    radii = MMD_RADII if method_name == "DRBO" else NEIGHBOURHOOD_RADII
     seen = nearest_context(past, problem.contexts)
     return backtest(problem.values, ambiguity, seen, radii, WINDOW_HOURS, earned)
 
@@ -82,11 +82,11 @@ def decide(power: FloatArray, hours: NDArray[np.intp], radii: dict[str, float], 
     problem = wind()
     f, actions = problem.values, problem.actions[:, 0]
     contexts = nearest_context(power, problem.contexts)
-    sets = {method.name: method.ambiguity(problem) for method in METHODS}
+    sets = {method: method_set(method, problem, goal(problem, "mmd"))[0] for method in METHODS}
     rows: list[tuple[str, int, int, float, float]] = []
     for hour in hours.tolist():
         reference = empirical(contexts[hour - WINDOW_HOURS : hour], len(problem.contexts))
-        scores = robust_scores(f, problem.ambiguity, reference, radii[DRBO.name])
+        scores = robust_scores(f, problem.ambiguity, reference, radii["DRBO"])
         chosen = {"exact DRO": int(np.argmax(scores)), "no commitment": 0}
         for name, ambiguity in sets.items():
             setting = Simulator(reference, radii.get(name, 0.0))

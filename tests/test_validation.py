@@ -1,0 +1,93 @@
+"""What is refused, whatever function it is given to: the message names the argument."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drbo import validation
+
+NOT_NUMBERS = [
+    ["1", "2"],
+    [1 + 2j],
+    np.array(["2020-01-01"], dtype="datetime64[D]"),
+    [[1.0], [1.0, 2.0]],
+    [object()],
+    [10**400],
+]
+
+
+@pytest.mark.parametrize("value", NOT_NUMBERS, ids=repr)
+def test_arrays_of_something_else(value: Any) -> None:
+    with pytest.raises(TypeError, match="weights must be an array of numbers"):
+        validation.finite_array("weights", value)
+
+
+def test_masked_arrays_are_refused() -> None:
+    with pytest.raises(TypeError, match="weights must be an array of numbers, got MaskedArray: a masked array"):
+        validation.finite_array("weights", np.ma.masked_array([1.0, 2.0], mask=[False, True]))
+
+
+@pytest.mark.parametrize(
+    "value", ["0.1", b"0.1", True, np.True_, 1j, [0.1], np.array("0.1"), None, 10**400, [[1], [1, 2]]]
+)
+def test_numbers_of_something_else(value: Any) -> None:
+    with pytest.raises(TypeError, match="radius must be a number"):
+        validation.radius(value)
+
+
+@pytest.mark.parametrize("value", [0.5, 1, np.float32(0.5), np.array(0.5), np.int64(2), float("inf")])
+def test_numbers_of_all_kinds_are_welcome(value: Any) -> None:
+    assert validation.radius(value) == float(value)
+
+
+@pytest.mark.parametrize(
+    "value", [[1, 2], np.array([1, 2], dtype=np.float32), (1.0, 2.0), np.arange(4.0)[::2], range(1, 3)]
+)
+def test_arrays_of_all_kinds_are_welcome(value: Any) -> None:
+    array = validation.finite_array("x", value, ndim=1)
+    assert array.dtype == np.float64
+    assert array.flags.c_contiguous
+
+
+def test_a_single_number_is_no_set_of_points() -> None:
+    with pytest.raises(ValueError, match=r"contexts must be points of shape \(n, d\)"):
+        validation.points("contexts", 3.0)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([0.5, 0.5 + 2e-8], "p must sum to 1"),
+        ([1.5, -0.5], "p must not be negative, got -0.5 at index 1"),
+        ([], "p must hold at least one weight"),
+        ([np.nan, 1.0], r"p must be finite, got nan at index \[0\]"),
+    ],
+)
+def test_distributions(weights: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        validation.distribution("p", weights)
+
+
+def test_a_sum_within_the_tolerance_is_kept_as_it_is() -> None:
+    given = np.array([0.5, 0.5 + 5e-9])
+    np.testing.assert_array_equal(validation.distribution("p", given), given)
+
+
+@pytest.mark.parametrize(
+    ("check", "value"),
+    [(validation.positive_float, 0.0), (validation.probability, 1.0), (validation.finite_float, float("inf"))],
+)
+def test_ranges(check: Callable[[str, Any], float], value: float) -> None:
+    with pytest.raises(ValueError, match="beta must"):
+        check("beta", value)
+
+
+def test_a_frozen_copy_is_nobody_elses() -> None:
+    mine = np.ones(2)
+    kept = validation.frozen(mine)
+    mine[0] = 5.0
+    assert kept[0] == 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        kept[0] = 2.0
