@@ -13,7 +13,7 @@ NOT_NUMBERS = [
     [1 + 2j],
     np.array(["2020-01-01"], dtype="datetime64[D]"),
     [[1.0], [1.0, 2.0]],
-    [object()],
+    [{}],
     [10**400],
 ]
 
@@ -42,9 +42,7 @@ def test_numbers_of_all_kinds_are_welcome(value: Any) -> None:
     assert validation.radius(value) == float(value)
 
 
-@pytest.mark.parametrize(
-    "value", [[1, 2], np.array([1, 2], dtype=np.float32), (1.0, 2.0), np.arange(4.0)[::2], range(1, 3)]
-)
+@pytest.mark.parametrize("value", [[1, 2], np.ones(2, dtype=np.float32), (1.0, 2.0), np.arange(4.0)[::2], range(2)])
 def test_arrays_of_all_kinds_are_welcome(value: Any) -> None:
     array = validation.finite_array("x", value, ndim=1)
     assert array.dtype == np.float64
