@@ -164,7 +164,7 @@ def figure3(hours: Table, backtests: Table, radii: dict[str, float], title: str,
         dial.set(ylim=(0, 1.3 * best), xlim=(0, 0.55), title="choosing the radius")
         dial.set(xlabel="radius (MMD; Euclidean for StableOpt)", ylabel="revenue of a year, solved exactly")
         years = [str(y) for y in np.unique(backtests["year"])]
-        note = f"dashed: {years[0]}, where it was chosen (dotted)\nsolid: {years[-1]}"
+        note = f"dashed: {years[0]}, to choose it on\nsolid: {years[-1]}; dotted: chosen"
         dial.text(0.98, 0.98, note, transform=dial.transAxes, ha="right", va="top", fontsize=7.5)
     return figure
 

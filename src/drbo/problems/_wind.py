@@ -96,7 +96,7 @@ def wind(
         true_distribution=window_distributions(following[row : row + 1], points),
         radius=radius,
         mmd_kernel=RBF(0.1),
-        gp_kernel=Product(Matern(0.5, amplitude=2.0, nu=1.5), Matern(0.5, nu=1.5)),
+        gp_kernel=Product(Matern(0.3, amplitude=1.5, nu=2.5), Matern(0.3, nu=2.5)),
         noise=0.01,
     )
 
