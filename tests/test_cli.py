@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -52,14 +54,44 @@ def test_reproduce_writes_records_figures_and_a_table(tmp_path: Path) -> None:
     assert len(json.loads(again.stdout)) == 18
 
 
-@pytest.mark.parametrize("figure", ["figure1", "dial"])
-def test_reproduce_the_quick_ones(figure: str, tmp_path: Path) -> None:
-    call("reproduce", figure, "--out", "o", cwd=tmp_path)
-    assert (tmp_path / "o" / f"{figure}.png").stat().st_size > 20_000
-    assert (tmp_path / "o" / f"{figure}.pdf").stat().st_size > 5_000
+@pytest.mark.parametrize(
+    ("figure", "options", "name"),
+    [("figure1", (), "figure1"), ("dial", ("--ambiguity", "tv"), "dial-tv"), ("sets", (), "sets")],
+)
+def test_reproduce_the_quick_ones(figure: str, options: tuple[str, ...], name: str, tmp_path: Path) -> None:
+    call("reproduce", figure, "--out", "o", *options, cwd=tmp_path)
+    assert (tmp_path / "o" / f"{name}.png").stat().st_size > 20_000
+    assert (tmp_path / "o" / f"{name}.pdf").stat().st_size > 5_000
+
+
+def test_figure_3_at_small_size(tmp_path: Path) -> None:
+    """Two weeks of wind need a minute; a day's worth of rounds shows that the command works."""
+    done = call("reproduce", "figure3", "--quick", "--rounds", "3", "--out", "o", "--json", cwd=tmp_path)
+    rows = {row["method"]: row for row in json.loads(done.stdout)}
+    assert set(rows) == {"DRBO", "UCB", "StableOpt", "no commitment", "exact DRO"}
+    assert rows["exact DRO"]["robust regret"] == 0.0
+    assert (tmp_path / "o" / "figure3.png").stat().st_size > 20_000
+
+
+def test_an_interrupt_leaves_the_finished_records(tmp_path: Path) -> None:
+    command = [*COMMAND, "reproduce", "figure2", "--runs", "50", "--rounds", "60", "--out", "o", "--workers", "1"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    parts = tmp_path / "o" / "figure2.parts"
+    while time.monotonic() < deadline and (not parts.is_dir() or len(list(parts.glob("*.csv"))) < 3):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert "call again to go on" in stderr
+    lines = (tmp_path / "o" / "figure2.csv").read_text().splitlines()
+    assert (len(lines) - 1) % 60 == 0
+    assert len(lines) > 3 * 60
+    assert not list((tmp_path / "o").rglob("*.tmp"))
 
 
 def test_an_unknown_name_suggests_the_nearest(tmp_path: Path) -> None:
+    assert "did you mean 'wasserstein'" in call("demo", "--ambiguity", "waserstein", cwd=tmp_path, code=2).stderr
     assert "did you mean 'figure2'" in call("reproduce", "figur2", cwd=tmp_path, code=2).stderr
 
 

@@ -5,14 +5,27 @@ import math
 import numpy as np
 import pytest
 
-from drbo import MMD, RBF, AmbiguitySet, Expectation, Neighbourhood
+from drbo import (
+    KL,
+    MMD,
+    RBF,
+    AmbiguitySet,
+    ChiSquare,
+    CVaR,
+    Expectation,
+    Neighbourhood,
+    TotalVariation,
+    Wasserstein,
+)
 from drbo.policy import robust_scores
 from drbo.radius import Bootstrap, Calibrated, Constant, Decaying, RadiusRule, Theoretical, backtest, empirical
 from tolerances import CLOSED_FORM, STANDARD_ERRORS
 
 N = 8
 CONTEXTS = np.linspace(0, 1, N)
-SETS: list[AmbiguitySet] = [MMD(CONTEXTS, RBF(0.2)), Expectation(), Neighbourhood(CONTEXTS)]
+METRICS: list[AmbiguitySet] = [MMD(CONTEXTS, RBF(0.2)), TotalVariation(), Wasserstein(CONTEXTS)]
+ON_SUPPORT: list[AmbiguitySet] = [KL(), ChiSquare(), CVaR()]
+SETS: list[AmbiguitySet] = [*METRICS, *ON_SUPPORT, Expectation(), Neighbourhood(CONTEXTS)]
 RULES: list[RadiusRule] = [Constant(0.2), Theoretical(), Bootstrap(resamples=50), Calibrated(window=5), Decaying(1.0)]
 NONE = np.empty(0, dtype=np.intp)
 
@@ -45,9 +58,22 @@ def covered(rule: RadiusRule, ambiguity: AmbiguitySet, draws: int, samples: int)
 
 
 @pytest.mark.parametrize("delta", [0.1, 0.3])
-def test_bootstrap_covers_the_truth(delta: float) -> None:
-    share = covered(Bootstrap(delta, resamples=200), SETS[0], draws=300, samples=60)
-    assert share >= 1 - delta - STANDARD_ERRORS * math.sqrt(delta * (1 - delta) / 300)
+@pytest.mark.parametrize("ambiguity", [*METRICS, *ON_SUPPORT], ids=repr)
+def test_bootstrap_covers_the_truth(delta: float, ambiguity: AmbiguitySet) -> None:
+    share = covered(Bootstrap(delta, resamples=100), ambiguity, draws=200, samples=60)
+    assert share >= 1 - delta - STANDARD_ERRORS * math.sqrt(delta * (1 - delta) / 200)
+
+
+@pytest.mark.parametrize("ambiguity", METRICS, ids=repr)
+def test_bootstrap_is_not_larger_than_it_need_be(ambiguity: AmbiguitySet) -> None:
+    assert covered(Bootstrap(0.5, resamples=100), ambiguity, draws=200, samples=60) < 0.8
+
+
+def test_bootstrap_knows_that_a_support_may_be_incomplete() -> None:
+    few, many = np.zeros(5, dtype=np.intp), np.tile(np.arange(N), 50)
+    for ambiguity in ON_SUPPORT:
+        assert Bootstrap(0.1, resamples=50).radius(few, ambiguity, N) == math.inf
+        assert math.isfinite(Bootstrap(0.1, resamples=50).radius(many, ambiguity, N))
 
 
 def test_the_coverage_check_can_fail() -> None:

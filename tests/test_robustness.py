@@ -55,7 +55,36 @@ def test_rows_in_any_order_and_as_a_table() -> None:
     assert set(rows[0]) == {"radius", "action_index", "worst_case", "expected", "price", "protection", "best_until"}
 
 
+@pytest.mark.parametrize(
+    "ambiguity",
+    [SET, drbo.TotalVariation(), drbo.KL(), drbo.ChiSquare(), drbo.CVaR(), drbo.Wasserstein(robos.C)],
+    ids=repr,
+)
+def test_radius_for_loss_is_the_first_that_loses_it(ambiguity: drbo.AmbiguitySet) -> None:
+    values = robos.F[1]
+    expected = values @ robos.REFERENCE
+    most = expected - ambiguity.worst_case(values, robos.REFERENCE, math.inf).expectation
+    for share in (0.1, 0.5):  # beyond, the tails of 1e-20 leave CVaR no radius between 1 - 1e-16 and 1
+        radius = drbo.radius_for_loss(values, ambiguity, robos.REFERENCE, share * most)
+        worst = ambiguity.worst_case(values, robos.REFERENCE, radius).expectation
+        assert expected - worst == pytest.approx(share * most, rel=1e-6)
+    assert drbo.radius_for_loss(values, ambiguity, robos.REFERENCE, 0.0) == pytest.approx(0.0, abs=1e-9)
+    assert drbo.radius_for_loss(values, ambiguity, robos.REFERENCE, 2 * most) == math.inf
+
+
+@pytest.mark.parametrize(
+    "ambiguity", [drbo.TotalVariation(), drbo.KL(), drbo.CVaR(), drbo.Wasserstein(robos.C)], ids=repr
+)
+def test_a_profile_of_every_set(ambiguity: drbo.AmbiguitySet) -> None:
+    result = drbo.profile(robos.F, ambiguity, robos.REFERENCE, [0.0, 0.1, 0.5, math.inf])
+    assert (np.diff(result.worst_case) <= 1e-12).all()
+    assert result.price[0] == 0.0
+    assert math.isinf(result.best_until[-1])
+
+
 def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="loss must be zero or more"):
+        drbo.radius_for_loss(robos.F[0], SET, robos.REFERENCE, -1.0)
     with pytest.raises(ValueError, match="radii must be zero or more"):
         drbo.profile(robos.F, SET, robos.REFERENCE, [-1.0])
     with pytest.raises(ValueError, match="values must have 2 dimension"):

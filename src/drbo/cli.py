@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -55,7 +57,8 @@ def demo(
 
     _say(f"benchmark 1 in the simulator setting, 10 runs of 100 rounds, three methods; results go to {out}/")
     execution = _execution(workers, Backend.LOKY, None)
-    _show(demo(Plan(out, runs=10, rounds=100, seed=seed, ambiguity=robust_to, execution=execution)), as_json)
+    with _told_in_one_line():
+        _show(demo(Plan(out, runs=10, rounds=100, seed=seed, ambiguity=robust_to, execution=execution)), as_json)
 
 
 @app.command()
@@ -88,17 +91,18 @@ def reproduce(
     execution = _execution(workers, backend, scheduler)
     from drbo import experiments
 
-    for name in wanted:
-        small = 10 if quick else runs
-        length = rounds or (100 if quick or name == "figure3" else 200)
-        plan = experiments.Plan(out, runs=small, rounds=length, seed=seed, ambiguity=robust_to, execution=execution)
-        started = time.perf_counter()
-        if name == "figure3":
-            outcome = experiments.figure3(plan, _wind_series(data, column), hours=336 if quick else None)
-        else:
-            outcome = getattr(experiments, name)(plan)
-        _show(outcome, as_json)
-        _say(f"{name}: {time.perf_counter() - started:.0f} s")
+    with _told_in_one_line():
+        for name in wanted:
+            small = 10 if quick else runs
+            length = rounds or (100 if quick or name == "figure3" else 200)
+            plan = experiments.Plan(out, runs=small, rounds=length, seed=seed, ambiguity=robust_to, execution=execution)
+            started = time.perf_counter()
+            if name == "figure3":
+                outcome = experiments.figure3(plan, _wind_series(data, column), hours=336 if quick else None)
+            else:
+                outcome = getattr(experiments, name)(plan)
+            _show(outcome, as_json)
+            _say(f"{name}: {time.perf_counter() - started:.0f} s")
 
 
 @app.command()
@@ -112,14 +116,20 @@ def problems(as_json: Json = False) -> None:
 
 def main() -> None:
     """Run the command line; exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    app()
+
+
+@contextlib.contextmanager
+def _told_in_one_line() -> Iterator[None]:
+    """Turn an interrupt or an error in what the user gave into one line and an exit code."""
     try:
-        app(standalone_mode=True)
+        yield
     except KeyboardInterrupt:
         _say("interrupted; finished records are kept, call again to go on")
-        sys.exit(130)
+        raise typer.Exit(130) from None
     except (ValueError, TypeError, RuntimeError, OSError) as error:
         _say(f"error: {error}")
-        sys.exit(1)
+        raise typer.Exit(1) from None
 
 
 def _execution(workers: int, backend: Backend, scheduler: str | None) -> Execution:

@@ -102,11 +102,13 @@ class Decaying(RadiusRule):
 class Bootstrap(RadiusRule):
     """The radius that holds the truth with probability about 1 - delta, by resampling what has been seen.
 
-    eps_t = sqrt(t / (t - 1)) * the (1 - delta)-quantile of distance(resample, empirical distribution)
+    eps_t = sqrt(t / (t - 1)) * the (1 - delta)-quantile of distance(P, distribution of t draws from P),
 
-    for contexts drawn independently from one distribution, and inf before the second one. The factor makes up for the
-    variance that resampling loses. The guarantee is for one t, and approximate: it wants a few dozen contexts, and for
-    sets that stay on the reference's support (KL, chi-square, CVaR) that every possible context has been seen.
+    P_i = (t_i + 1/2) / (t + n/2): the distribution of the t contexts seen, with half a count more (Jeffreys), for
+    contexts drawn independently from one distribution; inf before the second one. Smoothing matters: P stands for the
+    truth, which has contexts that the sample does not, and the plain bootstrap covers too rarely for that reason. Sets
+    that stay on the reference's support (KL, chi-square, CVaR) cannot hold such a truth: their radius is inf until a
+    sample is likely to show every context. The guarantee is for one t, not for all of them at once.
     """
 
     delta: float = 0.1
@@ -123,9 +125,9 @@ class Bootstrap(RadiusRule):
         t = len(seen)
         if t < 2:
             return math.inf
-        centre = empirical(seen, n_contexts)
-        counts = np.random.default_rng(self.seed).multinomial(t, centre / centre.sum(), size=self.resamples)
-        distances = [ambiguity.distance(sample / t, centre) for sample in counts]
+        smooth = (np.bincount(seen, minlength=n_contexts) + 0.5) / (t + 0.5 * n_contexts)
+        counts = np.random.default_rng(self.seed).multinomial(t, smooth / smooth.sum(), size=self.resamples)
+        distances = [ambiguity.distance(smooth, sample / t) for sample in counts]
         return math.sqrt(t / (t - 1)) * float(np.quantile(distances, 1.0 - self.delta, method="higher"))
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drbo.experiments import SETTINGS, Execution, Plan, run
+from drbo.experiments import SETS, SETTINGS, Execution, Plan, run
+from drbo.experiments._methods import goal
 from drbo.experiments._reproduce import regret_rows, regret_sweep
 from drbo.experiments._store import Store, Table, select
 from drbo.experiments._sweep import sweep
@@ -27,6 +28,21 @@ def test_a_run_is_reproducible_and_runs_differ(setting: str) -> None:
     assert same(one, run(problem, setting, "DRBO", 15, 0, 3))
     assert not np.array_equal(one["outcome"], run(problem, setting, "DRBO", 15, 0, 4)["outcome"])
     assert not np.array_equal(one["outcome"], run(problem, setting, "DRBO", 15, 1, 3)["outcome"])
+
+
+@pytest.mark.parametrize("set_name", list(SETS))
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_every_set_in_every_setting(set_name: str, setting: str) -> None:
+    record = run(benchmark_1(12), setting, "DRBO", 8, 0, 0, set_name)
+    assert (record["regret"] >= -1e-9).all()
+
+
+@pytest.mark.parametrize("set_name", ["tv", "kl", "wasserstein"])
+def test_radii_of_all_sets_lose_the_same(set_name: str) -> None:
+    problem = benchmark_1(30)
+    x, aim = problem.robust_optimum.action_index, goal(problem, set_name)
+    worst = aim.ambiguity.worst_case(problem.values[x], problem.reference, aim.radius).expectation
+    assert worst == pytest.approx(problem.robust_optimum.value, abs=1e-8)
 
 
 def test_regret_of_a_run_is_that_of_its_actions() -> None:

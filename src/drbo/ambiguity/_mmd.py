@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo.ambiguity._contract import AmbiguitySet
-from drbo.ambiguity._mmd_solver import solve_batch
+from drbo.ambiguity._mmd_solver import embed, solve_batch
 from drbo.kernels import RBF, Kernel
 from drbo.validation import FloatArray
 
@@ -54,6 +54,7 @@ class MMD(AmbiguitySet):
             M = validation.finite_array("gram", gram, ndim=2)  # type: ignore[arg-type]  # not None: checked above
             self.features = _factor_gram(M)
         self.n_contexts = len(self.features)
+        self._embedded: tuple[bytes, tuple[FloatArray, FloatArray, FloatArray]] | None = None
 
     def __repr__(self) -> str:
         return f"MMD({self.n_contexts} contexts, rank {self.features.shape[1]})"
@@ -73,8 +74,22 @@ class MMD(AmbiguitySet):
             weights[:] = reference
             lower_bound[:] = math.inf  # the set is one point: its expectation is the bound
         else:
-            solve_batch(values, reference, self.features, min(radius, 1e300), weights, lower_bound)
+            solve_batch(values, reference, *self._embed(reference), min(radius, 1e300), weights, lower_bound)
         return weights, lower_bound
+
+    def _embed(self, reference: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the embedding of a reference, that of the last one kept: a round asks for the same one many times.
+
+        It depends on nothing else, so that no result hangs on what was asked before.
+        """
+        key = reference.tobytes()
+        last = self._embedded
+        if last is None or last[0] != key:
+            last = self._embedded = (key, embed(reference, self.features))
+        return last[1]
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_embedded": None}
 
 
 def _factor(column: Callable[[int], FloatArray], diagonal: FloatArray) -> FloatArray:

@@ -16,7 +16,8 @@ A of such atoms with weights lam and repeat:
     2. Price every atom with the multiplier y of the ball: cost_i = d_i + <y, b_i> is one constant on A, and
        min_i cost_i - eps ||y|| is a lower bound of the program for *any* y. If no atom is cheaper than A: optimal.
     3. Add the cheapest atom. If it lies in the affine hull of A already, then trading it for the others is free: do so
-       until one of them is used up, which it replaces.
+       until one of them is used up, which it replaces. Other cheap atoms enter with it if they are far from the hull;
+       if not they are listed, and as long as a listed one is clearly cheaper than A it enters next: no pricing of all.
 
 Every step lowers the objective, so no active set returns. The differences D = [b_a - b_base : a in A] are kept as
 D = Q R and updated. Working with F instead of M keeps distances accurate to 1e-16 rather than 1e-8, which is what makes
@@ -28,11 +29,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
-# Sums may be reassociated into vector instructions; nothing here relies on NaN or infinity.
-_jit = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+from drbo.ambiguity._affine_qr import append, delete, dot, jit, solve_lower, solve_upper, split
 
 OPTIMAL = 1e-13
 """A price below the active set's by less than this share of the values' range does not count."""
@@ -40,93 +39,17 @@ _DEPENDENT = 1e-13
 """An atom this close to the affine hull of the active set, as a share of the largest atom, lies in it."""
 _ROUNDING = 1e-14
 """The rounding error of a distance, as a share of the largest atom."""
+_LIST_SIZE = 32
+_LISTED = 0.3
+"""Atoms are listed that are cheaper than the active set by this share of what the cheapest is."""
+_FAR = 0.1
+"""Atoms enter together only this far from the hull, as a share of the largest: the factor stays well-conditioned."""
+_CLEARLY = 1e3
+"""How many times `OPTIMAL` a listed atom must be cheaper: decisions within rounding are left to pricing all."""
 _RETRIES = 3
 
 
-@_jit
-def _dot(a, b, size):
-    total = 0.0
-    for i in range(size):
-        total += a[i] * b[i]
-    return total
-
-
-@_jit
-def _solve_lower(R, k, rhs, out):
-    """Solve R' out = rhs for the leading k x k block of the upper triangle R."""
-    for i in range(k):
-        total = rhs[i]
-        for j in range(i):
-            total -= R[j, i] * out[j]
-        out[i] = total / R[i, i]
-
-
-@_jit
-def _solve_upper(R, k, rhs, out):
-    """Solve R out = rhs for the leading k x k block of the upper triangle R."""
-    for i in range(k - 1, -1, -1):
-        total = rhs[i]
-        for j in range(i + 1, k):
-            total -= R[i, j] * out[j]
-        out[i] = total / R[i, i]
-
-
-@_jit
-def _project(Q, k, vector, coefficients):
-    """Take the part in the span of the rows of Q out of `vector`, twice for accuracy; return the norm of the rest."""
-    r = vector.size
-    for i in range(k):
-        coefficients[i] = 0.0
-    for _ in range(2):
-        for i in range(k):
-            c = _dot(Q[i], vector, r)
-            coefficients[i] += c
-            for f in range(r):
-                vector[f] -= c * Q[i, f]
-    return math.sqrt(_dot(vector, vector, r))
-
-
-@_jit
-def _append(Q, R, k, vector, coefficients, norm):
-    """Append to D = Q R the column that `_project` split into `coefficients`, the rest `vector` and its `norm`."""
-    for i in range(k):
-        R[i, k] = coefficients[i]
-    R[k, k] = norm
-    for f in range(vector.size):
-        Q[k, f] = vector[f] / norm
-
-
-@_jit
-def _delete(Q, R, active, lam, size, position):
-    """Drop an atom from the active set of `size` atoms and from D = Q R; return the new size."""
-    k = size - 1
-    if position == 0 and k > 0:
-        # The next atom becomes the base: b_a - b_next = D_a - D_next, which changes the first row of R alone.
-        for j in range(1, k):
-            R[0, j] -= R[0, 0]
-    column = max(position - 1, 0)
-    for j in range(column, k - 1):
-        for i in range(j + 2):
-            R[i, j] = R[i, j + 1]
-    for i in range(column, k - 1):  # what is left is upper Hessenberg: rotate its subdiagonal away
-        a, b = R[i, i], R[i + 1, i]
-        h = math.hypot(a, b)
-        c, s = a / h, b / h
-        for j in range(i, k - 1):
-            upper, lower = R[i, j], R[i + 1, j]
-            R[i, j] = c * upper + s * lower
-            R[i + 1, j] = c * lower - s * upper
-        for f in range(Q.shape[1]):
-            upper, lower = Q[i, f], Q[i + 1, f]
-            Q[i, f] = c * upper + s * lower
-            Q[i + 1, f] = c * lower - s * upper
-    for i in range(position, size - 1):
-        active[i] = active[i + 1]
-        lam[i] = lam[i + 1]
-    return size - 1
-
-
-@_jit
+@jit
 def _start(d, norms, eps, active, lam, Q, R, b):
     """Start from the best mixture of the reference with one context; return the size of the active set."""
     n = norms.size
@@ -148,7 +71,7 @@ def _start(d, norms, eps, active, lam, Q, R, b):
     return 2
 
 
-@_jit
+@jit
 def _value(d, active, lam, size):
     total = 0.0
     for i in range(size):
@@ -156,7 +79,7 @@ def _value(d, active, lam, size):
     return total
 
 
-@_jit
+@jit
 def _solve_on_hull(d, b, eps, size, active, lam, Q, R, y, hull, g, rhs, target, point):
     """Solve the program on the affine hull of the active set, dropping atoms until the weights are a distribution.
 
@@ -166,14 +89,12 @@ def _solve_on_hull(d, b, eps, size, active, lam, Q, R, y, hull, g, rhs, target, 
     r = b.shape[1]
     while True:
         k = size - 1
-        base = active[0]
-        for f in range(r):
-            point[f] = b[base, f]
-        distance = _project(Q, k, point, hull)  # point: the place of the hull nearest to the reference
+        base, origin = active[0], b[-1]
+        distance = split(Q, k, b[base], origin, point, hull)  # point: the place of the hull nearest to the reference
         for i in range(k):
             rhs[i] = d[active[i + 1]] - d[base]
-        _solve_lower(R, k, rhs, g)
-        slope = math.sqrt(_dot(g, g, k))
+        solve_lower(R, k, rhs, g)
+        slope = math.sqrt(dot(g, g, k))
         if slope <= 1e-300:  # one atom, or all of one value: stay; inside the ball its multiplier is zero
             touching = distance >= eps * (1.0 - 1e-12)
             for f in range(r):
@@ -182,7 +103,7 @@ def _solve_on_hull(d, b, eps, size, active, lam, Q, R, y, hull, g, rhs, target, 
         step = math.sqrt(max(eps - distance, 0.0) * (eps + distance)) / slope
         for i in range(k):
             rhs[i] = -hull[i] - step * g[i]
-        _solve_upper(R, k, rhs, target[1:])
+        solve_upper(R, k, rhs, target[1:])
         total = 0.0
         for i in range(1, size):
             total += target[i]
@@ -203,16 +124,16 @@ def _solve_on_hull(d, b, eps, size, active, lam, Q, R, y, hull, g, rhs, target, 
             for f in range(r):
                 y[f] = point[f] / step if exists else point[f]
             return size, exists
-        size = _delete(Q, R, active, lam, size, blocking)
+        size = delete(Q, R, active, lam, size, blocking)
 
 
-@_jit
+@jit
 def _trade(Q, R, active, lam, size, hull, target):
     """Trade the atoms of the active set for a new one in their hull (coordinates `hull`) until one is used up.
 
     Returns the new size and the weight of the new atom, which takes the place of the one used up.
     """
-    _solve_upper(R, size - 1, hull, target[1:])  # the new atom is sum_i target_i b_i, sum_i target_i = 1
+    solve_upper(R, size - 1, hull, target[1:])  # the new atom is sum_i target_i b_i, sum_i target_i = 1
     total = 0.0
     for i in range(1, size):
         total += target[i]
@@ -223,63 +144,133 @@ def _trade(Q, R, active, lam, size, hull, target):
             weight, blocking = lam[i] / target[i], i
     for i in range(size):
         lam[i] = max(lam[i] - weight * target[i], 0.0)
-    return _delete(Q, R, active, lam, size, blocking), weight
+    return delete(Q, R, active, lam, size, blocking), weight
 
 
-@_jit
-def _solve_one(d, b, bt, norms, eps, size, active, lam, Q, R, y, scratch, most_iterations):
-    """Solve for one vector d (n + 1,) of range 1 from the active set given; return its size and the lower bound."""
+@jit
+def _price(d, bt, y, exists, cost):
+    """Fill the cost of every atom (n + 1,), without its value where the multiplier does not exist; return the least."""
+    n, r = bt.shape[1], bt.shape[0]
+    for i in range(n + 1):
+        cost[i] = d[i] if exists else 0.0
+    whole = r - r % 4
+    for f in range(0, whole, 4):  # four rows at a time: the costs are read and written a quarter as often
+        for i in range(n):
+            cost[i] += y[f] * bt[f, i] + y[f + 1] * bt[f + 1, i] + y[f + 2] * bt[f + 2, i] + y[f + 3] * bt[f + 3, i]
+    for f in range(whole, r):
+        for i in range(n):
+            cost[i] += y[f] * bt[f, i]
+    cheapest = n
+    for i in range(n):
+        if cost[i] < cost[cheapest]:
+            cheapest = i
+    return cheapest
+
+
+@jit
+def _list_cheap(cost, ceiling, listed):
+    """List atoms cheaper than `ceiling` and than both neighbours; return how many."""
+    n, count = cost.size - 1, 0
+    for i in range(n):
+        if cost[i] < ceiling and (i == 0 or cost[i] <= cost[i - 1]) and (i == n - 1 or cost[i] <= cost[i + 1]):
+            listed[count] = i
+            count += 1
+            if count == listed.size:
+                break
+    return count
+
+
+@jit
+def _cheapest_listed(d, b, y, listed, active, size, margin):
+    """Return the cheapest listed atom, or -1 if it is not cheaper than the active set by `margin`."""
+    best = -1
+    lowest = d[active[0]] + dot(y, b[active[0]], y.size) - margin
+    for i in listed:
+        price = d[i] + dot(y, b[i], y.size)
+        if price < lowest:
+            best, lowest = i, price
+    return -1 if _contains(active, size, best) else best
+
+
+@jit
+def _contains(active, size, atom):
+    return atom in active[:size]
+
+
+@jit
+def _enter_far(b, cheapest, listed, n_listed, active, lam, size, Q, R, hull, vector, largest):
+    """Let the listed atoms that are far from the hull enter with weight zero; return the new sizes of both sets.
+
+    All of them are cheaper than the active set, so at least one gains weight and the objective falls.
+    """
+    n_left = 0
+    for i in listed[:n_listed]:
+        if i == cheapest:
+            continue
+        norm = split(Q, size - 1, b[i], b[active[0]], vector, hull)
+        if norm > _FAR * largest:
+            append(Q, R, size - 1, vector, hull, norm)
+            active[size], lam[size] = i, 0.0
+            size += 1
+        else:
+            listed[n_left] = i
+            n_left += 1
+    return size, n_left
+
+
+@jit
+def _solve_one(d, b, bt, norms, eps, asked, size, active, lam, Q, R, y, scratch, listed, most_iterations):
+    """Solve for one vector d (n + 1,) of range 1 from the active set given, within eps.
+
+    Returns the size of the active set and a lower bound, which is for the radius `asked`.
+    """
     n, r = norms.size, bt.shape[0]
-    cost, hull, target, rhs, g, vector = scratch[0], scratch[1], scratch[2], scratch[3], scratch[4], scratch[5, :r]
+    cost, hull, target, rhs, g = scratch[0, : n + 1], scratch[1], scratch[2], scratch[3], scratch[4]
+    vector = scratch[5, :r]
     largest = norms.max()
     last, stalled = math.inf, 0
     lower = -1.0
+    n_listed = 0
     for _ in range(most_iterations):
         size, exists = _solve_on_hull(d, b, eps, size, active, lam, Q, R, y, hull, g, rhs, target, vector)
-
-        for i in range(n + 1):
-            cost[i] = d[i] if exists else 0.0
-        for f in range(r):
-            row, weight = bt[f], y[f]
-            for i in range(n):
-                cost[i] += weight * row[i]
-        own = _value(cost, active, lam, size)
-        cheapest = n
-        for i in range(n):
-            if cost[i] < cost[cheapest]:
-                cheapest = i
-        if exists:
-            norm_y = math.sqrt(_dot(y, y, r))
-            lower = cost[cheapest] - eps * norm_y
-            if own - cost[cheapest] <= OPTIMAL * (1.0 + 0.01 * largest * norm_y):
-                return size, lower
         value = _value(d, active, lam, size)
         stalled = 0 if value < last - 1e-16 else stalled + 1
         last = min(value, last)
-        if stalled > 10 + size:
-            return size, lower
-        for i in range(size):
-            if active[i] == cheapest:
+        norm_y = math.sqrt(dot(y, y, r))
+        tolerance = OPTIMAL * (1.0 + 0.01 * largest * norm_y)
+        regular = exists and stalled == 0
+        cheapest, fresh = -1, False
+        if regular and n_listed > 0:
+            cheapest = _cheapest_listed(d, b, y, listed[:n_listed], active, size, _CLEARLY * tolerance)
+        if cheapest < 0:
+            cheapest = _price(d, bt, y, exists, cost)
+            own = _value(cost, active, lam, size)
+            saving = own - cost[cheapest]
+            if exists:
+                lower = cost[cheapest] - asked * norm_y
+                if saving <= tolerance:
+                    return size, lower
+            if stalled > 10 + size or _contains(active, size, cheapest):
                 return size, lower
+            n_listed = _list_cheap(cost, own - _LISTED * saving, listed) if regular else 0
+            fresh = n_listed > 0
 
-        for f in range(r):
-            vector[f] = b[cheapest, f] - b[active[0], f]
-        norm = _project(Q, size - 1, vector, hull)
+        norm = split(Q, size - 1, b[cheapest], b[active[0]], vector, hull)
         weight = 0.0
         if norm <= _DEPENDENT * largest:
             size, weight = _trade(Q, R, active, lam, size, hull, target)
             if size > 0:
-                for f in range(r):
-                    vector[f] = b[cheapest, f] - b[active[0], f]
-                norm = _project(Q, size - 1, vector, hull)
+                norm = split(Q, size - 1, b[cheapest], b[active[0]], vector, hull)
         if size > 0:
-            _append(Q, R, size - 1, vector, hull, norm)
+            append(Q, R, size - 1, vector, hull, norm)
         active[size], lam[size] = cheapest, weight
         size += 1
+        if fresh:
+            size, n_listed = _enter_far(b, cheapest, listed, n_listed, active, lam, size, Q, R, hull, vector, largest)
     return size, lower
 
 
-@_jit
+@jit
 def _retry_radius(eps, largest, attempt):
     """Return the radius to solve for: the one asked for first, then ones that differ from it by less than 1e-9.
 
@@ -294,26 +285,39 @@ def _retry_radius(eps, largest, attempt):
     return eps + 3e-16 * 10.0**attempt * largest
 
 
-@_jit
-def solve_batch(values, reference, features, eps, weights, lower_bounds):
-    """Fill the worst-case weights (m, n) and lower bounds (m,) of values (m, n) within eps > 0 of reference (n,).
+@jit
+def embed(reference, features):
+    """Return what the solver needs to know of a reference (n,): the atoms b (n + 1, r), their transpose and norms (n,).
 
     `features` (n, r) is the F of M = F F'.
     """
-    m, n = values.shape
-    r = features.shape[1]
-    embedding = np.zeros(r)
+    n, r = features.shape
+    mean = np.zeros(r)
     for i in range(n):
         for f in range(r):
-            embedding[f] += reference[i] * features[i, f]
+            mean[f] += reference[i] * features[i, f]
     b = np.zeros((n + 1, r))
-    bt = np.empty((r, n))
     norms = np.empty(n)
     for i in range(n):
         for f in range(r):
-            b[i, f] = features[i, f] - embedding[f]
-            bt[f, i] = b[i, f]
-        norms[i] = math.sqrt(_dot(b[i], b[i], r))
+            b[i, f] = features[i, f] - mean[f]
+        norms[i] = math.sqrt(dot(b[i], b[i], r))
+    bt = np.empty((r, n))
+    for start in range(0, n, 64):  # in blocks that fit the cache
+        for f in range(r):
+            for i in range(start, min(start + 64, n)):
+                bt[f, i] = b[i, f]
+    return b, bt, norms
+
+
+@jit
+def solve_batch(values, reference, b, bt, norms, eps, weights, lower_bounds):
+    """Fill the worst-case weights (m, n) and lower bounds (m,) of values (m, n) within eps > 0 of reference (n,).
+
+    `b`, `bt` and `norms` are what `embed` returns for the reference.
+    """
+    m, n = values.shape
+    r = bt.shape[0]
     most = min(r, n) + 2  # affinely independent atoms, and one about to enter
     active = np.empty(most, dtype=np.int64)
     lam = np.empty(most)
@@ -322,6 +326,7 @@ def solve_batch(values, reference, features, eps, weights, lower_bounds):
     y = np.empty(r)
     mean = np.empty(r)
     scratch = np.empty((6, n + r + 2))
+    listed = np.empty(_LIST_SIZE, dtype=np.int64)
     d = np.zeros(n + 1)
     largest = norms.max()
     eps = max(eps, 0.1 * _ROUNDING * largest)  # a smaller radius cannot be told from this one
@@ -363,7 +368,10 @@ def solve_batch(values, reference, features, eps, weights, lower_bounds):
             inner = _retry_radius(eps, largest, attempt)
             if attempt > 0 or size == 0 or _value(d, active, lam, size) > 0.0:
                 size = _start(d, norms, inner, active, lam, Q, R, b)
-            size, _ = _solve_one(d, b, bt, norms, inner, size, active, lam, Q, R, y, scratch, 100 * (n + 10))
+            size, lower = _solve_one(
+                d, b, bt, norms, inner, eps, size, active, lam, Q, R, y, scratch, listed, 100 * (n + 10)
+            )
+            bound = max(bound, lower)
             # The weights, pulled back if they are outside by more than the rounding error of a distance.
             for f in range(r):
                 mean[f] = 0.0
@@ -372,7 +380,7 @@ def solve_batch(values, reference, features, eps, weights, lower_bounds):
                 total += lam[i]
                 for f in range(r):
                     mean[f] += lam[i] * b[active[i], f]
-            distance = math.sqrt(_dot(mean, mean, r)) / total
+            distance = math.sqrt(dot(mean, mean, r)) / total
             inside = inner / distance if distance > inner + _ROUNDING * largest else 1.0
             for i in range(n):
                 w[i] = (1.0 - inside) * reference[i]
@@ -383,12 +391,7 @@ def solve_batch(values, reference, features, eps, weights, lower_bounds):
                         w[j] += share * reference[j]
                 else:
                     w[active[i]] += share
-            primal = _dot(w, d, n)
-            # The certificate of the last multiplier, for the radius asked for.
-            best = 0.0
-            for i in range(n):
-                best = min(best, d[i] + _dot(y, b[i], r))
-            bound = max(bound, best - eps * math.sqrt(_dot(y, y, r)))
+            primal = dot(w, d, n)
             if primal - bound <= 1e-10:
                 break
             size = 0

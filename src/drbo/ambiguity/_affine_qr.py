@@ -1,0 +1,119 @@
+"""The affine hull of a set of atoms that come and go, compiled: D = Q R, its columns the differences to the first atom.
+
+    active  (size,)         the atoms, the first of them the base
+    Q       (k, r) rows     an orthonormal basis of the span of D, k = size - 1
+    R       (k, k)          upper triangular; both arrays have room for more
+
+numba does not see a change of this file from the cache of its callers: touch `_mmd_solver.py` after one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from drbo.validation import FloatArray
+
+Indices = NDArray[np.int64]
+
+# Sums may be reassociated into vector instructions; nothing here relies on NaN or infinity.
+jit = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+
+
+@jit
+def dot(a: FloatArray, b: FloatArray, size: int) -> float:
+    total = 0.0
+    for i in range(size):
+        total += a[i] * b[i]
+    return total
+
+
+@jit
+def solve_lower(R: FloatArray, k: int, rhs: FloatArray, out: FloatArray) -> None:
+    """Solve R' out = rhs for the leading k x k block of the upper triangle R, along its rows."""
+    for i in range(k):
+        out[i] = rhs[i]
+    for i in range(k):
+        out[i] /= R[i, i]
+        for j in range(i + 1, k):
+            out[j] -= R[i, j] * out[i]
+
+
+@jit
+def solve_upper(R: FloatArray, k: int, rhs: FloatArray, out: FloatArray) -> None:
+    """Solve R out = rhs for the leading k x k block of the upper triangle R."""
+    for i in range(k - 1, -1, -1):
+        total = rhs[i]
+        for j in range(i + 1, k):
+            total -= R[i, j] * out[j]
+        out[i] = total / R[i, i]
+
+
+@jit
+def split(
+    Q: FloatArray, k: int, point: FloatArray, base: FloatArray, rest: FloatArray, coordinates: FloatArray
+) -> float:
+    """Split `point - base` into its `coordinates` in the span of the rows of Q and the `rest`; return the rest's norm.
+
+    Once more if little is left, which cancellation has made inaccurate: twice is enough.
+    """
+    r = rest.size
+    for f in range(r):
+        rest[f] = point[f] - base[f]
+    for i in range(k):
+        coordinates[i] = 0.0
+    norm = math.sqrt(dot(rest, rest, r))
+    for _ in range(2):
+        before = norm
+        for i in range(k):
+            c = dot(Q[i], rest, r)
+            coordinates[i] += c
+            for f in range(r):
+                rest[f] -= c * Q[i, f]
+        norm = math.sqrt(dot(rest, rest, r))
+        if norm > 0.5 * before:
+            break
+    return norm
+
+
+@jit
+def append(Q: FloatArray, R: FloatArray, k: int, rest: FloatArray, coordinates: FloatArray, norm: float) -> None:
+    """Append to D = Q R the column that `split` took apart."""
+    for i in range(k):
+        R[i, k] = coordinates[i]
+    R[k, k] = norm
+    for f in range(rest.size):
+        Q[k, f] = rest[f] / norm
+
+
+@jit
+def delete(Q: FloatArray, R: FloatArray, active: Indices, lam: FloatArray, size: int, position: int) -> int:
+    """Drop an atom from the active set of `size` atoms and from D = Q R; return the new size."""
+    k = size - 1
+    if position == 0 and k > 0:
+        # The next atom becomes the base: b_a - b_next = D_a - D_next, which changes the first row of R alone.
+        for j in range(1, k):
+            R[0, j] -= R[0, 0]
+    column = max(position - 1, 0)
+    for j in range(column, k - 1):
+        for i in range(j + 2):
+            R[i, j] = R[i, j + 1]
+    for i in range(column, k - 1):  # what is left is upper Hessenberg: rotate its subdiagonal away
+        a, b = R[i, i], R[i + 1, i]
+        h = math.hypot(a, b)
+        c, s = a / h, b / h
+        for j in range(i, k - 1):
+            upper, lower = R[i, j], R[i + 1, j]
+            R[i, j] = c * upper + s * lower
+            R[i + 1, j] = c * lower - s * upper
+        for f in range(Q.shape[1]):
+            upper, lower = Q[i, f], Q[i + 1, f]
+            Q[i, f] = c * upper + s * lower
+            Q[i + 1, f] = c * lower - s * upper
+    for i in range(position, size - 1):
+        active[i] = active[i + 1]
+        lam[i] = lam[i + 1]
+    return size - 1
