@@ -7,7 +7,7 @@ import pytest
 
 from drbo import RBF, Matern, Product
 from drbo.kernels import Kernel
-from tolerances import CLOSED_FORM
+from tolerances import CLOSED_FORM, FINITE_DIFFERENCES
 
 KERNELS: list[Kernel] = [RBF(0.3), RBF((0.3, 2.0), 0.7), Matern(0.3, nu=1.5), Matern((0.5, 0.1), 1.5, nu=2.5)]
 
@@ -74,3 +74,16 @@ def test_wrong_number_of_lengthscales() -> None:
 def test_product_needs_kernels() -> None:
     with pytest.raises(TypeError, match="context must be a kernel"):
         Product(RBF(0.1), 0.2)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_gradient_by_finite_differences(kernel: Kernel) -> None:
+    rng = np.random.default_rng(1)
+    a, b = rng.random(2), np.concatenate([rng.random((5, 2)), np.zeros((1, 2))])
+    b[-1] = a  # at the point itself the gradient is zero
+    gradient = kernel.gradient(a, b)
+    for i in range(2):
+        step = np.eye(2)[i] * 1e-6
+        difference = (kernel((a + step)[None], b) - kernel((a - step)[None], b))[0] / 2e-6
+        np.testing.assert_allclose(gradient[:, i], difference, atol=FINITE_DIFFERENCES)
+    assert (gradient[-1] == 0.0).all()

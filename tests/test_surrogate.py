@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from drbo import GP, RBF, GridPosterior, Matern, Product
 from drbo.confidence import information_gain
-from tolerances import CLOSED_FORM, SOLVER
+from tolerances import CLOSED_FORM, FINITE_DIFFERENCES, SOLVER
 
 X = np.linspace(0, 1, 9)[:, None]
 C = np.linspace(0, 1, 11)[:, None]
@@ -182,3 +182,37 @@ def test_bad_input() -> None:
         posterior.observe(X[0], C[0], float("nan"))
     with pytest.raises(ValueError, match=r"contexts must have shape \(2, 1\)"):
         posterior.predict([[0.0], [1.0]], [[0.0]])
+
+
+def test_actions_off_the_grid_agree_with_the_grid() -> None:
+    gp = GP(Product(RBF(0.2), Matern(0.3)), 0.1)
+    xs, cs, y = data("anywhere", 30, 0.1)
+    on, off = gp.prior(X, C), gp.prior_off_grid(1, C)
+    for posterior in (on, off):
+        for x, c, outcome in zip(xs, cs, y, strict=True):
+            posterior.observe(x, c, outcome)
+        posterior.anticipate_average(X[3], np.full(len(C), 1 / len(C)))
+    mean, variance = off.over_contexts(X)
+    np.testing.assert_allclose(mean, on.mean, atol=CLOSED_FORM)
+    np.testing.assert_allclose(variance, on.variance, atol=CLOSED_FORM)
+    assert off.information_gain == pytest.approx(on.information_gain, abs=CLOSED_FORM)
+
+
+@pytest.mark.parametrize("kernel", [Product(RBF((0.2, 0.4)), Matern(0.3)), Product(Matern(0.4, 2.0, nu=1.5), RBF(0.3))])
+def test_gradient_of_the_score_by_finite_differences(kernel: Product) -> None:
+    rng = np.random.default_rng(0)
+    posterior = GP(kernel, 0.1).prior_off_grid(2, C)
+    for _ in range(20):
+        posterior.observe(rng.random(2), rng.random(1), rng.normal())
+    weights = rng.dirichlet(np.ones(len(C))) * (rng.random(len(C)) > 0.5)
+
+    def score(x: NDArray[Any]) -> float:
+        mean, variance = posterior.over_contexts(x[None])
+        return float(weights @ (mean + 1.7 * np.sqrt(variance))[0])
+
+    for _ in range(5):
+        x = rng.random(2)
+        gradient = posterior.gradient(x, weights, 1.7)
+        for i in range(2):
+            step = np.eye(2)[i] * 1e-6
+            assert gradient[i] == pytest.approx((score(x + step) - score(x - step)) / 2e-6, abs=FINITE_DIFFERENCES)

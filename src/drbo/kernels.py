@@ -26,6 +26,10 @@ class Kernel(ABC):
     def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Return k(a_i, b_j) for points a (n, d) and b (m, d), shape (n, m)."""
 
+    @abstractmethod
+    def gradient(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Return the gradient of k(a, b_j) in a, for one point a (d,) and points b (m, d), shape (m, d)."""
+
     @property
     @abstractmethod
     def variance(self) -> float:
@@ -56,6 +60,15 @@ class _Radial(Kernel):
     def variance(self) -> float:
         return self.amplitude**2
 
+    def gradient(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Return dk(a, b_j) / da = 2 k'(r^2) (a - b_j) / lengthscale^2, shape (m, d)."""
+        slope = self._slope(self._squared_distance(a[None, :], b)[0])
+        return np.asarray(2.0 * slope[:, None] * (a - b) / np.square(self.lengthscale))
+
+    @abstractmethod
+    def _slope(self, r2: FloatArray) -> FloatArray:
+        """Return the derivative of k in r^2."""
+
     def _squared_distance(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Return r(a_i, b_j)^2, shape (n, m), exactly zero for equal points.
 
@@ -76,6 +89,9 @@ class RBF(_Radial):
     def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Return amplitude^2 exp(-r^2 / 2), shape (n, m)."""
         return self.variance * np.exp(-0.5 * self._squared_distance(a, b))
+
+    def _slope(self, r2: FloatArray) -> FloatArray:
+        return np.asarray(-0.5 * self.variance * np.exp(-0.5 * r2))
 
 
 @dataclass(frozen=True)
@@ -98,6 +114,11 @@ class Matern(_Radial):
         s = np.sqrt(2.0 * self.nu * self._squared_distance(a, b))
         polynomial = 1.0 + s if self.nu == 1.5 else 1.0 + s + s**2 / 3.0
         return self.variance * polynomial * np.exp(-s)
+
+    def _slope(self, r2: FloatArray) -> FloatArray:
+        s = np.sqrt(2.0 * self.nu * r2)
+        polynomial = -1.5 if self.nu == 1.5 else -5.0 / 6.0 * (1.0 + s)
+        return np.asarray(self.variance * polynomial * np.exp(-s))
 
 
 @dataclass(frozen=True)

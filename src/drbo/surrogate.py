@@ -68,6 +68,12 @@ class GP:
         self.kernel.action(x[:1], x[:1]), self.kernel.context(c[:1], c[:1])  # do the lengthscales fit the points?
         return GridPosterior(self, x, c)
 
+    def prior_off_grid(self, dimension: int, contexts: ArrayLike) -> GridPosterior:
+        """Return the posterior of no observation for actions anywhere in R^dimension, in the contexts given."""
+        nowhere = np.empty((0, dimension))
+        self.kernel.action(np.zeros((1, dimension)), np.zeros((1, dimension)))  # do the lengthscales fit?
+        return GridPosterior(self, nowhere, validation.frozen(validation.points("contexts", contexts)))
+
 
 class GridPosterior:
     """The posterior of a GP on a grid; the observations may lie anywhere.
@@ -131,6 +137,43 @@ class GridPosterior:
         self._append(k_X(x, self.actions)[0], embedding, cross, own, None)
         self._observed_actions[t] = action
         self._observed_contexts[t] = math.nan  # no single context: only further averages may follow
+
+    def over_contexts(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, n_contexts) of f at actions (m, d_x) anywhere, in every context of the grid."""
+        m, n, t = len(actions), len(self.contexts), self.n_observations
+        mean, variance = np.zeros((m, n)), np.full((m, n), self.gp.kernel.variance)
+        if t == 0:
+            return mean, variance
+        k_action = self.gp.kernel.action(self._observed_actions[:t], actions)
+        block = max(2**22 // (t * n), 1)  # 32 MB at a time
+        for start in range(0, m, block):
+            rows = slice(start, start + block)
+            k = k_action[:, rows, None] * self._k_contexts[:t, None, :]
+            white = solve_triangular(self._U[:t, :t], k.reshape(t, -1), trans="T", check_finite=False)
+            mean[rows] = (self._white[:t] @ white).reshape(-1, n)
+            variance[rows] -= np.einsum("ij,ij->j", white, white).reshape(-1, n)
+        return mean, np.maximum(variance, 0.0)
+
+    def gradient(self, action: FloatArray, weights: FloatArray, beta: float) -> FloatArray:
+        """Return the gradient in x of sum_j w_j (mean + beta std)(x, c_j) at one action (d_x,), shape (d_x,).
+
+        With u_j = (K_t + ridge I)^-1 k_t(x, c_j) and alpha = (K_t + ridge I)^-1 y, summed over the points observed:
+
+            sum_s (alpha_s sum_j w_j k_C(c_s, c_j) - sum_j (beta w_j / std_j) u_js k_C(c_s, c_j)) dk_X(x, x_s) / dx
+        """
+        t = self.n_observations
+        if t == 0:
+            return np.zeros_like(action)
+        used = np.flatnonzero(weights)
+        k_contexts, w = self._k_contexts[:t, used], weights[used]
+        k = self.gp.kernel.action(self._observed_actions[:t], action[None, :]) * k_contexts
+        white = solve_triangular(self._U[:t, :t], k, trans="T", check_finite=False)
+        variance = self.gp.kernel.variance - np.einsum("ij,ij->j", white, white)
+        std = np.sqrt(np.maximum(variance, 1e-12 * self.gp.kernel.variance))
+        sides = np.column_stack([self._white[:t], white])
+        solved = solve_triangular(self._U[:t, :t], sides, check_finite=False)
+        per_point = solved[:, 0] * (k_contexts @ w) - (solved[:, 1:] * k_contexts) @ (beta * w / std)
+        return np.asarray(per_point @ self.gp.kernel.action.gradient(action, self._observed_actions[:t]))
 
     def predict(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), actions (m, d_x), contexts (m, d_c)."""
