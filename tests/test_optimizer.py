@@ -243,7 +243,7 @@ def state(opt: Optimizer) -> tuple[Any, ...]:
         [s.number for s in opt.pending],
         opt._best,
         opt._asked,
-        list(opt._seen),
+        len(opt._observations),
     )
 
 
@@ -325,7 +325,7 @@ def test_unknown_and_repeated_suggestions() -> None:
     with pytest.raises(ValueError, match="suggestion 0 is not one of this optimizer's"):
         other.tell(s, 0.1, context_index=0)
     with pytest.raises(TypeError, match="suggestion must be what ask returned"):
-        opt.tell(3, 0.1, context_index=0)  # type: ignore[arg-type]
+        opt.tell("first", 0.1, context_index=0)
     assert opt.posterior.n_observations == 1
 
 
@@ -343,9 +343,9 @@ def test_recommend_needs_an_ask() -> None:
         ({"actions": [[np.nan]]}, "actions must be finite"),
         ({"contexts": np.zeros((2, 2, 2))}, "contexts must be points of shape"),
         ({"contexts": robos.C[:-1]}, "ambiguity is for 50 contexts, but there are 49"),
-        ({"ambiguity": 0.1}, "ambiguity must be a AmbiguitySet"),
+        ({"ambiguity": 0.1}, "ambiguity must be an AmbiguitySet, or a function"),
         ({"setting": "general"}, "setting must be a Setting"),
-        ({"surrogate": robos.GP_KERNEL}, "surrogate must be a GP"),
+        ({"surrogate": robos.GP_KERNEL}, "surrogate must be a GP or a LearnedGP"),
         ({"beta": -1.0}, "beta must be zero or more"),
         ({"beta": "2"}, "beta must be a number"),
     ],

@@ -106,10 +106,12 @@ def test_bad_construction() -> None:
     with pytest.raises(TypeError, match="Simulator needs a radius"):
         Simulator([1.0])
     with pytest.raises(TypeError, match="Simulator needs a reference"):
-        Simulator(radius=0.1)
+        Simulator(radius=0.1).check(3, sampled=False)
+    with pytest.raises(TypeError, match="reference must not be given to Simulator: the samples are"):
+        Simulator([1.0], radius=0.1).check(1, sampled=True)
     with pytest.raises(ValueError, match="history must be a flat sequence"):
         Simulator(radius=0.1, history=[0.5])
     with pytest.raises(ValueError, match="history must hold indices from 0 to 2"):
-        Simulator(radius=0.1, history=[3]).check(3)
+        Simulator(radius=0.1, history=[3]).check(3, sampled=False)
     with pytest.raises(ValueError, match="reference must hold 2 weights"):
-        Simulator([0.2, 0.3, 0.5], radius=0.1).check(2)
+        Simulator([0.2, 0.3, 0.5], radius=0.1).check(2, sampled=False)

@@ -30,20 +30,27 @@ if TYPE_CHECKING:
     from drbo.confidence import TheoreticalBeta as TheoreticalBeta
     from drbo.confidence import information_gain as information_gain
     from drbo.confidence import maximum_information_gain as maximum_information_gain
+    from drbo.hyperparameters import LearnedGP as LearnedGP
     from drbo.kernels import RBF as RBF
     from drbo.kernels import Kernel as Kernel
     from drbo.kernels import Matern as Matern
     from drbo.kernels import Product as Product
     from drbo.optimizer import Optimizer as Optimizer
-    from drbo.optimizer import Recommendation as Recommendation
-    from drbo.optimizer import Suggestion as Suggestion
     from drbo.robustness import RobustnessProfile as RobustnessProfile
     from drbo.robustness import profile as profile
     from drbo.robustness import radius_for_loss as radius_for_loss
+    from drbo.samples import Samples as Samples
     from drbo.settings import DataDriven as DataDriven
     from drbo.settings import General as General
     from drbo.settings import Setting as Setting
     from drbo.settings import Simulator as Simulator
+    from drbo.space import Box as Box
+    from drbo.space import Categorical as Categorical
+    from drbo.space import Integer as Integer
+    from drbo.space import Log as Log
+    from drbo.space import Real as Real
+    from drbo.suggestion import Recommendation as Recommendation
+    from drbo.suggestion import Suggestion as Suggestion
     from drbo.surrogate import GP as GP
     from drbo.surrogate import GridPosterior as GridPosterior
 
@@ -66,7 +73,11 @@ _HOMES = {
     ),
     "drbo.confidence": ("MaximumInformationGain", "TheoreticalBeta", "information_gain", "maximum_information_gain"),
     "drbo.kernels": ("RBF", "Kernel", "Matern", "Product"),
-    "drbo.optimizer": ("Optimizer", "Recommendation", "Suggestion"),
+    "drbo.hyperparameters": ("LearnedGP",),
+    "drbo.optimizer": ("Optimizer",),
+    "drbo.samples": ("Samples",),
+    "drbo.space": ("Box", "Categorical", "Integer", "Log", "Real"),
+    "drbo.suggestion": ("Recommendation", "Suggestion"),
     "drbo.robustness": ("RobustnessProfile", "profile", "radius_for_loss"),
     "drbo.settings": ("DataDriven", "General", "Setting", "Simulator"),
     "drbo.surrogate": ("GP", "GridPosterior"),

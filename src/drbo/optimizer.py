@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drbo import validation
-from drbo.ambiguity import AmbiguitySet
+from drbo import persistence, validation
+from drbo.ambiguity import MMD, AmbiguitySet
 from drbo.confidence import Beta, ConstantBeta, TheoreticalBeta, lower_bound, upper_bound
+from drbo.hyperparameters import FittedGP, LearnedGP, should_refit
+from drbo.kernels import RBF, Kernel
 from drbo.policy import TIE, best_action, first_of_the_best
-from drbo.radius import Indices
-from drbo.settings import Setting
-from drbo.space import FiniteSet
+from drbo.samples import Atoms, Samples, atoms_of
+from drbo.search import Objective, best_in_box
+from drbo.settings import DataDriven, Setting
+from drbo.space import Box, FiniteSet
+from drbo.suggestion import Recommendation, Suggestion
 from drbo.surrogate import GP, GridPosterior
 from drbo.validation import FloatArray
 
@@ -23,108 +30,89 @@ LARGEST_OUTCOME = 1e100
 
 
 @dataclass(frozen=True, eq=False)
-class Suggestion:
-    """What to evaluate next.
+class Observation:
+    """One result, in the coordinates of the model and with the sign that we maximise; no outcome: it failed.
 
-    Attributes
-    ----------
-    number : counts the suggestions of this optimizer from 0
-    action, action_index : (d_x,) the action, and its index
-    context, context_index : (d_c,) the context to evaluate it in, and its index; None where nature picks it
-    reference, radius : the ambiguity set of this round
-    score : the optimistic worst-case expectation that the action was chosen for
-    """
-
-    number: int
-    action: FloatArray
-    action_index: int
-    context: FloatArray | None
-    context_index: int | None
-    reference: FloatArray
-    radius: float
-    score: float
-
-    def same_as(self, other: Suggestion) -> bool:
-        """Return whether the other one asks for the same evaluation; it may be a copy from another process."""
-        return (
-            (self.number, self.action_index, self.context_index, self.radius)
-            == (other.number, other.action_index, other.context_index, other.radius)
-        ) and np.array_equal(self.reference, other.reference)  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class Recommendation:
-    """What to deploy.
-
-    Attributes
-    ----------
-    action, action_index : (d_x,) the action, and its index
-    value : certified: in every distribution of the set the expected reward is at least this, as far as the confidence
-        bound holds (`TheoreticalBeta`: with probability 1 - delta)
-    weights : (n_contexts,) the distribution in which it would do worst
-    reference, radius : the ambiguity set that the value is for
+    `context_index` counts in a finite set of contexts, and is -1 otherwise. `seen`: whether the context was observed;
+    that of a failed evaluation may be our guess.
     """
 
     action: FloatArray
-    action_index: int
-    value: float
-    weights: FloatArray
-    reference: FloatArray
-    radius: float
+    context: FloatArray
+    context_index: int
+    outcome: float | None
+    seen: bool
 
 
 class Optimizer:
-    """Distributionally robust Bayesian optimization of an unknown f(x, c) over finite actions and contexts.
+    """Distributionally robust Bayesian optimization of an unknown f(x, c).
 
     Parameters
     ----------
-    actions : (n_actions, d_x) what we choose from
-    contexts : (n_contexts, d_c) what nature chooses from
-    ambiguity : the family of ambiguity sets, such as `MMD(contexts)`
+    actions : what we choose from: points (n_actions, d_x), or a `Box` of named parameters
+    contexts : what nature chooses from: points (n_contexts, d_c), or `Samples` of past conditions
+    ambiguity : the family of ambiguity sets, such as `MMD(contexts)`; for samples a function from their atoms
+        (n, d_c), in the unit cube, to such a set. By default an MMD of RBF lengthscale 0.2 sqrt(d_c) of the range
     setting : `General()`, `DataDriven(...)` or `Simulator(...)`
-    surrogate : the model of f, a `GP`
+    surrogate : the model of f: a `GP` with fixed hyper-parameters, or a `LearnedGP`, which is the default. Kernels are
+        on the coordinates of a finite set as they are; on the unit cube for boxes, samples and learned models
     beta : the width of the confidence bounds, a number or a `TheoreticalBeta`
-    seed : of whatever is drawn at random; nothing is for finite sets
+    maximize : False if outcomes are to be minimised
+    seed : of the candidates of a search over a box; nothing is random for finite sets
     """
 
     def __init__(
         self,
-        actions: ArrayLike,
-        contexts: ArrayLike,
+        actions: ArrayLike | Box,
+        contexts: ArrayLike | Samples,
         *,
-        ambiguity: AmbiguitySet,
+        ambiguity: AmbiguitySet | Callable[[FloatArray], AmbiguitySet] | None = None,
         setting: Setting,
-        surrogate: GP,
+        surrogate: GP | LearnedGP | None = None,
         beta: float | TheoreticalBeta = 2.0,
+        maximize: bool = True,
         seed: int = 0,
     ) -> None:
-        for name, value, kind in (
-            ("ambiguity", ambiguity, AmbiguitySet),
-            ("setting", setting, Setting),
-            ("surrogate", surrogate, GP),
-        ):
-            if not isinstance(value, kind):
-                raise TypeError(f"{name} must be a {kind.__name__}, got {value!r}")
-        self.actions = FiniteSet("actions", actions)
-        self.contexts = FiniteSet("contexts", contexts)
-        if ambiguity.n_contexts not in (None, len(self.contexts)):
-            raise ValueError(f"ambiguity is for {ambiguity.n_contexts} contexts, but there are {len(self.contexts)}")
-        setting.check(len(self.contexts))
-        self.ambiguity = ambiguity
+        surrogate = LearnedGP() if surrogate is None else surrogate
+        if not isinstance(setting, Setting):
+            raise TypeError(f"setting must be a Setting, got {setting!r}")
+        if not isinstance(surrogate, GP | LearnedGP):
+            raise TypeError(f"surrogate must be a GP or a LearnedGP, got {surrogate!r}")
+        if not (ambiguity is None or isinstance(ambiguity, AmbiguitySet) or callable(ambiguity)):
+            raise TypeError(f"ambiguity must be an AmbiguitySet, or a function from contexts to one, got {ambiguity!r}")
+        self.actions = actions if isinstance(actions, Box) else FiniteSet("actions", actions)
+        self.contexts = contexts if isinstance(contexts, Samples) else FiniteSet("contexts", contexts)
         self.setting = setting
+        self.surrogate = surrogate
         self.beta: Beta = beta if isinstance(beta, TheoreticalBeta) else ConstantBeta(beta)
-        self.seed = seed
-        self._posterior = surrogate.prior(self.actions.points, self.contexts.points)
-        self._seen: list[int] = []
+        self.maximize = bool(maximize)
+        self.seed = int(seed)
+        self._given_ambiguity = ambiguity
+        self._sign = 1.0 if maximize else -1.0
+        self._observations: list[Observation] = []
         self._pending: dict[int, Suggestion] = {}
         self._asked = 0
         self._best: Recommendation | None = None
         self._last: Suggestion | None = None
-        self._feasible = np.empty((0, len(self.contexts)))  # last round's worst cases, for the set of `_last`
+        self._feasible: FloatArray | None = None  # last round's worst cases, for the set of `_last`
+        learned = isinstance(surrogate, LearnedGP)
+        self._action_frame = _frame(self.actions, learned)
+        self._context_frame = _frame(self.contexts, learned)
+        self._set_atoms()
+        setting.check(len(self._atoms.points), isinstance(self.contexts, Samples))
+        if self._atoms.error > 0.0 and not isinstance(self.ambiguity, MMD):
+            raise ValueError(
+                "ambiguity must be an MMD for compressed samples: give Samples(..., atoms=...) room for all"
+            )
+        self._fit = self._first_fit()
+        self._fitted_at = 0
+        self._posterior = self._new_posterior()
+
+    # --- what is known ----------------------------------------------------------------------------------------------
 
     @property
     def posterior(self) -> GridPosterior:
-        """The posterior of the outcomes told so far; not to be changed."""
+        """The posterior of the outcomes told so far, in the model's coordinates and units; not to be changed."""
         return self._posterior
 
     @property
@@ -132,69 +120,71 @@ class Optimizer:
         """The suggestions that have been neither told nor cancelled, the oldest first."""
         return tuple(self._pending.values())
 
+    # --- ask, tell, recommend ---------------------------------------------------------------------------------------
+
     def ask(self, reference: ArrayLike | None = None, radius: float | None = None) -> Suggestion:
         """Return the next evaluation. It stays pending, and counts for later asks, until it is told or cancelled.
 
         General setting: `reference` (n_contexts,) and `radius` are those of this round. Otherwise: neither.
         """
+        self._refresh()
         p, eps = self._ball(reference, radius)
         beta = self._width()
         posterior = self._with_pending()
-        ucb = upper_bound(posterior, beta)
         unchanged = self._last is not None and eps == self._last.radius and np.array_equal(p, self._last.reference)
-        choice = best_action(ucb, self.ambiguity, p, eps, self._feasible if unchanged else None)
-        x = choice.action_index
+        x, index, score, visited = self._maximise(posterior, beta, p, eps, self._feasible if unchanged else None)
         j = None
         if self.setting.picks_context:  # the context of largest sigma_t(x_t, c), line 5 of algorithm 2
-            j = first_of_the_best(posterior.variance[x], TIE * posterior.gp.kernel.variance)
+            variance = posterior.over_contexts(x[None])[1][0] if index is None else posterior.variance[index]
+            j = first_of_the_best(variance, TIE * posterior.gp.kernel.variance)
         suggestion = Suggestion(
             number=self._asked,
-            action=self.actions.points[x],
-            action_index=x,
-            context=None if j is None else self.contexts.points[j],
-            context_index=j,
+            action=self._decode_action(x, index),
+            action_index=index,
+            context=None if j is None else self._context_values[j],
+            context_index=j if isinstance(self.contexts, FiniteSet) else None,
             reference=p,
             radius=eps,
-            score=float(choice.worst_case.expectation),
+            score=self._outward(score),
+            action_point=validation.frozen(x),
+            context_point=None if j is None else self._atoms.points[j],
         )
         # Eq. (10): the iterate of the largest worst-case lcb at its own time, of results alone: nothing pending counts.
-        iterate = self._certify(x, lower_bound(self._posterior, beta)[x], p, eps)
-        if self._best is None or iterate.value > self._best.value:
+        iterate = self._certify(x, index, beta, p, eps)
+        if self._best is None or self._sign * iterate.value > self._sign * self._best.value:
             self._best = iterate
         self._asked += 1
         self._pending[suggestion.number] = suggestion
-        self._last = suggestion
-        self._feasible = choice.visited
+        self._last, self._feasible = suggestion, visited
         return suggestion
 
     def tell(
         self,
-        suggestion: Suggestion,
-        outcome: float,
+        suggestion: Suggestion | Any,
+        outcome: float | None = None,
         *,
-        context: ArrayLike | None = None,
+        context: Any = None,
         context_index: int | None = None,
+        failed: bool = False,
     ) -> None:
-        """Take in the outcome of a suggestion, and the context that it was observed in where nature picked it."""
-        self._check_pending(suggestion)
-        y = validation.finite_float("outcome", outcome)
-        if abs(y) > LARGEST_OUTCOME:
-            raise ValueError(f"outcome must not exceed {LARGEST_OUTCOME:g} in size, got {y}")
-        if self.setting.picks_context:
-            if context is not None or context_index is not None:
-                raise TypeError("context must not be given: the simulator setting picked it, see suggestion.context")
-            assert suggestion.context_index is not None
-            j = suggestion.context_index
-        elif (context is None) == (context_index is None):
-            raise TypeError("tell needs the observed context, either as context=c or as context_index=j")
-        elif context_index is not None:
-            j = self.contexts.check_index("context_index", context_index)
-        else:
-            assert context is not None
-            j = self.contexts.index_of(context)
-        self._posterior.observe(self.actions.points[suggestion.action_index], self.contexts.points[j], y)
-        self._seen.append(j)
-        del self._pending[suggestion.number]
+        """Take in the outcome of a suggestion, and the context that it was observed in where nature picked it.
+
+        In place of a suggestion an action may be given, with its context, for results that were never asked for.
+        `failed=True` in place of an outcome: the evaluation gave nothing. The model learns no value from it, and will
+        not ask for the same again.
+        """
+        asked = isinstance(suggestion, Suggestion)
+        if asked:
+            self._check_pending(suggestion)
+        x = suggestion.action_point if asked else self._encode_action(suggestion)
+        if failed == (outcome is not None):
+            raise TypeError("tell needs an outcome, or failed=True in its place")
+        y = None if outcome is None else self._inward(outcome)
+        c, j = self._observed_context(suggestion if asked else None, context, context_index, failed)
+        seen = not asked or self.setting.picks_context or context is not None or context_index is not None
+        self._take_in(Observation(x, c, j, y, seen))
+        if asked:
+            del self._pending[suggestion.number]
 
     def cancel(self, suggestion: Suggestion) -> None:
         """Forget a pending suggestion that will not be evaluated."""
@@ -212,37 +202,269 @@ class Optimizer:
 
         General setting: for the set of the last ask, unless `reference` and `radius` are given.
         """
+        self._refresh()
         if reference is None and radius is None and self._last is not None and self.setting.needs_ball:
             reference, radius = self._last.reference, self._last.radius
         p, eps = self._ball(reference, radius)
-        lcb = lower_bound(self._posterior, self._width())
-        x = best_action(lcb, self.ambiguity, p, eps).action_index
-        return self._certify(x, lcb[x], p, eps)
+        beta = self._width()
+        x, index, _, _ = self._maximise(self._posterior, -beta, p, eps, None)
+        return self._certify(x, index, beta, p, eps)
 
-    def _certify(self, x: int, lcb: FloatArray, p: FloatArray, eps: float) -> Recommendation:
-        worst = self.ambiguity.worst_case(lcb, p, eps)
-        weights = validation.frozen(worst.weights)
-        return Recommendation(self.actions.points[x], x, float(worst.lower_bound), weights, p, eps)
+    # --- save and resume --------------------------------------------------------------------------------------------
 
-    def _width(self) -> float:
-        ridge = self._posterior.gp.ridge
-        return self.beta.width(self._posterior.information_gain, ridge, self.setting.events)
+    def save(self, path: str | Path) -> None:
+        """Write everything to one JSON file, atomically; legal at any moment."""
+        if not (self._given_ambiguity is None or isinstance(self._given_ambiguity, AmbiguitySet)):
+            raise TypeError("save cannot write a function: give ambiguity as a set, or leave it to the default")
+        state = {
+            "actions": self.actions if isinstance(self.actions, Box) else self.actions.points,
+            "contexts": self.contexts if isinstance(self.contexts, Samples) else self.contexts.points,
+            "ambiguity": self._given_ambiguity,
+            "setting": self.setting,
+            "surrogate": self.surrogate,
+            "beta": self.beta,
+            "maximize": self.maximize,
+            "seed": self.seed,
+            "observations": [dataclasses.astuple(o) for o in self._observations],
+            "pending": self.pending,
+            "asked": self._asked,
+            "best": self._best,
+            "last": self._last,
+            "fit": self._fit,
+            "fitted_at": self._fitted_at,
+            "atoms_at": self._atoms_at,
+        }
+        persistence.write_atomically(Path(path), persistence.dumps(state))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return a saved optimizer, which goes on exactly as the one that was saved."""
+        state = persistence.loads(Path(path).read_text(), str(path))
+        names = ("actions", "contexts", "ambiguity", "setting", "surrogate", "maximize", "seed")
+        try:
+            beta = state["beta"].value if isinstance(state["beta"], ConstantBeta) else state["beta"]
+            opt = cls(**{name: state[name] for name in names}, beta=beta)
+            observations = [Observation(*parts) for parts in state["observations"]]
+            opt._observations = observations[: state["atoms_at"]]
+            opt._set_atoms()
+            opt._observations = observations
+            opt._pending = {s.number: s for s in state["pending"]}
+            opt._asked, opt._best, opt._last = state["asked"], state["best"], state["last"]
+            opt._fit, opt._fitted_at = state["fit"], state["fitted_at"]
+            opt._posterior = opt._new_posterior()
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"{path} is damaged: {error!r}") from None
+        return opt
+
+    # --- the set, the model and the search --------------------------------------------------------------------------
 
     def _ball(self, reference: ArrayLike | None, radius: Any) -> tuple[FloatArray, float]:
-        seen: Indices = np.array(self._seen, dtype=np.intp)
-        return self.setting.ball(reference, radius, seen, self.ambiguity, len(self.contexts))
+        """Return the reference and the radius of this round; what compression costs is added to the radius."""
+        history, p = self._atoms.history, None
+        if isinstance(self.contexts, Samples):
+            p = self._atoms.reference
+        else:
+            history = np.array([o.context_index for o in self._observations if o.seen], dtype=np.intp)
+        p, eps = self.setting.ball(reference, radius, history, self.ambiguity, len(self._atoms.points), p)
+        return p, eps + self._atoms.error
+
+    def _width(self) -> float:
+        gp = self._posterior.gp
+        return self.beta.width(self._posterior.information_gain, gp.ridge, self.setting.events)
+
+    def _maximise(
+        self, posterior: GridPosterior, beta: float, p: FloatArray, eps: float, feasible: FloatArray | None
+    ) -> tuple[FloatArray, int | None, float, FloatArray | None]:
+        """Return the action of the largest robust score: its point, its index if any, the score, worst cases met."""
+        if isinstance(self.actions, FiniteSet):
+            bounds = upper_bound(posterior, beta) if beta >= 0.0 else lower_bound(posterior, -beta)
+            choice = best_action(bounds, self.ambiguity, p, eps, feasible)
+            i = choice.action_index
+            return posterior.actions[i], i, float(choice.worst_case.expectation), choice.visited
+        objective = Objective(posterior, beta, self.ambiguity, p, eps)
+        avoid = [] if beta < 0.0 or self.setting.picks_context else self._under_way()
+        known, kept_away = self._known_actions(), np.array(avoid).reshape(-1, self.actions.dimension)
+        x = best_in_box(self.actions, objective, known, kept_away, self.seed + self._asked)
+        return x, None, float(objective.scores(x[None])[0]), None
+
+    def _known_actions(self) -> FloatArray:
+        """Return the actions that a search over a box starts near: the best so far, and the last ones."""
+        known = [] if self._best is None else [self._best.action_point]
+        known += [o.action for o in self._observations[-2:]]
+        assert isinstance(self.actions, Box)
+        return np.unique(np.array(known).reshape(-1, self.actions.dimension), axis=0)
+
+    def _under_way(self) -> list[FloatArray]:
+        """Return the actions that are pending or failed, in contexts that nobody knows: no ask should repeat them."""
+        failed = [o.action for o in self._observations if o.outcome is None]
+        return failed + [s.action_point for s in self._pending.values()]
+
+    def _certify(self, x: FloatArray, index: int | None, beta: float, p: FloatArray, eps: float) -> Recommendation:
+        if index is not None:
+            mean, variance = self._posterior.mean[index], self._posterior.variance[index]
+        else:
+            mean, variance = (rows[0] for rows in self._posterior.over_contexts(x[None]))
+        worst = self.ambiguity.worst_case(mean - beta * np.sqrt(variance), p, eps)
+        return Recommendation(
+            action=self._decode_action(x, index),
+            action_index=index,
+            value=self._outward(float(worst.lower_bound)),
+            weights=validation.frozen(worst.weights),
+            contexts=self._context_values,
+            reference=p,
+            radius=eps,
+            maximize=self.maximize,
+            action_point=validation.frozen(x),
+        )
 
     def _with_pending(self) -> GridPosterior:
         """Return the posterior in which pending evaluations gave their posterior mean: only the variance is smaller."""
         if not self._pending:
             return self._posterior
         posterior = self._posterior.copy()
+        known = [s for s in self._pending.values() if s.context_point is not None]
+        for s in known:
+            assert s.context_point is not None
+            posterior.anticipate(s.action_point, s.context_point)
         for s in self._pending.values():
-            if s.context is None:
-                posterior.anticipate_average(s.action, s.reference)
-            else:
-                posterior.anticipate(s.action, s.context)
+            if s.context_point is None:
+                reference = s.reference if len(s.reference) == len(posterior.contexts) else self._atoms.reference
+                posterior.anticipate_average(s.action_point, reference)
         return posterior
+
+    def _take_in(self, observation: Observation) -> None:
+        self._observations.append(observation)
+        self._teach(self._posterior, observation)
+
+    def _teach(self, posterior: GridPosterior, o: Observation) -> None:
+        """Show an observation to a posterior; a failed one counts as under way for ever, and is not asked for again."""
+        if o.outcome is None:
+            posterior.anticipate(o.action, o.context)
+        else:
+            posterior.observe(o.action, o.context, (o.outcome - self._fit.offset) / self._fit.scale)
+
+    def _refresh(self) -> None:
+        """Bring atoms and hyper-parameters up to date with what has been told."""
+        growing = isinstance(self.contexts, Samples) and isinstance(self.setting, DataDriven)
+        moved = growing and any(o.seen for o in self._observations[self._atoms_at :])
+        told = [o for o in self._observations if o.outcome is not None]
+        refit = isinstance(self.surrogate, LearnedGP) and should_refit(len(told), self._fitted_at)
+        if moved:
+            self._set_atoms()
+        if refit:
+            assert isinstance(self.surrogate, LearnedGP)
+            x, c, y = (
+                np.array(column) for column in zip(*((o.action, o.context, o.outcome) for o in told), strict=True)
+            )
+            self._fit = self.surrogate.fit(x, c, y, self._fit if self._fitted_at >= 3 else None)
+            self._fitted_at = len(told)
+        if moved or refit:
+            self._feasible = None
+            self._posterior = self._new_posterior()
+
+    def _first_fit(self) -> FittedGP:
+        if isinstance(self.surrogate, GP):
+            return FittedGP(self.surrogate, 0.0, 1.0, 0.0)
+        d_x = self.actions.dimension if isinstance(self.actions, Box) else self.actions.points.shape[1]
+        return self.surrogate.fit(np.zeros((1, d_x)), np.zeros((1, self._atoms.points.shape[1])), [0.0])
+
+    def _new_posterior(self) -> GridPosterior:
+        """Return the posterior of all observations, taken in the order in which they were told."""
+        if isinstance(self.actions, Box):
+            posterior = self._fit.gp.prior_off_grid(self.actions.dimension, self._atoms.points)
+        else:
+            posterior = self._fit.gp.prior(self._action_frame.scaled(self.actions.points), self._atoms.points)
+        for observation in self._observations:
+            self._teach(posterior, observation)
+        return posterior
+
+    def _set_atoms(self) -> None:
+        """Set the atoms, their values in the user's units, and the ambiguity set on them."""
+        self._atoms, self._atoms_at = self._new_atoms(), len(self._observations)
+        if isinstance(self.contexts, Samples):
+            self._context_values: Any = tuple(self.contexts.decode(point) for point in self._atoms.points)
+        else:
+            self._context_values = self.contexts.points
+        self.ambiguity = self._new_ambiguity()
+
+    def _new_atoms(self) -> Atoms:
+        if isinstance(self.contexts, FiniteSet):
+            points = validation.frozen(self._context_frame.scaled(self.contexts.points))
+            return Atoms(points, np.full(len(points), 1.0 / len(points)), 0.0, np.empty(0, dtype=np.intp))
+        growing = isinstance(self.setting, DataDriven)
+        seen = [o.context for o in self._observations if o.seen] if growing else []
+        return atoms_of(self.contexts, np.array(seen), self._mmd_kernel(), self.seed)
+
+    def _new_ambiguity(self) -> AmbiguitySet:
+        given, points = self._given_ambiguity, self._atoms.points
+        if given is None:
+            return MMD(points, RBF(0.2 * np.sqrt(points.shape[1])))
+        if not isinstance(given, AmbiguitySet):
+            given = given(points)
+        if not isinstance(given, AmbiguitySet):
+            raise TypeError(f"ambiguity must be a function that returns an AmbiguitySet, got {given!r} from it")
+        if given.n_contexts not in (None, len(points)):
+            raise ValueError(f"ambiguity is for {given.n_contexts} contexts, but there are {len(points)}")
+        return given
+
+    def _mmd_kernel(self) -> Kernel:
+        """Return the kernel in which samples are compressed: that of the MMD, if it is one."""
+        assert isinstance(self.contexts, Samples)
+        given = self._given_ambiguity
+        if given is not None and not isinstance(given, AmbiguitySet):
+            probe = given(np.random.default_rng(0).random((3, self.contexts.dimension)))
+            if isinstance(probe, MMD) and probe.kernel is not None:
+                return probe.kernel
+        return RBF(0.2 * np.sqrt(self.contexts.dimension))
+
+    # --- the user's units, and the model's --------------------------------------------------------------------------
+
+    def _inward(self, outcome: Any) -> float:
+        y = validation.finite_float("outcome", outcome)
+        if abs(y) > LARGEST_OUTCOME:
+            raise ValueError(f"outcome must not exceed {LARGEST_OUTCOME:g} in size, got {y}")
+        return self._sign * y
+
+    def _outward(self, value: float) -> float:
+        return self._sign * (self._fit.offset + self._fit.scale * value)
+
+    def _decode_action(self, x: FloatArray, index: int | None) -> Any:
+        if isinstance(self.actions, Box):
+            return self.actions.decode(x)
+        assert index is not None
+        return self.actions.points[index]
+
+    def _encode_action(self, action: Any) -> FloatArray:
+        if isinstance(self.actions, Box):
+            return self.actions.encode("action", action)
+        if isinstance(action, int | float | list | tuple | np.ndarray | np.number):
+            return np.asarray(self._action_frame.scaled(self.actions.points[[self.actions.index_of(action)]])[0])
+        raise TypeError(f"suggestion must be what ask returned, or an action, got {action!r}")
+
+    def _observed_context(
+        self, suggestion: Suggestion | None, context: Any, context_index: int | None, failed: bool
+    ) -> tuple[FloatArray, int]:
+        """Return the context of an observation in the model's coordinates, and its index in a finite set or -1."""
+        if suggestion is not None and self.setting.picks_context:
+            if context is not None or context_index is not None:
+                raise TypeError("context must not be given: the simulator setting picked it, see suggestion.context")
+            assert suggestion.context_point is not None
+            return suggestion.context_point, -1 if suggestion.context_index is None else suggestion.context_index
+        if failed and suggestion is not None and context is None and context_index is None:
+            # Nobody knows in which context it failed: the likeliest one keeps it from being asked again.
+            j = int(np.argmax(suggestion.reference)) if len(suggestion.reference) == len(self._atoms.points) else 0
+            return self._atoms.points[j], j if isinstance(self.contexts, FiniteSet) else -1
+        if (context is None) == (context_index is None):
+            raise TypeError("tell needs the observed context, either as context=c or as context_index=j")
+        if isinstance(self.contexts, Samples):
+            if context is None:
+                raise TypeError("context_index must not be given: contexts are samples, give context=c")
+            return self.contexts.encode("context", context), -1
+        if context_index is not None:
+            j = self.contexts.check_index("context_index", context_index)
+        else:
+            j = self.contexts.index_of(context)
+        return self._atoms.points[j], j
 
     def _check_pending(self, suggestion: Suggestion) -> None:
         if not isinstance(suggestion, Suggestion):
@@ -252,3 +474,24 @@ class Optimizer:
             raise ValueError(f"suggestion {suggestion.number} has been told or cancelled already")
         if own is None or not own.same_as(suggestion):
             raise ValueError(f"suggestion {suggestion.number} is not one of this optimizer's")
+
+
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """How points of a finite set are scaled for the model."""
+
+    low: FloatArray
+    span: FloatArray
+
+    def scaled(self, points: FloatArray) -> FloatArray:
+        return np.asarray((points - self.low) / self.span)
+
+
+def _frame(space: Any, learned: bool) -> _Frame:
+    if not isinstance(space, FiniteSet):
+        return _Frame(np.zeros(1), np.ones(1))
+    d = space.points.shape[1]
+    if not learned:
+        return _Frame(np.zeros(d), np.ones(d))
+    span = np.ptp(space.points, axis=0)
+    return _Frame(space.points.min(axis=0), np.where(span > 0.0, span, 1.0))

@@ -24,16 +24,23 @@ class Setting(ABC):
     events: int
     """How many events share the probability of failure delta, for `TheoreticalBeta`."""
 
-    def check(self, n_contexts: int) -> None:  # noqa: B027  # most settings fit any number of contexts
-        """Raise if the setting was made for another number of contexts."""
+    def check(self, n_contexts: int, sampled: bool) -> None:  # noqa: B027  # most settings fit any contexts
+        """Raise if the setting was made for another number of contexts; `sampled`: contexts are samples."""
 
     @abstractmethod
     def ball(
-        self, reference: ArrayLike | None, radius: Any, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int
+        self,
+        reference: ArrayLike | None,
+        radius: Any,
+        seen: Indices,
+        ambiguity: AmbiguitySet,
+        n_contexts: int,
+        sampled: FloatArray | None = None,
     ) -> tuple[FloatArray, float]:
         """Return the reference (n_contexts,), not to be changed, and the radius of this round.
 
-        `reference` and `radius` are what the caller gave, `seen` (t,) the indices of the contexts observed so far.
+        `reference` and `radius` are what the caller gave, `seen` (t,) the indices of the contexts observed so far;
+        `sampled` (n_contexts,) is the distribution of the samples, where contexts are samples.
         """
 
 
@@ -47,10 +54,17 @@ class General(Setting):
         return "General()"
 
     def ball(
-        self, reference: ArrayLike | None, radius: Any, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int
+        self,
+        reference: ArrayLike | None,
+        radius: Any,
+        seen: Indices,
+        ambiguity: AmbiguitySet,
+        n_contexts: int,
+        sampled: FloatArray | None = None,
     ) -> tuple[FloatArray, float]:
         """Return what the caller gave."""
         del seen, ambiguity
+        reference = sampled if reference is None else reference
         for name, value in (("reference", reference), ("radius", radius)):
             if value is None:
                 raise TypeError(f"{name} is missing: the general setting needs ask(reference=..., radius=...)")
@@ -78,11 +92,18 @@ class DataDriven(Setting):
         return f"DataDriven(delta={self.delta}, radius={self.radius})"
 
     def ball(
-        self, reference: ArrayLike | None, radius: Any, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int
+        self,
+        reference: ArrayLike | None,
+        radius: Any,
+        seen: Indices,
+        ambiguity: AmbiguitySet,
+        n_contexts: int,
+        sampled: FloatArray | None = None,
     ) -> tuple[FloatArray, float]:
         """Return the empirical distribution (uniform before the first context) and the rule's radius."""
         _must_be_absent(reference, radius, "the data-driven setting computes it from the contexts seen")
-        return validation.frozen(empirical(seen, n_contexts)), self.radius.radius(seen, ambiguity, n_contexts)
+        p = empirical(seen, n_contexts) if sampled is None else sampled
+        return validation.frozen(p), self.radius.radius(seen, ambiguity, n_contexts)
 
 
 class Simulator(Setting):
@@ -90,7 +111,8 @@ class Simulator(Setting):
 
     Parameters
     ----------
-    reference : (n_contexts,) the distribution that the decision is meant for
+    reference : (n_contexts,) the distribution that the decision is meant for; none where contexts are `Samples`, which
+        are the reference
     radius : a number, or a rule of `drbo.radius` that learns it from `history`
     history : (t,) indices of past contexts in the order of time; their empirical distribution is the reference if none
         is given
@@ -106,8 +128,6 @@ class Simulator(Setting):
         *,
         history: ArrayLike | None = None,
     ) -> None:
-        if reference is None and history is None:
-            raise TypeError("Simulator needs a reference distribution, or a history of context indices")
         if radius is None:
             raise TypeError("Simulator needs a radius: a number, or a rule of drbo.radius")
         self.reference = None
@@ -124,18 +144,30 @@ class Simulator(Setting):
         return f"Simulator(radius={self.radius})"
 
     def ball(
-        self, reference: ArrayLike | None, radius: Any, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int
+        self,
+        reference: ArrayLike | None,
+        radius: Any,
+        seen: Indices,
+        ambiguity: AmbiguitySet,
+        n_contexts: int,
+        sampled: FloatArray | None = None,
     ) -> tuple[FloatArray, float]:
         """Return the reference and radius that the simulator was made with."""
-        del seen
         _must_be_absent(reference, radius, "the simulator setting was made with it: Simulator(reference, radius)")
-        p = self.reference
+        history = self.history if sampled is None else seen
+        p = self.reference if sampled is None else sampled
         if p is None:
-            p = validation.frozen(empirical(self.history, n_contexts))
-        return p, self.radius.radius(self.history, ambiguity, n_contexts)
+            p = validation.frozen(empirical(history, n_contexts))
+        return p, self.radius.radius(history, ambiguity, n_contexts)
 
-    def check(self, n_contexts: int) -> None:
-        """Raise if the reference or the history is not one of `n_contexts` contexts."""
+    def check(self, n_contexts: int, sampled: bool) -> None:
+        """Raise if the reference or the history is not one of `n_contexts` contexts, or missing."""
+        if sampled:
+            if self.reference is not None or self.history.size:
+                raise TypeError("reference must not be given to Simulator: the samples are the reference")
+            return
+        if self.reference is None and not self.history.size:
+            raise TypeError("Simulator needs a reference distribution, or a history of context indices")
         if self.reference is not None:
             validation.distribution("reference", self.reference, n_contexts)
         if self.history.size and not 0 <= self.history.min() <= self.history.max() < n_contexts:

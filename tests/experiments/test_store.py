@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from drbo.experiments._store import Store, Table, read_csv, select, stack, to_csv, write_atomically
+from drbo.experiments._store import Store, Table, read_csv, select, stack, to_csv
+from drbo.persistence import write_atomically
 
 
 def table(start: int) -> Table:

@@ -47,11 +47,13 @@ class MMD(AmbiguitySet):
             k_M = RBF(0.1) if kernel is None else kernel
             if not isinstance(k_M, Kernel):
                 raise TypeError(f"kernel must be a kernel such as RBF(0.1), got {kernel!r}")
+            self.kernel: Kernel | None = k_M
             self.features = _factor(lambda i: k_M(points, points[i : i + 1])[:, 0], np.full(len(points), k_M.variance))
         else:
             if kernel is not None:
                 raise TypeError("kernel must not be given with gram, which is the kernel's matrix already")
             M = validation.finite_array("gram", gram, ndim=2)  # type: ignore[arg-type]  # not None: checked above
+            self.kernel = None
             self.features = _factor_gram(M)
         self.n_contexts = len(self.features)
         self._embedded: tuple[bytes, tuple[FloatArray, FloatArray, FloatArray]] | None = None

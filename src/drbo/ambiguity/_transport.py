@@ -54,8 +54,9 @@ class Wasserstein(AmbiguitySet):
             raise ValueError(f"norm must be 1 or more (inf allowed), got {self.norm}")
         if (contexts is None) == (cost is None):
             raise TypeError("Wasserstein takes either contexts or cost, and not both")
+        self.contexts: FloatArray | None = None
         if contexts is not None:
-            points = validation.points("contexts", contexts)
+            points = self.contexts = validation.frozen(validation.points("contexts", contexts))
             self.cost = _distances(points, self.norm)
             self._on_line = points[:, 0] if points.shape[1] == 1 else None
         else:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,16 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from drbo.persistence import write_atomically
+
 Table = dict[str, NDArray[Any]]
 """Columns of equal length."""
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that it is either there as a whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text)
-    temporary.replace(path)
 
 
 def to_csv(table: Table) -> str:

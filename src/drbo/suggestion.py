@@ -1,0 +1,97 @@
+"""What the optimizer hands out: suggestions to evaluate, and recommendations to deploy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drbo.validation import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Suggestion:
+    """What to evaluate next.
+
+    Attributes
+    ----------
+    number : counts the suggestions of this optimizer from 0
+    action : what to evaluate: a point (d_x,) of a finite set, or a mapping from a box's parameters to their values
+    action_index : its index in a finite set, None in a box
+    context : the context to evaluate it in, as the contexts were given; None where nature picks it
+    context_index : its index in a finite set of contexts, otherwise None
+    reference, radius : the ambiguity set of this round
+    score : the optimistic worst-case expectation that the action was chosen for
+    action_point, context_point : both in the coordinates of the model
+    """
+
+    number: int
+    action: Any
+    action_index: Any
+    context: Any
+    context_index: Any
+    reference: FloatArray
+    radius: float
+    score: float
+    action_point: FloatArray
+    context_point: FloatArray | None
+
+    def same_as(self, other: Suggestion) -> bool:
+        """Return whether the other one asks for the same evaluation; it may be a copy from another process."""
+        same_context = (self.context_point is None) == (other.context_point is None) and (
+            self.context_point is None or np.array_equal(self.context_point, other.context_point)  # type: ignore[arg-type]
+        )
+        return (
+            (self.number, self.radius) == (other.number, other.radius)
+            and same_context
+            and np.array_equal(self.action_point, other.action_point)
+            and np.array_equal(self.reference, other.reference)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendation:
+    """What to deploy.
+
+    Attributes
+    ----------
+    action, action_index : the action as it was given, and its index in a finite set
+    value : certified: in every distribution of the set the expected reward is at least this (at most, for an outcome to
+        minimise), as far as the confidence bound holds (`TheoreticalBeta`: with probability 1 - delta)
+    weights : (n_contexts,) the distribution in which it would do worst
+    contexts : the contexts that the weights are for, as they were given
+    reference, radius : the ambiguity set that the value is for
+    maximize : whether the value is a lower bound on a reward, or an upper one on a cost
+    action_point : the action in the coordinates of the model
+    """
+
+    action: Any
+    action_index: Any
+    value: float
+    weights: FloatArray
+    contexts: Any
+    reference: FloatArray
+    radius: float
+    maximize: bool
+    action_point: FloatArray
+
+    def __str__(self) -> str:
+        bound = "at least" if self.maximize else "at most"
+        lines = [
+            f"deploy {_readable(self.action)}",
+            f"guaranteed: {bound} {self.value:.4g} on average, in every distribution within {self.radius:.3g}",
+            "it would do worst if the conditions were",
+        ]
+        for j in np.argsort(-self.weights)[:4]:
+            if self.weights[j] > 0.01:
+                lines.append(f"  {self.weights[j]:4.0%}  {_readable(self.contexts[j])}")
+        return "\n".join(lines)
+
+
+def _readable(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(
+            f"{name} = {item:.4g}" if isinstance(item, float) else f"{name} = {item}" for name, item in value.items()
+        )
+    return ", ".join(f"{item:.4g}" for item in np.atleast_1d(value))

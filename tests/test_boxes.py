@@ -1,0 +1,364 @@
+"""The optimizer without a grid: named parameters, contexts from data, learned hyper-parameters, failures, saving."""
+
+import copy
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import drbo
+import robos
+from drbo import (
+    GP,
+    MMD,
+    RBF,
+    DataDriven,
+    General,
+    LearnedGP,
+    Matern,
+    Optimizer,
+    Product,
+    Setting,
+    Simulator,
+    Suggestion,
+)
+
+BOX = drbo.Box(
+    setpoint=(18.0, 24.0), gain=drbo.Log(1e-3, 1.0), stages=drbo.Integer(1, 4), mode=drbo.Categorical("eco", "boost")
+)
+RNG = np.random.default_rng(0)
+HISTORY = pd.DataFrame(
+    {
+        "outdoor": 5 + 8 * np.sin(np.arange(80) / 12) + RNG.normal(size=80),
+        "load": 0.5 + 0.3 * np.cos(np.arange(80) / 7) + 0.05 * RNG.normal(size=80),
+    }
+)
+FIXED = GP(Product(Matern(1.0), RBF(0.5)), 0.1)
+SETTINGS: list[Setting] = [General(), DataDriven(radius=0.2), Simulator(radius=0.2)]
+
+
+def heating(action: dict[str, Any], context: dict[str, Any]) -> float:
+    gain = (math.log10(action["gain"]) + 1.5) ** 2 * (1.0 if action["mode"] == "eco" else 0.5)
+    setpoint = (action["setpoint"] - 21 - 0.05 * context["outdoor"]) ** 2
+    return float(-setpoint - 2 * gain - 0.3 * (action["stages"] - 2 - 2 * context["load"]) ** 2)
+
+
+def make(setting: Setting, **more: Any) -> Optimizer:
+    arguments: dict[str, Any] = {"surrogate": FIXED, **more}
+    return Optimizer(BOX, drbo.Samples(HISTORY, support=16), setting=setting, **arguments)
+
+
+def ask(opt: Optimizer) -> Suggestion:
+    return opt.ask(radius=0.2) if isinstance(opt.setting, General) else opt.ask()
+
+
+def tell(opt: Optimizer, s: Suggestion, number: int) -> None:
+    if s.context is None:
+        now = HISTORY.iloc[number % 80].to_dict()
+        now["load"] += 0.01  # not one of the samples
+        opt.tell(s, heating(s.action, now), context=now)
+    else:
+        opt.tell(s, heating(s.action, s.context))
+
+
+def run(opt: Optimizer, rounds: int) -> list[Suggestion]:
+    suggestions = []
+    for number in range(rounds):
+        suggestions.append(ask(opt))
+        tell(opt, suggestions[-1], number)
+    return suggestions
+
+
+def test_the_snippet_of_the_issue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    history = HISTORY
+    opt = drbo.Optimizer(
+        actions=drbo.Box(setpoint=(18.0, 24.0), gain=drbo.Log(1e-3, 1.0), stages=drbo.Integer(1, 4),
+                         mode=drbo.Categorical("eco", "boost")),
+        contexts=drbo.Samples(history[["outdoor", "load"]]),      # a DataFrame or an array, weights optional
+        setting=drbo.Simulator(radius=drbo.radius.Calibrated(quantile=0.9)),
+    )  # fmt: skip
+    for _ in range(4):
+        s = opt.ask()  # s.action == {"setpoint": 21.3, ...}, s.context == {"outdoor": -4.0, "load": 0.7}
+        outcome = heating(s.action, s.context)
+        opt.tell(s, outcome)
+    opt.save("heating.json")
+    opt = drbo.Optimizer.load("heating.json")
+    print(opt.recommend())  # readable: what to deploy, its guaranteed value, under which conditions it would be worst
+    printed = capsys.readouterr().out
+    assert "deploy setpoint = " in printed
+    assert "guaranteed: at least" in printed
+    assert "outdoor = " in printed
+    assert s.action.keys() == BOX.parameters.keys()
+    assert s.context.keys() == {"outdoor", "load"}
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=repr)
+def test_every_setting_finds_good_actions(setting: Setting) -> None:
+    opt = make(setting, surrogate=LearnedGP())
+    run(opt, 30)
+    for r in (opt.recommend(), opt.recommend_final()):
+        BOX.encode("action", r.action)  # legal
+        truth = np.mean([heating(r.action, row) for row in HISTORY.to_dict("records")])
+        assert truth > -1.0  # a random action is at -8 on average
+        assert r.weights.sum() == pytest.approx(1.0)
+        assert len(r.contexts) == len(r.weights)
+
+
+def test_the_model_learns_from_the_true_context() -> None:
+    """Contexts observed later need not be samples, and are neither snapped nor clamped."""
+    opt = make(General())
+    s = ask(opt)
+    opt.tell(s, 1.0, context={"outdoor": 30.0, "load": 0.123})
+    seen = opt._observations[0].context
+    assert opt.contexts.decode(seen) == pytest.approx({"outdoor": 30.0, "load": 0.123})  # type: ignore[union-attr]
+    assert seen[0] > 1.0
+
+
+def test_data_driven_samples_grow_with_what_is_seen() -> None:
+    opt = make(DataDriven(radius=0.2))
+    run(opt, 5)
+    ask(opt)
+    assert len(opt._atoms.history) == 85
+    np.testing.assert_allclose(opt._atoms.reference.sum(), 1.0)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=repr)
+def test_several_evaluations_at_once(setting: Setting) -> None:
+    opt = make(setting)
+    run(opt, 4)
+    asked = [ask(opt) for _ in range(5)]
+    points = [np.concatenate([s.action_point, [] if s.context_point is None else s.context_point]) for s in asked]
+    for i in range(5):
+        for j in range(i):
+            assert np.abs(points[i] - points[j]).max() > 1e-6
+    for number in (3, 0, 4):
+        tell(opt, asked[number], number)
+    opt.cancel(asked[1])
+    assert [s.number for s in opt.pending] == [asked[2].number]
+
+
+def test_results_from_before() -> None:
+    opt = make(Simulator(radius=0.2))
+    action, context = {"setpoint": 20.0, "gain": 0.01, "stages": 2, "mode": "eco"}, {"outdoor": 3.0, "load": 0.4}
+    opt.tell(action, heating(action, context), context=context)
+    assert opt.posterior.n_observations == 1
+    with pytest.raises(TypeError, match="tell needs the observed context"):
+        opt.tell(action, 1.0)
+    with pytest.raises(ValueError, match=r"action\['setpoint'\] must be from"):
+        opt.tell({**action, "setpoint": 99.0}, 1.0, context=context)
+    grid = Optimizer(robos.X, robos.C, ambiguity=MMD(robos.C), setting=General(), surrogate=FIXED)
+    grid.tell(2.5, 0.9, context=robos.C[3])
+    with pytest.raises(ValueError, match="actions holds no point"):
+        grid.tell(2.6, 0.9, context=robos.C[3])
+    assert grid.posterior.n_observations == 1
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=repr)
+def test_failed_evaluations_are_remembered_and_not_repeated(setting: Setting) -> None:
+    opt = make(setting)
+    run(opt, 3)
+    somewhere = np.full((1, BOX.dimension), 0.5), np.full((1, 2), 0.5)
+    mean, _ = opt.posterior.predict(*somewhere)
+    failed = []
+    for _ in range(3):
+        s = ask(opt)
+        opt.tell(s, failed=True)
+        failed.append(s)
+    np.testing.assert_allclose(opt.posterior.predict(*somewhere)[0], mean, atol=1e-9)
+    s = ask(opt)
+    for old in failed:
+        same_context = s.context_point is None or np.allclose(s.context_point, old.context_point)  # type: ignore[arg-type]
+        assert not (same_context and np.abs(s.action_point - old.action_point).max() < 1e-6)
+    assert len(opt._observations) == 6
+    with pytest.raises(TypeError, match="tell needs an outcome, or failed=True"):
+        opt.tell(s)
+    with pytest.raises(TypeError, match="tell needs an outcome, or failed=True"):
+        opt.tell(s, 1.0, failed=True)
+
+
+def test_minimising_is_maximising_the_negative() -> None:
+    up, down = make(Simulator(radius=0.2)), make(Simulator(radius=0.2), maximize=False)
+    for _ in range(6):
+        a, b = up.ask(), down.ask()
+        assert a.same_as(b)
+        assert a.score == pytest.approx(-b.score)
+        y = heating(a.action, a.context)
+        up.tell(a, y)
+        down.tell(b, -y)
+    assert up.recommend().value == pytest.approx(-down.recommend().value)
+    assert "at most" in str(down.recommend())
+
+
+def test_learned_models_on_a_grid() -> None:
+    problem = drbo.problems.benchmark_1(25)
+    setting = Simulator(problem.reference, problem.radius)
+    opt = Optimizer(problem.actions * 10, problem.contexts * 10, ambiguity=problem.ambiguity, setting=setting)
+    rng = np.random.default_rng(0)
+    for _ in range(80):
+        s = opt.ask()
+        opt.tell(s, 100 + 7 * float(problem.values[s.action_index, s.context_index]) + 0.1 * rng.normal())
+    r = opt.recommend_final()
+    assert problem.robust_values[r.action_index] > problem.robust_optimum.value - 0.05
+    assert 100 < r.value < 107
+    assert opt._fit.offset == pytest.approx(100, abs=7)
+
+
+def test_a_failure_in_an_unknown_context_is_not_counted_as_a_context() -> None:
+    opt = Optimizer(robos.X, robos.C, ambiguity=MMD(robos.C), setting=DataDriven(radius=0.2), surrogate=FIXED)
+    opt.tell(opt.ask(), 1.0, context_index=7)
+    opt.tell(opt.ask(), failed=True)
+    opt.tell(opt.ask(), failed=True, context_index=9)
+    np.testing.assert_array_equal(np.flatnonzero(opt.ask().reference), [7, 9])
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=repr)
+@pytest.mark.parametrize("surrogate", [FIXED, LearnedGP()], ids=["fixed", "learned"])
+def test_a_loaded_optimizer_goes_on_as_the_saved_one(setting: Setting, surrogate: Any, tmp_path: Path) -> None:
+    opt = make(setting, surrogate=surrogate)
+    path = tmp_path / "state.json"
+    for number in range(7):
+        opt.save(path)
+        loaded = Optimizer.load(path)
+        a, b = ask(opt), ask(loaded)
+        assert a.same_as(b), number
+        assert a.score == b.score
+        assert opt.recommend().value == loaded.recommend().value
+        opt.save(path)  # with a pending suggestion
+        opt = Optimizer.load(path)
+        assert len(opt.pending) == 1 + (number > 3)
+        if number == 3:
+            tell(opt, ask(opt), number)  # one stays pending for ever
+            opt.tell(ask(opt), failed=True)
+        else:
+            tell(opt, a, number)
+
+
+SETS = [
+    MMD(robos.C, robos.MMD_KERNEL), MMD(gram=RBF(5.0)(robos.C[:, None], robos.C[:, None])), drbo.TotalVariation(),
+    drbo.KL(), drbo.ChiSquare(), drbo.CVaR(), drbo.Wasserstein(robos.C), drbo.Expectation(),
+    drbo.Neighbourhood(robos.C),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ambiguity", SETS, ids=repr)
+def test_every_set_and_rule_can_be_saved(ambiguity: drbo.AmbiguitySet, tmp_path: Path) -> None:
+    rules: list[Any] = [
+        0.2,
+        math.inf,
+        drbo.radius.Theoretical(0.1, 0.5),
+        drbo.radius.Bootstrap(0.1, 20),
+        drbo.radius.Decaying(1.0),
+    ]
+    surrogate = GP(robos.GP_KERNEL, 0.05)
+    for rule in rules:
+        opt = Optimizer(
+            robos.X, robos.C, ambiguity=ambiguity, setting=DataDriven(radius=rule), surrogate=surrogate,
+            beta=drbo.TheoreticalBeta(bound=1.0, noise=0.05),
+        )  # fmt: skip
+        for j in range(4):
+            opt.tell(opt.ask(), 0.1 * j, context_index=3 * j)
+        opt.save(tmp_path / "state.json")
+        loaded = Optimizer.load(tmp_path / "state.json")
+        np.testing.assert_array_equal(loaded.posterior.mean, opt.posterior.mean)
+        assert opt.ask().same_as(loaded.ask())
+    json.loads((tmp_path / "state.json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_saving_is_legal_before_the_first_result(tmp_path: Path) -> None:
+    opt = make(Simulator(radius=0.2))
+    opt.save(tmp_path / "state.json")
+    assert ask(Optimizer.load(tmp_path / "state.json")).same_as(ask(opt))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is not a saved optimizer"),
+        ("[1, 2]", "is not a saved optimizer: its format"),
+        ('{"format": "something else"}', "is not a saved optimizer: its format"),
+        ('{"format": "drbo optimizer", "version": 99}', "is of version 99; this drbo reads version 1"),
+        ('{"format": "drbo optimizer", "version": 1}', "is damaged"),
+        (
+            '{"format": "drbo optimizer", "version": 1, "actions": {"kind": "Bomb"}}',
+            "is damaged: it holds an unknown 'Bomb'",
+        ),
+    ],
+)
+def test_damaged_and_foreign_files(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        Optimizer.load(path)
+    assert path.read_text() == text
+
+
+def test_a_file_cut_short_is_refused(tmp_path: Path) -> None:
+    opt = make(Simulator(radius=0.2))
+    run(opt, 2)
+    path = tmp_path / "state.json"
+    opt.save(path)
+    whole = path.read_text()
+    for share in (0.2, 0.5, 0.9):
+        path.write_text(whole[: int(share * len(whole))])
+        with pytest.raises(ValueError, match="is not a saved optimizer"):
+            Optimizer.load(path)
+
+
+def test_what_cannot_be_saved_is_said_before_anything_is_written(tmp_path: Path) -> None:
+    opt = make(Simulator(radius=0.2), ambiguity=lambda points: MMD(points, RBF(0.3)))
+    path = tmp_path / "state.json"
+    with pytest.raises(TypeError, match="save cannot write a function"):
+        opt.save(path)
+    assert not path.exists()
+
+
+def test_bad_construction() -> None:
+    for arguments, message in (
+        (
+            {"contexts": drbo.Samples(np.zeros((3, 2))), "ambiguity": lambda _: 3},
+            "function that returns an AmbiguitySet",
+        ),
+        (
+            {"contexts": drbo.Samples(np.zeros((3, 2))), "setting": Simulator(np.full(3, 1 / 3), 0.1)},
+            "samples are the reference",
+        ),
+        ({"surrogate": GP(Product(RBF((0.1, 0.2)), RBF(0.1)), 0.1)}, "lengthscale has 2 entries"),
+    ):
+        good = {"actions": BOX, "contexts": drbo.Samples(HISTORY), "setting": Simulator(radius=0.1), "surrogate": FIXED}
+        with pytest.raises((TypeError, ValueError), match=message):
+            Optimizer(**{**good, **arguments})  # type: ignore[arg-type]
+    for make_samples, message in (
+        (lambda: drbo.Samples([]), "data must be points"),
+        (lambda: drbo.Samples([1.0, 2.0], weights=[0.5, 0.4]), "weights must sum to 1"),
+        (lambda: drbo.Samples([1.0, 2.0], names=["a", "b"]), "names must be 1 different ones"),
+        (lambda: drbo.Samples([1.0, 2.0], atoms=0), "atoms must be a whole number of at least 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make_samples()  # type: ignore[no-untyped-call]
+
+
+def test_compressed_samples_enlarge_the_radius() -> None:
+    rng = np.random.default_rng(0)
+    many = drbo.Samples(rng.normal(size=(3000, 2)), atoms=20)
+    opt = Optimizer(BOX, many, setting=Simulator(radius=0.2), surrogate=FIXED)
+    assert opt._atoms.error > 0.0
+    assert opt.ask().radius == pytest.approx(0.2 + opt._atoms.error)
+    with pytest.raises(ValueError, match="ambiguity must be an MMD for compressed samples"):
+        Optimizer(BOX, many, ambiguity=drbo.TotalVariation(), setting=Simulator(radius=0.2), surrogate=FIXED)
+
+
+def test_copies_are_independent() -> None:
+    opt = make(Simulator(radius=0.2))
+    run(opt, 2)
+    twin = copy.deepcopy(opt)
+    a, b = opt.ask(), twin.ask()
+    assert a.same_as(b)
+    opt.tell(a, 1.0)
+    assert len(twin.pending) == 1

@@ -1,0 +1,112 @@
+"""The maximiser over boxes against brute force."""
+
+import numpy as np
+import pytest
+
+from drbo import GP, MMD, RBF, Expectation, Matern, Product
+from drbo.search import Objective, best_in_box
+from drbo.space import Box, Categorical, Integer, Log, Parameter
+from tolerances import FINITE_DIFFERENCES
+
+CONTEXTS = np.linspace(0, 1, 12)[:, None]
+REFERENCE = np.full(12, 1 / 12)
+
+
+def random_objective(box: Box, seed: int, beta: float = 2.0) -> Objective:
+    rng = np.random.default_rng(seed)
+    d = box.dimension
+    kernel = Product(Matern(tuple(rng.uniform(0.2, 0.8, d) * np.sqrt(d))), RBF(0.3))
+    posterior = GP(kernel, 0.05).prior_off_grid(d, CONTEXTS)
+    for x in box.sample(5 + 5 * d, seed):
+        posterior.observe(x, rng.random(1), rng.normal())
+    ambiguity = MMD(CONTEXTS, RBF(0.2)) if seed % 2 else Expectation()
+    return Objective(posterior, beta, ambiguity, REFERENCE, 0.2)
+
+
+def test_gradient_of_the_robust_score_by_finite_differences() -> None:
+    objective = random_objective(Box(a=(0.0, 1.0), b=(0.0, 1.0)), seed=1)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        x = rng.random(2)
+        score, gradient = objective.score_and_gradient(x)
+        assert score == pytest.approx(objective.scores(x[None])[0], abs=1e-12)
+        for i in range(2):
+            step = np.eye(2)[i] * 1e-6
+            up, down = objective.scores(np.array([x + step, x - step]))
+            assert gradient[i] == pytest.approx((up - down) / 2e-6, abs=10 * FINITE_DIFFERENCES)
+
+
+def wins(dimension: int, seeds: range) -> float:
+    """The share of random posteriors on which the search is at least as good as the best of 20,000 random points."""
+    box = Box(**{f"x{i}": (0.0, 1.0) for i in range(dimension)})
+    won = 0
+    for seed in seeds:
+        objective = random_objective(box, seed)
+        found = objective.scores(
+            best_in_box(box, objective, np.empty((0, dimension)), np.empty((0, dimension)), seed)[None]
+        )[0]
+        brute = max(
+            float(objective.scores(np.random.default_rng([seed, k]).random((2000, dimension))).max()) for k in range(10)
+        )
+        won += found >= brute - 1e-9
+    return won / len(seeds)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 4, 6])
+def test_it_beats_many_random_points(dimension: int) -> None:
+    assert wins(dimension, range(4)) == 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dimension", range(1, 7))
+def test_it_beats_many_random_points_in_95_percent_of_cases(dimension: int) -> None:
+    assert wins(dimension, range(40)) >= 0.95
+
+
+def test_whole_numbers_and_choices_are_exact() -> None:
+    parameters: dict[str, Parameter] = {"n": Integer(0, 6), "kind": Categorical("a", "b", "c"), "rate": Log(0.01, 1.0)}
+    box = Box(**parameters)
+    for seed in range(4):
+        objective = random_objective(box, seed)
+        point = best_in_box(box, objective, np.empty((0, box.dimension)), np.empty((0, box.dimension)), seed)
+        np.testing.assert_allclose(box.encode("action", box.decode(point)), point, atol=1e-9)
+        parts = box.discrete_parts()
+        assert parts is not None
+        rates = np.linspace(0, 1, 200)
+        brute = -np.inf
+        for part in parts:
+            line = np.tile(part, (200, 1))
+            line[:, -1] = rates
+            brute = max(brute, float(objective.scores(line).max()))
+        assert objective.scores(point[None])[0] >= brute - 1e-6
+
+
+def test_only_discrete_parameters() -> None:
+    box = Box(n=Integer(0, 9), kind=Categorical("a", "b"))
+    objective = random_objective(box, 3)
+    parts = box.discrete_parts()
+    assert parts is not None
+    best = objective.scores(best_in_box(box, objective, np.empty((0, 3)), np.empty((0, 3)), 0)[None])[0]
+    assert best == pytest.approx(objective.scores(parts).max(), abs=1e-12)
+
+
+def test_known_actions_are_never_lost() -> None:
+    box = Box(x=(0.0, 1.0), y=(0.0, 1.0))
+    objective = random_objective(box, 5)
+    peak = best_in_box(box, objective, np.empty((0, 2)), np.empty((0, 2)), 0)
+    again = best_in_box(box, objective, peak[None], np.empty((0, 2)), 1)
+    assert objective.scores(again[None])[0] >= objective.scores(peak[None])[0] - 1e-12
+    np.testing.assert_array_equal(again, best_in_box(box, objective, peak[None], np.empty((0, 2)), 1))
+
+
+def test_what_is_to_be_avoided_is() -> None:
+    box = Box(x=(0.0, 1.0), y=(0.0, 1.0))
+    objective = random_objective(box, 5)
+    avoid = np.empty((0, 2))
+    for seed in range(4):
+        point = best_in_box(box, objective, avoid, avoid, seed)
+        assert (np.abs(avoid - point).max(axis=1) >= 0.01).all()
+        avoid = np.concatenate([avoid, point[None]])
+    tiny = Box(kind=Categorical("a", "b"))  # nothing else is left: better the best again than nothing
+    objective = random_objective(tiny, 1)
+    assert best_in_box(tiny, objective, np.eye(2), np.eye(2), 0).sum() == 1.0
