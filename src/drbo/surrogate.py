@@ -31,6 +31,7 @@ from scipy.linalg import solve_triangular
 
 from drbo import validation
 from drbo._cholesky import append_point, solve
+from drbo._compiled import announce
 from drbo.kernels import Product
 from drbo.validation import FloatArray
 
@@ -211,6 +212,7 @@ class GridPosterior:
         if t == len(self._white):
             self._grow()
         ridge = self.gp.ridge
+        announce(append_point)
         pivot = append_point(self._U, t, cross, own + ridge, ridge)
         k_white = self._U[:t, t]  # U'^-1 k_t(z_new)
         innovation = 0.0 if outcome is None else outcome - float(k_white @ self._white[:t])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
+from drbo._compiled import announce
 from drbo.ambiguity._contract import AmbiguitySet
 from drbo.ambiguity._mmd_solver import embed, solve_batch
 from drbo.kernels import RBF, Kernel
@@ -76,6 +77,7 @@ class MMD(AmbiguitySet):
             weights[:] = reference
             lower_bound[:] = math.inf  # the set is one point: its expectation is the bound
         else:
+            announce(solve_batch)
             solve_batch(values, reference, *self._embed(reference), min(radius, 1e300), weights, lower_bound)
         return weights, lower_bound
 

@@ -1,0 +1,21 @@
+"""The first call of a compiled function takes seconds where its machine code is not cached yet: say so, once."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+_LOGGER = logging.getLogger("drbo")
+_announced = False
+
+
+def announce(function: Any) -> None:
+    """Log that `function` is about to be compiled, if it is, and if nothing was announced in this process before."""
+    global _announced  # once a process is once a module
+    if _announced or function.signatures:
+        return
+    cached = Path(function.stats.cache_path).glob(f"*.{function.__name__}-*.nbi")
+    if not any(cached):
+        _announced = True
+        _LOGGER.warning("compiling the solvers; this takes some seconds, once: the result is cached")
