@@ -10,6 +10,9 @@ run: $(READY)  ## the paper's main figure at reduced size, and the radius dial
 	$(BIN)/drbo reproduce figure2 --quick
 	$(BIN)/drbo reproduce dial
 
+# One process a core: threads of the linear algebra library would only get in each other's way.
+export OPENBLAS_NUM_THREADS ?= 1
+
 test: lint  ## ruff, strict mypy, pytest
 	$(BIN)/python -m pytest -n 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -284,7 +285,8 @@ class Optimizer:
         objective = Objective(posterior, beta, self.ambiguity, p, eps)
         avoid = [] if beta < 0.0 or self.setting.picks_context else self._under_way()
         known, kept_away = self._known_actions(), np.array(avoid).reshape(-1, self.actions.dimension)
-        x = best_in_box(self.actions, objective, known, kept_away, self.seed + self._asked)
+        with _one_thread():
+            x = best_in_box(self.actions, objective, known, kept_away, self.seed + self._asked)
         return x, None, float(objective.scores(x[None])[0]), None
 
     def _known_actions(self) -> FloatArray:
@@ -356,7 +358,8 @@ class Optimizer:
             x, c, y = (
                 np.array(column) for column in zip(*((o.action, o.context, o.outcome) for o in told), strict=True)
             )
-            self._fit = self.surrogate.fit(x, c, y, self._fit if self._fitted_at >= 3 else None)
+            with _one_thread():
+                self._fit = self.surrogate.fit(x, c, y, self._fit if self._fitted_at >= 3 else None)
             self._fitted_at = len(told)
         if moved or refit:
             self._feasible = None
@@ -474,6 +477,18 @@ class Optimizer:
             raise ValueError(f"suggestion {suggestion.number} has been told or cancelled already")
         if own is None or not own.same_as(suggestion):
             raise ValueError(f"suggestion {suggestion.number} is not one of this optimizer's")
+
+
+def _one_thread() -> Any:
+    """Return a context in which linear algebra uses one thread: on matrices of a few hundred rows more only wait."""
+    return _threads().limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _threads() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 @dataclass(frozen=True, eq=False)
