@@ -125,8 +125,8 @@ def test_data_driven_samples_grow_with_what_is_seen() -> None:
     opt = make(DataDriven(radius=0.2))
     run(opt, 5)
     ask(opt)
-    assert len(opt._atoms.history) == 85
-    np.testing.assert_allclose(opt._atoms.reference.sum(), 1.0)
+    assert len(opt._conditions.atoms.history) == 85
+    np.testing.assert_allclose(opt._conditions.atoms.reference.sum(), 1.0)
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=repr)
@@ -348,8 +348,8 @@ def test_compressed_samples_enlarge_the_radius() -> None:
     rng = np.random.default_rng(0)
     many = drbo.Samples(rng.normal(size=(3000, 2)), atoms=20)
     opt = Optimizer(BOX, many, setting=Simulator(radius=0.2), surrogate=FIXED)
-    assert opt._atoms.error > 0.0
-    assert opt.ask().radius == pytest.approx(0.2 + opt._atoms.error)
+    assert opt._conditions.atoms.error > 0.0
+    assert opt.ask().radius == pytest.approx(0.2 + opt._conditions.atoms.error)
     with pytest.raises(ValueError, match="ambiguity must be an MMD for compressed samples"):
         Optimizer(BOX, many, ambiguity=drbo.TotalVariation(), setting=Simulator(radius=0.2), surrogate=FIXED)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -13,15 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import persistence, validation
-from drbo.ambiguity import MMD, AmbiguitySet
+from drbo.ambiguity import AmbiguitySet
+from drbo.conditions import AmbiguityFactory, Conditions
 from drbo.confidence import Beta, ConstantBeta, TheoreticalBeta, lower_bound, upper_bound
 from drbo.hyperparameters import FittedGP, LearnedGP, should_refit
-from drbo.kernels import RBF, Kernel
 from drbo.policy import TIE, best_action, first_of_the_best
-from drbo.samples import Atoms, Samples, atoms_of
+from drbo.samples import Samples
 from drbo.search import Objective, best_in_box
 from drbo.settings import DataDriven, Setting
-from drbo.space import Box, FiniteSet
+from drbo.space import Box, FiniteSet, Frame
 from drbo.suggestion import Recommendation, Suggestion
 from drbo.surrogate import GP, GridPosterior
 from drbo.validation import FloatArray
@@ -67,7 +66,7 @@ class Optimizer:
         actions: ArrayLike | Box,
         contexts: ArrayLike | Samples,
         *,
-        ambiguity: AmbiguitySet | Callable[[FloatArray], AmbiguitySet] | None = None,
+        ambiguity: AmbiguitySet | AmbiguityFactory | None = None,
         setting: Setting,
         surrogate: GP | LearnedGP | None = None,
         beta: float | TheoreticalBeta = 2.0,
@@ -79,16 +78,15 @@ class Optimizer:
             raise TypeError(f"setting must be a Setting, got {setting!r}")
         if not isinstance(surrogate, GP | LearnedGP):
             raise TypeError(f"surrogate must be a GP or a LearnedGP, got {surrogate!r}")
-        if not (ambiguity is None or isinstance(ambiguity, AmbiguitySet) or callable(ambiguity)):
-            raise TypeError(f"ambiguity must be an AmbiguitySet, or a function from contexts to one, got {ambiguity!r}")
         self.actions = actions if isinstance(actions, Box) else FiniteSet("actions", actions)
-        self.contexts = contexts if isinstance(contexts, Samples) else FiniteSet("contexts", contexts)
+        learned = isinstance(surrogate, LearnedGP)
+        self._frame = None if isinstance(self.actions, Box) else Frame.of(self.actions, learned)
+        self._conditions = Conditions(contexts, ambiguity, learned, int(seed))
         self.setting = setting
         self.surrogate = surrogate
         self.beta: Beta = beta if isinstance(beta, TheoreticalBeta) else ConstantBeta(beta)
         self.maximize = bool(maximize)
         self.seed = int(seed)
-        self._given_ambiguity = ambiguity
         self._sign = 1.0 if maximize else -1.0
         self._observations: list[Observation] = []
         self._pending: dict[int, Suggestion] = {}
@@ -96,15 +94,8 @@ class Optimizer:
         self._best: Recommendation | None = None
         self._last: Suggestion | None = None
         self._feasible: FloatArray | None = None  # last round's worst cases, for the set of `_last`
-        learned = isinstance(surrogate, LearnedGP)
-        self._action_frame = _frame(self.actions, learned)
-        self._context_frame = _frame(self.contexts, learned)
-        self._set_atoms()
-        setting.check(len(self._atoms.points), isinstance(self.contexts, Samples))
-        if self._atoms.error > 0.0 and not isinstance(self.ambiguity, MMD):
-            raise ValueError(
-                "ambiguity must be an MMD for compressed samples: give Samples(..., atoms=...) room for all"
-            )
+        self._atoms_at = 0  # how many observations the atoms are made of
+        setting.check(len(self._conditions), self._conditions.sampled)
         self._fit = self._first_fit()
         self._fitted_at = 0
         self._posterior = self._new_posterior()
@@ -115,6 +106,16 @@ class Optimizer:
     def posterior(self) -> GridPosterior:
         """The posterior of the outcomes told so far, in the model's coordinates and units; not to be changed."""
         return self._posterior
+
+    @property
+    def contexts(self) -> FiniteSet | Samples:
+        """What nature chooses from."""
+        return self._conditions.space
+
+    @property
+    def ambiguity(self) -> AmbiguitySet:
+        """The family of ambiguity sets on the atoms of the contexts."""
+        return self._conditions.ambiguity
 
     @property
     def pending(self) -> tuple[Suggestion, ...]:
@@ -142,13 +143,13 @@ class Optimizer:
             number=self._asked,
             action=self._decode_action(x, index),
             action_index=index,
-            context=None if j is None else self._context_values[j],
-            context_index=j if isinstance(self.contexts, FiniteSet) else None,
+            context=None if j is None else self._conditions.values[j],
+            context_index=None if self._conditions.sampled else j,
             reference=p,
             radius=eps,
             score=self._outward(score),
             action_point=validation.frozen(x),
-            context_point=None if j is None else self._atoms.points[j],
+            context_point=None if j is None else self._conditions.atoms.points[j],
         )
         # Eq. (10): the iterate of the largest worst-case lcb at its own time, of results alone: nothing pending counts.
         iterate = self._certify(x, index, beta, p, eps)
@@ -215,12 +216,12 @@ class Optimizer:
 
     def save(self, path: str | Path) -> None:
         """Write everything to one JSON file, atomically; legal at any moment."""
-        if not (self._given_ambiguity is None or isinstance(self._given_ambiguity, AmbiguitySet)):
+        if not (self._conditions.given is None or isinstance(self._conditions.given, AmbiguitySet)):
             raise TypeError("save cannot write a function: give ambiguity as a set, or leave it to the default")
         state = {
             "actions": self.actions if isinstance(self.actions, Box) else self.actions.points,
             "contexts": self.contexts if isinstance(self.contexts, Samples) else self.contexts.points,
-            "ambiguity": self._given_ambiguity,
+            "ambiguity": self._conditions.given,
             "setting": self.setting,
             "surrogate": self.surrogate,
             "beta": self.beta,
@@ -261,13 +262,14 @@ class Optimizer:
 
     def _ball(self, reference: ArrayLike | None, radius: Any) -> tuple[FloatArray, float]:
         """Return the reference and the radius of this round; what compression costs is added to the radius."""
-        history, p = self._atoms.history, None
-        if isinstance(self.contexts, Samples):
-            p = self._atoms.reference
+        atoms, p = self._conditions.atoms, None
+        history = atoms.history
+        if self._conditions.sampled:
+            p = atoms.reference
         else:
             history = np.array([o.context_index for o in self._observations if o.seen], dtype=np.intp)
-        p, eps = self.setting.ball(reference, radius, history, self.ambiguity, len(self._atoms.points), p)
-        return p, eps + self._atoms.error
+        p, eps = self.setting.ball(reference, radius, history, self.ambiguity, len(atoms.points), p)
+        return p, eps + atoms.error
 
     def _width(self) -> float:
         gp = self._posterior.gp
@@ -312,7 +314,7 @@ class Optimizer:
             action_index=index,
             value=self._outward(float(worst.lower_bound)),
             weights=validation.frozen(worst.weights),
-            contexts=self._context_values,
+            contexts=self._conditions.values,
             reference=p,
             radius=eps,
             maximize=self.maximize,
@@ -330,7 +332,9 @@ class Optimizer:
             posterior.anticipate(s.action_point, s.context_point)
         for s in self._pending.values():
             if s.context_point is None:
-                reference = s.reference if len(s.reference) == len(posterior.contexts) else self._atoms.reference
+                reference = (
+                    s.reference if len(s.reference) == len(posterior.contexts) else self._conditions.atoms.reference
+                )
                 posterior.anticipate_average(s.action_point, reference)
         return posterior
 
@@ -345,9 +349,15 @@ class Optimizer:
         else:
             posterior.observe(o.action, o.context, (o.outcome - self._fit.offset) / self._fit.scale)
 
+    def _set_atoms(self) -> None:
+        """Make the atoms anew; those of samples hold the contexts seen since in the data-driven setting."""
+        growing = isinstance(self.setting, DataDriven)
+        self._conditions.update([o.context for o in self._observations if o.seen] if growing else [])
+        self._atoms_at = len(self._observations)
+
     def _refresh(self) -> None:
         """Bring atoms and hyper-parameters up to date with what has been told."""
-        growing = isinstance(self.contexts, Samples) and isinstance(self.setting, DataDriven)
+        growing = self._conditions.sampled and isinstance(self.setting, DataDriven)
         moved = growing and any(o.seen for o in self._observations[self._atoms_at :])
         told = [o for o in self._observations if o.outcome is not None]
         refit = isinstance(self.surrogate, LearnedGP) and should_refit(len(told), self._fitted_at)
@@ -369,56 +379,17 @@ class Optimizer:
         if isinstance(self.surrogate, GP):
             return FittedGP(self.surrogate, 0.0, 1.0, 0.0)
         d_x = self.actions.dimension if isinstance(self.actions, Box) else self.actions.points.shape[1]
-        return self.surrogate.fit(np.zeros((1, d_x)), np.zeros((1, self._atoms.points.shape[1])), [0.0])
+        return self.surrogate.fit(np.zeros((1, d_x)), np.zeros((1, self._conditions.atoms.points.shape[1])), [0.0])
 
     def _new_posterior(self) -> GridPosterior:
         """Return the posterior of all observations, taken in the order in which they were told."""
         if isinstance(self.actions, Box):
-            posterior = self._fit.gp.prior_off_grid(self.actions.dimension, self._atoms.points)
+            posterior = self._fit.gp.prior_off_grid(self.actions.dimension, self._conditions.atoms.points)
         else:
-            posterior = self._fit.gp.prior(self._action_frame.scaled(self.actions.points), self._atoms.points)
+            posterior = self._fit.gp.prior(self._frame.scaled(self.actions.points), self._conditions.atoms.points)
         for observation in self._observations:
             self._teach(posterior, observation)
         return posterior
-
-    def _set_atoms(self) -> None:
-        """Set the atoms, their values in the user's units, and the ambiguity set on them."""
-        self._atoms, self._atoms_at = self._new_atoms(), len(self._observations)
-        if isinstance(self.contexts, Samples):
-            self._context_values: Any = tuple(self.contexts.decode(point) for point in self._atoms.points)
-        else:
-            self._context_values = self.contexts.points
-        self.ambiguity = self._new_ambiguity()
-
-    def _new_atoms(self) -> Atoms:
-        if isinstance(self.contexts, FiniteSet):
-            points = validation.frozen(self._context_frame.scaled(self.contexts.points))
-            return Atoms(points, np.full(len(points), 1.0 / len(points)), 0.0, np.empty(0, dtype=np.intp))
-        growing = isinstance(self.setting, DataDriven)
-        seen = [o.context for o in self._observations if o.seen] if growing else []
-        return atoms_of(self.contexts, np.array(seen), self._mmd_kernel(), self.seed)
-
-    def _new_ambiguity(self) -> AmbiguitySet:
-        given, points = self._given_ambiguity, self._atoms.points
-        if given is None:
-            return MMD(points, RBF(0.2 * np.sqrt(points.shape[1])))
-        if not isinstance(given, AmbiguitySet):
-            given = given(points)
-        if not isinstance(given, AmbiguitySet):
-            raise TypeError(f"ambiguity must be a function that returns an AmbiguitySet, got {given!r} from it")
-        if given.n_contexts not in (None, len(points)):
-            raise ValueError(f"ambiguity is for {given.n_contexts} contexts, but there are {len(points)}")
-        return given
-
-    def _mmd_kernel(self) -> Kernel:
-        """Return the kernel in which samples are compressed: that of the MMD, if it is one."""
-        assert isinstance(self.contexts, Samples)
-        given = self._given_ambiguity
-        if given is not None and not isinstance(given, AmbiguitySet):
-            probe = given(np.random.default_rng(0).random((3, self.contexts.dimension)))
-            if isinstance(probe, MMD) and probe.kernel is not None:
-                return probe.kernel
-        return RBF(0.2 * np.sqrt(self.contexts.dimension))
 
     # --- the user's units, and the model's --------------------------------------------------------------------------
 
@@ -441,7 +412,7 @@ class Optimizer:
         if isinstance(self.actions, Box):
             return self.actions.encode("action", action)
         if isinstance(action, int | float | list | tuple | np.ndarray | np.number):
-            return np.asarray(self._action_frame.scaled(self.actions.points[[self.actions.index_of(action)]])[0])
+            return np.asarray(self._frame.scaled(self.actions.points[[self.actions.index_of(action)]])[0])
         raise TypeError(f"suggestion must be what ask returned, or an action, got {action!r}")
 
     def _observed_context(
@@ -455,19 +426,9 @@ class Optimizer:
             return suggestion.context_point, -1 if suggestion.context_index is None else suggestion.context_index
         if failed and suggestion is not None and context is None and context_index is None:
             # Nobody knows in which context it failed: the likeliest one keeps it from being asked again.
-            j = int(np.argmax(suggestion.reference)) if len(suggestion.reference) == len(self._atoms.points) else 0
-            return self._atoms.points[j], j if isinstance(self.contexts, FiniteSet) else -1
-        if (context is None) == (context_index is None):
-            raise TypeError("tell needs the observed context, either as context=c or as context_index=j")
-        if isinstance(self.contexts, Samples):
-            if context is None:
-                raise TypeError("context_index must not be given: contexts are samples, give context=c")
-            return self.contexts.encode("context", context), -1
-        if context_index is not None:
-            j = self.contexts.check_index("context_index", context_index)
-        else:
-            j = self.contexts.index_of(context)
-        return self._atoms.points[j], j
+            j = int(np.argmax(self._conditions.atoms.reference if self._conditions.sampled else suggestion.reference))
+            return self._conditions.atoms.points[j], -1 if self._conditions.sampled else j
+        return self._conditions.locate(context, context_index)
 
     def _check_pending(self, suggestion: Suggestion) -> None:
         if not isinstance(suggestion, Suggestion):
@@ -489,24 +450,3 @@ def _threads() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
-
-
-@dataclass(frozen=True, eq=False)
-class _Frame:
-    """How points of a finite set are scaled for the model."""
-
-    low: FloatArray
-    span: FloatArray
-
-    def scaled(self, points: FloatArray) -> FloatArray:
-        return np.asarray((points - self.low) / self.span)
-
-
-def _frame(space: Any, learned: bool) -> _Frame:
-    if not isinstance(space, FiniteSet):
-        return _Frame(np.zeros(1), np.ones(1))
-    d = space.points.shape[1]
-    if not learned:
-        return _Frame(np.zeros(d), np.ones(d))
-    span = np.ptp(space.points, axis=0)
-    return _Frame(space.points.min(axis=0), np.where(span > 0.0, span, 1.0))

@@ -18,7 +18,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,6 +63,26 @@ class FiniteSet:
         if not 0 <= i < len(self):
             raise ValueError(f"{name} must be from 0 to {len(self) - 1}, got {i}")
         return i
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """How the points of a finite set are scaled for the model: (points - low) / span."""
+
+    low: FloatArray
+    span: FloatArray
+
+    @classmethod
+    def of(cls, space: FiniteSet, unit_cube: bool) -> Self:
+        """Return the frame that maps the set to the unit cube, or leaves it as it is."""
+        low, span = space.points.min(axis=0), np.ptp(space.points, axis=0)
+        if not unit_cube:
+            return cls(np.zeros_like(low), np.ones_like(span))
+        return cls(low, np.where(span > 0.0, span, 1.0))
+
+    def scaled(self, points: FloatArray) -> FloatArray:
+        """Return the points (n, d) in the model's coordinates."""
+        return np.asarray((points - self.low) / self.span)
 
 
 class Parameter(ABC):
