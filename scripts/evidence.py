@@ -200,7 +200,7 @@ def run_botorch(problem: Problem, seed: int) -> dict[str, FloatArray]:
         gp = model(draws)
         expectation = ExpectationPosteriorTransform(n_w=len(draws))
         ucb = UpperConfidenceBound(gp, beta=4.0, posterior_transform=expectation)
-        x, _ = optimize_acqf(ucb, bounds, q=1, num_restarts=4, raw_samples=128, options={"maxiter": 50})
+        x, _ = optimize_acqf(ucb, bounds, q=1, num_restarts=2, raw_samples=64, options={"maxiter": 30})
         with torch.no_grad():
             variance = gp.posterior(x).variance.numpy().ravel()
         c = draws[int(np.argmax(variance))]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from pathlib import Path
 from typing import Any
 
 _LOGGER = logging.getLogger("drbo")
-_announced = False
 
 
+@functools.cache  # a look-up from the second call on
 def announce(function: Any) -> None:
     """Log that `function` is about to be compiled, if it is, and if nothing was announced in this process before."""
-    global _announced  # once a process is once a module
-    if _announced or function.signatures:
-        return
     cached = Path(function.stats.cache_path).glob(f"*.{function.__name__}-*.nbi")
     if not any(cached):
-        _announced = True
-        _LOGGER.warning("compiling the solvers; this takes some seconds, once: the result is cached")
+        _say_once()
+
+
+@functools.cache
+def _say_once() -> None:
+    _LOGGER.warning("compiling the solvers; this takes some seconds, once: the result is cached")

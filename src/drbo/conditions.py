@@ -49,9 +49,7 @@ class Conditions:
         self._frame = Frame.of(self.space, unit_cube) if isinstance(self.space, FiniteSet) else None
         self.update([])
         if self.atoms.error > 0.0 and not isinstance(self.ambiguity, MMD):
-            raise ValueError(
-                "ambiguity must be an MMD for compressed samples: Samples(..., atoms=...) with room for all needs no other"
-            )
+            raise ValueError("ambiguity must be an MMD for compressed samples; or give Samples room: atoms=...")
 
     def __len__(self) -> int:
         return len(self.atoms.points)

@@ -80,7 +80,9 @@ class Optimizer:
             raise TypeError(f"surrogate must be a GP or a LearnedGP, got {surrogate!r}")
         self.actions = actions if isinstance(actions, Box) else FiniteSet("actions", actions)
         learned = isinstance(surrogate, LearnedGP)
-        self._frame = None if isinstance(self.actions, Box) else Frame.of(self.actions, learned)
+        self._grid: FloatArray | None = None  # finite actions in the model's coordinates
+        if isinstance(self.actions, FiniteSet):
+            self._grid = validation.frozen(Frame.of(self.actions, learned).scaled(self.actions.points))
         self._conditions = Conditions(contexts, ambiguity, learned, int(seed))
         self.setting = setting
         self.surrogate = surrogate
@@ -332,10 +334,9 @@ class Optimizer:
             posterior.anticipate(s.action_point, s.context_point)
         for s in self._pending.values():
             if s.context_point is None:
-                reference = (
-                    s.reference if len(s.reference) == len(posterior.contexts) else self._conditions.atoms.reference
-                )
-                posterior.anticipate_average(s.action_point, reference)
+                still_there = len(s.reference) == len(posterior.contexts)  # or new samples have moved the atoms
+                weights = s.reference if still_there else self._conditions.atoms.reference
+                posterior.anticipate_average(s.action_point, weights)
         return posterior
 
     def _take_in(self, observation: Observation) -> None:
@@ -359,21 +360,24 @@ class Optimizer:
         """Bring atoms and hyper-parameters up to date with what has been told."""
         growing = self._conditions.sampled and isinstance(self.setting, DataDriven)
         moved = growing and any(o.seen for o in self._observations[self._atoms_at :])
-        told = [o for o in self._observations if o.outcome is not None]
-        refit = isinstance(self.surrogate, LearnedGP) and should_refit(len(told), self._fitted_at)
         if moved:
             self._set_atoms()
-        if refit:
-            assert isinstance(self.surrogate, LearnedGP)
-            x, c, y = (
-                np.array(column) for column in zip(*((o.action, o.context, o.outcome) for o in told), strict=True)
-            )
-            with _one_thread():
-                self._fit = self.surrogate.fit(x, c, y, self._fit if self._fitted_at >= 3 else None)
-            self._fitted_at = len(told)
+        refit = isinstance(self.surrogate, LearnedGP) and self._refit()
         if moved or refit:
             self._feasible = None
             self._posterior = self._new_posterior()
+
+    def _refit(self) -> bool:
+        """Learn the hyper-parameters anew if there is enough more to learn from; return whether they changed."""
+        assert isinstance(self.surrogate, LearnedGP)
+        told = [o for o in self._observations if o.outcome is not None]
+        if not should_refit(len(told), self._fitted_at):
+            return False
+        x, c, y = (np.array(column) for column in zip(*((o.action, o.context, o.outcome) for o in told), strict=True))
+        with _one_thread():
+            self._fit = self.surrogate.fit(x, c, y, self._fit if self._fitted_at >= 3 else None)
+        self._fitted_at = len(told)
+        return True
 
     def _first_fit(self) -> FittedGP:
         if isinstance(self.surrogate, GP):
@@ -383,10 +387,12 @@ class Optimizer:
 
     def _new_posterior(self) -> GridPosterior:
         """Return the posterior of all observations, taken in the order in which they were told."""
+        atoms = self._conditions.atoms.points
         if isinstance(self.actions, Box):
-            posterior = self._fit.gp.prior_off_grid(self.actions.dimension, self._conditions.atoms.points)
+            posterior = self._fit.gp.prior_off_grid(self.actions.dimension, atoms)
         else:
-            posterior = self._fit.gp.prior(self._frame.scaled(self.actions.points), self._conditions.atoms.points)
+            assert self._grid is not None
+            posterior = self._fit.gp.prior(self._grid, atoms)
         for observation in self._observations:
             self._teach(posterior, observation)
         return posterior
@@ -412,7 +418,8 @@ class Optimizer:
         if isinstance(self.actions, Box):
             return self.actions.encode("action", action)
         if isinstance(action, int | float | list | tuple | np.ndarray | np.number):
-            return np.asarray(self._frame.scaled(self.actions.points[[self.actions.index_of(action)]])[0])
+            assert self._grid is not None
+            return np.asarray(self._grid[self.actions.index_of(action)])
         raise TypeError(f"suggestion must be what ask returned, or an action, got {action!r}")
 
     def _observed_context(

@@ -1,0 +1,70 @@
+"""The examples run as they are, within seconds, and each is short enough to read in one go."""
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drbo
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def example(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return an example as a module that worker processes can import."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    return importlib.import_module(name)
+
+
+def test_every_example_is_short_and_tested() -> None:
+    files = {path.stem: path for path in EXAMPLES.glob("*.py")}
+    assert files.keys() == {"simulator", "production", "parallel"}
+    for path in files.values():
+        assert len(path.read_text().splitlines()) <= 60, path
+
+
+def test_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = example("simulator", monkeypatch)
+    r = module.main(rounds=12)
+    days = [dict(zip(("outdoor", "occupancy"), row, strict=True)) for row in module.archive().tolist()]
+
+    def cost(action: dict[str, Any]) -> float:
+        return float(np.mean([module.simulate(action, day) for day in days]))
+
+    box = drbo.Box(
+        setpoint=(18.0, 24.0), gain=drbo.Log(1e-3, 1.0), stages=drbo.Integer(1, 4),
+        mode=drbo.Categorical("eco", "boost"),
+    )  # fmt: skip
+    anything = np.mean([cost(box.decode(point)) for point in box.sample(64, seed=0)])
+    assert cost(r.action) < 0.6 * anything
+    assert "guaranteed: at most" in str(r)
+
+
+def test_production_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = example("production", monkeypatch)
+    without_a_stop = module.main(tmp_path / "one.json", shifts=8)
+    run_shift = module.run_shift
+
+    def power_cut(action: dict[str, float], number: int) -> tuple[float, dict[str, float]]:
+        if number == 5:
+            raise KeyboardInterrupt
+        return run_shift(action, number)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(module, "run_shift", power_cut)
+    with pytest.raises(KeyboardInterrupt):
+        module.main(tmp_path / "two.json", shifts=8)
+    monkeypatch.setattr(module, "run_shift", run_shift)
+    resumed = module.main(tmp_path / "two.json", shifts=3)
+    assert resumed.action == without_a_stop.action
+    assert resumed.value == without_a_stop.value
+    assert (tmp_path / "one.json").read_text() == (tmp_path / "two.json").read_text()
+
+
+def test_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
+    r = example("parallel", monkeypatch).main(evaluations=12, workers=2)
+    assert 0.0 <= r.action["angle"] <= 14.0
+    assert r.weights.sum() == pytest.approx(1.0)
+    assert np.isfinite(r.value)
