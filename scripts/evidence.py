@@ -261,7 +261,9 @@ def run(names: list[str]) -> None:
     OUT.parent.mkdir(exist_ok=True)
     for name in names or list(PROBLEMS):
         problem = PROBLEMS[name]
-        print(f"{name}: optimum {problem.optimum}, verified {maximum(problem.expectation, problem.box):.5f}", flush=True)
+        print(
+            f"{name}: optimum {problem.optimum}, verified {maximum(problem.expectation, problem.box):.5f}", flush=True
+        )
         for seed in range(SEEDS):
             for method in methods:
                 start = time.perf_counter()

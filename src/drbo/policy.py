@@ -21,6 +21,8 @@ from drbo.validation import FloatArray
 TIE = 1e-10
 """Scores closer than this share of the values' range are a tie, and the first one wins: no choice hangs on rounding."""
 _ROUNDING = 1e-13
+_FIRST = 4
+"""How many actions are solved before anything is ruled out: a call costs more than a few solves."""
 
 
 def first_of_the_best(scores: FloatArray, tolerance: float) -> int:
@@ -78,7 +80,8 @@ def best_action(
     scores = np.full(n_actions, -np.inf)
     weights = np.empty((0, n_contexts))
     expectations, lower_bounds, visited = [], [], []
-    candidates = np.array([np.argmax(np.minimum(bounds, values @ reference))])
+    guess = np.minimum(bounds, values @ reference)
+    candidates = np.argsort(-guess, kind="stable")[:_FIRST]
     while len(candidates):
         worst = ambiguity.worst_case(values[candidates], reference, radius)
         scores[candidates] = worst.expectation

@@ -26,6 +26,7 @@ GAP_TOLERANCE = 1e-8
 """The largest accepted gap of a solve, as a share of the range of its values."""
 
 
+EPSILON = float(np.finfo(float).eps)
 LARGEST_VALUE = 1e300
 """Larger values are refused: differences of such could overflow."""
 
@@ -72,18 +73,26 @@ class AmbiguitySet(ABC):
         v = validation.finite_array("values", values)
         if v.shape[-1:] != (p.size,):
             raise ValueError(f"values must have shape (..., {p.size}) to match reference, got {v.shape}")
-        if v.size and np.abs(v).max() > LARGEST_VALUE:
-            raise ValueError(f"values must not exceed {LARGEST_VALUE:g} in size, got {np.abs(v).max():g}")
         eps = validation.radius(radius)
         batch = v.shape[:-1]
         rows = v.reshape(-1, p.size)
+        lowest, highest = rows.min(axis=1), rows.max(axis=1)
+        largest = np.maximum(np.abs(lowest), np.abs(highest))
+        if largest.max(initial=0.0) > LARGEST_VALUE:
+            raise ValueError(f"values must not exceed {LARGEST_VALUE:g} in size, got {largest.max():g}")
         weights, lower_bound = self._solve(rows, p, eps)
         expectation = expectations(weights, rows)
         # Rounding may leave a certificate an ulp above the value that it certifies.
         lower_bound = np.minimum(lower_bound, expectation)
-        worst = WorstCase(expectation.reshape(batch)[()], weights.reshape(v.shape), lower_bound.reshape(batch)[()])
-        _check_gap(worst, v, self, eps)
-        return worst
+        span = highest - lowest
+        excess = expectation - lower_bound - GAP_TOLERANCE * span - 8.0 * EPSILON * largest
+        if not (excess <= 0.0).all():
+            row = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
+            raise WorstCaseError(
+                f"{self!r} at radius {eps!r} left a gap of {(expectation - lower_bound)[row]:.3g} for values of range "
+                f"{span[row]:.3g} in row {row}; the tolerance is {GAP_TOLERANCE} of the range"
+            )
+        return WorstCase(expectation.reshape(batch)[()], weights.reshape(v.shape), lower_bound.reshape(batch)[()])
 
     @abstractmethod
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
@@ -92,21 +101,6 @@ class AmbiguitySet(ABC):
     @abstractmethod
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         """Return worst-case weights (m, n) and certified lower bounds (m,) for values (m, n)."""
-
-
-def _check_gap(worst: WorstCase, values: FloatArray, ambiguity: AmbiguitySet, radius: float) -> None:
-    """Raise if a certificate is further from its value than `GAP_TOLERANCE`, beyond the rounding of the values."""
-    if values.size == 0:
-        return
-    largest = np.abs(values).max(axis=-1)
-    span = values.max(axis=-1) - values.min(axis=-1)
-    excess = np.asarray(worst.gap - GAP_TOLERANCE * span - 8.0 * np.finfo(float).eps * largest)
-    if not (excess <= 0.0).all():
-        row = np.unravel_index(np.argmax(np.where(np.isnan(excess), np.inf, excess)), excess.shape)
-        raise WorstCaseError(
-            f"{ambiguity!r} at radius {radius!r} left a gap of {np.asarray(worst.gap)[row]:.3g} for values of range "
-            f"{np.asarray(span)[row]:.3g} at row {row}; the tolerance is {GAP_TOLERANCE} of the range"
-        )
 
 
 def expectations(weights: FloatArray, values: FloatArray) -> FloatArray:
