@@ -330,6 +330,7 @@ def test_bad_construction() -> None:
             "samples are the reference",
         ),
         ({"surrogate": GP(Product(RBF((0.1, 0.2)), RBF(0.1)), 0.1)}, "lengthscale has 2 entries"),
+        ({"contexts": BOX}, "contexts must be points or Samples, got a Box"),
     ):
         good = {"actions": BOX, "contexts": drbo.Samples(HISTORY), "setting": Simulator(radius=0.1), "surrogate": FIXED}
         with pytest.raises((TypeError, ValueError), match=message):

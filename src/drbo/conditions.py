@@ -16,7 +16,7 @@ from drbo import validation
 from drbo.ambiguity import MMD, AmbiguitySet
 from drbo.kernels import RBF, Kernel
 from drbo.samples import Atoms, Samples, atoms_of
-from drbo.space import FiniteSet, Frame
+from drbo.space import Box, FiniteSet, Frame
 from drbo.validation import FloatArray
 
 AmbiguityFactory = Callable[[FloatArray], AmbiguitySet]
@@ -43,6 +43,8 @@ class Conditions:
     ) -> None:
         if not (ambiguity is None or isinstance(ambiguity, AmbiguitySet) or callable(ambiguity)):
             raise TypeError(f"ambiguity must be an AmbiguitySet, or a function from contexts to one, got {ambiguity!r}")
+        if isinstance(contexts, Box):
+            raise TypeError("contexts must be points or Samples, got a Box: give Samples of past conditions, or a grid")
         self.space = contexts if isinstance(contexts, Samples) else FiniteSet("contexts", contexts)
         self.given = ambiguity
         self.seed = seed

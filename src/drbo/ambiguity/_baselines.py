@@ -54,7 +54,7 @@ class Neighbourhood(AmbiguitySet):
 
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         distance = self._from_mean(reference)
-        inside = distance <= max(radius, distance.min())
+        inside = distance <= max(radius, float(distance.min())) * (1.0 + 1e-12)  # a border within rounding counts
         worst = np.argmin(np.where(inside, values, np.inf), axis=1)
         weights = np.zeros_like(values)
         rows = np.arange(len(values))
