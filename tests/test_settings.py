@@ -7,7 +7,7 @@ import pytest
 
 from drbo import MMD, RBF, DataDriven, Expectation, General, Simulator
 from drbo.radius import Constant, Theoretical, empirical
-from drbo.settings import Setting
+from drbo.settings import Known, Setting
 
 MMD3 = MMD([0.0, 0.5, 1.0])
 NONE = np.empty(0, dtype=np.intp)
@@ -22,7 +22,7 @@ def test_contract(setting: Setting, picks: bool, events: int) -> None:
     assert setting.picks_context is picks
     assert setting.events == events
     reference, radius = (np.array([0.2, 0.3, 0.5]), 0.1) if setting.needs_ball else (None, None)
-    p, eps = setting.ball(reference, radius, np.array([1, 1, 2]), MMD3, 3)
+    p, eps = setting.ball(reference, radius, Known(np.array([1, 1, 2]), MMD3, 3))
     assert p.shape == (3,)
     assert p.sum() == pytest.approx(1.0)
     assert eps >= 0.0
@@ -30,28 +30,28 @@ def test_contract(setting: Setting, picks: bool, events: int) -> None:
 
 def test_general_needs_both() -> None:
     with pytest.raises(TypeError, match="reference is missing"):
-        General().ball(None, 0.1, NONE, MMD3, 3)
+        General().ball(None, 0.1, Known(NONE, MMD3, 3))
     with pytest.raises(TypeError, match="radius is missing"):
-        General().ball([0.2, 0.3, 0.5], None, NONE, MMD3, 3)
+        General().ball([0.2, 0.3, 0.5], None, Known(NONE, MMD3, 3))
     with pytest.raises(ValueError, match="reference must hold 3 weights"):
-        General().ball([0.5, 0.5], 0.1, NONE, MMD3, 3)
+        General().ball([0.5, 0.5], 0.1, Known(NONE, MMD3, 3))
 
 
 def test_data_driven_reference_is_empirical() -> None:
-    p, eps = DataDriven(delta=0.2).ball(None, None, np.array([1, 1, 2, 0]), MMD3, 3)
+    p, eps = DataDriven(delta=0.2).ball(None, None, Known(np.array([1, 1, 2, 0]), MMD3, 3))
     np.testing.assert_array_equal(p, [0.25, 0.5, 0.25])
     assert eps == pytest.approx((2 + math.sqrt(2 * math.log(6 * 16 / 0.2))) / 2)
 
 
 def test_before_the_first_context_everything_is_possible() -> None:
-    p, eps = DataDriven().ball(None, None, NONE, MMD3, 3)
+    p, eps = DataDriven().ball(None, None, Known(NONE, MMD3, 3))
     np.testing.assert_allclose(p, 1 / 3)
     assert eps == math.inf
 
 
 def test_data_driven_takes_any_rule() -> None:
-    assert DataDriven(radius=0.3).ball(None, None, NONE, MMD3, 3)[1] == 0.3
-    assert DataDriven(radius=Constant(0.4)).ball(None, None, NONE, MMD3, 3)[1] == 0.4
+    assert DataDriven(radius=0.3).ball(None, None, Known(NONE, MMD3, 3))[1] == 0.3
+    assert DataDriven(radius=Constant(0.4)).ball(None, None, Known(NONE, MMD3, 3))[1] == 0.4
     seen = np.array([0, 1])
     full = Theoretical(0.1).radius(seen, MMD3, 3)
     assert Theoretical(0.1, factor=0.25).radius(seen, MMD3, 3) == pytest.approx(full / 4)
@@ -81,7 +81,7 @@ def test_the_truth_is_within_the_theoretical_radius_at_all_times() -> None:
 
 
 def test_simulator_from_history() -> None:
-    p, eps = Simulator(radius=0.2, history=[0, 0, 2, 2]).ball(None, None, NONE, MMD3, 3)
+    p, eps = Simulator(radius=0.2, history=[0, 0, 2, 2]).ball(None, None, Known(NONE, MMD3, 3))
     np.testing.assert_array_equal(p, [0.5, 0.0, 0.5])
     assert eps == 0.2
 
@@ -89,9 +89,9 @@ def test_simulator_from_history() -> None:
 @pytest.mark.parametrize("setting", [DataDriven(), Simulator([0.2, 0.3, 0.5], 0.1)], ids=repr)
 def test_a_ball_that_the_setting_knows_must_not_be_given(setting: Setting) -> None:
     with pytest.raises(TypeError, match="reference must not be given"):
-        setting.ball([0.2, 0.3, 0.5], None, NONE, MMD3, 3)
+        setting.ball([0.2, 0.3, 0.5], None, Known(NONE, MMD3, 3))
     with pytest.raises(TypeError, match="radius must not be given"):
-        setting.ball(None, 0.1, NONE, MMD3, 3)
+        setting.ball(None, 0.1, Known(NONE, MMD3, 3))
 
 
 def test_bad_construction() -> None:

@@ -19,7 +19,7 @@ from drbo.hyperparameters import FittedGP, LearnedGP, should_refit
 from drbo.policy import TIE, best_action, first_of_the_best
 from drbo.samples import Samples
 from drbo.search import Objective, best_in_box
-from drbo.settings import DataDriven, Setting
+from drbo.settings import DataDriven, Known, Setting
 from drbo.space import Box, FiniteSet, Frame
 from drbo.suggestion import Recommendation, Suggestion
 from drbo.surrogate import GP, GridPosterior
@@ -270,7 +270,8 @@ class Optimizer:
             p = atoms.reference
         else:
             history = np.array([o.context_index for o in self._observations if o.seen], dtype=np.intp)
-        p, eps = self.setting.ball(reference, radius, history, self.ambiguity, len(atoms.points), p)
+        known = Known(history, self.ambiguity, len(atoms.points), p)
+        p, eps = self.setting.ball(reference, radius, known)
         return p, eps + atoms.error
 
     def _width(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,28 @@ from drbo import validation
 from drbo.ambiguity import AmbiguitySet
 from drbo.radius import Indices, RadiusRule, Theoretical, as_rule, empirical
 from drbo.validation import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of nature before a round.
+
+    Attributes
+    ----------
+    seen : (t,) the indices of the contexts observed so far, in the order of time; for samples, theirs come first
+    ambiguity : the family of sets, for rules that measure distances
+    n_contexts : how many contexts there are
+    sampled : (n_contexts,) the distribution of the samples, where contexts are samples
+    """
+
+    seen: Indices
+    ambiguity: AmbiguitySet
+    n_contexts: int
+    sampled: FloatArray | None = None
+
+    def radius_by(self, rule: RadiusRule, history: Indices) -> float:
+        """Return what a rule makes of a history."""
+        return rule.radius(history, self.ambiguity, self.n_contexts)
 
 
 class Setting(ABC):
@@ -28,19 +51,10 @@ class Setting(ABC):
         """Raise if the setting was made for another number of contexts; `sampled`: contexts are samples."""
 
     @abstractmethod
-    def ball(
-        self,
-        reference: ArrayLike | None,
-        radius: Any,
-        seen: Indices,
-        ambiguity: AmbiguitySet,
-        n_contexts: int,
-        sampled: FloatArray | None = None,
-    ) -> tuple[FloatArray, float]:
+    def ball(self, reference: ArrayLike | None, radius: Any, known: Known) -> tuple[FloatArray, float]:
         """Return the reference (n_contexts,), not to be changed, and the radius of this round.
 
-        `reference` and `radius` are what the caller gave, `seen` (t,) the indices of the contexts observed so far;
-        `sampled` (n_contexts,) is the distribution of the samples, where contexts are samples.
+        `reference` and `radius` are what the caller gave with this round.
         """
 
 
@@ -53,23 +67,14 @@ class General(Setting):
     def __repr__(self) -> str:
         return "General()"
 
-    def ball(
-        self,
-        reference: ArrayLike | None,
-        radius: Any,
-        seen: Indices,
-        ambiguity: AmbiguitySet,
-        n_contexts: int,
-        sampled: FloatArray | None = None,
-    ) -> tuple[FloatArray, float]:
+    def ball(self, reference: ArrayLike | None, radius: Any, known: Known) -> tuple[FloatArray, float]:
         """Return what the caller gave."""
-        del seen, ambiguity
-        reference = sampled if reference is None else reference
+        reference = known.sampled if reference is None else reference
         for name, value in (("reference", reference), ("radius", radius)):
             if value is None:
                 raise TypeError(f"{name} is missing: the general setting needs ask(reference=..., radius=...)")
         assert reference is not None
-        p = validation.distribution("reference", reference, n_contexts)
+        p = validation.distribution("reference", reference, known.n_contexts)
         return validation.frozen(p), validation.radius(radius)
 
 
@@ -91,19 +96,11 @@ class DataDriven(Setting):
     def __repr__(self) -> str:
         return f"DataDriven(delta={self.delta}, radius={self.radius})"
 
-    def ball(
-        self,
-        reference: ArrayLike | None,
-        radius: Any,
-        seen: Indices,
-        ambiguity: AmbiguitySet,
-        n_contexts: int,
-        sampled: FloatArray | None = None,
-    ) -> tuple[FloatArray, float]:
+    def ball(self, reference: ArrayLike | None, radius: Any, known: Known) -> tuple[FloatArray, float]:
         """Return the empirical distribution (uniform before the first context) and the rule's radius."""
         _must_be_absent(reference, radius, "the data-driven setting computes it from the contexts seen")
-        p = empirical(seen, n_contexts) if sampled is None else sampled
-        return validation.frozen(p), self.radius.radius(seen, ambiguity, n_contexts)
+        p = empirical(known.seen, known.n_contexts) if known.sampled is None else known.sampled
+        return validation.frozen(p), known.radius_by(self.radius, known.seen)
 
 
 class Simulator(Setting):
@@ -143,22 +140,14 @@ class Simulator(Setting):
     def __repr__(self) -> str:
         return f"Simulator(radius={self.radius})"
 
-    def ball(
-        self,
-        reference: ArrayLike | None,
-        radius: Any,
-        seen: Indices,
-        ambiguity: AmbiguitySet,
-        n_contexts: int,
-        sampled: FloatArray | None = None,
-    ) -> tuple[FloatArray, float]:
+    def ball(self, reference: ArrayLike | None, radius: Any, known: Known) -> tuple[FloatArray, float]:
         """Return the reference and radius that the simulator was made with."""
         _must_be_absent(reference, radius, "the simulator setting was made with it: Simulator(reference, radius)")
-        history = self.history if sampled is None else seen
-        p = self.reference if sampled is None else sampled
+        history = self.history if known.sampled is None else known.seen
+        p = self.reference if known.sampled is None else known.sampled
         if p is None:
-            p = validation.frozen(empirical(history, n_contexts))
-        return p, self.radius.radius(history, ambiguity, n_contexts)
+            p = validation.frozen(empirical(history, known.n_contexts))
+        return p, known.radius_by(self.radius, history)
 
     def check(self, n_contexts: int, sampled: bool) -> None:
         """Raise if the reference or the history is not one of `n_contexts` contexts, or missing."""

@@ -10,7 +10,7 @@ from drbo.experiments._store import Table
 from drbo.optimizer import Optimizer
 from drbo.problems import Problem
 from drbo.radius import Bootstrap, RadiusRule, Theoretical
-from drbo.settings import DataDriven, General, Setting, Simulator
+from drbo.settings import DataDriven, General, Known, Setting, Simulator
 from drbo.surrogate import GP
 
 SETTINGS = ("general", "data-driven", "simulator")
@@ -72,7 +72,7 @@ def run(
     references, radii = problem.reference, np.array(aim.radius)
     if setting_name == "data-driven":  # the ball that DRBO sees in each round, for every method
         seen = [np.array(contexts[:t], dtype=np.intp) for t in range(rounds)]
-        balls = [DataDriven(radius=rule).ball(None, None, s, aim.ambiguity, n_contexts) for s in seen]
+        balls = [DataDriven(radius=rule).ball(None, None, Known(s, aim.ambiguity, n_contexts)) for s in seen]
         references, radii = np.array([p for p, _ in balls]), np.array([eps for _, eps in balls])
     result = regret.robust_regret(f, aim.ambiguity, references, radii, actions)
     return {
