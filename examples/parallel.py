@@ -9,7 +9,7 @@ import drbo
 
 
 def simulate(action: dict[str, float], context: np.ndarray) -> float:
-    """Return the lift of a wing, less its drag, in some wind. Some winds take longer than others; one in ten crashes."""
+    """Return the lift of a wing, less its drag, in some wind. Some winds take longer than others, and some fail."""
     angle, flap = action["angle"], action["flap"]
     gust, heading = context
     time.sleep(0.02 * (1.0 + abs(gust)))

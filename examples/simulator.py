@@ -1,20 +1,22 @@
 """Tune a heating controller in a simulator, so that it still does well when the weather is not that of the archive."""
 
+from typing import Any
+
 import numpy as np
 
 import drbo
 
 
-def archive(days: int = 120) -> np.ndarray:
+def archive(days: int = 60) -> np.ndarray:
     """Return what past days were like: outdoor temperature in degrees C, and occupancy from 0 to 1."""
     rng = np.random.default_rng(0)
     day = np.arange(days)
-    outdoor = 4.0 + 7.0 * np.sin(day / 19.0) + rng.normal(0.0, 2.0, days)
+    outdoor = 4.0 + 7.0 * np.sin(day / 9.0) + rng.normal(0.0, 2.0, days)
     occupancy = np.where(day % 7 < 5, 0.8, 0.2) + rng.normal(0.0, 0.05, days)
     return np.column_stack([outdoor, np.clip(occupancy, 0.0, 1.0)])
 
 
-def simulate(action: dict[str, float], context: dict[str, float]) -> float:
+def simulate(action: dict[str, Any], context: dict[str, float]) -> float:
     """Return the cost of a day. Yours takes minutes, and nobody knows its formula."""
     comfort = (action["setpoint"] - 20.5 - 0.8 * context["occupancy"]) ** 2
     sluggish = 0.4 * (np.log10(action["gain"]) + 1.5 - 0.04 * context["outdoor"]) ** 2

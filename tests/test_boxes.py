@@ -210,6 +210,20 @@ def test_learned_models_on_a_grid() -> None:
     assert opt._fit.offset == pytest.approx(100, abs=7)
 
 
+def test_a_certificate_does_not_outlive_its_model() -> None:
+    """Three flat results make a learned model sure of itself; the fourth must take its certificate back."""
+    opt = make(Simulator(radius=0.2), surrogate=LearnedGP())
+    for _ in range(4):
+        opt.tell(opt.ask(), 5.0)
+    opt.ask()
+    sure = opt.recommend().value
+    assert sure > 4.0
+    for s in (*opt.pending, opt.ask(), opt.ask()):
+        opt.tell(s, -50.0 * (1 + s.number))
+    opt.ask()
+    assert opt.recommend().value < sure - 1.0
+
+
 def test_a_failure_in_an_unknown_context_is_not_counted_as_a_context() -> None:
     opt = Optimizer(robos.X, robos.C, ambiguity=MMD(robos.C), setting=DataDriven(radius=0.2), surrogate=FIXED)
     opt.tell(opt.ask(), 1.0, context_index=7)

@@ -196,7 +196,10 @@ class Optimizer:
         del self._pending[suggestion.number]
 
     def recommend(self) -> Recommendation:
-        """Return the iterate whose worst-case lower confidence bound at its own time was largest (eq. 10)."""
+        """Return the iterate whose worst-case lower confidence bound at its own time was largest (eq. 10).
+
+        Learned hyper-parameters: when they are learned anew, so is the bound of the best iterate so far.
+        """
         if self._best is None:
             raise RuntimeError("recommend needs an iterate to choose from: call ask first")
         return self._best
@@ -367,6 +370,10 @@ class Optimizer:
         if moved or refit:
             self._feasible = None
             self._posterior = self._new_posterior()
+        if refit and self._best is not None:  # its certificate was the old model's: make it anew
+            old, atoms = self._best, self._conditions.atoms
+            p = old.reference if len(old.reference) == len(atoms.points) else atoms.reference
+            self._best = self._certify(old.action_point, old.action_index, self._width(), p, old.radius)
 
     def _refit(self) -> bool:
         """Learn the hyper-parameters anew if there is enough more to learn from; return whether they changed."""
