@@ -76,7 +76,7 @@ def _solve_all(solve: Solver, values: Array) -> None:
 
 
 def worst_case_rows(quick: bool) -> list[Row]:
-    """Return the batch of 100 on the issue's instance and its variants, against every solver."""
+    """Return the batch of 100 on the task's instance and its variants, against every solver."""
     found = []
     targets = {30: 4e-6, 100: 10e-6, 300: 40e-6, 1000: 150e-6}
     for n, limit in targets.items():

@@ -210,6 +210,27 @@ def test_learned_models_on_a_grid() -> None:
     assert opt._fit.offset == pytest.approx(100, abs=7)
 
 
+def test_before_the_first_outcome_nothing_is_promised() -> None:
+    opt = make(Simulator(radius=0.2), surrogate=LearnedGP())
+    s = opt.ask()
+    assert opt.recommend().value == -math.inf
+    opt.tell(s, -1000.0)
+    assert opt.recommend().value == pytest.approx(-1000.0, abs=10.0)  # at once, not with the next ask
+
+
+def test_a_certificate_says_what_it_rests_on() -> None:
+    for beta, words in (
+        (2.0, "as far as confidence bounds of 2 standard"),
+        (drbo.TheoreticalBeta(1.0, 0.1), "with probability 0.9"),
+    ):
+        opt = make(Simulator(radius=0.2), beta=beta)
+        run(opt, 2)
+        text = str(opt.recommend())
+        assert words in text
+        shares = [float(line.split("%")[0]) for line in text.splitlines()[4:]]
+        assert sum(shares) == pytest.approx(100, abs=0.3)
+
+
 def test_a_certificate_does_not_outlive_its_model() -> None:
     """Three flat results make a learned model sure of itself; the fourth must take its certificate back."""
     opt = make(Simulator(radius=0.2), surrogate=LearnedGP())

@@ -37,6 +37,7 @@ def test_problems_as_json(tmp_path: Path) -> None:
     done = call("problems", "--json", cwd=tmp_path)
     rows = json.loads(done.stdout)
     assert [row["problem"] for row in rows[:3]] == ["benchmark_1", "benchmark_2", "wind"]
+    assert rows[0]["robust x"] == [pytest.approx(0.49, abs=0.01)]
     assert "\x1b" not in done.stdout + done.stderr
 
 
@@ -100,6 +101,7 @@ def test_an_unknown_name_suggests_the_nearest(tmp_path: Path) -> None:
 
 def test_wrong_usage(tmp_path: Path) -> None:
     assert "go together" in call("reproduce", "figure2", "--backend", "dask", cwd=tmp_path, code=2).stderr
+    assert "--data is for figure3" in call("reproduce", "figure2", "--data", "x.csv", cwd=tmp_path, code=2).stderr
     assert "--column names a column" in call("reproduce", "figure3", "--column", "x", cwd=tmp_path, code=2).stderr
 
 

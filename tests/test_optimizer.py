@@ -348,6 +348,9 @@ def test_recommend_needs_an_ask() -> None:
         ({"surrogate": robos.GP_KERNEL}, "surrogate must be a GP or a LearnedGP"),
         ({"beta": -1.0}, "beta must be zero or more"),
         ({"beta": "2"}, "beta must be a number"),
+        ({"seed": 1.7}, "seed must be a whole number"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"ambiguity": drbo.KL}, "ambiguity must be a set, or a function from contexts to one"),
     ],
 )
 def test_bad_construction(arguments: dict[str, Any], message: str) -> None:

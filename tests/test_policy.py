@@ -4,13 +4,27 @@ import numpy as np
 import pytest
 
 import robos
-from drbo import MMD, RBF, AmbiguitySet, Expectation, Neighbourhood
+from drbo import (
+    KL,
+    MMD,
+    RBF,
+    AmbiguitySet,
+    ChiSquare,
+    CVaR,
+    Expectation,
+    Neighbourhood,
+    TotalVariation,
+    Wasserstein,
+)
 from drbo.policy import TIE, best_action, first_of_the_best, robust_scores
 from tolerances import FEASIBLE
 
 N_CONTEXTS = 25
 CONTEXTS = np.linspace(0, 1, N_CONTEXTS)[:, None]
-SETS = [MMD(CONTEXTS, RBF(0.1)), Expectation(), Neighbourhood(CONTEXTS)]
+SETS: list[AmbiguitySet] = [
+    MMD(CONTEXTS, RBF(0.1)), Expectation(), Neighbourhood(CONTEXTS), TotalVariation(), KL(), ChiSquare(), CVaR(),
+    Wasserstein(CONTEXTS),
+]  # fmt: skip
 
 
 def exhaustive(values: np.ndarray, ambiguity: AmbiguitySet, reference: np.ndarray, radius: float) -> int:

@@ -9,9 +9,12 @@ import pytest
 import robos
 from drbo import (
     GP,
+    KL,
     MMD,
     RBF,
     AmbiguitySet,
+    ChiSquare,
+    CVaR,
     DataDriven,
     Expectation,
     General,
@@ -21,6 +24,8 @@ from drbo import (
     Setting,
     Simulator,
     TheoreticalBeta,
+    TotalVariation,
+    Wasserstein,
     maximum_information_gain,
     regret,
 )
@@ -228,6 +233,9 @@ def test_drbo_has_less_robust_regret_than_the_stochastic_baseline() -> None:
 
 
 def test_regret_works_for_every_set() -> None:
-    sets: list[AmbiguitySet] = [Expectation(), SET]
+    sets: list[AmbiguitySet] = [Expectation(), SET, TotalVariation(), KL(), ChiSquare(), CVaR(), Wasserstein(robos.C)]
     for ambiguity in sets:
         assert regret.robust_regret(robos.F, ambiguity, robos.REFERENCE, 0.0, [6]).instantaneous[0] == 0.0
+        scores = ambiguity.worst_case(robos.F, robos.REFERENCE, 0.3).expectation
+        result = regret.robust_regret(robos.F, ambiguity, robos.REFERENCE, 0.3, range(8))
+        np.testing.assert_allclose(result.instantaneous, scores.max() - scores, atol=CLOSED_FORM)

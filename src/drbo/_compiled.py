@@ -20,4 +20,4 @@ def announce(function: Any) -> None:
 
 @functools.cache
 def _say_once() -> None:
-    _LOGGER.warning("compiling the solvers; this takes some seconds, once: the result is cached")
+    _LOGGER.warning("compiling the solvers; this takes up to half a minute, once: the result is cached")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import json
+import math
 import os
 import sys
 import time
@@ -64,7 +65,7 @@ def demo(
 @app.command()
 def reproduce(
     figure: Annotated[str, typer.Argument(help=f"{', '.join(FIGURES)}, or all.")],
-    runs: Annotated[int, typer.Option(min=1, help="Runs of each method (figure 2).")] = 50,
+    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each method in figure 2; 50.")] = None,
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Rounds of a run; 200 for figure 2, 100 for each hour of figure 3.")
     ] = None,
@@ -88,12 +89,14 @@ def reproduce(
         raise typer.BadParameter("--ambiguity is for figure2 and dial")
     if column is not None and data is None:
         raise typer.BadParameter("--column names a column of --data, which is missing")
+    if data is not None and "figure3" not in wanted:
+        raise typer.BadParameter("--data is for figure3")
     execution = _execution(workers, backend, scheduler)
     from drbo import experiments
 
     with _told_in_one_line():
         for name in wanted:
-            small = 10 if quick else runs
+            small = runs or (10 if quick else 50)
             length = rounds or (100 if quick or name == "figure3" else 200)
             plan = experiments.Plan(out, runs=small, rounds=length, seed=seed, ambiguity=robust_to, execution=execution)
             started = time.perf_counter()
@@ -165,26 +168,33 @@ def _wind_series(data: Path | None, column: str | None) -> Any:
 def _show(outcome: Outcome, as_json: bool) -> None:
     """Print the table on standard output, as JSON or for a person, and say where the files are."""
     if as_json:
-        print(json.dumps(outcome.rows, indent=2))
+        print(json.dumps([{k: _plain(v) for k, v in row.items()} for row in outcome.rows], indent=2, allow_nan=False))
     elif outcome.rows:
         from rich.console import Console
         from rich.table import Table
 
         table = Table(box=None, pad_edge=False, header_style="bold")
         for name, value in outcome.rows[0].items():
-            table.add_column(name.replace("_", " "), justify="left" if isinstance(value, str) else "right")
+            left = isinstance(value, str | list)
+            table.add_column(name.replace("_", " "), justify="left" if left else "right", overflow="fold")
         for row in outcome.rows:
             table.add_row(*(_cell(value) for value in row.values()))
-        # A table that does not fit is worse than a long line: pipes and narrow windows get its full width.
-        console = Console(width=None if sys.stdout.isatty() else 200)
+        console = Console(width=None if sys.stdout.isatty() else 240)  # a pipe has room for the whole width
         console.print(table)
     for path in outcome.files:
         _say(f"wrote {os.path.relpath(path)}")
 
 
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: it knows no infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
+    if isinstance(value, list):
+        return ", ".join(_cell(item) for item in value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

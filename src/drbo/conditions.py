@@ -94,18 +94,26 @@ class Conditions:
         points = self.atoms.points
         if self.given is None:
             return MMD(points, _default_kernel(points.shape[1]))
-        made = self.given if isinstance(self.given, AmbiguitySet) else self.given(points)
+        made = self.given if isinstance(self.given, AmbiguitySet) else self._made(points)
         if not isinstance(made, AmbiguitySet):
             raise TypeError(f"ambiguity must be a function that returns an AmbiguitySet, got {made!r} from it")
         if made.n_contexts not in (None, len(points)):
             raise ValueError(f"ambiguity is for {made.n_contexts} contexts, but there are {len(points)}")
         return made
 
+    def _made(self, points: FloatArray) -> Any:
+        """Return what the given function makes of atoms."""
+        assert callable(self.given)
+        try:
+            return self.given(points)
+        except TypeError as error:
+            raise TypeError(f"ambiguity must be a set, or a function from contexts to one; got {error}") from None
+
     def _mmd_kernel(self) -> Kernel:
         """Return the kernel in which samples are compressed: that of the MMD, if the set is one."""
         assert isinstance(self.space, Samples)
         if self.given is not None and not isinstance(self.given, AmbiguitySet):
-            probe = self.given(np.random.default_rng(0).random((3, self.space.dimension)))
+            probe = self._made(np.random.default_rng(0).random((3, self.space.dimension)))
             if isinstance(probe, MMD) and probe.kernel is not None:
                 return probe.kernel
         return _default_kernel(self.space.dimension)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -83,12 +84,13 @@ class Optimizer:
         self._grid: FloatArray | None = None  # finite actions in the model's coordinates
         if isinstance(self.actions, FiniteSet):
             self._grid = validation.frozen(Frame.of(self.actions, learned).scaled(self.actions.points))
-        self._conditions = Conditions(contexts, ambiguity, learned, int(seed))
+        number = validation.whole_number("seed", seed, least=0)
+        self._conditions = Conditions(contexts, ambiguity, learned, number)
         self.setting = setting
         self.surrogate = surrogate
         self.beta: Beta = beta if isinstance(beta, TheoreticalBeta) else ConstantBeta(beta)
         self.maximize = bool(maximize)
-        self.seed = int(seed)
+        self.seed = number
         self._sign = 1.0 if maximize else -1.0
         self._observations: list[Observation] = []
         self._pending: dict[int, Suggestion] = {}
@@ -198,10 +200,12 @@ class Optimizer:
     def recommend(self) -> Recommendation:
         """Return the iterate whose worst-case lower confidence bound at its own time was largest (eq. 10).
 
-        Learned hyper-parameters: when they are learned anew, so is the bound of the best iterate so far.
+        Learned hyper-parameters: when they are learned anew, so is the bound of the best iterate so far. General
+        setting: the sets of different rounds are compared as they are; `recommend_final` is for one set.
         """
         if self._best is None:
             raise RuntimeError("recommend needs an iterate to choose from: call ask first")
+        self._refresh()
         return self._best
 
     def recommend_final(self, reference: ArrayLike | None = None, radius: float | None = None) -> Recommendation:
@@ -233,6 +237,7 @@ class Optimizer:
             "maximize": self.maximize,
             "seed": self.seed,
             "observations": [dataclasses.astuple(o) for o in self._observations],
+            "told": len(self._observations),
             "pending": self.pending,
             "asked": self._asked,
             "best": self._best,
@@ -246,12 +251,14 @@ class Optimizer:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Return a saved optimizer, which goes on exactly as the one that was saved."""
-        state = persistence.loads(Path(path).read_text(), str(path))
+        state = persistence.loads(Path(path).read_bytes(), str(path))
         names = ("actions", "contexts", "ambiguity", "setting", "surrogate", "maximize", "seed")
         try:
             beta = state["beta"].value if isinstance(state["beta"], ConstantBeta) else state["beta"]
             opt = cls(**{name: state[name] for name in names}, beta=beta)
             observations = [Observation(*parts) for parts in state["observations"]]
+            if len(observations) != state["told"]:
+                raise ValueError(f"it says {state['told']} results, and holds {len(observations)}")
             opt._observations = observations[: state["atoms_at"]]
             opt._set_atoms()
             opt._observations = observations
@@ -324,6 +331,8 @@ class Optimizer:
             reference=p,
             radius=eps,
             maximize=self.maximize,
+            beta=beta,
+            delta=self.beta.delta if isinstance(self.beta, TheoreticalBeta) else None,
             action_point=validation.frozen(x),
         )
 
@@ -414,6 +423,8 @@ class Optimizer:
         return self._sign * y
 
     def _outward(self, value: float) -> float:
+        if isinstance(self.surrogate, LearnedGP) and self._fitted_at == 0:
+            return math.copysign(math.inf, value * self._sign)  # nobody knows the scale of the outcomes yet
         return self._sign * (self._fit.offset + self._fit.scale * value)
 
     def _decode_action(self, x: FloatArray, index: int | None) -> Any:

@@ -56,7 +56,7 @@ def dumps(state: dict[str, Any]) -> str:
     return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
-def loads(text: str, source: str) -> dict[str, Any]:
+def loads(text: bytes, source: str) -> dict[str, Any]:
     """Return configuration and state of a document; a clear error if it is not one of ours."""
     try:
         document = json.loads(text)
@@ -170,6 +170,6 @@ def _rebuild(kind: str, arguments: dict[str, Any]) -> Any:
 
 def _from_features(features: Any, kernel: Any) -> AmbiguitySet:
     """Return the MMD of exactly these features: factoring their matrix anew would round differently."""
-    ball = MMD(gram=np.eye(1))
+    ball = MMD(gram=np.eye(1))  # whatever else an MMD holds is derived from these
     ball.features, ball.kernel, ball.n_contexts = features, kernel, len(features)
     return ball

@@ -63,6 +63,8 @@ class Recommendation:
     contexts : the contexts that the weights are for, as they were given
     reference, radius : the ambiguity set that the value is for
     maximize : whether the value is a lower bound on a reward, or an upper one on a cost
+    beta, delta : the width of the confidence bounds that it rests on, and the probability that they may fail with, if
+        theory gives one
     action_point : the action in the coordinates of the model
     """
 
@@ -74,18 +76,29 @@ class Recommendation:
     reference: FloatArray
     radius: float
     maximize: bool
+    beta: float
+    delta: float | None
     action_point: FloatArray
 
     def __str__(self) -> str:
         bound = "at least" if self.maximize else "at most"
+        if self.delta is None:
+            assurance = f"as far as confidence bounds of {self.beta:.3g} standard deviations hold"
+        else:
+            assurance = f"with probability {1.0 - self.delta:.3g}"
         lines = [
             f"deploy {_readable(self.action)}",
-            f"guaranteed: {bound} {self.value:.4g} on average, in every distribution within {self.radius:.3g}",
+            f"guaranteed: {bound} {self.value:.4g} on average in every distribution within {self.radius:.3g},",
+            f"  {assurance}",
             "it would do worst if the conditions were",
         ]
-        for j in np.argsort(-self.weights)[:4]:
-            if self.weights[j] > 0.01:
-                lines.append(f"  {self.weights[j]:4.0%}  {_readable(self.contexts[j])}")
+        order = np.argsort(-self.weights)
+        used = int(np.count_nonzero(self.weights))
+        for j in order[: min(used, 4)]:
+            lines.append(f"  {self.weights[j]:6.1%}  {_readable(self.contexts[j])}")
+        if used > 4:
+            rest = 1.0 - self.weights[order[:4]].sum()
+            lines.append(f"  {rest:6.1%}  {used - 4} others")
         return "\n".join(lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,19 @@ def positive_float(name: str, value: Any) -> float:
     number = finite_float(name, value)
     if number <= 0.0:
         raise ValueError(f"{name} must be positive, got {number}")
+    return number
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """Return `value` as an int of at least `least`."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, got {number}")
     return number
 
 

@@ -58,7 +58,7 @@ def oracle(instance: Instance, values: Array) -> float:
 
 
 def instances(seed: int, count: int) -> list[Instance]:
-    """Random problems of every kind that the issue names; five value vectors each."""
+    """Random problems of every kind that the task names; five value vectors each."""
     rng = np.random.default_rng(seed)
     found = []
     for i in range(count):

@@ -52,6 +52,12 @@ def test_other_settings_start_afresh(tmp_path: Path) -> None:
     other = Store(tmp_path, "s", {"seed": 1})
     assert not other.has("one")
     assert not (tmp_path / "s.csv").exists()
+    other.add("one", table(7))
+    assert same(other.collect(["one"]), table(7))
+    back = Store(tmp_path, "s", {"seed": 0})  # nothing was lost
+    assert back.has("one")
+    assert not back.has("two")
+    assert same(back.collect(["one", "two"]), table(0))
 
 
 def test_records_do_not_depend_on_the_order_of_arrival(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
 from drbo import validation
+from drbo._compiled import announce
 from drbo.ambiguity._contract import AmbiguitySet
 from drbo.ambiguity._divergences import in_unit_range, reference_alone
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plan_on_line, worst_plans
@@ -86,6 +87,7 @@ class Wasserstein(AmbiguitySet):
         u, lowest, scale = in_unit_range(values)
         with np.errstate(over="ignore"):
             budget = float(np.float64(radius / self._largest) ** self.order)
+        announce(worst_plans)
         weights, dual = worst_plans(u, reference, self._relative, self._nearest, budget)
         return weights, lowest + scale * dual
 

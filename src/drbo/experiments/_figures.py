@@ -130,8 +130,8 @@ def _regret_panel(panel: Axes, records: Table) -> None:
 def figure3(hours: Table, backtests: Table, radii: dict[str, float], title: str, start: np.datetime64) -> Figure:
     """Return the wind year: cumulative revenue, cumulative robust regret, and revenue against the radius."""
     with mpl.rc_context(STYLE):
-        figure = new_figure(11.5, 3.6)
-        revenue, regret, dial = figure.subplots(1, 3, width_ratios=[1.15, 1.15, 1])
+        figure = new_figure(12.5, 3.7)
+        revenue, regret, dial = figure.subplots(1, 3, width_ratios=[1.1, 1.1, 1])
         for panel, column, label in (
             (revenue, "revenue", "cumulative revenue (share of capacity x hours)"),
             (regret, "regret", "cumulative robust regret"),
@@ -153,19 +153,20 @@ def figure3(hours: Table, backtests: Table, radii: dict[str, float], title: str,
             label_ends(panel, ends, gap=0.065)
         revenue.set_title(title)
         regret.set_title("robust regret of the same decisions")
-        ends = {}
-        for method in ("DRBO", "StableOpt"):
-            for year, style in zip(np.unique(backtests["year"]), ("--", "-"), strict=False):
+        years = np.unique(backtests["year"])
+        best = float(backtests["revenue"].max())
+        for method, unit, at in (("DRBO", "MMD", 0.1), ("StableOpt", "Euclidean", 0.41)):
+            for year, style in zip(years, ("--", "-"), strict=False):
                 own = select(backtests, method=method, year=year)
                 dial.plot(own["radius"], own["revenue"], style, color=COLOURS[method], marker=".", linewidth=1.3)
-                ends[f"{method} {year}"] = (float(own["radius"][-1]), float(own["revenue"][-1]))
-            dial.axvline(radii[method], color=COLOURS[method], linewidth=1.0, linestyle=":")
-        best = float(backtests["revenue"].max())
-        dial.set(ylim=(0, 1.3 * best), xlim=(0, 0.55), title="choosing the radius")
-        dial.set(xlabel="radius (MMD; Euclidean for StableOpt)", ylabel="revenue of a year, solved exactly")
-        years = [str(y) for y in np.unique(backtests["year"])]
-        note = f"dashed: {years[0]}, to choose it on\nsolid: {years[-1]}; dotted: chosen"
-        dial.text(0.98, 0.98, note, transform=dial.transAxes, ha="right", va="top", fontsize=7.5)
+            dial.axvline(radii[method], ymax=0.8, color=COLOURS[method], linewidth=1.0, linestyle=":")
+            height = 1.04 * float(select(backtests, method=method)["revenue"].max())
+            dial.annotate(f"{method} ({unit})", (at, height), color=COLOURS[method], ha="center", fontsize=8.5)
+        # Below zero StableOpt's radius is reckless, and of no interest.
+        dial.set(ylim=(0, 1.35 * best), xlim=(0, 0.55), title="choosing the radius", xlabel="radius")
+        dial.set_ylabel("revenue of a year, solved exactly")
+        note = f"dashed: {years[0]}, where it is chosen (dotted line)\nsolid: {years[-1]}"
+        dial.text(0.5, 0.99, note, transform=dial.transAxes, ha="center", va="top", fontsize=7.5)
     return figure
 
 
@@ -194,7 +195,9 @@ def dial(problem: Problem, profile: RobustnessProfile, goal: Goal) -> Figure:
             (profile.worst_case, COLOURS["DRBO"], "chosen action,\nworst case", 0.3),
             (profile.worst_case - profile.protection, COLOURS["UCB"], "stochastic choice,\nworst case", 0.6),
         ):
-            value.plot(radius, series, color=colour)
+            value.plot(
+                radius, series, color=colour, drawstyle="steps-post" if series is profile.expected else "default"
+            )
             i = int(share * (len(radius) - 1))
             value.annotate(
                 label, (float(radius[i]), float(series[i])), xytext=(3, 5), textcoords="offset points",
@@ -239,7 +242,9 @@ def sets(problem: Problem, x: int, weights: dict[str, FloatArray], radii: dict[s
             reward.plot(contexts, problem.values[x], color="grey", linewidth=1.0)
             reward.set(ylim=(0, 1.05), yticks=[])
             reward.spines["right"].set_visible(False)
-            reward.annotate("reward", (0.02, float(problem.values[x][1]) + 0.03), color="grey", fontsize=7.5)
+            reward.annotate(
+                "reward", (0.97, float(problem.values[x][-2]) + 0.06), color="grey", fontsize=7.5, ha="right"
+            )
             panel.fill_between(contexts, problem.reference, color=REFERENCE, alpha=0.35, linewidth=0, step="mid")
             panel.vlines(contexts, 0, worst, color=COLOURS["DRBO"], linewidth=2.6)
             panel.set_title(f"{titles[name]}, radius {radii[name]:.3g}")
@@ -248,8 +253,13 @@ def sets(problem: Problem, x: int, weights: dict[str, FloatArray], radii: dict[s
         for panel in panels[3:]:
             panel.set_xlabel("context c")
         peak = int(np.argmax(problem.reference))
-        panels[0].annotate(
-            "reference", (contexts[peak], float(problem.reference[peak])), xytext=(14, -4), textcoords="offset points",
+        panels[2].annotate(
+            "reference", (contexts[peak], float(problem.reference[peak])), xytext=(10, -4), textcoords="offset points",
             color=REFERENCE, fontsize=8,
+        )  # fmt: skip
+        highest = int(np.argmax(weights["tv"]))
+        panels[1].annotate(
+            "worst distribution", (contexts[highest], float(weights["tv"][highest])), xytext=(6, -8),
+            textcoords="offset points", color=COLOURS["DRBO"], fontsize=8,
         )  # fmt: skip
     return figure

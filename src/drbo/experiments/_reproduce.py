@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,9 @@ from drbo.experiments._sweep import Execution, sweep
 from drbo.experiments._wind import WindYear, backtest_table, decide
 from drbo.problems import Problem, WindSeries, benchmark_1, benchmark_2
 from drbo.robustness import profile, radius_for_loss
+
+RECORDS = 1
+"""Counts the changes of the code after which old records no longer hold."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,7 @@ def regret_sweep(name: str, plan: Plan, problems: Sequence[Problem], settings: S
         "runs": plan.runs,
         "rounds": plan.rounds,
         "seed": plan.seed,
+        "records": RECORDS,
     }
     return sweep(name, Store(plan.out, name, description), run, jobs, plan.execution)
 
@@ -136,7 +141,9 @@ def figure3(plan: Plan, series: WindSeries, hours: int | None = None) -> Outcome
     year = WindYear(series)
     first, second = year.hours(0)[:hours], year.hours(1)[:hours]
     names = [str(series.times[h[len(h) // 2]].astype("datetime64[Y]")) for h in (first, second)]
-    common = {"series": series.name, "hours": [int(first[0]), len(first), int(second[0]), len(second)]}
+    content = hashlib.sha256(series.power.tobytes() + series.times.tobytes()).hexdigest()
+    hours_used = [int(first[0]), len(first), int(second[0]), len(second)]
+    common = {"series": series.name, "content": content, "hours": hours_used, "records": RECORDS}
     tests = {
         f"{method}-{name}": (year.power, h, method, name)
         for method in ("DRBO", "StableOpt")
@@ -222,19 +229,16 @@ def _radius_of_nearly_the_worst(problem: Problem, set_name: str) -> float:
 
 
 def problem_row(problem: Problem) -> dict[str, Any]:
-    """Return a problem's size and its three optima."""
-
-    def at(action: Any) -> str:
-        return ", ".join(f"{a:.3g}" for a in action)
-
+    """Return a problem's size and its optima: stochastic, distributionally robust, pure worst case, and StableOpt's."""
     row: dict[str, Any] = {"problem": problem.name, "actions": len(problem.actions), "contexts": len(problem.contexts)}
     row["radius"] = problem.radius
     for label, optimum in (
         ("stochastic", problem.stochastic_optimum),
         ("robust", problem.robust_optimum),
+        ("worst case", problem.pure_worst_case_optimum),
         ("StableOpt", problem.worst_case_optimum),
     ):
-        row[f"{label} x"] = at(optimum.action)
+        row[f"{label} x"] = optimum.action.tolist()
         row[f"{label} value"] = optimum.value
     return row
 

@@ -4,12 +4,15 @@
     <out>/<name>.json    the settings that produced them
     <out>/<name>.parts/  while the sweep runs: a file a job
 
+Records of other settings are put aside as <name>-<digest>.*, and come back with their settings.
+
 Every file is written under another name and then renamed, so no reader ever meets half a record.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import shutil
 from collections.abc import Iterable
@@ -63,12 +66,25 @@ class Store:
         self._settings_file = out / f"{name}.json"
         self._parts = out / f"{name}.parts"
         self._text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
-        if not self._settings_file.is_file() or self._settings_file.read_text() != self._text:
-            # Records of other settings are of no use for this sweep.
-            shutil.rmtree(self._parts, ignore_errors=True)
-            self.records.unlink(missing_ok=True)
+        if self._settings_file.is_file() and self._settings_file.read_text() != self._text:
+            self._move(self._digest(self._settings_file.read_text()), aside=True)
+        if not self._settings_file.is_file():
+            self._move(self._digest(self._text), aside=False)
+        if not self._settings_file.is_file():
             write_atomically(self._settings_file, self._text)
         self._complete = self.records.is_file() and not self._parts.is_dir()
+
+    def _move(self, digest: str, aside: bool) -> None:
+        """Put the records of other settings aside under a name of their own, or take those of ours back."""
+        for path in (self.records, self._parts, self._settings_file):
+            other = path.with_name(f"{path.stem}-{digest}{path.suffix}")
+            source, target = (path, other) if aside else (other, path)
+            if source.exists():
+                source.replace(target)
+
+    @staticmethod
+    def _digest(settings: str) -> str:
+        return hashlib.sha256(settings.encode()).hexdigest()[:8]
 
     def has(self, job: str) -> bool:
         """Return whether the job's records are there."""

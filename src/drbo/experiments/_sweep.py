@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from drbo.ambiguity import MMD
 from drbo.experiments._store import Store, Table
+from drbo.kernels import RBF, Product
+from drbo.optimizer import Optimizer
+from drbo.settings import Simulator
+from drbo.surrogate import GP
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,7 @@ def sweep(
     todo = {name: arguments for name, arguments in jobs.items() if not store.has(name)}
     try:
         if todo:
+            _compile()
             with _backend(execution), _progress(title, len(jobs), len(jobs) - len(todo)) as advance:
                 parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1)
                 for name, table in parallel(joblib.delayed(_named)(name, function, a) for name, a in todo.items()):
@@ -48,6 +56,15 @@ def sweep(
         store.collect(jobs)
         raise
     return store.collect(jobs)
+
+
+def _compile() -> None:
+    """Compile what the jobs will need, here and once, so that workers find it in the cache."""
+    points = np.linspace(0.0, 1.0, 3)
+    setting, kernel = Simulator(np.full(3, 1.0 / 3.0), 0.1), Product(RBF(1.0), RBF(1.0))
+    opt = Optimizer(points, points, ambiguity=MMD(points), setting=setting, surrogate=GP(kernel, 0.1))
+    opt.tell(opt.ask(), 0.0)
+    opt.ask()
 
 
 def _named(name: str, function: Callable[..., Table], arguments: tuple[Any, ...]) -> tuple[str, Table]:
