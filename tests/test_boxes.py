@@ -386,6 +386,9 @@ def test_compressed_samples_enlarge_the_radius() -> None:
     opt = Optimizer(BOX, many, setting=Simulator(radius=0.2), surrogate=FIXED)
     assert opt._conditions.atoms.error > 0.0
     assert opt.ask().radius == pytest.approx(0.2 + opt._conditions.atoms.error)
+    general = Optimizer(BOX, many, setting=General(), surrogate=FIXED)
+    assert general.recommend_final(radius=0.2).radius == general.ask(radius=0.2).radius
+    assert general.recommend_final().radius == pytest.approx(0.2 + general._conditions.atoms.error)
     with pytest.raises(ValueError, match="ambiguity must be an MMD for compressed samples"):
         Optimizer(BOX, many, ambiguity=drbo.TotalVariation(), setting=Simulator(radius=0.2), surrogate=FIXED)
 

@@ -215,7 +215,7 @@ class Optimizer:
         """
         self._refresh()
         if reference is None and radius is None and self._last is not None and self.setting.needs_ball:
-            reference, radius = self._last.reference, self._last.radius
+            reference, radius = self._last.reference, self._last.radius - self._conditions.atoms.error
         p, eps = self._ball(reference, radius)
         beta = self._width()
         x, index, _, _ = self._maximise(self._posterior, -beta, p, eps, None)
