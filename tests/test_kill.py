@@ -44,7 +44,7 @@ def loop(path: Path, report: int) -> None:
         opt.save(path)
         opt.tell(s, outcome(s.action[0], s.context[0]))
         opt.save(path)
-        os.write(report, b"%d\n" % len(opt._observations))
+        os.write(report, b"%d\n" % opt.n_told)
 
 
 def run_and_kill(path: Path, rounds: int, part: float) -> int:

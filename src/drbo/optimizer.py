@@ -112,6 +112,11 @@ class Optimizer:
         return self._posterior
 
     @property
+    def n_told(self) -> int:
+        """How many results have been told, failed ones included."""
+        return len(self._observations)
+
+    @property
     def contexts(self) -> FiniteSet | Samples:
         """What nature chooses from."""
         return self._conditions.space

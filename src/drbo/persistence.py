@@ -42,12 +42,18 @@ _NO_ARGUMENTS = {
 def write_atomically(path: Path, text: str) -> None:
     """Write a file so that it is there as a whole or not at all, also after a crash of the machine."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.tmp")  # one name: the next write overwrites what a killed one left
     with temporary.open("w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+    if os.name == "posix":  # the new name itself must reach the disk
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
 
 def dumps(state: dict[str, Any]) -> str:
