@@ -10,7 +10,7 @@ import json
 import time
 from pathlib import Path
 
-import one_core  # noqa: F401
+import one_core  # noqa: F401  # imported for its effect, before numpy
 from measure import load, machine
 from plot import draw
 from rows import (

@@ -101,5 +101,6 @@ def best_action(
             open_actions = open_actions[order[: len(visited)]]
         candidates = open_actions
     row = visited.index(winner)
+    # One row: its fields are numpy scalars, which answer as arrays of no dimension do.
     worst_case = WorstCase(np.float64(expectations[row]), weights[row], np.float64(lower_bounds[row]))  # type: ignore[arg-type]
     return Choice(winner, worst_case, weights)

@@ -39,6 +39,7 @@ class Suggestion:
 
     def same_as(self, other: Suggestion) -> bool:
         """Return whether the other one asks for the same evaluation; it may be a copy from another process."""
+        # Both contexts are there or both are not, which the type checker cannot see.
         same_context = (self.context_point is None) == (other.context_point is None) and (
             self.context_point is None or np.array_equal(self.context_point, other.context_point)  # type: ignore[arg-type]
         )
