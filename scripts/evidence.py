@@ -135,7 +135,7 @@ def run_drbo(problem: Problem, seed: int) -> dict[str, FloatArray]:
 
 def run_draws(problem: Problem, seed: int) -> dict[str, FloatArray]:
     """Return the best action for the draws, f known: what remains is the error of taking draws for the distribution."""
-    contexts = problem.samples(seed, support=0).values
+    contexts = problem.samples(seed, support=0).data
     x, _ = maximum(lambda x: np.asarray(problem.function(x[:, None, :], contexts).mean(axis=1)), problem.box)
     return {"f known": x}
 
@@ -145,12 +145,12 @@ def run_random(problem: Problem, seed: int) -> dict[str, FloatArray]:
     rng = np.random.default_rng([seed, 2])
     samples = problem.samples(seed, support=0)
     actions = rng.random((EVALUATIONS // 5, problem.d_x))
-    means = [np.mean([problem.evaluate(x, rng.choice(samples.values), rng) for _ in range(5)]) for x in actions]
+    means = [np.mean([problem.evaluate(x, rng.choice(samples.data), rng) for _ in range(5)]) for x in actions]
     opt = drbo.Optimizer(
         problem.box, samples, ambiguity=drbo.Expectation(), setting=drbo.Simulator(radius=0.0), seed=1000 * seed
     )
     for x in rng.random((EVALUATIONS, problem.d_x)):
-        c = rng.choice(samples.values)
+        c = rng.choice(samples.data)
         opt.tell(problem.box.decode(x), problem.evaluate(x, c, rng), context=c)
     return {
         "random search": actions[int(np.argmax(means))],
@@ -178,7 +178,7 @@ def run_botorch(problem: Problem, seed: int) -> dict[str, FloatArray]:
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     rng = np.random.default_rng([seed, 2])
-    contexts = problem.samples(seed, support=0).values
+    contexts = problem.samples(seed, support=0).data
     d = problem.d_x + problem.d_c
     bounds = torch.tensor([[0.0] * problem.d_x, [1.0] * problem.d_x], dtype=torch.double)
     first = torch.quasirandom.SobolEngine(problem.d_x, scramble=True, seed=seed).draw(10, dtype=torch.double).numpy()

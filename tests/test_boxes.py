@@ -116,7 +116,7 @@ def test_the_model_learns_from_the_true_context() -> None:
     opt = make(General())
     s = ask(opt)
     opt.tell(s, 1.0, context={"outdoor": 30.0, "load": 0.123})
-    seen = opt._observations[0].context
+    seen = opt._model.observations[0].context
     assert opt.contexts.decode(seen) == pytest.approx({"outdoor": 30.0, "load": 0.123})  # type: ignore[union-attr]
     assert seen[0] > 1.0
 
@@ -176,7 +176,7 @@ def test_failed_evaluations_are_remembered_and_not_repeated(setting: Setting) ->
     for old in failed:
         same_context = s.context_point is None or np.allclose(s.context_point, old.context_point)  # type: ignore[arg-type]
         assert not (same_context and np.abs(s.action_point - old.action_point).max() < 1e-6)
-    assert len(opt._observations) == 6
+    assert len(opt._model.observations) == 6
     with pytest.raises(TypeError, match="tell needs an outcome, or failed=True"):
         opt.tell(s)
     with pytest.raises(TypeError, match="tell needs an outcome, or failed=True"):
@@ -207,7 +207,7 @@ def test_learned_models_on_a_grid() -> None:
     r = opt.recommend_final()
     assert problem.robust_values[r.action_index] > problem.robust_optimum.value - 0.05
     assert 100 < r.value < 107
-    assert opt._fit.offset == pytest.approx(100, abs=7)
+    assert opt._model.fit.offset == pytest.approx(100, abs=7)
 
 
 def test_before_the_first_outcome_nothing_is_promised() -> None:
@@ -318,10 +318,10 @@ def test_saving_is_legal_before_the_first_result(tmp_path: Path) -> None:
         ("", "is not a saved optimizer"),
         ("[1, 2]", "is not a saved optimizer: its format"),
         ('{"format": "something else"}', "is not a saved optimizer: its format"),
-        ('{"format": "drbo optimizer", "version": 99}', "is of version 99; this drbo reads version 1"),
-        ('{"format": "drbo optimizer", "version": 1}', "is damaged"),
+        ('{"format": "drbo optimizer", "version": 99}', "is of version 99; this drbo reads version 2"),
+        ('{"format": "drbo optimizer", "version": 2}', "is damaged"),
         (
-            '{"format": "drbo optimizer", "version": 1, "actions": {"kind": "Bomb"}}',
+            '{"format": "drbo optimizer", "version": 2, "actions": {"kind": "Bomb"}}',
             "is damaged: it holds an unknown 'Bomb'",
         ),
     ],
@@ -349,7 +349,7 @@ def test_a_file_cut_short_is_refused(tmp_path: Path) -> None:
 def test_what_cannot_be_saved_is_said_before_anything_is_written(tmp_path: Path) -> None:
     opt = make(Simulator(radius=0.2), ambiguity=lambda points: MMD(points, RBF(0.3)))
     path = tmp_path / "state.json"
-    with pytest.raises(TypeError, match="save cannot write a function"):
+    with pytest.raises(TypeError, match="save cannot write <function"):
         opt.save(path)
     assert not path.exists()
 
@@ -365,7 +365,7 @@ def test_bad_construction() -> None:
             "samples are the reference",
         ),
         ({"surrogate": GP(Product(RBF((0.1, 0.2)), RBF(0.1)), 0.1)}, "lengthscale has 2 entries"),
-        ({"contexts": BOX}, "contexts must be points or Samples, got a Box"),
+        ({"contexts": BOX, "ambiguity": MMD(np.zeros((3, 5)))}, "ambiguity must be a function from contexts to a set"),
     ):
         good = {"actions": BOX, "contexts": drbo.Samples(HISTORY), "setting": Simulator(radius=0.1), "surrogate": FIXED}
         with pytest.raises((TypeError, ValueError), match=message):
@@ -374,7 +374,7 @@ def test_bad_construction() -> None:
         (lambda: drbo.Samples([]), "data must be points"),
         (lambda: drbo.Samples([1.0, 2.0], weights=[0.5, 0.4]), "weights must sum to 1"),
         (lambda: drbo.Samples([1.0, 2.0], names=["a", "b"]), "names must be 1 different ones"),
-        (lambda: drbo.Samples([1.0, 2.0], atoms=0), "atoms must be a whole number of at least 1"),
+        (lambda: drbo.Samples([1.0, 2.0], atoms=0), "atoms must be at least 1"),
     ):
         with pytest.raises(ValueError, match=message):
             make_samples()  # type: ignore[no-untyped-call]

@@ -81,7 +81,7 @@ def test_gradient_by_finite_differences(kernel: Kernel) -> None:
     rng = np.random.default_rng(1)
     a, b = rng.random(2), np.concatenate([rng.random((5, 2)), np.zeros((1, 2))])
     b[-1] = a  # at the point itself the gradient is zero
-    gradient = kernel.gradient(a, b)
+    gradient = kernel.gradient(a[None], b)[0]
     for i in range(2):
         step = np.eye(2)[i] * 1e-6
         difference = (kernel((a + step)[None], b) - kernel((a - step)[None], b))[0] / 2e-6

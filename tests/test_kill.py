@@ -78,7 +78,7 @@ def check(path: Path, reported: int) -> int:
         assert reported == 0, f"{reported} results were safe, and there is no file"
         return 0
     opt = Optimizer.load(path)
-    told = opt._observations
+    told = opt._model.observations
     # One more than reported, if it was killed between a save and its report.
     assert reported <= len(told) <= reported + 1, f"{reported} results were safe, the file holds {len(told)}"
     for o in told:

@@ -243,7 +243,7 @@ def state(opt: Optimizer) -> tuple[Any, ...]:
         [s.number for s in opt.pending],
         opt._best,
         opt._asked,
-        len(opt._observations),
+        len(opt._model.observations),
     )
 
 

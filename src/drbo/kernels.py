@@ -28,7 +28,24 @@ class Kernel(ABC):
 
     @abstractmethod
     def gradient(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Return the gradient of k(a, b_j) in a, for one point a (d,) and points b (m, d), shape (m, d)."""
+        """Return the gradient of k(a_i, b_j) in a, for points a (n, d) and b (m, d), shape (n, m, d)."""
+
+    @property
+    @abstractmethod
+    def curvature(self) -> FloatArray:
+        """The variance of each partial derivative of a function with this covariance, (d,) or one for all, (1,)."""
+
+    def linear_error(self, step: FloatArray) -> FloatArray:
+        """Return how far a function of norm 1 may be from its tangent after steps (m, d) or smaller ones, (m,).
+
+        |phi(a + s) - phi(a) - D_s phi(a)|^2 = 2 k(0) - 2 k(s) + sum_i curvature_i s_i^2 + 2 grad k(s)' s
+        """
+        here = np.zeros((1, step.shape[1]))
+        fall = self.variance - self(step, here)[:, 0]
+        square = 2.0 * fall + step**2 @ np.broadcast_to(self.curvature, step.shape[1])
+        square += 2.0 * np.einsum("ij,ij->i", self.gradient(step, here)[:, 0], step)
+        rounding = 16.0 * np.finfo(float).eps * self.variance
+        return np.sqrt(np.maximum(square, 0.0) + rounding)
 
     @property
     @abstractmethod
@@ -60,10 +77,14 @@ class _Radial(Kernel):
     def variance(self) -> float:
         return self.amplitude**2
 
+    @property
+    def curvature(self) -> FloatArray:
+        return np.asarray(-2.0 * self._slope(np.zeros(1)) / np.square(self.lengthscale))
+
     def gradient(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Return dk(a, b_j) / da = 2 k'(r^2) (a - b_j) / lengthscale^2, shape (m, d)."""
-        slope = self._slope(self._squared_distance(a[None, :], b)[0])
-        return np.asarray(2.0 * slope[:, None] * (a - b) / np.square(self.lengthscale))
+        """Return dk(a_i, b_j) / da = 2 k'(r^2) (a_i - b_j) / lengthscale^2, shape (n, m, d)."""
+        slope = self._slope(self._squared_distance(a, b))
+        return np.asarray(2.0 * slope[:, :, None] * (a[:, None] - b) / np.square(self.lengthscale))
 
     @abstractmethod
     def _slope(self, r2: FloatArray) -> FloatArray:

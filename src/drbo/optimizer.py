@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +15,10 @@ from drbo import persistence, validation
 from drbo.ambiguity import AmbiguitySet
 from drbo.conditions import AmbiguityFactory, Conditions
 from drbo.confidence import Beta, ConstantBeta, TheoreticalBeta, lower_bound, upper_bound
-from drbo.hyperparameters import FittedGP, LearnedGP, should_refit
+from drbo.hyperparameters import LearnedGP
+from drbo.model import Model, Observation, one_thread
 from drbo.policy import TIE, best_action, first_of_the_best
+from drbo.refinement import TOLERANCE, Refined, most_uncertain, refine
 from drbo.samples import Samples
 from drbo.search import Objective, best_in_box
 from drbo.settings import DataDriven, Known, Setting
@@ -28,21 +29,17 @@ from drbo.validation import FloatArray
 
 LARGEST_OUTCOME = 1e100
 """Larger outcomes are refused: a model of such values would overflow."""
+_PASSES = 4
+"""How often a search over actions is repeated at most, because the adversary asked for further contexts."""
 
 
 @dataclass(frozen=True, eq=False)
-class Observation:
-    """One result, in the coordinates of the model and with the sign that we maximise; no outcome: it failed.
+class Found:
+    """The action of the largest robust score: its point, its index in a finite set, and the score."""
 
-    `context_index` counts in a finite set of contexts, and is -1 otherwise. `seen`: whether the context was observed;
-    that of a failed evaluation may be our guess.
-    """
-
-    action: FloatArray
-    context: FloatArray
-    context_index: int
-    outcome: float | None
-    seen: bool
+    point: FloatArray
+    index: int | None
+    score: float
 
 
 class Optimizer:
@@ -51,8 +48,9 @@ class Optimizer:
     Parameters
     ----------
     actions : what we choose from: points (n_actions, d_x), or a `Box` of named parameters
-    contexts : what nature chooses from: points (n_contexts, d_c), or `Samples` of past conditions
-    ambiguity : the family of ambiguity sets, such as `MMD(contexts)`; for samples a function from their atoms
+    contexts : what nature chooses from: points (n_contexts, d_c), `Samples` of past conditions, or a `Box` of named
+        parameters, of which nothing has been seen yet; its well-spread points are the reference until something has
+    ambiguity : the family of ambiguity sets, such as `MMD(contexts)`; for samples and boxes a function from atoms
         (n, d_c), in the unit cube, to such a set. By default an MMD of RBF lengthscale 0.2 sqrt(d_c) of the range
     setting : `General()`, `DataDriven(...)` or `Simulator(...)`
     surrogate : the model of f: a `GP` with fixed hyper-parameters, or a `LearnedGP`, which is the default. Kernels are
@@ -65,7 +63,7 @@ class Optimizer:
     def __init__(
         self,
         actions: ArrayLike | Box,
-        contexts: ArrayLike | Samples,
+        contexts: ArrayLike | Samples | Box,
         *,
         ambiguity: AmbiguitySet | AmbiguityFactory | None = None,
         setting: Setting,
@@ -81,9 +79,6 @@ class Optimizer:
             raise TypeError(f"surrogate must be a GP or a LearnedGP, got {surrogate!r}")
         self.actions = actions if isinstance(actions, Box) else FiniteSet("actions", actions)
         learned = isinstance(surrogate, LearnedGP)
-        self._grid: FloatArray | None = None  # finite actions in the model's coordinates
-        if isinstance(self.actions, FiniteSet):
-            self._grid = validation.frozen(Frame.of(self.actions, learned).scaled(self.actions.points))
         number = validation.whole_number("seed", seed, least=0)
         self._conditions = Conditions(contexts, ambiguity, learned, number)
         self.setting = setting
@@ -92,32 +87,34 @@ class Optimizer:
         self.maximize = bool(maximize)
         self.seed = number
         self._sign = 1.0 if maximize else -1.0
-        self._observations: list[Observation] = []
+        setting.check(len(self._conditions), self._conditions.sampled)
+        if isinstance(self.actions, FiniteSet):
+            grid = Frame.of(self.actions, learned).scaled(self.actions.points)
+        else:
+            grid = np.empty((0, self.actions.dimension))
+        self._grid = validation.frozen(grid)  # finite actions in the model's coordinates
+        self._model = Model(surrogate, self._grid, self._conditions.atoms.points)
+        self._atoms_at = 0  # how many observations the atoms are made of
         self._pending: dict[int, Suggestion] = {}
         self._asked = 0
         self._best: Recommendation | None = None
         self._last: Suggestion | None = None
-        self._feasible: FloatArray | None = None  # last round's worst cases, for the set of `_last`
-        self._atoms_at = 0  # how many observations the atoms are made of
-        setting.check(len(self._conditions), self._conditions.sampled)
-        self._fit = self._first_fit()
-        self._fitted_at = 0
-        self._posterior = self._new_posterior()
+        self._feasible: tuple[FloatArray, float, FloatArray] | None = None  # last round's set, and worst cases in it
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
     @property
     def posterior(self) -> GridPosterior:
         """The posterior of the outcomes told so far, in the model's coordinates and units; not to be changed."""
-        return self._posterior
+        return self._model.posterior
 
     @property
     def n_told(self) -> int:
         """How many results have been told, failed ones included."""
-        return len(self._observations)
+        return len(self._model.observations)
 
     @property
-    def contexts(self) -> FiniteSet | Samples:
+    def contexts(self) -> FiniteSet | Samples | Box:
         """What nature chooses from."""
         return self._conditions.space
 
@@ -133,40 +130,41 @@ class Optimizer:
 
     # --- ask, tell, recommend ---------------------------------------------------------------------------------------
 
-    def ask(self, reference: ArrayLike | None = None, radius: float | None = None) -> Suggestion:
+    def ask(self, reference: ArrayLike | Samples | None = None, radius: float | None = None) -> Suggestion:
         """Return the next evaluation. It stays pending, and counts for later asks, until it is told or cancelled.
 
-        General setting: `reference` (n_contexts,) and `radius` are those of this round. Otherwise: neither.
+        General setting: `reference` and `radius` are those of this round, the reference as weights (n_contexts,) of a
+        finite set, or as `Samples` of what the contexts of this round may be. Otherwise: neither.
         """
         self._refresh()
         p, eps = self._ball(reference, radius)
         beta = self._width()
-        posterior = self._with_pending()
-        unchanged = self._last is not None and eps == self._last.radius and np.array_equal(p, self._last.reference)
-        x, index, score, visited = self._maximise(posterior, beta, p, eps, self._feasible if unchanged else None)
-        j = None
-        if self.setting.picks_context:  # the context of largest sigma_t(x_t, c), line 5 of algorithm 2
-            variance = posterior.over_contexts(x[None])[1][0] if index is None else posterior.variance[index]
-            j = first_of_the_best(variance, TIE * posterior.gp.kernel.variance)
+        found, posterior = self._maximise(beta, p, eps)
+        if self._conditions.range is not None:
+            misjudged = self._refine(found.point, beta, p, eps, self._conditions.range)
+            p = self._conditions.atoms.reference
+            if misjudged:
+                found, posterior = self._maximise(beta, p, eps)
+        context, j = self._pick_context(posterior, found)
         suggestion = Suggestion(
             number=self._asked,
-            action=self._decode_action(x, index),
-            action_index=index,
-            context=None if j is None else self._conditions.values[j],
-            context_index=None if self._conditions.sampled else j,
+            action=self._decode_action(found),
+            action_index=found.index,
+            context=None if context is None else self._conditions.decode(context, j),
+            context_index=j,
             reference=p,
             radius=eps,
-            score=self._outward(score),
-            action_point=validation.frozen(x),
-            context_point=None if j is None else self._conditions.atoms.points[j],
+            score=self._outward(found.score),
+            action_point=validation.frozen(found.point),
+            context_point=context,
         )
         # Eq. (10): the iterate of the largest worst-case lcb at its own time, of results alone: nothing pending counts.
-        iterate = self._certify(x, index, beta, p, eps)
+        iterate = self._certify(found, beta, p, eps)
         if self._best is None or self._sign * iterate.value > self._sign * self._best.value:
             self._best = iterate
         self._asked += 1
         self._pending[suggestion.number] = suggestion
-        self._last, self._feasible = suggestion, visited
+        self._last = suggestion
         return suggestion
 
     def tell(
@@ -193,7 +191,7 @@ class Optimizer:
         y = None if outcome is None else self._inward(outcome)
         c, j = self._observed_context(suggestion if asked else None, context, context_index, failed)
         seen = not asked or self.setting.picks_context or context is not None or context_index is not None
-        self._take_in(Observation(x, c, j, y, seen))
+        self._model.tell(Observation(x, c, j, y, seen))
         if asked:
             del self._pending[suggestion.number]
 
@@ -213,43 +211,56 @@ class Optimizer:
         self._refresh()
         return self._best
 
-    def recommend_final(self, reference: ArrayLike | None = None, radius: float | None = None) -> Recommendation:
+    def recommend_final(
+        self, reference: ArrayLike | Samples | None = None, radius: float | None = None
+    ) -> Recommendation:
         """Return the action of the largest worst-case lower confidence bound of all, under the present posterior.
 
         General setting: for the set of the last ask, unless `reference` and `radius` are given.
         """
         self._refresh()
         if reference is None and radius is None and self._last is not None and self.setting.needs_ball:
-            reference, radius = self._last.reference, self._last.radius - self._conditions.atoms.error
+            radius = self._last.radius - self._conditions.atoms.error
+            reference = self._conditions.round if self._conditions.sampled else self._last.reference
         p, eps = self._ball(reference, radius)
         beta = self._width()
-        x, index, _, _ = self._maximise(self._posterior, -beta, p, eps, None)
-        return self._certify(x, index, beta, p, eps)
+        best: Recommendation | None = None
+        for _ in range(_PASSES):
+            atoms = self._conditions.atoms
+            found, _ = self._maximise(-beta, p, eps, self._model.posterior)
+            made = self._certify(found, beta, p, eps)
+            if best is None or self._sign * made.value > self._sign * best.value:
+                best = made
+            if self._conditions.atoms is atoms:  # the adversary asked for no further context
+                break
+            p = self._conditions.atoms.reference
+        assert best is not None
+        return best
 
     # --- save and resume --------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
         """Write everything to one JSON file, atomically; legal at any moment."""
-        if not (self._conditions.given is None or isinstance(self._conditions.given, AmbiguitySet)):
-            raise TypeError("save cannot write a function: give ambiguity as a set, or leave it to the default")
         state = {
             "actions": self.actions if isinstance(self.actions, Box) else self.actions.points,
-            "contexts": self.contexts if isinstance(self.contexts, Samples) else self.contexts.points,
+            "contexts": self.contexts.points if isinstance(self.contexts, FiniteSet) else self.contexts,
             "ambiguity": self._conditions.given,
             "setting": self.setting,
             "surrogate": self.surrogate,
             "beta": self.beta,
             "maximize": self.maximize,
             "seed": self.seed,
-            "observations": [dataclasses.astuple(o) for o in self._observations],
-            "told": len(self._observations),
+            "observations": [dataclasses.astuple(o) for o in self._model.observations],
+            "told": self.n_told,
             "pending": self.pending,
             "asked": self._asked,
             "best": self._best,
             "last": self._last,
-            "fit": self._fit,
-            "fitted_at": self._fitted_at,
+            "fit": self._model.fit,
+            "fitted_at": self._model.fitted_at,
             "atoms_at": self._atoms_at,
+            "round": self._conditions.round,
+            "further": self._conditions.further,
         }
         persistence.write_atomically(Path(path), persistence.dumps(state))
 
@@ -264,160 +275,193 @@ class Optimizer:
             observations = [Observation(*parts) for parts in state["observations"]]
             if len(observations) != state["told"]:
                 raise ValueError(f"it says {state['told']} results, and holds {len(observations)}")
-            opt._observations = observations[: state["atoms_at"]]
-            opt._set_atoms()
-            opt._observations = observations
+            model = opt._model
+            model.observations, opt._atoms_at = observations, state["atoms_at"]
+            opt._conditions.refer_to(state["round"])
+            opt._conditions.add(state["further"])
+            opt._set_atoms(state["atoms_at"])
             opt._pending = {s.number: s for s in state["pending"]}
             opt._asked, opt._best, opt._last = state["asked"], state["best"], state["last"]
-            opt._fit, opt._fitted_at = state["fit"], state["fitted_at"]
-            opt._posterior = opt._new_posterior()
+            model.fit, model.fitted_at = state["fit"], state["fitted_at"]
+            model.place(opt._conditions.atoms.points)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(f"{path} is damaged: {error!r}") from None
         return opt
 
     # --- the set, the model and the search --------------------------------------------------------------------------
 
-    def _ball(self, reference: ArrayLike | None, radius: Any) -> tuple[FloatArray, float]:
+    def _ball(self, reference: Any, radius: Any) -> tuple[FloatArray, float]:
         """Return the reference and the radius of this round; what compression costs is added to the radius."""
-        atoms, p = self._conditions.atoms, None
+        conditions = self._conditions
+        if self.setting.needs_ball and conditions.sampled:
+            if reference is not None and not isinstance(reference, Samples) and conditions.range is not None:
+                raise TypeError(f"reference must be Samples of what this round's contexts may be, got {reference!r}")
+            if reference is None or isinstance(reference, Samples):
+                self._refer_to(reference)
+                reference = None
+            if not conditions.known:
+                raise TypeError("reference is missing: give Samples of what this round's contexts may be")
+        elif self.setting.needs_ball and isinstance(reference, Samples):
+            raise TypeError("reference must be weights, one a context: these are a finite set")
+        atoms, p = conditions.atoms, None
         history = atoms.history
-        if self._conditions.sampled:
+        if conditions.sampled:
             p = atoms.reference
         else:
-            history = np.array([o.context_index for o in self._observations if o.seen], dtype=np.intp)
+            history = np.array([o.context_index for o in self._model.observations if o.seen], dtype=np.intp)
         known = Known(history, self.ambiguity, len(atoms.points), p)
         p, eps = self.setting.ball(reference, radius, known)
         return p, eps + atoms.error
 
+    def _refer_to(self, reference: Samples | None) -> None:
+        if self._conditions.refer_to(reference):
+            self._model.place(self._conditions.atoms.points)
+
     def _width(self) -> float:
-        gp = self._posterior.gp
-        return self.beta.width(self._posterior.information_gain, gp.ridge, self.setting.events)
+        posterior = self.posterior
+        return self.beta.width(posterior.information_gain, posterior.gp.ridge, self.setting.events)
 
     def _maximise(
-        self, posterior: GridPosterior, beta: float, p: FloatArray, eps: float, feasible: FloatArray | None
-    ) -> tuple[FloatArray, int | None, float, FloatArray | None]:
-        """Return the action of the largest robust score: its point, its index if any, the score, worst cases met."""
+        self, beta: float, p: FloatArray, eps: float, posterior: GridPosterior | None = None
+    ) -> tuple[Found, GridPosterior]:
+        """Return the action of the largest robust score, and the posterior: by default that with pending evaluations.
+
+        A negative beta is for the lower confidence bound.
+        """
+        posterior = self._with_pending() if posterior is None else posterior
         if isinstance(self.actions, FiniteSet):
             bounds = upper_bound(posterior, beta) if beta >= 0.0 else lower_bound(posterior, -beta)
-            choice = best_action(bounds, self.ambiguity, p, eps, feasible)
+            last = self._feasible
+            unchanged = last is not None and eps == last[1] and np.array_equal(p, last[0])
+            choice = best_action(bounds, self.ambiguity, p, eps, last[2] if last is not None and unchanged else None)
+            self._feasible = (p, eps, choice.visited)
             i = choice.action_index
-            return posterior.actions[i], i, float(choice.worst_case.expectation), choice.visited
+            return Found(posterior.actions[i], i, float(choice.worst_case.expectation)), posterior
         objective = Objective(posterior, beta, self.ambiguity, p, eps)
         avoid = [] if beta < 0.0 or self.setting.picks_context else self._under_way()
         known, kept_away = self._known_actions(), np.array(avoid).reshape(-1, self.actions.dimension)
-        with _one_thread():
+        with one_thread():
             x = best_in_box(self.actions, objective, known, kept_away, self.seed + self._asked)
-        return x, None, float(objective.scores(x[None])[0]), None
+        return Found(x, None, float(objective.scores(x[None])[0])), posterior
 
-    def _known_actions(self) -> FloatArray:
-        """Return the actions that a search over a box starts near: the best so far, and the last ones."""
-        known = [] if self._best is None else [self._best.action_point]
-        known += [o.action for o in self._observations[-2:]]
-        assert isinstance(self.actions, Box)
-        return np.unique(np.array(known).reshape(-1, self.actions.dimension), axis=0)
-
-    def _under_way(self) -> list[FloatArray]:
-        """Return the actions that are pending or failed, in contexts that nobody knows: no ask should repeat them."""
-        failed = [o.action for o in self._observations if o.outcome is None]
-        return failed + [s.action_point for s in self._pending.values()]
-
-    def _certify(self, x: FloatArray, index: int | None, beta: float, p: FloatArray, eps: float) -> Recommendation:
-        if index is not None:
-            mean, variance = self._posterior.mean[index], self._posterior.variance[index]
+    def _pick_context(self, posterior: GridPosterior, found: Found) -> tuple[FloatArray | None, int | None]:
+        """Return the context of largest sigma_t(x_t, c), line 5 of algorithm 2, and its index if it has one."""
+        if not self.setting.picks_context:
+            return None, None
+        atoms, tie = self._conditions.atoms.points, TIE * posterior.gp.kernel.variance
+        if self._conditions.range is not None:
+            curve = posterior.curve(found.point, 1.0)
+            with one_thread():
+                return most_uncertain(
+                    curve, atoms, self._conditions.range, math.sqrt(tie), self.seed + self._asked
+                ), None
+        if found.index is None:
+            variance = posterior.over_contexts(found.point[None])[1][0]
         else:
-            mean, variance = (rows[0] for rows in self._posterior.over_contexts(x[None]))
-        worst = self.ambiguity.worst_case(mean - beta * np.sqrt(variance), p, eps)
+            variance = posterior.variance[found.index]
+        j = first_of_the_best(variance, tie)
+        return atoms[j], None if self._conditions.sampled else j
+
+    def _refine(self, x: FloatArray, beta: float, p: FloatArray, eps: float, box: Box) -> bool:
+        """Add the contexts that the adversary of an action would want; return whether they change its score much."""
+        atoms = self._conditions.atoms.points
+        values = self.posterior.curve(x, beta)(atoms)
+        before = self.ambiguity.worst_case(values, p, eps).expectation
+        after = self._over_range(x, beta, p, eps, box, certify=False).worst_case.expectation
+        return bool(before - after > 10.0 * TOLERANCE * np.ptp(values))
+
+    def _over_range(
+        self, x: FloatArray, beta: float, p: FloatArray, eps: float, box: Box, *, certify: bool = True
+    ) -> Refined:
+        """Return the worst case over a range of contexts; those that carry weight in it become atoms."""
+        conditions, seed = self._conditions, self.seed + self._asked
+        curve = self.posterior.curve(x, beta)
+        with one_thread():
+            made = refine(curve, conditions.atoms.points, p, eps, box, conditions.family, seed, certify=certify)
+        carrying = made.worst_case.weights[len(p) :] > 0.0
+        if carrying.any():
+            conditions.add(made.further[carrying])
+            self._model.place(conditions.atoms.points)
+        return made
+
+    def _certify(self, found: Found, beta: float, p: FloatArray, eps: float) -> Recommendation:
+        conditions, posterior = self._conditions, self.posterior
+        contexts = conditions.values
+        if conditions.range is not None:
+            made = self._over_range(found.point, -beta, p, eps, conditions.range)
+            worst, bound = made.worst_case, made.lower_bound
+            contexts += tuple(conditions.decode(c) for c in made.further)
+            p = validation.frozen(np.append(p, np.zeros(len(made.further))))
+        else:
+            if found.index is not None:
+                mean, variance = posterior.mean[found.index], posterior.variance[found.index]
+            else:
+                mean, variance = (rows[0] for rows in posterior.over_contexts(found.point[None]))
+            worst = self.ambiguity.worst_case(mean - beta * np.sqrt(variance), p, eps)
+            bound = float(worst.lower_bound)
         return Recommendation(
-            action=self._decode_action(x, index),
-            action_index=index,
-            value=self._outward(float(worst.lower_bound)),
+            action=self._decode_action(found),
+            action_index=found.index,
+            value=self._outward(bound),
+            gap=self._model.fit.scale * float(worst.expectation - bound),
             weights=validation.frozen(worst.weights),
-            contexts=self._conditions.values,
+            contexts=contexts,
             reference=p,
             radius=eps,
             maximize=self.maximize,
             beta=beta,
             delta=self.beta.delta if isinstance(self.beta, TheoreticalBeta) else None,
-            action_point=validation.frozen(x),
+            action_point=validation.frozen(found.point),
         )
 
     def _with_pending(self) -> GridPosterior:
         """Return the posterior in which pending evaluations gave their posterior mean: only the variance is smaller."""
         if not self._pending:
-            return self._posterior
-        posterior = self._posterior.copy()
-        known = [s for s in self._pending.values() if s.context_point is not None]
-        for s in known:
-            assert s.context_point is not None
-            posterior.anticipate(s.action_point, s.context_point)
+            return self.posterior
+        posterior = self.posterior.copy()
+        for s in self._pending.values():
+            if s.context_point is not None:
+                posterior.anticipate(s.action_point, s.context_point)
         for s in self._pending.values():
             if s.context_point is None:
-                still_there = len(s.reference) == len(posterior.contexts)  # or new samples have moved the atoms
-                weights = s.reference if still_there else self._conditions.atoms.reference
-                posterior.anticipate_average(s.action_point, weights)
+                own = self._conditions.atoms.reference if self._conditions.sampled else s.reference
+                posterior.anticipate_average(s.action_point, own)
         return posterior
 
-    def _take_in(self, observation: Observation) -> None:
-        self._observations.append(observation)
-        self._teach(self._posterior, observation)
+    def _known_actions(self) -> FloatArray:
+        """Return the actions that a search over a box starts near: the best so far, and the last ones."""
+        known = [] if self._best is None else [self._best.action_point]
+        known += [o.action for o in self._model.observations[-2:]]
+        assert isinstance(self.actions, Box)
+        return np.unique(np.array(known).reshape(-1, self.actions.dimension), axis=0)
 
-    def _teach(self, posterior: GridPosterior, o: Observation) -> None:
-        """Show an observation to a posterior; a failed one counts as under way for ever, and is not asked for again."""
-        if o.outcome is None:
-            posterior.anticipate(o.action, o.context)
-        else:
-            posterior.observe(o.action, o.context, (o.outcome - self._fit.offset) / self._fit.scale)
+    def _under_way(self) -> list[FloatArray]:
+        """Return the actions that are pending or failed, in contexts that nobody knows: no ask should repeat them."""
+        failed = [o.action for o in self._model.observations if o.outcome is None]
+        return failed + [s.action_point for s in self._pending.values()]
 
-    def _set_atoms(self) -> None:
-        """Make the atoms anew; those of samples hold the contexts seen since in the data-driven setting."""
-        growing = isinstance(self.setting, DataDriven)
-        self._conditions.update([o.context for o in self._observations if o.seen] if growing else [])
-        self._atoms_at = len(self._observations)
+    def _set_atoms(self, told: int) -> None:
+        """Make the atoms of what the first `told` results showed; contexts seen belong to a data-driven reference."""
+        if self._conditions.sampled and isinstance(self.setting, DataDriven):
+            self._conditions.update([o.context for o in self._model.observations[:told] if o.seen])
+        self._atoms_at = told
 
     def _refresh(self) -> None:
         """Bring atoms and hyper-parameters up to date with what has been told."""
+        model = self._model
         growing = self._conditions.sampled and isinstance(self.setting, DataDriven)
-        moved = growing and any(o.seen for o in self._observations[self._atoms_at :])
-        if moved:
-            self._set_atoms()
-        refit = isinstance(self.surrogate, LearnedGP) and self._refit()
-        if moved or refit:
-            self._feasible = None
-            self._posterior = self._new_posterior()
-        if refit and self._best is not None:  # its certificate was the old model's: make it anew
-            old, atoms = self._best, self._conditions.atoms
-            p = old.reference if len(old.reference) == len(atoms.points) else atoms.reference
-            self._best = self._certify(old.action_point, old.action_index, self._width(), p, old.radius)
-
-    def _refit(self) -> bool:
-        """Learn the hyper-parameters anew if there is enough more to learn from; return whether they changed."""
-        assert isinstance(self.surrogate, LearnedGP)
-        told = [o for o in self._observations if o.outcome is not None]
-        if not should_refit(len(told), self._fitted_at):
-            return False
-        x, c, y = (np.array(column) for column in zip(*((o.action, o.context, o.outcome) for o in told), strict=True))
-        with _one_thread():
-            self._fit = self.surrogate.fit(x, c, y, self._fit if self._fitted_at >= 3 else None)
-        self._fitted_at = len(told)
-        return True
-
-    def _first_fit(self) -> FittedGP:
-        if isinstance(self.surrogate, GP):
-            return FittedGP(self.surrogate, 0.0, 1.0, 0.0)
-        d_x = self.actions.dimension if isinstance(self.actions, Box) else self.actions.points.shape[1]
-        return self.surrogate.fit(np.zeros((1, d_x)), np.zeros((1, self._conditions.atoms.points.shape[1])), [0.0])
-
-    def _new_posterior(self) -> GridPosterior:
-        """Return the posterior of all observations, taken in the order in which they were told."""
+        if growing and any(o.seen for o in model.observations[self._atoms_at :]):
+            self._set_atoms(self.n_told)
+        refit = model.refit()
         atoms = self._conditions.atoms.points
-        if isinstance(self.actions, Box):
-            posterior = self._fit.gp.prior_off_grid(self.actions.dimension, atoms)
-        else:
-            assert self._grid is not None
-            posterior = self._fit.gp.prior(self._grid, atoms)
-        for observation in self._observations:
-            self._teach(posterior, observation)
-        return posterior
+        if refit or not np.array_equal(model.posterior.contexts, atoms):
+            model.place(atoms)
+            self._feasible = None
+        if refit and self._best is not None:  # its certificate was the old model's: make it anew
+            old = self._best
+            p = self._conditions.atoms.reference if self._conditions.sampled else old.reference
+            found = Found(old.action_point, old.action_index, math.nan)
+            self._best = self._certify(found, self._width(), p, old.radius)
 
     # --- the user's units, and the model's --------------------------------------------------------------------------
 
@@ -428,21 +472,18 @@ class Optimizer:
         return self._sign * y
 
     def _outward(self, value: float) -> float:
-        if isinstance(self.surrogate, LearnedGP) and self._fitted_at == 0:
-            return math.copysign(math.inf, value * self._sign)  # nobody knows the scale of the outcomes yet
-        return self._sign * (self._fit.offset + self._fit.scale * value)
+        return self._sign * self._model.in_outcomes(value)
 
-    def _decode_action(self, x: FloatArray, index: int | None) -> Any:
+    def _decode_action(self, found: Found) -> Any:
         if isinstance(self.actions, Box):
-            return self.actions.decode(x)
-        assert index is not None
-        return self.actions.points[index]
+            return self.actions.decode(found.point)
+        assert found.index is not None
+        return self.actions.points[found.index]
 
     def _encode_action(self, action: Any) -> FloatArray:
         if isinstance(self.actions, Box):
             return self.actions.encode("action", action)
         if isinstance(action, int | float | list | tuple | np.ndarray | np.number):
-            assert self._grid is not None
             return np.asarray(self._grid[self.actions.index_of(action)])
         raise TypeError(f"suggestion must be what ask returned, or an action, got {action!r}")
 
@@ -469,15 +510,3 @@ class Optimizer:
             raise ValueError(f"suggestion {suggestion.number} has been told or cancelled already")
         if own is None or not own.same_as(suggestion):
             raise ValueError(f"suggestion {suggestion.number} is not one of this optimizer's")
-
-
-def _one_thread() -> Any:
-    """Return a context in which linear algebra uses one thread: on matrices of a few hundred rows more only wait."""
-    return _threads().limit(limits=1, user_api="blas")
-
-
-@functools.cache
-def _threads() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()

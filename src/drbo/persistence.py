@@ -7,6 +7,7 @@ which they were told, which repeats the same operations on the same numbers.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -16,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from drbo import ambiguity, confidence, hyperparameters, kernels, radius, settings, space, suggestion, surrogate
-from drbo.ambiguity import MMD, AmbiguitySet, Neighbourhood, Wasserstein
-from drbo.samples import Samples
+from drbo.ambiguity import MMD, Neighbourhood, Wasserstein
+from drbo.samples import DataRange, Samples
 
 FORMAT = "drbo optimizer"
-VERSION = 1
+VERSION = 2
 
 _PLAIN = {  # frozen records of plain fields
     cls.__name__: cls
@@ -37,6 +38,8 @@ _NO_ARGUMENTS = {
         ambiguity.Expectation,
     )
 }  # fmt: skip
+
+_FAMILIES = {cls.__name__: cls for cls in (MMD, Neighbourhood, Wasserstein)}  # functions from contexts to a set
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -92,6 +95,9 @@ def encode(value: Any) -> Any:
         return {"kind": "tuple", "items": [encode(item) for item in value]}
     if isinstance(value, dict):
         return {"kind": "mapping", "items": [[name, encode(item)] for name, item in value.items()]}
+    family = value.func if isinstance(value, functools.partial) else value
+    if family in _FAMILIES.values() and not getattr(value, "args", ()):
+        return {"kind": "family", "of": family.__name__, "given": encode(getattr(value, "keywords", {}))}
     name = type(value).__name__
     if name in _NO_ARGUMENTS:
         return {"kind": name}
@@ -99,7 +105,10 @@ def encode(value: Any) -> Any:
         return {"kind": name, **{f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}}
     arguments = _arguments(value)
     if arguments is None:
-        raise TypeError(f"save cannot write {value!r}: only sets, settings and values of drbo itself can be saved")
+        raise TypeError(
+            f"save cannot write {value!r}: only sets, settings and values of drbo itself can be saved; in place of a "
+            "function from contexts to a set, functools.partial(drbo.MMD, kernel=...) can"
+        )
     return {"kind": name, **{key: encode(item) for key, item in arguments.items()}}
 
 
@@ -110,14 +119,16 @@ def _arguments(value: Any) -> dict[str, Any] | None:
     if isinstance(value, space.Categorical):
         return {"choices": value.choices}
     if isinstance(value, Samples):
-        own = ("values", "weights", "names", "atoms", "support")
-        return {key: getattr(value, key) for key in own}
+        names = value.range.names if isinstance(value.range, DataRange) else None
+        own = {key: getattr(value, key) for key in ("data", "weights", "within", "atoms", "support")}
+        return {**own, "weights": value.weights if len(value.weights) else None, "names": names}
     if isinstance(value, settings.DataDriven):
         return {"delta": value.delta, "radius": value.radius}
     if isinstance(value, settings.Simulator):
         return {"reference": value.reference, "radius": value.radius, "history": value.history}
     if type(value) is MMD:
-        return {"features": value.features, "kernel": value.kernel}
+        own = {"contexts": value.contexts, "kernel": value.kernel}
+        return {"features": value.features} if value.contexts is None else own
     if type(value) is Neighbourhood:
         return {"contexts": value.contexts}
     if type(value) is Wasserstein:
@@ -139,6 +150,8 @@ def decode(value: Any) -> Any:
         return array
     if kind == "tuple":
         return tuple(decode(item) for item in value["items"])
+    if kind == "family":
+        return functools.partial(_FAMILIES[value["of"]], **decode(value["given"]))
     if kind == "mapping":
         return {name: decode(item) for name, item in value["items"]}
     arguments = {name: decode(item) for name, item in value.items() if name != "kind"}
@@ -159,23 +172,16 @@ def _rebuild(kind: str, arguments: dict[str, Any]) -> Any:
     if kind == "Categorical":
         return space.Categorical(*arguments["choices"])
     if kind == "Samples":
-        return Samples(arguments.pop("values"), **arguments)
+        return Samples(**arguments)
     if kind == "DataDriven":
         return settings.DataDriven(**arguments)
     if kind == "Simulator":
         history = arguments.pop("history")
         return settings.Simulator(**arguments, history=history if history.size else None)
     if kind == "MMD":
-        return _from_features(**arguments)
+        return MMD.of_features(**arguments) if "features" in arguments else MMD(**arguments)
     if kind == "Neighbourhood":
         return Neighbourhood(**arguments)
     if kind == "Wasserstein":
         return Wasserstein(**arguments)
     raise ValueError(f"it holds an unknown {kind!r}")
-
-
-def _from_features(features: Any, kernel: Any) -> AmbiguitySet:
-    """Return the MMD of exactly these features: factoring their matrix anew would round differently."""
-    ball = MMD(gram=np.eye(1))  # whatever else an MMD holds is derived from these
-    ball.features, ball.kernel, ball.n_contexts = features, kernel, len(features)
-    return ball

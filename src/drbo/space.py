@@ -280,10 +280,7 @@ class Box:
 
     def sample(self, count: int, seed: int) -> FloatArray:
         """Return well-spread points (count, dimension) of the box: scrambled Sobol points, each on its levels."""
-        from scipy.stats import qmc  # it takes as long to import as the rest of the library
-
-        engine = qmc.Sobol(len(self.parameters), seed=seed)
-        cube = engine.random_base2(max(math.ceil(math.log2(max(count, 1))), 0))[:count]
+        cube = spread(count, len(self.parameters), seed)
         points = np.empty((count, self.dimension))
         for column, (name, parameter) in enumerate(self.parameters.items()):
             if parameter.levels is None:
@@ -293,6 +290,13 @@ class Box:
                 level = np.minimum((cube[:, column] * len(levels)).astype(int), len(levels) - 1)
                 points[:, self._slices[name]] = levels[level]
         return points
+
+
+def spread(count: int, dimension: int, seed: int) -> FloatArray:
+    """Return well-spread points (count, dimension) of the unit cube: the first of a scrambled Sobol sequence."""
+    from scipy.stats import qmc  # it takes as long to import as the rest of the library
+
+    return qmc.Sobol(dimension, seed=seed).random_base2(max(math.ceil(math.log2(max(count, 1))), 0))[:count]
 
 
 def _parameter(name: str, given: tuple[float, float] | Parameter) -> Parameter:

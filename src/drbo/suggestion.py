@@ -60,6 +60,8 @@ class Recommendation:
     action, action_index : the action as it was given, and its index in a finite set
     value : certified: in every distribution of the set the expected reward is at least this (at most, for an outcome to
         minimise), as far as the confidence bound holds (`TheoreticalBeta`: with probability 1 - delta)
+    gap : how much better than `value` its worst case may be at most: the worst one found is `value` + `gap` (a cost:
+        less `gap`). Rounding error on finite sets of contexts; what branch and bound left open on a continuous range
     weights : (n_contexts,) the distribution in which it would do worst
     contexts : the contexts that the weights are for, as they were given
     reference, radius : the ambiguity set that the value is for
@@ -72,6 +74,7 @@ class Recommendation:
     action: Any
     action_index: Any
     value: float
+    gap: float
     weights: FloatArray
     contexts: Any
     reference: FloatArray

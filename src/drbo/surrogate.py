@@ -174,7 +174,15 @@ class GridPosterior:
         sides = np.column_stack([self._white[:t], white])
         solved = solve_triangular(self._U[:t, :t], sides, check_finite=False)
         per_point = solved[:, 0] * (k_contexts @ w) - (solved[:, 1:] * k_contexts) @ (beta * w / std)
-        return np.asarray(per_point @ self.gp.kernel.action.gradient(action, self._observed_actions[:t]))
+        return np.asarray(per_point @ self.gp.kernel.action.gradient(action[None], self._observed_actions[:t])[0])
+
+    def curve(self, action: FloatArray, beta: float) -> Curve:
+        """Return the bound mean + beta std of f(x, .) for one action (d_x,), to be called with contexts anywhere."""
+        t = self.n_observations
+        if not np.isfinite(self._observed_contexts[:t]).all():
+            raise ValueError("a posterior with averages over contexts has no curve: it knows its own contexts only")
+        k_action = self.gp.kernel.action(self._observed_actions[:t], action[None, :])[:, 0]
+        return Curve(self, k_action, beta)
 
     def predict(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), actions (m, d_x), contexts (m, d_c)."""
@@ -234,6 +242,70 @@ class GridPosterior:
         U = np.zeros((2 * t, 2 * t))
         U[:t, :t] = self._U
         self._U = U
+
+
+class Curve:
+    """The bound v(c) = mean + beta std of f(x, .) for one action x, in any context, and in whole cells of contexts."""
+
+    def __init__(self, posterior: GridPosterior, k_action: FloatArray, beta: float) -> None:
+        t = posterior.n_observations
+        self._kernel = posterior.gp.kernel
+        self._contexts = posterior._observed_contexts[:t].copy()
+        self._k_action, self.beta = k_action, beta
+        self._U, self._white = posterior._U[:t, :t].copy(), posterior._white[:t].copy()
+        a = k_action * solve_triangular(self._U, self._white, check_finite=False) if t else np.zeros(0)
+        square = float(a @ self._kernel.context(self._contexts, self._contexts) @ a) if t else 0.0
+        self._mean_norm = math.sqrt(max(square, 0.0))
+        self.steepness = np.sqrt(np.broadcast_to(self._kernel.context.curvature, self._contexts.shape[1]))
+
+    def __call__(self, contexts: FloatArray) -> FloatArray:
+        """Return the bound (m,) in contexts (m, d_c)."""
+        white = self._whitened(self._kernel.context(self._contexts, contexts))
+        return np.asarray(self._white @ white + self.beta * self._std(white))
+
+    def deviation(self, contexts: FloatArray) -> FloatArray:
+        """Return the standard deviation alone (m,) in contexts (m, d_c)."""
+        return self._std(self._whitened(self._kernel.context(self._contexts, contexts)))
+
+    def lowest(self, centres: FloatArray, halves: FloatArray, tilt: FloatArray) -> FloatArray:
+        """Return a lower bound (m,) of v(c) - tilt'(c - centre) over the cells |c - centre| <= half, for beta <= 0.
+
+        Mean and deviation are an inner product <m, phi(c)> and a norm |S phi(c)|, S <= I, of the same feature of c.
+        With its tangent phi(c) = phi(centre) + D_s phi + rest, s = c - centre, and |rest| <= `linear_error`(half),
+
+            mean(c) >= mean + grad mean's - |m| |rest|
+            std(c)  <= |S (phi + D_s phi)| + |rest|,   a root of q(s) = var + 2 cov(f, grad f)'s + s' Cov(grad f) s
+
+        and of sqrt(q(s)) <= std + cov's / std + (sum_i half_i sd_i)^2 / (2 std) and <= std + sum_i half_i sd_i, sd the
+        deviations of grad f, whichever serves better; what is linear in s is lowest in a corner.
+        """
+        m, d = centres.shape
+        k_C = self._kernel.context
+        white = self._whitened(k_C(self._contexts, centres))
+        slope = -k_C.gradient(self._contexts, centres)  # of k_C(c_s, c) in c
+        white_slope = self._whitened(slope.reshape(len(slope), m * d)).reshape(-1, m, d)
+        std = self._std(white)
+        covariance = -np.einsum("sj,sjk->jk", white, white_slope)
+        prior = self._kernel.action.variance * np.broadcast_to(k_C.curvature, d)
+        spread = np.sqrt(np.maximum(prior - np.einsum("sjk,sjk->jk", white_slope, white_slope), 0.0))
+        reach = (halves * spread).sum(axis=1)
+        linear = np.einsum("s,sjk->jk", self._white, white_slope) - tilt
+        floor = np.maximum(std, 1e-300)[:, None]
+        joint = -(np.abs(linear + self.beta * covariance / floor) * halves).sum(axis=1)
+        joint += self.beta * reach**2 / (2.0 * floor[:, 0])
+        apart = -(np.abs(linear) * halves).sum(axis=1) + self.beta * reach
+        rest = (self._mean_norm - self.beta * math.sqrt(self._kernel.action.variance)) * k_C.linear_error(halves)
+        return np.asarray(self._white @ white + self.beta * std + np.maximum(joint, apart) - rest)
+
+    def _whitened(self, k_context: FloatArray) -> FloatArray:
+        """Return U'^-1 k_t for columns k_C (t, m) of the kernel, (t, m)."""
+        if not len(k_context):
+            return k_context
+        k = self._k_action[:, None] * k_context
+        return np.asarray(solve_triangular(self._U, k, trans="T", check_finite=False))
+
+    def _std(self, white: FloatArray) -> FloatArray:
+        return np.asarray(np.sqrt(np.maximum(self._kernel.variance - np.einsum("ij,ij->j", white, white), 0.0)))
 
 
 @numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")

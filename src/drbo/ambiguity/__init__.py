@@ -1,7 +1,7 @@
 """Ambiguity sets: the worst distribution within a radius of a reference."""
 
 from drbo.ambiguity._baselines import Expectation, Neighbourhood
-from drbo.ambiguity._contract import AmbiguitySet, WorstCase, WorstCaseError
+from drbo.ambiguity._contract import AmbiguitySet, Dual, WorstCase, WorstCaseError
 from drbo.ambiguity._divergences import KL, ChiSquare, CVaR, TotalVariation
 from drbo.ambiguity._mmd import MMD
 from drbo.ambiguity._transport import Wasserstein
@@ -12,6 +12,7 @@ __all__ = [
     "AmbiguitySet",
     "CVaR",
     "ChiSquare",
+    "Dual",
     "Expectation",
     "Neighbourhood",
     "TotalVariation",

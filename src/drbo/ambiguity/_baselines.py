@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
-from drbo.ambiguity._contract import AmbiguitySet, expectations
+from drbo.ambiguity._contract import AmbiguitySet, Dual, expectations
 from drbo.validation import FloatArray
 
 
@@ -45,6 +45,21 @@ class Neighbourhood(AmbiguitySet):
 
     def __repr__(self) -> str:
         return f"Neighbourhood({self.n_contexts} contexts)"
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float) -> Dual:
+        """Return the price list: a context of the neighbourhood does harm below the lowest value there.
+
+        Where no context lies within the radius, one that is nearer than the nearest would take its place.
+        """
+        bound = float(self.worst_case(values, reference, radius).lower_bound)
+        mean = reference @ self.contexts
+        reach = max(radius, float(self._from_mean(reference).min()))
+
+        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+            nearest = np.linalg.norm(np.maximum(np.abs(points - mean) - half, 0.0), axis=1)
+            return np.where(nearest <= reach, bound, -np.inf), np.zeros_like(points)
+
+        return Dual(bound, 1.0, threshold)
 
     def _from_mean(self, reference: FloatArray) -> FloatArray:
         return np.asarray(np.linalg.norm(self.contexts - reference @ self.contexts, axis=1))

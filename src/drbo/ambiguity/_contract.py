@@ -14,6 +14,7 @@ Nature minimises: the worst case is min <w, v> over the distributions w with dis
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,6 +57,28 @@ class WorstCase:
         return self.expectation - self.lower_bound
 
 
+@dataclass(frozen=True, eq=False)
+class Dual:
+    """A dual feasible point as a price list: what contexts beyond the n given ones would do to the worst case.
+
+    For any further contexts C of values v(c), no distribution on all of them does worse than
+
+        bound + share * min(0, min_{c in C} v(c) - threshold(c)).
+
+    Attributes
+    ----------
+    bound : the lower bound that it certifies for the n contexts themselves
+    share : the largest mass that could move to further contexts
+    threshold : called with points (m, d) and half (m, d), returns levels (m,) and slopes (m, d) of affine bounds: a
+        context c of the cell |c - point| <= half does harm only if v(c) < level + slope'(c - point). With half = 0 the
+        level is the threshold of the point itself, -inf where no value does harm
+    """
+
+    bound: float
+    share: float
+    threshold: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
+
+
 class AmbiguitySet(ABC):
     """A family of sets of distributions on a finite set of contexts, indexed by reference and radius."""
 
@@ -94,6 +117,14 @@ class AmbiguitySet(ABC):
             )
         return WorstCase(expectation.reshape(batch)[()], weights.reshape(v.shape), lower_bound.reshape(batch)[()])
 
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float) -> Dual | None:
+        """Return the dual point for values (n,), or None if no distribution of the set uses further contexts.
+
+        That is so for the sets that stay on the reference's support, and for all of them at radius 0.
+        """
+        del values, reference, radius
+        return None
+
     @abstractmethod
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         """Return the distance of two valid distributions of equal length."""
@@ -108,3 +139,27 @@ def expectations(weights: FloatArray, values: FloatArray) -> FloatArray:
     lowest: FloatArray = values.min(axis=1)
     above: FloatArray = np.einsum("ij,ij->i", weights, values - lowest[:, None])
     return lowest + above
+
+
+def peak(line: Callable[[float], tuple[float, float]], end: tuple[float, float]) -> float:
+    """Return the l >= 0 that maximises a concave, piecewise linear function with finitely many pieces.
+
+    `line(l)` returns the value at l and a slope there; `end` is the line that rules for l -> inf as its value at 0 and
+    its slope, which is negative. The pieces found from both sides are intersected until the function meets them there.
+    """
+    value, slope = line(0.0)
+    if slope <= 0.0:
+        return 0.0
+    rising, falling = (value, slope), end
+    best, highest = 0.0, value
+    for _ in range(200):
+        at = (falling[0] - rising[0]) / (rising[1] - falling[1])
+        value, slope = line(at)
+        if value > highest:
+            best, highest = at, value
+        above = rising[0] + rising[1] * at
+        if value >= above - 4.0 * EPSILON * abs(above) or slope == 0.0:
+            break
+        piece = (value - slope * at, slope)
+        rising, falling = (piece, falling) if slope > 0.0 else (rising, piece)
+    return best

@@ -15,7 +15,7 @@ from abc import abstractmethod
 import numpy as np
 from scipy import special
 
-from drbo.ambiguity._contract import AmbiguitySet, expectations
+from drbo.ambiguity._contract import AmbiguitySet, Dual, expectations
 from drbo.validation import FloatArray
 
 _KL_GAP = 1e-14
@@ -44,6 +44,19 @@ class TotalVariation(AmbiguitySet):
 
     def __repr__(self) -> str:
         return "TotalVariation()"
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float) -> Dual | None:
+        """Return the dual point: eps of the mass goes to the lowest value, so a context below that does harm."""
+        if radius == 0.0:
+            return None
+        bound = float(self.worst_case(values, reference, radius).lower_bound)
+        lowest = float(values.min())
+
+        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+            del half
+            return np.full(len(points), lowest), np.zeros_like(points)
+
+        return Dual(bound, min(radius, 1.0), threshold)
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return 0.5 * float(np.abs(p - q).sum())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo._compiled import announce
-from drbo.ambiguity._contract import AmbiguitySet
+from drbo.ambiguity._contract import AmbiguitySet, Dual, peak
 from drbo.ambiguity._mmd_solver import embed, solve_batch
 from drbo.kernels import RBF, Kernel
 from drbo.validation import FloatArray
@@ -48,16 +49,25 @@ class MMD(AmbiguitySet):
             k_M = RBF(0.1) if kernel is None else kernel
             if not isinstance(k_M, Kernel):
                 raise TypeError(f"kernel must be a kernel such as RBF(0.1), got {kernel!r}")
+            self.contexts: FloatArray | None = validation.frozen(points)
             self.kernel: Kernel | None = k_M
             self.features = _factor(lambda i: k_M(points, points[i : i + 1])[:, 0], np.full(len(points), k_M.variance))
         else:
             if kernel is not None:
                 raise TypeError("kernel must not be given with gram, which is the kernel's matrix already")
             M = validation.finite_array("gram", gram, ndim=2)  # type: ignore[arg-type]  # not None: checked above
-            self.kernel = None
+            self.contexts = self.kernel = None
             self.features = _factor_gram(M)
         self.n_contexts = len(self.features)
         self._embedded: tuple[bytes, tuple[FloatArray, FloatArray, FloatArray]] | None = None
+
+    @classmethod
+    def of_features(cls, features: ArrayLike) -> Self:
+        """Return the MMD of the matrix M = F F' for features F (n, r), used as they are."""
+        ball = cls(gram=np.eye(1))  # whatever else an MMD holds is derived from its features
+        ball.features = validation.finite_array("features", features, ndim=2)
+        ball.n_contexts = len(ball.features)
+        return ball
 
     def __repr__(self) -> str:
         return f"MMD({self.n_contexts} contexts, rank {self.features.shape[1]})"
@@ -66,6 +76,48 @@ class MMD(AmbiguitySet):
     def scale(self) -> float:
         """The largest sqrt(k_M(c, c)); no two distributions are further apart than sqrt(2) times this if k_M >= 0."""
         return float(np.sqrt((self.features**2).sum(axis=1).max()))
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float) -> Dual | None:
+        """Return the dual point a = -s (w - p), w the worst case, for the best s >= 0, with g(c) = sum_i a_i k(c_i, c).
+
+        threshold(c) = b + g(c), b = min_i v_i - g(c_i). Within a cell g leaves its tangent by at most ||g|| times the
+        kernel's `linear_error`.
+        """
+        if radius == 0.0:
+            return None
+        if self.contexts is None or self.kernel is None:
+            raise TypeError("an MMD made of a gram matrix knows no further contexts: give it contexts and a kernel")
+        kernel, contexts = self.kernel, self.contexts
+        shift = self.worst_case(values, reference, radius).weights - reference
+        embedded = shift @ self.features
+        norm = float(np.linalg.norm(embedded))
+        cost = 0.0 if norm == 0.0 else min(radius, 1e300) * norm  # eps ||g|| for s = 1; the radius may be infinite
+        height = self.features @ embedded  # -g for s = 1
+        height -= reference @ height
+
+        def line(s: float) -> tuple[float, float]:
+            prices = values + s * height
+            i = int(np.argmin(prices))
+            return float(prices[i]) - s * cost, float(height[i]) - cost
+
+        lowest = int(np.argmin(height))
+        s = peak(line, (float(values[lowest]), float(height[lowest]) - cost))
+        used = np.flatnonzero(shift)
+        a = -s * shift[used]
+
+        def g(points: FloatArray) -> FloatArray:
+            return np.asarray(kernel(points, contexts[used]) @ a)
+
+        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+            level, slope = b + g(points), np.zeros_like(points)
+            if half.any():
+                level += s * norm * kernel.linear_error(half)
+                slope = np.einsum("ijk,j->ik", kernel.gradient(points, contexts[used]), a)
+            return level, slope
+
+        on_contexts = g(contexts)
+        b = float((values - on_contexts).min())
+        return Dual(b + float(reference @ on_contexts) - s * cost, 1.0, threshold)
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return float(np.linalg.norm((p - q) @ self.features))

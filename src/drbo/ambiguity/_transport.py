@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 
 from drbo import validation
 from drbo._compiled import announce
-from drbo.ambiguity._contract import AmbiguitySet
+from drbo.ambiguity._contract import AmbiguitySet, Dual, peak
 from drbo.ambiguity._divergences import in_unit_range, reference_alone
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plan_on_line, worst_plans
 from drbo.validation import FloatArray
@@ -73,6 +73,33 @@ class Wasserstein(AmbiguitySet):
     def __repr__(self) -> str:
         return f"Wasserstein({self.n_contexts} contexts, order={self.order:g})"
 
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float) -> Dual | None:
+        """Return the dual point of the best s: threshold(c) = max_i m_i - s D(c_i, c)^r, m_i = min_j v_j + s D_ij^r."""
+        if radius == 0.0:
+            return None
+        if self.contexts is None:
+            raise TypeError("a Wasserstein set made of a cost matrix knows no further contexts: give it contexts")
+        sources = np.flatnonzero(reference)
+        p, cost, points_from = reference[sources], self._relative[sources], self.contexts[sources]
+        budget = float(min(radius / self._largest, 1e100) ** self.order)
+
+        def line(s: float) -> tuple[float, float]:
+            prices = values + s * cost
+            to = np.argmin(prices, axis=1)
+            rows = np.arange(len(to))
+            return float(p @ prices[rows, to]) - s * budget, float(p @ cost[rows, to]) - budget
+
+        at_home = np.where(cost == 0.0, values, np.inf).min(axis=1)
+        s = peak(line, (float(p @ at_home), -budget))
+        lowest = (values + s * cost).min(axis=1)
+
+        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+            reach = np.linalg.norm(half, self.norm, axis=1)[:, None]
+            way = np.maximum(_distances(points, self.norm, points_from) - reach, 0.0) / self._largest
+            return (lowest - s * way**self.order).max(axis=1), np.zeros_like(points)
+
+        return Dual(line(s)[0], 1.0, threshold)
+
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         if self._on_line is None:
             least = cheapest_plan(q, p, self._relative)
@@ -92,8 +119,9 @@ class Wasserstein(AmbiguitySet):
         return weights, lowest + scale * dual
 
 
-def _distances(points: FloatArray, norm: float) -> FloatArray:
-    distances = cdist(points, points, "chebyshev") if np.isinf(norm) else cdist(points, points, "minkowski", p=norm)
+def _distances(points: FloatArray, norm: float, others: FloatArray | None = None) -> FloatArray:
+    to = points if others is None else others
+    distances = cdist(points, to, "chebyshev") if np.isinf(norm) else cdist(points, to, "minkowski", p=norm)
     if not np.isfinite(distances).all():
         raise ValueError("contexts must have finite distances, got some that overflow")
     return distances

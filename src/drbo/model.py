@@ -1,0 +1,111 @@
+"""What has been told, and the posterior of it: the part of an optimizer that learns.
+
+Everything here is in the coordinates of the model and with the sign that we maximise. Learned models see standardised
+outcomes; `in_outcomes` leads back.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drbo.hyperparameters import FittedGP, LearnedGP, should_refit
+from drbo.surrogate import GP
+from drbo.validation import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """One result; no outcome: it failed.
+
+    `context_index` counts in a finite set of contexts, and is -1 otherwise. `seen`: whether the context was observed;
+    that of a failed evaluation may be our guess.
+    """
+
+    action: FloatArray
+    context: FloatArray
+    context_index: int
+    outcome: float | None
+    seen: bool
+
+
+class Model:
+    """The observations, the hyper-parameters learned from them, and the posterior.
+
+    Attributes
+    ----------
+    observations : in the order in which they were told
+    fit : the model with its present hyper-parameters, and how outcomes are standardised
+    fitted_at : how many outcomes these were learned from
+    posterior : of all observations, on the contexts given last
+    """
+
+    def __init__(self, surrogate: GP | LearnedGP, actions: FloatArray, contexts: FloatArray) -> None:
+        """`actions` (n, d_x) is the grid of actions, with no row if they may lie anywhere; `contexts` (m, d_c)."""
+        self.surrogate = surrogate
+        self.observations: list[Observation] = []
+        self.fitted_at = 0
+        self._actions = actions
+        if isinstance(surrogate, GP):
+            self.fit = FittedGP(surrogate, 0.0, 1.0, 0.0)
+        else:
+            self.fit = surrogate.fit(np.zeros((1, actions.shape[1])), np.zeros((1, contexts.shape[1])), [0.0])
+        self.place(contexts)
+
+    def place(self, contexts: FloatArray) -> None:
+        """Make the posterior anew on contexts (m, d_c), of all observations in the order in which they were told."""
+        gp = self.fit.gp
+        if len(self._actions):
+            self.posterior = gp.prior(self._actions, contexts)
+        else:
+            self.posterior = gp.prior_off_grid(self._actions.shape[1], contexts)
+        for observation in self.observations:
+            self._teach(observation)
+
+    def tell(self, observation: Observation) -> None:
+        """Take in one more observation."""
+        self.observations.append(observation)
+        self._teach(observation)
+
+    def refit(self) -> bool:
+        """Learn the hyper-parameters anew if there is enough more to learn from; return whether they changed.
+
+        The posterior is then the old one's until `place` is called.
+        """
+        told = [o for o in self.observations if o.outcome is not None]
+        if not isinstance(self.surrogate, LearnedGP) or not should_refit(len(told), self.fitted_at):
+            return False
+        x, c, y = (np.array(column) for column in zip(*((o.action, o.context, o.outcome) for o in told), strict=True))
+        with one_thread():
+            self.fit = self.surrogate.fit(x, c, y, self.fit if self.fitted_at >= 3 else None)
+        self.fitted_at = len(told)
+        return True
+
+    def in_outcomes(self, value: float) -> float:
+        """Return a value of the posterior in the units of the outcomes; infinite as long as their scale is unknown."""
+        if isinstance(self.surrogate, LearnedGP) and self.fitted_at == 0:
+            return math.copysign(math.inf, value)
+        return self.fit.offset + self.fit.scale * value
+
+    def _teach(self, o: Observation) -> None:
+        """Show an observation to the posterior; a failed one counts as under way for ever, and is not repeated."""
+        if o.outcome is None:
+            self.posterior.anticipate(o.action, o.context)
+        else:
+            self.posterior.observe(o.action, o.context, (o.outcome - self.fit.offset) / self.fit.scale)
+
+
+def one_thread() -> Any:
+    """Return a context in which linear algebra uses one thread: on matrices of a few hundred rows more only wait."""
+    return _threads().limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _threads() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

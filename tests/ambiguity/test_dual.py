@@ -1,0 +1,127 @@
+"""What a set says of contexts that it does not have, against the same set with them."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from drbo import KL, MMD, RBF, ChiSquare, CVaR, Expectation, Matern, Neighbourhood, TotalVariation, Wasserstein
+from drbo.ambiguity import AmbiguitySet
+from drbo.ambiguity._contract import peak
+from drbo.validation import FloatArray
+from tolerances import CLOSED_FORM
+
+Family = Callable[[FloatArray], AmbiguitySet]
+REACHING: dict[str, Family] = {
+    "MMD, RBF": lambda c: MMD(c, RBF(0.3)),
+    "MMD, Matern": lambda c: MMD(c, Matern(0.4, nu=1.5)),
+    "TV": lambda _: TotalVariation(),
+    "Wasserstein": Wasserstein,
+    "Wasserstein, order 2, largest coordinate": lambda c: Wasserstein(c, order=2.0, norm=math.inf),
+    "Neighbourhood": Neighbourhood,
+}
+RADII = [1e-6, 0.05, 0.3, 1.0, math.inf]
+
+
+def instance(seed: int, n: int = 12, d: int = 2) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Contexts, a reference that leaves some of them out, and values, all random."""
+    rng = np.random.default_rng(seed)
+    reference = rng.dirichlet(np.ones(n)) * (rng.random(n) < 0.7)
+    reference[0] += 0.1
+    return rng.random((n, d)), reference / reference.sum(), rng.normal(size=n)
+
+
+@pytest.mark.parametrize("radius", RADII)
+@pytest.mark.parametrize("family", REACHING.values(), ids=REACHING.keys())
+def test_the_dual_certifies_what_the_solver_does(family: Family, radius: float) -> None:
+    for seed in range(20):
+        contexts, reference, values = instance(seed)
+        ambiguity = family(contexts)
+        worst, dual = ambiguity.worst_case(values, reference, radius), ambiguity.dual(values, reference, radius)
+        assert dual is not None
+        assert worst.expectation - 1e-7 * np.ptp(values) <= dual.bound <= worst.expectation + CLOSED_FORM
+        at_contexts = dual.threshold(contexts, np.zeros_like(contexts))[0]
+        assert (values >= at_contexts - 1e-9).all()  # those it has can do no further harm
+
+
+@pytest.mark.parametrize("radius", RADII)
+@pytest.mark.parametrize("family", REACHING.values(), ids=REACHING.keys())
+def test_further_contexts_do_no_more_harm_than_the_dual_says(family: Family, radius: float) -> None:
+    lowered = 0
+    for seed in range(20):
+        contexts, reference, values = instance(seed)
+        rng = np.random.default_rng([seed, 1])
+        more, their_values = rng.random((5, 2)), rng.normal(size=5) - 0.5
+        dual = family(contexts).dual(values, reference, radius)
+        assert dual is not None
+        threshold = dual.threshold(more, np.zeros_like(more))[0]
+        excess = np.minimum(their_values - threshold, 0.0).min()
+        everything = family(np.concatenate([contexts, more])).worst_case(
+            np.append(values, their_values), np.append(reference, np.zeros(5)), radius
+        )
+        assert everything.expectation >= dual.bound + dual.share * excess - 1e-9
+        if excess == 0.0 and family is not Neighbourhood:  # whose nearest context may be another one now
+            alone = family(contexts).worst_case(values, reference, radius)
+            assert everything.expectation == pytest.approx(float(alone.expectation), abs=1e-7)
+        lowered += excess < 0.0
+    assert lowered > 0
+
+
+@pytest.mark.parametrize("family", REACHING.values(), ids=REACHING.keys())
+def test_the_threshold_of_a_cell_bounds_that_of_its_points(family: Family) -> None:
+    contexts, reference, values = instance(3)
+    dual = family(contexts).dual(values, reference, 0.2)
+    assert dual is not None
+    rng = np.random.default_rng(0)
+    centre, half = rng.random((1, 2)), np.array([[0.2, 0.05]])
+    inside = centre + half * rng.uniform(-1.0, 1.0, (2000, 2))
+    exact, _ = dual.threshold(inside, np.zeros_like(inside))
+    level, slope = dual.threshold(centre, half)
+    assert (exact <= level + (inside - centre) @ slope[0] + CLOSED_FORM).all()
+
+
+@pytest.mark.parametrize("ambiguity", [Expectation(), KL(), ChiSquare(), CVaR()], ids=repr)
+def test_sets_that_stay_on_the_support_use_no_further_context(ambiguity: AmbiguitySet) -> None:
+    _, reference, values = instance(0)
+    assert ambiguity.dual(values, reference, 0.3) is None
+
+
+@pytest.mark.parametrize("family", list(REACHING.values())[:-1], ids=list(REACHING)[:-1])
+def test_at_radius_zero_no_set_does(family: Family) -> None:
+    contexts, reference, values = instance(0)
+    assert family(contexts).dual(values, reference, 0.0) is None
+
+
+@pytest.mark.parametrize("ambiguity", [MMD(gram=np.eye(3)), Wasserstein(cost=1.0 - np.eye(3))], ids=repr)
+def test_a_matrix_says_nothing_of_further_contexts(ambiguity: AmbiguitySet) -> None:
+    with pytest.raises(TypeError, match="give it contexts"):
+        ambiguity.dual(np.arange(3.0), np.full(3, 1 / 3), 0.1)
+
+
+def test_degenerate_values() -> None:
+    contexts, reference, _ = instance(0)
+    cases: list[FloatArray] = [np.zeros(12), np.eye(12)[0], np.full(12, 1e8), 1e-12 * np.arange(12.0)]
+    for values in cases:
+        for family in REACHING.values():
+            dual = family(contexts).dual(values, reference, 0.1)
+            worst = family(contexts).worst_case(values, reference, 0.1)
+            assert dual is not None
+            assert dual.bound == pytest.approx(float(worst.expectation), abs=1e-7 * max(np.ptp(values), 1e-8))
+
+
+def test_peak_of_concave_functions() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        heights, slopes = rng.normal(size=8), rng.normal(size=8)
+        slopes[0] = -1.0 - rng.random()
+
+        def line(s: float, heights: FloatArray = heights, slopes: FloatArray = slopes) -> tuple[float, float]:
+            i = int(np.argmin(heights + s * slopes))
+            return float(heights[i] + s * slopes[i]), float(slopes[i])
+
+        last = int(np.argmin(slopes))
+        found = peak(line, (float(heights[last]), float(slopes[last])))
+        grid = np.linspace(0.0, 20.0, 20_001)
+        brute = (heights[:, None] + slopes[:, None] * grid).min(axis=0).max()
+        assert line(found)[0] >= brute - CLOSED_FORM
