@@ -31,7 +31,7 @@ CANDIDATES = 512
 """Well-spread points that the search begins with."""
 _NEIGHBOURS = 16
 """Points tried around each known good action, at each of three distances."""
-_CLIMBS = 4
+_CLIMBS = 8
 """How many of the best points are climbed from."""
 _APART = 0.05
 """Points that differ by less in every coordinate lead to the same summit: only the best of them is climbed from."""
