@@ -1,12 +1,17 @@
 """The maximiser over boxes against brute force."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from drbo import GP, MMD, RBF, Expectation, Matern, Product
+from drbo import GP, MMD, RBF, Expectation, Matern, Neighbourhood, Product, TotalVariation
+from drbo.ambiguity import AmbiguitySet
 from drbo.search import Objective, best_in_box
 from drbo.space import Box, Categorical, Integer, Log, Parameter
-from tolerances import FINITE_DIFFERENCES
+from drbo.surrogate import GridPosterior
+from drbo.validation import FloatArray
+from tolerances import CLOSED_FORM, FINITE_DIFFERENCES
 
 CONTEXTS = np.linspace(0, 1, 12)[:, None]
 REFERENCE = np.full(12, 1 / 12)
@@ -34,6 +39,62 @@ def test_gradient_of_the_robust_score_by_finite_differences() -> None:
             step = np.eye(2)[i] * 1e-6
             up, down = objective.scores(np.array([x + step, x - step]))
             assert gradient[i] == pytest.approx((up - down) / 2e-6, abs=10 * FINITE_DIFFERENCES)
+
+
+SETS = [Expectation(), MMD(CONTEXTS, RBF(0.2)), TotalVariation(), Neighbourhood(CONTEXTS)]
+
+
+@pytest.mark.parametrize("ambiguity", SETS, ids=lambda ambiguity: type(ambiguity).__name__)
+@pytest.mark.parametrize("beta", [2.0, 0.0, -2.0])
+def test_leaders_are_those_of_all_scores(ambiguity: AmbiguitySet, beta: float) -> None:
+    box = Box(x=(0.0, 1.0), y=(0.0, 1.0), n=Integer(0, 3))
+    for seed in range(3):
+        objective = replace(random_objective(box, seed, beta), ambiguity=ambiguity)
+        actions = np.concatenate([box.sample(300, seed), 0.5 + 0.01 * np.random.default_rng(seed).normal(size=(50, 3))])
+        all_scores = objective.scores(actions)
+        for count in (1, 5, 1000):
+            expected: list[int] = []
+            for i in np.argsort(-all_scores, kind="stable"):
+                if all(np.abs(actions[i] - actions[j]).max() > 0.05 for j in expected):
+                    expected.append(int(i))
+            points, scores = objective.leaders(actions, count)
+            np.testing.assert_array_equal(points, actions[expected[:count]])
+            np.testing.assert_allclose(scores, all_scores[expected[:count]], atol=CLOSED_FORM)
+
+
+@pytest.mark.parametrize("ambiguity", SETS, ids=lambda ambiguity: type(ambiguity).__name__)
+@pytest.mark.parametrize("beta", [2.0, -2.0])
+def test_no_score_exceeds_its_ceiling(ambiguity: AmbiguitySet, beta: float) -> None:
+    box = Box(x=(0.0, 1.0), y=(0.0, 1.0))
+    objective = replace(random_objective(box, 1, beta), ambiguity=ambiguity)
+    actions = box.sample(64, 0)
+    worst = ambiguity.worst_case(objective.bounds(actions), REFERENCE, objective.radius)
+    for w in worst.weights:
+        assert (objective.ceilings(actions, w) >= worst.expectation - CLOSED_FORM).all()
+
+
+def test_few_actions_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    box = Box(**{f"x{i}": (0.0, 1.0) for i in range(4)})
+    objective = random_objective(box, 1)
+    scored = 0
+
+    def counted(self: GridPosterior, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
+        nonlocal scored
+        scored += len(actions)
+        return over_contexts(self, actions)
+
+    over_contexts = GridPosterior.over_contexts
+    monkeypatch.setattr(GridPosterior, "over_contexts", counted)
+    objective.leaders(box.sample(1024, 0), 8)
+    assert scored <= 128
+
+
+def test_nothing_is_known_before_the_first_outcome() -> None:
+    box = Box(x=(0.0, 1.0), kind=Categorical("a", "b"))
+    posterior = GP(Product(Matern(0.3), RBF(0.3)), 0.05).prior_off_grid(3, CONTEXTS)
+    objective = Objective(posterior, 2.0, MMD(CONTEXTS, RBF(0.2)), REFERENCE, 0.2)
+    point = best_in_box(box, objective, np.empty((0, 3)), np.empty((0, 3)), 0)
+    assert objective.scores(point[None])[0] == pytest.approx(2.0, abs=CLOSED_FORM)
 
 
 def wins(dimension: int, seeds: range) -> float:

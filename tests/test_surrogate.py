@@ -198,6 +198,18 @@ def test_actions_off_the_grid_agree_with_the_grid() -> None:
     assert off.information_gain == pytest.approx(on.information_gain, abs=CLOSED_FORM)
 
 
+def test_averages_are_those_of_the_contexts() -> None:
+    rng = np.random.default_rng(0)
+    posterior = GP(Product(Matern(0.4, 1.5), RBF(0.3)), 0.1).prior_off_grid(2, C)
+    actions, weights = rng.random((7, 2)), rng.dirichlet(np.ones(len(C))) * (rng.random(len(C)) > 0.5)
+    weights /= weights.sum()
+    for t in (0, 1, 30):
+        while posterior.n_observations < t:
+            posterior.observe(rng.random(2), rng.random(1), rng.normal())
+        expected = [values @ weights for values in posterior.over_contexts(actions)]
+        np.testing.assert_allclose(posterior.averages(actions, weights), expected, atol=CLOSED_FORM)
+
+
 @pytest.mark.parametrize("kernel", [Product(RBF((0.2, 0.4)), Matern(0.3)), Product(Matern(0.4, 2.0, nu=1.5), RBF(0.3))])
 def test_gradient_of_the_score_by_finite_differences(kernel: Product) -> None:
     rng = np.random.default_rng(0)

@@ -3,6 +3,14 @@
 score(x) = min_w sum_j w_j (mean + beta std)(x, c_j) over the ambiguity set. By Danskin's theorem its gradient is that
 of the sum with the worst-case weights held fixed, so a step costs one solve of the adversary and one of the posterior.
 
+Most points need no score. A distribution w that is worst for one of them bounds the scores of all others from above,
+score(x) <= <w, (mean + beta std)(x, .)>, and averages of mean and variance bound that in a hundredth of the time,
+
+    ceiling(x) = <w, mean> + beta sqrt(<w, variance>)                    beta >= 0: the root is concave
+                 <w, mean> + beta <w, variance> / sqrt(prior variance)   beta < 0: std <= sqrt(prior variance)
+
+We visit points by decreasing ceiling and stop when no other can be among the best: these are the best of all.
+
 Whole numbers and choices are never rounded: free coordinates move with the others fixed, then every combination of the
 others is tried where they came to rest, until neither helps.
 """
@@ -14,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from drbo.ambiguity import AmbiguitySet
+from drbo.ambiguity import AmbiguitySet, WorstCase
 from drbo.space import Box
 from drbo.surrogate import GridPosterior
 from drbo.validation import FloatArray
@@ -23,8 +31,16 @@ CANDIDATES = 512
 """Well-spread points that the search begins with."""
 _NEIGHBOURS = 16
 """Points tried around each known good action, at each of three distances."""
-_CLIMBS = 4
+_CLIMBS = 8
 """How many of the best points are climbed from."""
+_APART = 0.05
+"""Points that differ by less in every coordinate lead to the same summit: only the best of them is climbed from."""
+_AWAY = 0.01
+"""By how much the answer differs from actions to avoid, in some coordinate."""
+_FIRST = 16
+"""How many points are scored before anything is ruled out."""
+_TIE = 1e-9
+"""Scores closer than this share of the amplitude of f are taken as equal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +60,50 @@ class Objective:
 
     def scores(self, actions: FloatArray) -> FloatArray:
         """Return the robust score (m,) of actions (m, d)."""
-        return self.ambiguity.worst_case(self.bounds(actions), self.reference, self.radius).expectation
+        return self._worst_case(actions).expectation
 
     def score_and_gradient(self, action: FloatArray) -> tuple[float, FloatArray]:
         """Return the robust score of one action (d,) and its gradient (d,)."""
-        worst = self.ambiguity.worst_case(self.bounds(action[None, :])[0], self.reference, self.radius)
-        return float(worst.expectation), self.posterior.gradient(action, worst.weights, self.beta)
+        worst = self._worst_case(action[None, :])
+        return float(worst.expectation[0]), self.posterior.gradient(action, worst.weights[0], self.beta)
+
+    def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return upper bounds (m,) of the scores of actions (m, d), given weights w (n_contexts,) that lie in the set.
+
+        <w, mean> + beta sqrt(<w, variance>), or beta <w, variance> / sqrt(prior variance) if beta is negative.
+        """
+        mean, variance = self.posterior.averages(actions, weights)
+        std = np.sqrt(variance) if self.beta >= 0.0 else variance / np.sqrt(self.posterior.gp.kernel.variance)
+        return np.asarray(mean + self.beta * std)
+
+    def leaders(self, actions: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+        """Return the `count` best of actions (m, d) that are apart, or fewer, and their scores, the best one first.
+
+        They are what remains if we go through all actions by decreasing score and pass over those that are close to one
+        taken before; differences in score below `_TIE` aside, that is so although few are scored.
+        """
+        tie = _TIE * np.sqrt(self.posterior.gp.kernel.variance)
+        scores, ceilings = np.full(len(actions), -np.inf), np.full(len(actions), np.inf)
+        visited: list[int] = []
+        may_lead = np.arange(len(actions))
+        while len(may_lead):
+            order = np.argsort(-ceilings[may_lead], kind="stable")
+            batch = may_lead[order[: max(len(visited), _FIRST)]]  # as many again as are known
+            worst = self._worst_case(actions[batch])
+            scores[batch] = worst.expectation
+            visited.extend(batch.tolist())
+            w = worst.weights[int(np.argmax(worst.expectation))]
+            ceilings[may_lead] = np.minimum(ceilings[may_lead], self.ceilings(actions[may_lead], w))
+            leaders = _apart(actions, scores, visited, count)
+            # To lead, an action must beat the leaders that it is close to, and the last one once they are complete.
+            least = scores[leaders[-1]] if len(leaders) == count else -np.inf
+            to_beat = np.where(_close(actions, actions[leaders], _APART), scores[leaders], least).max(axis=1)
+            ceilings[visited] = -np.inf
+            may_lead = np.flatnonzero(ceilings > to_beat + tie)
+        return actions[leaders], scores[leaders]
+
+    def _worst_case(self, actions: FloatArray) -> WorstCase:
+        return self.ambiguity.worst_case(self.bounds(actions), self.reference, self.radius)
 
 
 def best_in_box(box: Box, objective: Objective, known: FloatArray, avoid: FloatArray, seed: int) -> FloatArray:
@@ -59,24 +113,40 @@ def best_in_box(box: Box, objective: Objective, known: FloatArray, avoid: FloatA
     the answer differs by 0.01 in some coordinate, if there is such a one.
     """
     candidates = _candidates(box, known, seed)
-    scores = objective.scores(candidates)
-    climbed = [_climb(box, objective, candidates[i]) for i in _apart(candidates, scores, avoid)]
-    points = np.concatenate([candidates, *(point[None] for point, _ in climbed)])
+    taboo = _close(candidates, avoid, _AWAY).any(axis=1)
+    if taboo.all():  # better the best again than nothing
+        avoid = avoid[:0]
+    else:
+        candidates = candidates[~taboo]
+    starts, scores = objective.leaders(candidates, _CLIMBS)
+    climbed = [_climb(box, objective, *start) for start in zip(starts, scores, strict=True)]
+    points = np.concatenate([starts, *(point[None] for point, _ in climbed)])
     scores = np.append(scores, [score for _, score in climbed])
-    allowed = ~_near(points, avoid)
-    return np.asarray(points[int(np.argmax(np.where(allowed, scores, -np.inf) if allowed.any() else scores))])
+    taboo = _close(points, avoid, _AWAY).any(axis=1)
+    return np.asarray(points[int(np.argmax(np.where(taboo, -np.inf, scores)))])
 
 
-def _near(points: FloatArray, avoid: FloatArray) -> np.ndarray:
-    """Return for each point whether it is within 0.01 of one to avoid in every coordinate."""
-    return np.asarray((np.abs(points[:, None, :] - avoid[None, :, :]).max(axis=2) < 0.01).any(axis=1))
+def _apart(points: FloatArray, scores: FloatArray, indices: list[int], count: int) -> list[int]:
+    """Return the `count` best of the indices, or fewer, whose points are not close to a better one, best first."""
+    chosen: list[int] = []
+    for i in sorted(indices, key=lambda i: (-scores[i], i)):
+        if not _close(points[[i]], points[chosen], _APART).any():
+            chosen.append(i)
+        if len(chosen) == count:
+            break
+    return chosen
+
+
+def _close(points: FloatArray, others: FloatArray, distance: float) -> np.ndarray:
+    """Return (m, k): which of points (m, d) differ by less than a distance from others (k, d) in every coordinate."""
+    return np.asarray(np.abs(points[:, None, :] - others[None, :, :]).max(axis=2) < distance)
 
 
 def _candidates(box: Box, known: FloatArray, seed: int) -> FloatArray:
-    """Return points all over the box, the known ones, and points near them."""
+    """Return the known points, points all over the box, and points near the known ones."""
     rng = np.random.default_rng(seed)
     free = box.continuous
-    parts = [box.sample(CANDIDATES, seed), known]
+    parts = [known, box.sample(CANDIDATES, seed)]
     for point in known:
         for scale in (0.1, 0.02, 0.004):
             near = np.tile(point, (_NEIGHBOURS, 1))
@@ -85,23 +155,10 @@ def _candidates(box: Box, known: FloatArray, seed: int) -> FloatArray:
     return np.concatenate(parts)
 
 
-def _apart(points: FloatArray, scores: FloatArray, avoid: FloatArray) -> list[int]:
-    """Return the indices of the best points that are not close to a better one, or to one to avoid."""
-    chosen: list[int] = []
-    near = _near(points, avoid)
-    for i in np.argsort(-scores):
-        if not near[i] and all(np.abs(points[i] - points[j]).max() > 0.05 for j in chosen):
-            chosen.append(int(i))
-        if len(chosen) == _CLIMBS:
-            break
-    return chosen
-
-
-def _climb(box: Box, objective: Objective, start: FloatArray) -> tuple[FloatArray, float]:
-    """Return the local maximum reached from `start`, and its score."""
+def _climb(box: Box, objective: Objective, point: FloatArray, score: float) -> tuple[FloatArray, float]:
+    """Return the local maximum reached from a point of known score, and its score."""
     free = box.continuous
     parts = box.discrete_parts()
-    point, score = start.copy(), float(objective.scores(start[None, :])[0])
     for _ in range(5):
         before = score
         if free.any():
@@ -109,9 +166,9 @@ def _climb(box: Box, objective: Objective, start: FloatArray) -> tuple[FloatArra
         if parts is not None and len(parts) > 1:
             others = parts.copy()
             others[:, free] = point[free]
-            scores = objective.scores(others)
-            if scores.max() > score:
-                point, score = others[int(np.argmax(scores))], float(scores.max())
+            best, scores = objective.leaders(others, 1)
+            if scores[0] > score:
+                point, score = best[0], float(scores[0])
         if score <= before + 1e-9 * abs(before) or parts is None or len(parts) == 1:
             break
     return point, score

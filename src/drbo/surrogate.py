@@ -2,6 +2,7 @@
 
     k_t(z)   kernel of z = (x, c) with the t points observed      (t,)
     U        Cholesky factor, U'U = K_t + ridge I                  (t, t)     ridge = noise^2
+    W        U'^-1, so that W'W = (K_t + ridge I)^-1               (t, t)
     b        (K_t + ridge I)^-1 k_t(z_new)                        (t,)
     mean     k_t(z)' (K_t + ridge I)^-1 y                         (n_actions, n_contexts)
     variance k(z, z) - k_t(z)' (K_t + ridge I)^-1 k_t(z)          (n_actions, n_contexts)
@@ -102,6 +103,7 @@ class GridPosterior:
         self._U = np.zeros((room, room))
         self._white = np.empty(room)  # U'^-1 y
         self._covariance = np.empty_like(self.mean)
+        self._inverse: FloatArray | None = None  # of U', once somebody asks for it
 
     @property
     def std(self) -> FloatArray:
@@ -146,14 +148,32 @@ class GridPosterior:
         if t == 0:
             return mean, variance
         k_action = self.gp.kernel.action(self._observed_actions[:t], actions)
-        block = max(2**22 // (t * n), 1)  # 32 MB at a time
+        block = max(2**18 // (t * n), 1)  # 2 MB at a time: they stay in the cache
         for start in range(0, m, block):
             rows = slice(start, start + block)
             k = k_action[:, rows, None] * self._k_contexts[:t, None, :]
-            white = solve_triangular(self._U[:t, :t], k.reshape(t, -1), trans="T", check_finite=False)
+            white = self._whitening() @ k.reshape(t, -1)
             mean[rows] = (self._white[:t] @ white).reshape(-1, n)
             variance[rows] -= np.einsum("ij,ij->j", white, white).reshape(-1, n)
         return mean, np.maximum(variance, 0.0)
+
+    def averages(self, actions: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return sum_j w_j mean(x, c_j) and sum_j w_j variance(x, c_j), each (m,), at actions (m, d_x) anywhere.
+
+        With W'W = (K_t + ridge I)^-1 and weights that sum to one, both from k_X(x) (t,) alone, in O(t^2) an action:
+
+            k_X(x)' (alpha * K_C w)      and      k(z, z) - k_X(x)' (W'W * K_C diag(w) K_C') k_X(x)
+
+        The latter is exact to 1e-6 or better, relative to k(z, z), at a noise of 1e-4 of the amplitude.
+        """
+        t = self.n_observations
+        used = np.flatnonzero(weights)
+        k_contexts, w = self._k_contexts[:t, used], weights[used]
+        k = self.gp.kernel.action(self._observed_actions[:t], actions)
+        W = self._whitening()
+        mean = (self._white[:t] @ W * (k_contexts @ w)) @ k
+        explained = np.einsum("ij,ij->j", k, (W.T @ W * ((k_contexts * w) @ k_contexts.T)) @ k)
+        return mean, np.maximum(self.gp.kernel.variance - explained, 0.0)
 
     def gradient(self, action: FloatArray, weights: FloatArray, beta: float) -> FloatArray:
         """Return the gradient in x of sum_j w_j (mean + beta std)(x, c_j) at one action (d_x,), shape (d_x,).
@@ -168,12 +188,12 @@ class GridPosterior:
         used = np.flatnonzero(weights)
         k_contexts, w = self._k_contexts[:t, used], weights[used]
         k = self.gp.kernel.action(self._observed_actions[:t], action[None, :]) * k_contexts
-        white = solve_triangular(self._U[:t, :t], k, trans="T", check_finite=False)
+        W = self._whitening()
+        white = W @ k
         variance = self.gp.kernel.variance - np.einsum("ij,ij->j", white, white)
         std = np.sqrt(np.maximum(variance, 1e-12 * self.gp.kernel.variance))
-        sides = np.column_stack([self._white[:t], white])
-        solved = solve_triangular(self._U[:t, :t], sides, check_finite=False)
-        per_point = solved[:, 0] * (k_contexts @ w) - (solved[:, 1:] * k_contexts) @ (beta * w / std)
+        alpha, u = self._white[:t] @ W, W.T @ white
+        per_point = alpha * (k_contexts @ w) - (u * k_contexts) @ (beta * w / std)
         return np.asarray(per_point @ self.gp.kernel.action.gradient(action[None], self._observed_actions[:t])[0])
 
     def curve(self, action: FloatArray, beta: float) -> Curve:
@@ -232,6 +252,14 @@ class GridPosterior:
         self._k_contexts[t] = k_context
         self.information_gain += math.log(pivot / ridge)
         self.n_observations = t + 1
+        self._inverse = None
+
+    def _whitening(self) -> FloatArray:
+        """Return W = U'^-1 (t, t), kept until the next observation: a product is several times faster than a solve."""
+        if self._inverse is None:
+            t = self.n_observations
+            self._inverse = solve_triangular(self._U[:t, :t], np.eye(t), check_finite=False).T
+        return self._inverse
 
     def _grow(self) -> None:
         """Double the room for observations."""
@@ -252,9 +280,9 @@ class Curve:
         self._kernel = posterior.gp.kernel
         self._contexts = posterior._observed_contexts[:t].copy()
         self._k_action, self.beta = k_action, beta
-        self._U, self._white = posterior._U[:t, :t].copy(), posterior._white[:t].copy()
-        a = k_action * solve_triangular(self._U, self._white, check_finite=False) if t else np.zeros(0)
-        square = float(a @ self._kernel.context(self._contexts, self._contexts) @ a) if t else 0.0
+        self._W, self._white = posterior._whitening(), posterior._white[:t].copy()
+        a = k_action * (self._white @ self._W)
+        square = float(a @ self._kernel.context(self._contexts, self._contexts) @ a)
         self._mean_norm = math.sqrt(max(square, 0.0))
         self.steepness = np.sqrt(np.broadcast_to(self._kernel.context.curvature, self._contexts.shape[1]))
 
@@ -299,10 +327,7 @@ class Curve:
 
     def _whitened(self, k_context: FloatArray) -> FloatArray:
         """Return U'^-1 k_t for columns k_C (t, m) of the kernel, (t, m)."""
-        if not len(k_context):
-            return k_context
-        k = self._k_action[:, None] * k_context
-        return np.asarray(solve_triangular(self._U, k, trans="T", check_finite=False))
+        return self._W @ (self._k_action[:, None] * k_context)
 
     def _std(self, white: FloatArray) -> FloatArray:
         return np.asarray(np.sqrt(np.maximum(self._kernel.variance - np.einsum("ij,ij->j", white, white), 0.0)))
