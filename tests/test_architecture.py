@@ -9,7 +9,7 @@ import drbo
 
 ROOT = Path(drbo.__file__).parent
 ORDER = [
-    "validation", "_compiled", "space", "kernels", "compression", "samples", "_cholesky", "surrogate",
+    "names", "validation", "_compiled", "space", "kernels", "compression", "samples", "_cholesky", "surrogate",
     "hyperparameters", "model", "confidence", "ambiguity", "conditions", "refinement", "policy", "search", "radius",
     "robustness", "settings", "suggestion", "persistence", "optimizer", "regret", "problems", "experiments", "cli",
     "__main__", "__init__",

@@ -50,6 +50,8 @@ def test_reproduce_writes_records_figures_and_a_table(tmp_path: Path) -> None:
         "figure2.png",
     ]
     assert "StableOpt" in done.stdout
+    assert [line.split()[0] for line in done.stderr.splitlines()] == ["wrote", "wrote", "wrote", "figure2:"]
+    assert "\x1b" not in done.stdout + done.stderr
     assert "wrote o/figure2.png" in done.stderr
     assert json.loads((tmp_path / "o" / "figure2.json").read_text())["rounds"] == 4
     again = call("reproduce", "figure2", "--runs", "1", "--rounds", "4", "--out", "o", "--json", cwd=tmp_path)
@@ -102,6 +104,8 @@ def test_an_unknown_name_suggests_the_nearest(tmp_path: Path) -> None:
 def test_wrong_usage(tmp_path: Path) -> None:
     assert "go together" in call("reproduce", "figure2", "--backend", "dask", cwd=tmp_path, code=2).stderr
     assert "--data is for figure3" in call("reproduce", "figure2", "--data", "x.csv", cwd=tmp_path, code=2).stderr
+    error = call("reproduce", "figure3", "--ambiguity", "kl", cwd=tmp_path, code=2).stderr
+    assert "--ambiguity kl is for figure2, dial and drbo demo" in error
     assert "--column names a column" in call("reproduce", "figure3", "--column", "x", cwd=tmp_path, code=2).stderr
 
 

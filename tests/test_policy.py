@@ -15,8 +15,10 @@ from drbo import (
     Neighbourhood,
     TotalVariation,
     Wasserstein,
+    WorstCaseError,
 )
 from drbo.policy import TIE, best_action, first_of_the_best, robust_scores
+from drbo.validation import FloatArray
 from tolerances import FEASIBLE
 
 N_CONTEXTS = 25
@@ -90,6 +92,24 @@ def test_few_solves_suffice() -> None:
     choice = best_action(values, SETS[0], reference, 0.2)
     assert choice.action_index == exhaustive(values, SETS[0], reference, 0.2)
     assert len(choice.visited) < n / 10
+
+
+def test_flat_values_need_no_search() -> None:
+    assert (
+        len(best_action(np.zeros((1000, N_CONTEXTS)), SETS[0], np.full(N_CONTEXTS, 1 / N_CONTEXTS), 0.2).visited) < 10
+    )
+
+
+@pytest.mark.parametrize("error", [-0.1, np.nan])
+def test_a_worst_case_without_a_certificate_is_no_choice(error: float) -> None:
+    class Uncertified(TotalVariation):
+        def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+            weights, lower_bound = super()._solve(values, reference, radius)
+            return weights, lower_bound + error
+
+    values = np.random.default_rng(0).normal(size=(5, N_CONTEXTS))
+    with pytest.raises(WorstCaseError, match="left a gap"):
+        best_action(values, Uncertified(), np.full(N_CONTEXTS, 1 / N_CONTEXTS), 0.2)
 
 
 def test_robos_choices() -> None:

@@ -1,6 +1,8 @@
 """The robustness profile: every row against its definition, and the ends of its intervals from both sides."""
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 import drbo
 import robos
 from drbo.policy import robust_scores
+from drbo.problems import benchmark_1, wind
 from tolerances import CLOSED_FORM
 
 SET = drbo.MMD(robos.C, robos.MMD_KERNEL)
@@ -91,3 +94,27 @@ def test_bad_input() -> None:
         drbo.profile(robos.F[0], SET, robos.REFERENCE, [0.0])
     with pytest.raises(ValueError, match="reference must hold 50 weights"):
         drbo.profile(robos.F, SET, robos.REFERENCE[:-1], [0.0])
+
+
+def test_a_loss_at_any_radius_but_zero() -> None:
+    """Mass moves freely between contexts that the kernel does not tell apart; the search for the first radius ends."""
+    assert 0.0 < drbo.radius_for_loss([1.0, 0.0], drbo.MMD([0.5, 0.5]), [0.5, 0.5], 0.25) < 1e-290
+
+
+def test_the_radii_of_the_documentation() -> None:
+    """Each range of docs/ambiguity.md, to the digits printed: where the optima lose a tenth to a half of the most."""
+    page = (Path(__file__).parents[1] / "docs" / "ambiguity.md").read_text()
+    rows = re.findall(r"^\| `(\w+)\(.*\| ([\d.]+) to ([\d.]+) \| ([\d.]+) to ([\d.]+) \|", page, flags=re.MULTILINE)
+    assert [name for name, *_ in rows] == ["CVaR", "TotalVariation", "KL", "ChiSquare", "Wasserstein", "MMD"]
+    for problem, column in ((wind(), 1), (benchmark_1(), 3)):
+        p = problem.reference
+        sets = {"MMD": problem.ambiguity, "Wasserstein": drbo.Wasserstein(problem.contexts)}
+        for row in rows:
+            ambiguity = sets.get(row[0]) or getattr(drbo, row[0])()
+            found: list[float] = []
+            for best in (problem.stochastic_optimum, problem.robust_optimum):
+                v = problem.values[best.action_index]
+                most = float(v @ p - ambiguity.worst_case(v, p, math.inf).expectation)
+                found.extend(drbo.radius_for_loss(v, ambiguity, p, share * most) for share in (0.1, 0.5))
+            printed = [float(end) for end in row[column : column + 2]]
+            assert [min(found), max(found)] == pytest.approx(printed, rel=0.03), (row[0], problem.name)

@@ -12,6 +12,8 @@ import math
 import numba
 import numpy as np
 
+from drbo._compiled import jit
+
 
 @numba.njit(cache=True, error_model="numpy")
 def append_point(U, t, column, variance, least):
@@ -32,7 +34,7 @@ def append_point(U, t, column, variance, least):
     return pivot
 
 
-@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+@jit
 def solve(U, t, rhs):
     """Return the solution of U x = rhs (t,) for the leading t x t block."""
     x = np.empty(t)

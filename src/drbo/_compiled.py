@@ -1,4 +1,4 @@
-"""The first call of a compiled function takes seconds where its machine code is not cached yet: say so, once."""
+"""How functions are compiled. The first call takes seconds where its machine code is not cached yet: say so, once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import functools
 import logging
 from pathlib import Path
 from typing import Any
+
+import numba
+
+# Sums may be reassociated into vector instructions; nothing so compiled relies on the sign of a zero.
+jit = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 
 _LOGGER = logging.getLogger("drbo")
 

@@ -16,11 +16,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drbo.names import SetName
+
 if TYPE_CHECKING:
     from drbo.experiments import Execution, Outcome
 
 FIGURES = ("figure1", "figure2", "figure3", "dial", "sets")
-SETS = ("mmd", "tv", "kl", "chi2", "cvar", "wasserstein")
+SETS = tuple(name.value for name in SetName)
+WITH_ANY_SET = ("figure2", "dial")
+"""The figures of one set, which may be another one than the paper's MMD."""
 
 app = typer.Typer(
     help="Distributionally robust Bayesian optimization: the paper's experiments, and a demonstration.",
@@ -49,7 +53,7 @@ def demo(
     out: Out = Path("out"),
     seed: Seed = 0,
     workers: Workers = 0,
-    ambiguity: Ambiguity = "mmd",
+    ambiguity: Ambiguity = SetName.MMD.value,
     as_json: Json = False,
 ) -> None:
     """Compare DRBO, UCB and StableOpt on benchmark 1, in under a minute: a table and a picture."""
@@ -77,7 +81,9 @@ def reproduce(
         Path | None, typer.Option(help="CSV file with a time and a power column, instead of La Haute Borne.")
     ] = None,
     column: Annotated[str | None, typer.Option(help="The power column of --data, if it cannot be told.")] = None,
-    ambiguity: Ambiguity = "mmd",
+    ambiguity: Annotated[
+        str, typer.Option(help=f"The set to be robust to in {' and '.join(WITH_ANY_SET)}: {', '.join(SETS)}.")
+    ] = SetName.MMD.value,
     backend: Annotated[Backend, typer.Option(help="Worker processes here, or a Dask cluster.")] = Backend.LOKY,
     scheduler: Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")] = None,
     as_json: Json = False,
@@ -85,8 +91,11 @@ def reproduce(
     """Reproduce a figure of the paper. An interrupted sweep goes on where it stopped when called again."""
     wanted = FIGURES if figure == "all" else (_known("figure", figure, (*FIGURES, "all")),)
     robust_to = _known("ambiguity set", ambiguity, SETS)
-    if robust_to != "mmd" and not {*wanted} <= {"figure2", "dial"}:
-        raise typer.BadParameter("--ambiguity is for figure2 and dial")
+    if robust_to != SetName.MMD and not {*wanted} <= {*WITH_ANY_SET}:
+        raise typer.BadParameter(
+            f"--ambiguity {robust_to} is for {', '.join(WITH_ANY_SET)} and drbo demo: figure1 and figure3 are about "
+            "the paper's MMD ball, and sets shows all sets at once"
+        )
     if column is not None and data is None:
         raise typer.BadParameter("--column names a column of --data, which is missing")
     if data is not None and "figure3" not in wanted:

@@ -14,15 +14,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from drbo._compiled import jit
 from drbo.ambiguity import AmbiguitySet, WorstCase
 from drbo.validation import FloatArray
 
 TIE = 1e-10
 """Scores closer than this share of the values' range are a tie, and the first one wins: no choice hangs on rounding."""
 _ROUNDING = 1e-13
-_FIRST = 4
-"""How many actions are solved before anything is ruled out: a call costs more than a few solves."""
+_FIRST = 2
+"""How many actions are solved before anything is ruled out: a call costs more than a second solve."""
 
 
 def first_of_the_best(scores: FloatArray, tolerance: float) -> int:
@@ -60,47 +62,60 @@ def best_action(
 ) -> Choice:
     """Return the action of the largest robust score, the first of them if several tie.
 
-    `feasible` (k, n_contexts): distributions known to lie in the set, such as last round's worst cases; they only save
-    work.
+    Values (n_actions, n_contexts) and reference are known to be valid. `feasible` (k, n_contexts): distributions known
+    to lie in the set, such as last round's worst cases; they only save work.
     """
-    n_actions, n_contexts = values.shape
-    lowest = values.min(axis=1, keepdims=True)
-    above = values - lowest
-
-    def under(weights: FloatArray) -> FloatArray:
-        """Return the smallest expectation of every action under the rows of weights, counted as a score is."""
-        return np.asarray(lowest[:, 0] + (above @ weights.T).min(axis=1))
-
-    span = float(values.max() - values.min())
-    rounding = _ROUNDING * span + 16.0 * np.finfo(float).eps * float(np.abs(values).max())
+    lowest, highest = values.min(axis=1), float(values.max())
+    span = highest - float(lowest.min())
+    rounding = _ROUNDING * span + 16.0 * np.finfo(float).eps * max(abs(highest), abs(highest - span))
     tie = TIE * span + rounding
-    bounds = np.full(n_actions, np.inf)
-    if feasible is not None and len(feasible):
-        bounds = under(feasible)
-    scores = np.full(n_actions, -np.inf)
-    weights = np.empty((0, n_contexts))
-    expectations, lower_bounds, visited = [], [], []
+    bounds = np.full(len(values), np.inf)
+    scores = np.full(len(values), -np.inf)
+    if feasible is not None:
+        _tighten(bounds, values, lowest, feasible)
     guess = np.minimum(bounds, values @ reference)
     candidates = np.argsort(-guess, kind="stable")[:_FIRST]
+    visited: list[int] = []
+    solved = []
     while len(candidates):
-        worst = ambiguity.worst_case(values[candidates], reference, radius)
-        scores[candidates] = worst.expectation
+        worst = ambiguity._worst_case(values[candidates], reference, radius)
         visited.extend(candidates.tolist())
-        weights = np.concatenate([weights, worst.weights])
-        expectations.extend(worst.expectation.tolist())
-        lower_bounds.extend(worst.lower_bound.tolist())
-        bounds = np.minimum(bounds, under(worst.weights))
-        best = scores.max()
-        winner = first_of_the_best(scores, tie)
-        may_win = bounds > best + rounding
-        may_win[:winner] |= bounds[:winner] >= best - tie - rounding
-        may_win[visited] = False
-        open_actions = np.flatnonzero(may_win)
-        if len(open_actions) > len(visited):  # the most promising ones, as many again as are known
-            order = np.argpartition(-bounds[open_actions], len(visited))
-            open_actions = open_actions[order[: len(visited)]]
-        candidates = open_actions
+        solved.append(worst)
+        scores[candidates] = worst.expectation
+        _tighten(bounds, values, lowest, worst.weights)
+        winner, candidates = _rivals(bounds, scores, tie, rounding)
+        if len(candidates) > len(visited):  # the most promising ones, as many again as are known
+            order = np.argpartition(-bounds[candidates], len(visited))
+            candidates = candidates[order[: len(visited)]]
     row = visited.index(winner)
-    # One row: its fields are numpy scalars, which answer as arrays of no dimension do.
-    worst_case = WorstCase(np.float64(expectations[row]), weights[row], np.float64(lower_bounds[row]))  # type: ignore[arg-type]
-    return Choice(winner, worst_case, weights)
+    weights = np.concatenate([worst.weights for worst in solved])
+    lower_bound = np.concatenate([worst.lower_bound for worst in solved])[row]
+    return Choice(winner, WorstCase(scores[winner], weights[row], lower_bound), weights)
+
+
+@jit
+def _tighten(bounds: FloatArray, values: FloatArray, lowest: FloatArray, weights: FloatArray) -> None:
+    """Lower the bound of every action to its expectation under each row of weights, counted as a score is."""
+    for x in range(values.shape[0]):
+        bound = bounds[x]
+        for i in range(weights.shape[0]):
+            above = 0.0
+            for j in range(values.shape[1]):
+                above += weights[i, j] * (values[x, j] - lowest[x])
+            bound = min(bound, lowest[x] + above)
+        bounds[x] = bound  # once: a store in between would keep the sum from being vectorised
+
+
+@jit
+def _rivals(bounds: FloatArray, scores: FloatArray, tie: float, rounding: float) -> tuple[int, NDArray[np.intp]]:
+    """Return the action to choose by the scores so far (-inf: not known), and those that may turn out to beat it."""
+    best = scores.max()
+    winner = int(np.argmax(scores >= best - tie))
+    rivals = np.empty(len(scores), dtype=np.intp)
+    count = 0
+    for x in range(len(scores)):
+        may_win = bounds[x] > best + rounding or (x < winner and bounds[x] >= best - tie - rounding)
+        if may_win and scores[x] == -np.inf:
+            rivals[count] = x
+            count += 1
+    return winner, rivals[:count]

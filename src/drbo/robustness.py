@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
-from drbo.ambiguity import AmbiguitySet
+from drbo.ambiguity import AmbiguitySet, Expectation
 from drbo.policy import TIE, first_of_the_best, robust_scores
 from drbo.validation import FloatArray
 
@@ -126,17 +126,19 @@ def radius_for_loss(values: ArrayLike, ambiguity: AmbiguitySet, reference: Array
     p = validation.distribution("reference", reference, v.size)
     if validation.finite_float("loss", loss) < 0.0:
         raise ValueError(f"loss must be zero or more, got {loss}")
-    target = float(v @ p) - loss
+    target = float(Expectation().worst_case(v, p, 0.0).expectation) - loss  # counted as `reached` counts
 
     def reached(radius: float) -> bool:
         return float(ambiguity.worst_case(v, p, radius).expectation) <= target
 
     if not reached(math.inf):
         return math.inf
+    if reached(0.0):
+        return 0.0
     low, high = 0.0, 1.0
     while not reached(high):
         low, high = high, 2.0 * high
-    while high - low > 1e-12 * high:
+    while high - low > 1e-12 * high and high > 1e-300:  # any radius but 0 may do
         middle = 0.5 * (low + high)
         low, high = (low, middle) if reached(middle) else (middle, high)
     return high

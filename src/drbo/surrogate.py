@@ -25,14 +25,13 @@ import math
 from dataclasses import dataclass
 from typing import Self
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
 from drbo import validation
 from drbo._cholesky import append_point, solve
-from drbo._compiled import announce
+from drbo._compiled import announce, jit
 from drbo.kernels import Product
 from drbo.validation import FloatArray
 
@@ -96,8 +95,9 @@ class GridPosterior:
         self.n_observations = 0
         self.information_gain = 0.0
         room = 16
-        self._observed_actions = np.empty((room, actions.shape[1]))
-        self._observed_contexts = np.empty((room, contexts.shape[1]))
+        # The grid, and below it what was observed: a new observation's kernel with both is one call.
+        self._action_points = np.concatenate([actions, np.empty((room, actions.shape[1]))])
+        self._context_points = np.concatenate([contexts, np.empty((room, contexts.shape[1]))])
         self._k_actions = np.empty((room, len(actions)))  # k_X(observed, grid)
         self._k_contexts = np.empty((room, len(contexts)))  # k_C(observed, grid)
         self._U = np.zeros((room, room))
@@ -109,6 +109,14 @@ class GridPosterior:
     def std(self) -> FloatArray:
         """The posterior standard deviation of f on the grid, (n_actions, n_contexts)."""
         return np.sqrt(self.variance)
+
+    @property
+    def _observed_actions(self) -> FloatArray:
+        return self._action_points[len(self.actions) :][: self.n_observations]
+
+    @property
+    def _observed_contexts(self) -> FloatArray:
+        return self._context_points[len(self.contexts) :][: self.n_observations]
 
     def copy(self) -> Self:
         """Return an independent posterior of the same observations."""
@@ -130,16 +138,15 @@ class GridPosterior:
         It counts as an observation of the average sum_j w_j f(x, c_j), the linear functional whose kernel is the mean
         embedding of the weights: k_C(c, w) = sum_j w_j k_C(c, c_j).
         """
-        t = self.n_observations
+        t, n, m = self.n_observations, *self.mean.shape
         k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
-        x = np.atleast_2d(action)
         support = weights > 0.0
         embedding = weights[support] @ k_C(self.contexts[support], self.contexts)
-        cross = k_X(self._observed_actions[:t], x)[:, 0] * (self._k_contexts[:t] @ weights)
+        k_action = k_X(action[None, :], self._action_points[: n + t])[0]
         own = k_X.variance * float(embedding @ weights)
-        self._append(k_X(x, self.actions)[0], embedding, cross, own, None)
-        self._observed_actions[t] = action
-        self._observed_contexts[t] = math.nan  # no single context: only further averages may follow
+        self._append(k_action[:n], embedding, k_action[n:] * (self._k_contexts[:t] @ weights), own, None)
+        self._action_points[n + t] = action
+        self._context_points[m + t] = math.nan  # no single context: only further averages may follow
 
     def over_contexts(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) of f at actions (m, d_x) anywhere, in every context of the grid."""
@@ -147,7 +154,7 @@ class GridPosterior:
         mean, variance = np.zeros((m, n)), np.full((m, n), self.gp.kernel.variance)
         if t == 0:
             return mean, variance
-        k_action = self.gp.kernel.action(self._observed_actions[:t], actions)
+        k_action = self.gp.kernel.action(self._observed_actions, actions)
         block = max(2**18 // (t * n), 1)  # 2 MB at a time: they stay in the cache
         for start in range(0, m, block):
             rows = slice(start, start + block)
@@ -169,7 +176,7 @@ class GridPosterior:
         t = self.n_observations
         used = np.flatnonzero(weights)
         k_contexts, w = self._k_contexts[:t, used], weights[used]
-        k = self.gp.kernel.action(self._observed_actions[:t], actions)
+        k = self.gp.kernel.action(self._observed_actions, actions)
         W = self._whitening()
         mean = (self._white[:t] @ W * (k_contexts @ w)) @ k
         explained = np.einsum("ij,ij->j", k, (W.T @ W * ((k_contexts * w) @ k_contexts.T)) @ k)
@@ -187,21 +194,20 @@ class GridPosterior:
             return np.zeros_like(action)
         used = np.flatnonzero(weights)
         k_contexts, w = self._k_contexts[:t, used], weights[used]
-        k = self.gp.kernel.action(self._observed_actions[:t], action[None, :]) * k_contexts
+        k = self.gp.kernel.action(self._observed_actions, action[None, :]) * k_contexts
         W = self._whitening()
         white = W @ k
         variance = self.gp.kernel.variance - np.einsum("ij,ij->j", white, white)
         std = np.sqrt(np.maximum(variance, 1e-12 * self.gp.kernel.variance))
         alpha, u = self._white[:t] @ W, W.T @ white
         per_point = alpha * (k_contexts @ w) - (u * k_contexts) @ (beta * w / std)
-        return np.asarray(per_point @ self.gp.kernel.action.gradient(action[None], self._observed_actions[:t])[0])
+        return np.asarray(per_point @ self.gp.kernel.action.gradient(action[None], self._observed_actions)[0])
 
     def curve(self, action: FloatArray, beta: float) -> Curve:
         """Return the bound mean + beta std of f(x, .) for one action (d_x,), to be called with contexts anywhere."""
-        t = self.n_observations
-        if not np.isfinite(self._observed_contexts[:t]).all():
+        if not np.isfinite(self._observed_contexts).all():
             raise ValueError("a posterior with averages over contexts has no curve: it knows its own contexts only")
-        k_action = self.gp.kernel.action(self._observed_actions[:t], action[None, :])[:, 0]
+        k_action = self.gp.kernel.action(self._observed_actions, action[None, :])[:, 0]
         return Curve(self, k_action, beta)
 
     def predict(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -215,19 +221,18 @@ class GridPosterior:
         if t == 0:
             return np.zeros(len(x)), variance
         k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
-        k = k_X(self._observed_actions[:t], x) * k_C(self._observed_contexts[:t], c)
+        k = k_X(self._observed_actions, x) * k_C(self._observed_contexts, c)
         white = solve_triangular(self._U[:t, :t], k, trans="T", check_finite=False)
         variance -= np.einsum("ij,ij->j", white, white)
         return self._white[:t] @ white, np.maximum(variance, 0.0)
 
     def _take_in(self, action: FloatArray, context: FloatArray, outcome: float | None) -> None:
-        t = self.n_observations
-        x, c = np.atleast_2d(action), np.atleast_2d(context)
-        k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
-        cross = k_X(self._observed_actions[:t], x)[:, 0] * k_C(self._observed_contexts[:t], c)[:, 0]
-        self._append(k_X(x, self.actions)[0], k_C(c, self.contexts)[0], cross, self.gp.kernel.variance, outcome)
-        self._observed_actions[t] = action
-        self._observed_contexts[t] = context
+        t, n, m = self.n_observations, *self.mean.shape
+        k_action = self.gp.kernel.action(action[None, :], self._action_points[: n + t])[0]
+        k_context = self.gp.kernel.context(context[None, :], self._context_points[: m + t])[0]
+        self._append(k_action[:n], k_context[:m], k_action[n:] * k_context[m:], self.gp.kernel.variance, outcome)
+        self._action_points[n + t] = action
+        self._context_points[m + t] = context
 
     def _append(
         self, k_action: FloatArray, k_context: FloatArray, cross: FloatArray, own: float, outcome: float | None
@@ -263,12 +268,12 @@ class GridPosterior:
 
     def _grow(self) -> None:
         """Double the room for observations."""
-        for name in ("_observed_actions", "_observed_contexts", "_k_actions", "_k_contexts", "_white"):
+        room = len(self._white)
+        for name in ("_action_points", "_context_points", "_k_actions", "_k_contexts", "_white"):
             old = getattr(self, name)
-            setattr(self, name, np.concatenate([old, np.empty_like(old)]))
-        t = len(self._U)
-        U = np.zeros((2 * t, 2 * t))
-        U[:t, :t] = self._U
+            setattr(self, name, np.concatenate([old, np.empty((room, *old.shape[1:]))]))
+        U = np.zeros((2 * room, 2 * room))
+        U[:room, :room] = self._U
         self._U = U
 
 
@@ -278,7 +283,7 @@ class Curve:
     def __init__(self, posterior: GridPosterior, k_action: FloatArray, beta: float) -> None:
         t = posterior.n_observations
         self._kernel = posterior.gp.kernel
-        self._contexts = posterior._observed_contexts[:t].copy()
+        self._contexts = posterior._observed_contexts.copy()
         self._k_action, self.beta = k_action, beta
         self._W, self._white = posterior._whitening(), posterior._white[:t].copy()
         a = k_action * (self._white @ self._W)
@@ -333,7 +338,7 @@ class Curve:
         return np.asarray(np.sqrt(np.maximum(self._kernel.variance - np.einsum("ij,ij->j", white, white), 0.0)))
 
 
-@numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+@jit
 def _rank_one(
     mean: FloatArray,
     variance: FloatArray,

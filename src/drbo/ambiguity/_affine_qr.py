@@ -11,16 +11,13 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from drbo._compiled import jit
 from drbo.validation import FloatArray
 
 Indices = NDArray[np.int64]
-
-# Sums may be reassociated into vector instructions; nothing here relies on NaN or infinity.
-jit = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 
 
 @jit

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
+from drbo._compiled import announce, jit
 from drbo.validation import FloatArray
 
 GAP_TOLERANCE = 1e-8
@@ -96,26 +97,25 @@ class AmbiguitySet(ABC):
         v = validation.finite_array("values", values)
         if v.shape[-1:] != (p.size,):
             raise ValueError(f"values must have shape (..., {p.size}) to match reference, got {v.shape}")
-        eps = validation.radius(radius)
-        batch = v.shape[:-1]
-        rows = v.reshape(-1, p.size)
-        lowest, highest = rows.min(axis=1), rows.max(axis=1)
-        largest = np.maximum(np.abs(lowest), np.abs(highest))
-        if largest.max(initial=0.0) > LARGEST_VALUE:
-            raise ValueError(f"values must not exceed {LARGEST_VALUE:g} in size, got {largest.max():g}")
-        weights, lower_bound = self._solve(rows, p, eps)
-        expectation = expectations(weights, rows)
-        # Rounding may leave a certificate an ulp above the value that it certifies.
-        lower_bound = np.minimum(lower_bound, expectation)
-        span = highest - lowest
-        excess = expectation - lower_bound - GAP_TOLERANCE * span - 8.0 * EPSILON * largest
-        if not (excess <= 0.0).all():
-            row = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
+        largest = max(v.max(initial=0.0), -v.min(initial=0.0))
+        if largest > LARGEST_VALUE:
+            raise ValueError(f"values must not exceed {LARGEST_VALUE:g} in size, got {largest:g}")
+        worst = self._worst_case(v.reshape(-1, p.size), p, validation.radius(radius))
+        fields = (worst.expectation, worst.weights, worst.lower_bound)
+        return WorstCase(*(rows.reshape(v.shape[:-1] + rows.shape[1:])[()] for rows in fields))
+
+    def _worst_case(self, values: FloatArray, reference: FloatArray, radius: float) -> WorstCase:
+        """Return what `worst_case` does, certified as there, for values (m, n) and a reference known to be valid."""
+        announce(_certify)
+        weights, lower_bound = self._solve(values, reference, radius)
+        expectation, lower_bound, failed = _certify(values, weights, lower_bound)
+        if failed >= 0:
             raise WorstCaseError(
-                f"{self!r} at radius {eps!r} left a gap of {(expectation - lower_bound)[row]:.3g} for values of range "
-                f"{span[row]:.3g} in row {row}; the tolerance is {GAP_TOLERANCE} of the range"
+                f"{self!r} at radius {radius!r} left a gap of {expectation[failed] - lower_bound[failed]:.3g} for "
+                f"values of range {np.ptp(values[failed]):.3g} in row {failed}; the tolerance is {GAP_TOLERANCE} of "
+                "the range"
             )
-        return WorstCase(expectation.reshape(batch)[()], weights.reshape(v.shape), lower_bound.reshape(batch)[()])
+        return WorstCase(expectation, weights, lower_bound)
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float) -> Dual | None:
         """Return the dual point for values (n,), or None if no distribution of the set uses further contexts.
@@ -134,11 +134,33 @@ class AmbiguitySet(ABC):
         """Return worst-case weights (m, n) and certified lower bounds (m,) for values (m, n)."""
 
 
+@jit
 def expectations(weights: FloatArray, values: FloatArray) -> FloatArray:
     """Return <w_i, v_i> for each row, accurate relative to the range of v_i and never below its minimum; (m,)."""
-    lowest: FloatArray = values.min(axis=1)
-    above: FloatArray = np.einsum("ij,ij->i", weights, values - lowest[:, None])
-    return lowest + above
+    found = np.empty(len(values))
+    for i in range(len(values)):
+        lowest = values[i].min()
+        above = 0.0
+        for j in range(values.shape[1]):
+            above += weights[i, j] * (values[i, j] - lowest)
+        found[i] = lowest + above
+    return found
+
+
+@jit
+def _certify(values: FloatArray, weights: FloatArray, lower_bound: FloatArray) -> tuple[FloatArray, FloatArray, int]:
+    """Return the expectations (m,), the bounds (m,), and the first row whose gap between them is too large, or -1."""
+    expectation = expectations(weights, values)
+    bound = lower_bound.copy()
+    failed = -1
+    for i in range(len(values) - 1, -1, -1):
+        if bound[i] > expectation[i]:  # rounding may leave a certificate an ulp above the value that it certifies
+            bound[i] = expectation[i]
+        lowest, highest = values[i].min(), values[i].max()
+        tolerance = GAP_TOLERANCE * (highest - lowest) + 8.0 * EPSILON * max(abs(lowest), abs(highest))
+        if not expectation[i] - bound[i] <= tolerance < np.inf:  # nor is NaN
+            failed = i
+    return expectation, bound, failed
 
 
 def peak(line: Callable[[float], tuple[float, float]], end: tuple[float, float]) -> float:

@@ -31,7 +31,8 @@ import math
 
 import numpy as np
 
-from drbo.ambiguity._affine_qr import append, delete, dot, jit, solve_lower, solve_upper, split
+from drbo._compiled import jit
+from drbo.ambiguity._affine_qr import append, delete, dot, solve_lower, solve_upper, split
 
 OPTIMAL = 1e-13
 """A price below the active set's by less than this share of the values' range does not count."""

@@ -6,20 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from drbo.ambiguity import KL, AmbiguitySet, ChiSquare, CVaR, Expectation, Neighbourhood, TotalVariation, Wasserstein
+from drbo.names import SetName
 from drbo.problems import Problem
 from drbo.robustness import radius_for_loss
 
 METHODS = ("DRBO", "UCB", "StableOpt")
 
 SETS: dict[str, Callable[[Problem], AmbiguitySet]] = {
-    "mmd": lambda problem: problem.ambiguity,
-    "tv": lambda _: TotalVariation(),
-    "kl": lambda _: KL(),
-    "chi2": lambda _: ChiSquare(),
-    "cvar": lambda _: CVaR(),
-    "wasserstein": lambda problem: Wasserstein(problem.contexts),
+    SetName.MMD: lambda problem: problem.ambiguity,
+    SetName.TV: lambda _: TotalVariation(),
+    SetName.KL: lambda _: KL(),
+    SetName.CHI2: lambda _: ChiSquare(),
+    SetName.CVAR: lambda _: CVaR(),
+    SetName.WASSERSTEIN: lambda problem: Wasserstein(problem.contexts),
 }
-"""The sets that DRBO may be robust to, by the name that the command line knows."""
+"""The sets that DRBO may be robust to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +34,7 @@ class Goal:
 def goal(problem: Problem, set_name: str) -> Goal:
     """Return the set of that name, with the radius at which the robust solution loses as much as in the MMD ball."""
     ambiguity = SETS[set_name](problem)
-    if set_name == "mmd":
+    if set_name == SetName.MMD:
         return Goal(ambiguity, problem.radius)
     best = problem.robust_optimum
     loss = float(problem.stochastic_values[best.action_index]) - best.value
