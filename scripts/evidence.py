@@ -60,9 +60,13 @@ class Problem:
         """The actions: named parameters from 0 to 1."""
         return drbo.Box(**{f"x{k + 1}": (0.0, 1.0) for k in range(self.d_x)})
 
+    def draws(self, seed: int) -> FloatArray:
+        """Return the draws (DRAWS, d_c) of the contexts that every method of this seed gets."""
+        return self.draw(np.random.default_rng([seed, 1]), DRAWS)
+
     def samples(self, seed: int, support: int) -> drbo.Samples:
-        """Return the draws of the contexts that every method of this seed gets."""
-        return drbo.Samples(self.draw(np.random.default_rng([seed, 1]), DRAWS), support=support)
+        """Return the same draws as `drbo` takes them."""
+        return drbo.Samples(self.draws(seed), support=support)
 
     def evaluate(self, x: FloatArray, c: FloatArray, rng: np.random.Generator) -> float:
         """Return one outcome, with noise."""
@@ -140,7 +144,7 @@ def run_drbo(problem: Problem, seed: int) -> dict[str, FloatArray]:
 
 def run_draws(problem: Problem, seed: int) -> dict[str, FloatArray]:
     """Return the best action for the draws, f known: what remains is the error of taking draws for the distribution."""
-    contexts = problem.samples(seed, support=0).values
+    contexts = problem.draws(seed)
     x, _ = maximum(lambda x: np.asarray(problem.function(x[:, None, :], contexts).mean(axis=1)), problem.box)
     return {"f known": x}
 
@@ -148,14 +152,18 @@ def run_draws(problem: Problem, seed: int) -> dict[str, FloatArray]:
 def run_random(problem: Problem, seed: int) -> dict[str, FloatArray]:
     """20 random actions in 5 drawn contexts each, the best mean; and 100 random pairs with the model of `drbo`."""
     rng = np.random.default_rng([seed, 2])
-    samples = problem.samples(seed, support=0)
+    draws = problem.draws(seed)
     actions = rng.random((EVALUATIONS // 5, problem.d_x))
-    means = [np.mean([problem.evaluate(x, rng.choice(samples.values), rng) for _ in range(5)]) for x in actions]
+    means = [np.mean([problem.evaluate(x, rng.choice(draws), rng) for _ in range(5)]) for x in actions]
     opt = drbo.Optimizer(
-        problem.box, samples, ambiguity=drbo.Expectation(), setting=drbo.Simulator(radius=0.0), seed=1000 * seed
+        problem.box,
+        problem.samples(seed, support=0),
+        ambiguity=drbo.Expectation(),
+        setting=drbo.Simulator(radius=0.0),
+        seed=1000 * seed,
     )
     for x in rng.random((EVALUATIONS, problem.d_x)):
-        c = rng.choice(samples.values)
+        c = rng.choice(draws)
         opt.tell(problem.box.decode(x), problem.evaluate(x, c, rng), context=c)
     return {
         "random search": actions[int(np.argmax(means))],
@@ -183,7 +191,7 @@ def run_botorch(problem: Problem, seed: int) -> dict[str, FloatArray]:
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     rng = np.random.default_rng([seed, 2])
-    contexts = problem.samples(seed, support=0).values
+    contexts = problem.draws(seed)
     d = problem.d_x + problem.d_c
     bounds = torch.tensor([[0.0] * problem.d_x, [1.0] * problem.d_x], dtype=torch.double)
     first = torch.quasirandom.SobolEngine(problem.d_x, scramble=True, seed=seed).draw(10, dtype=torch.double).numpy()
