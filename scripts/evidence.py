@@ -1,12 +1,15 @@
 """Evidence for docs/evidence.md: published problems without grids, hyper-parameters learned, beside what others do.
 
     export OPENBLAS_NUM_THREADS=1
-    python scripts/evidence.py run [problem ...]   # a quarter of an hour on one core; rows go to out/evidence.jsonl
+    python scripts/evidence.py run [problem ...]   # a quarter of an hour on two cores; rows go to out/evidence.jsonl
     python scripts/evidence.py ask                 # the time of one ask
     python scripts/evidence.py table               # the tables of the page
 
-BoTorch takes part if it is installed. Every method gets 100 evaluations of f(x, c) with noise, in contexts that it
-picks itself, and the same draws of the context distribution; none is told that distribution, or the noise.
+BoTorch takes part if it is installed. A run that was stopped goes on where it was: what has rows already is not run
+again. Delete the file to start afresh, as after a change of the library.
+
+Every method gets 100 evaluations of f(x, c) with noise, in contexts that it picks itself, and the same draws of the
+context distribution; none is told that distribution, or the noise.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import ndtr
@@ -32,6 +36,7 @@ from drbo.space import Box
 from drbo.validation import FloatArray
 
 EVALUATIONS, SEEDS, DRAWS, RADIUS = 100, 10, 200, 0.1
+PROCESSES = 2
 OUT = Path("out/evidence.jsonl")
 
 
@@ -55,9 +60,13 @@ class Problem:
         """The actions: named parameters from 0 to 1."""
         return drbo.Box(**{f"x{k + 1}": (0.0, 1.0) for k in range(self.d_x)})
 
+    def draws(self, seed: int) -> FloatArray:
+        """Return the draws (DRAWS, d_c) of the contexts that every method of this seed gets."""
+        return self.draw(np.random.default_rng([seed, 1]), DRAWS)
+
     def samples(self, seed: int, support: int) -> drbo.Samples:
-        """Return the draws of the contexts that every method of this seed gets."""
-        return drbo.Samples(self.draw(np.random.default_rng([seed, 1]), DRAWS), support=support)
+        """Return the same draws as `drbo` takes them."""
+        return drbo.Samples(self.draws(seed), support=support)
 
     def evaluate(self, x: FloatArray, c: FloatArray, rng: np.random.Generator) -> float:
         """Return one outcome, with noise."""
@@ -135,7 +144,7 @@ def run_drbo(problem: Problem, seed: int) -> dict[str, FloatArray]:
 
 def run_draws(problem: Problem, seed: int) -> dict[str, FloatArray]:
     """Return the best action for the draws, f known: what remains is the error of taking draws for the distribution."""
-    contexts = problem.samples(seed, support=0).data
+    contexts = problem.draws(seed)
     x, _ = maximum(lambda x: np.asarray(problem.function(x[:, None, :], contexts).mean(axis=1)), problem.box)
     return {"f known": x}
 
@@ -143,14 +152,18 @@ def run_draws(problem: Problem, seed: int) -> dict[str, FloatArray]:
 def run_random(problem: Problem, seed: int) -> dict[str, FloatArray]:
     """20 random actions in 5 drawn contexts each, the best mean; and 100 random pairs with the model of `drbo`."""
     rng = np.random.default_rng([seed, 2])
-    samples = problem.samples(seed, support=0)
+    draws = problem.draws(seed)
     actions = rng.random((EVALUATIONS // 5, problem.d_x))
-    means = [np.mean([problem.evaluate(x, rng.choice(samples.data), rng) for _ in range(5)]) for x in actions]
+    means = [np.mean([problem.evaluate(x, rng.choice(draws), rng) for _ in range(5)]) for x in actions]
     opt = drbo.Optimizer(
-        problem.box, samples, ambiguity=drbo.Expectation(), setting=drbo.Simulator(radius=0.0), seed=1000 * seed
+        problem.box,
+        problem.samples(seed, support=0),
+        ambiguity=drbo.Expectation(),
+        setting=drbo.Simulator(radius=0.0),
+        seed=1000 * seed,
     )
     for x in rng.random((EVALUATIONS, problem.d_x)):
-        c = rng.choice(samples.data)
+        c = rng.choice(draws)
         opt.tell(problem.box.decode(x), problem.evaluate(x, c, rng), context=c)
     return {
         "random search": actions[int(np.argmax(means))],
@@ -178,7 +191,7 @@ def run_botorch(problem: Problem, seed: int) -> dict[str, FloatArray]:
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     rng = np.random.default_rng([seed, 2])
-    contexts = problem.samples(seed, support=0).data
+    contexts = problem.draws(seed)
     d = problem.d_x + problem.d_c
     bounds = torch.tensor([[0.0] * problem.d_x, [1.0] * problem.d_x], dtype=torch.double)
     first = torch.quasirandom.SobolEngine(problem.d_x, scramble=True, seed=seed).draw(10, dtype=torch.double).numpy()
@@ -263,38 +276,63 @@ def maximum(value: Callable[[FloatArray], FloatArray], box: Box) -> tuple[FloatA
 
 
 def run(names: list[str]) -> None:
-    """Run every method on the problems named, and append a row for each recommendation."""
+    """Run what has no rows yet on the problems named, and append a row for each recommendation."""
     methods = [run_draws, run_random, run_drbo] + ([run_botorch] if importlib.util.find_spec("botorch") else [])
     OUT.parent.mkdir(exist_ok=True)
+    done = {(r["problem"], r["run"], r.get("seed")) for r in read()}
+    jobs: list[tuple[str, Callable[..., Any], int | None]] = []
     for name in names or list(PROBLEMS):
         problem = PROBLEMS[name]
-        print(
-            f"{name}: optimum {problem.optimum}, verified {maximum(problem.expectation, problem.box)[1]:.5f}",
-            flush=True,
-        )
-        for seed in range(SEEDS):
-            for method in methods:
-                start = time.perf_counter()
-                found = method(problem, seed)
-                common = {"problem": name, "seed": seed, "seconds": time.perf_counter() - start}
-                for label, x in found.items():
-                    value = float(problem.expectation(x[None])[0])
-                    write({**common, "method": label, "action": x.tolist(), "value": value})
-        start = time.perf_counter()
-        write({"problem": name, "method": "robust", **run_robust(problem), "seconds": time.perf_counter() - start})
+        found = maximum(problem.expectation, problem.box)[1]
+        print(f"{name}: optimum {problem.optimum}, verified {found:.5f}", flush=True)
+        jobs += [(name, method, seed) for seed in range(SEEDS) for method in methods]
+        jobs.append((name, run_robust, None))
+    left = [job for job in jobs if (job[0], job[1].__name__, job[2]) not in done]
+    # a worker loads torch for the first run of BoTorch only; rows are written here, by one process
+    results = joblib.Parallel(PROCESSES, return_as="generator_unordered")(joblib.delayed(measure)(*job) for job in left)
+    for result in results:
+        write(result)
 
 
-def write(row: dict[str, Any]) -> None:
-    """Append one row, and show it."""
-    row = {name: round(value, 6) if isinstance(value, float) else value for name, value in row.items()}
+def measure(name: str, method: Callable[..., Any], seed: int | None) -> list[dict[str, Any]]:
+    """Return the rows of one run: one for each recommendation, with the processor time of all of it."""
+    problem = PROBLEMS[name]
+    warm_up()
+    start = time.process_time()
+    found = method(problem) if seed is None else method(problem, seed)
+    common = {"problem": name, "run": method.__name__, "cpu": time.process_time() - start}
+    if seed is None:
+        return [{**common, "method": "robust", **found}]
+    return [
+        {**common, "seed": seed, "method": label, "action": x.tolist(), "value": float(problem.expectation(x[None])[0])}
+        for label, x in found.items()
+    ]
+
+
+def warm_up() -> None:
+    """Compile, or load from the cache, what `drbo` compiles, so that no run counts it."""
+    opt = drbo.Optimizer(drbo.Box(x=(0.0, 1.0)), drbo.Samples([[0.0], [1.0]]), setting=drbo.Simulator(radius=RADIUS))
+    for _ in range(2):
+        opt.tell(opt.ask(), 0.0)
+
+
+def read() -> list[dict[str, Any]]:
+    """Return the rows written so far."""
+    return [json.loads(line) for line in OUT.read_text().splitlines()] if OUT.exists() else []
+
+
+def write(rows: list[dict[str, Any]]) -> None:
+    """Append the rows of one run, all at once, and show them."""
+    rows = [{name: round(v, 6) if isinstance(v, float) else v for name, v in row.items()} for row in rows]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
     with OUT.open("a") as file:
-        file.write(json.dumps(row) + "\n")
-    print(json.dumps(row), flush=True)
+        file.write(text)
+    print(text, end="", flush=True)
 
 
 def table() -> None:
     """Print the tables of the page from the rows of the run."""
-    rows = [json.loads(line) for line in OUT.read_text().splitlines()]
+    rows = read()
     methods = ["drbo, final", "drbo", "BoTorch", "random evaluations, drbo's model", "random search", "f known"]
     print("| problem | optimum | " + " | ".join(methods) + " |")
     print("|---" * (len(methods) + 2) + "|")
@@ -306,9 +344,9 @@ def table() -> None:
             low, mid, high = np.quantile(regret, [0.25, 0.5, 0.75]) if regret else (np.nan,) * 3
             cells.append(f"{mid:.4f} ({low:.4f} to {high:.4f})")
         print(f"| {name} | {problem.optimum} | " + " | ".join(cells) + " |")
-    print("\nseconds of a run, median:")
+    print("\nseconds of the processor for a run, median:")
     for name in PROBLEMS:
-        seconds = {m: [r["seconds"] for r in rows if r["problem"] == name and r["method"] == m] for m in methods}
+        seconds = {m: [r["cpu"] for r in rows if r["problem"] == name and r["method"] == m] for m in methods}
         print(name, {m: round(float(np.median(s)), 1) for m, s in seconds.items() if s})
     print("\n| problem | recommendation | certified | true worst case | best possible | true expectation |")
     print("|---" * 6 + "|")
