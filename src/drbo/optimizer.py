@@ -18,7 +18,7 @@ from drbo.confidence import Beta, ConstantBeta, TheoreticalBeta, lower_bound, up
 from drbo.hyperparameters import LearnedGP
 from drbo.model import Model, Observation, one_thread
 from drbo.policy import TIE, best_action, first_of_the_best
-from drbo.refinement import TOLERANCE, Refined, most_uncertain, refine
+from drbo.refinement import Refined, most_uncertain, refine
 from drbo.samples import Samples
 from drbo.search import Objective, best_in_box
 from drbo.settings import DataDriven, Known, Setting
@@ -31,6 +31,8 @@ LARGEST_OUTCOME = 1e100
 """Larger outcomes are refused: a model of such values would overflow."""
 _PASSES = 4
 """How often a search over actions is repeated at most, because the adversary asked for further contexts."""
+_MISJUDGED = 0.02
+"""An action whose score falls by this share of the amplitude of f with further contexts is chosen anew."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,9 +143,10 @@ class Optimizer:
         beta = self._width()
         found, posterior = self._maximise(beta, p, eps)
         if self._conditions.range is not None:
-            misjudged = self._refine(found.point, beta, p, eps, self._conditions.range)
+            made = self._worst_case(found, beta, p, eps, certify=False)
+            self._adopt(made)
             p = self._conditions.atoms.reference
-            if misjudged:
+            if found.score - made.worst_case.expectation > _MISJUDGED * math.sqrt(posterior.gp.kernel.variance):
                 found, posterior = self._maximise(beta, p, eps)
         context, j = self._pick_context(posterior, found)
         suggestion = Suggestion(
@@ -159,9 +162,10 @@ class Optimizer:
             context_point=context,
         )
         # Eq. (10): the iterate of the largest worst-case lcb at its own time, of results alone: nothing pending counts.
-        iterate = self._certify(found, beta, p, eps)
-        if self._best is None or self._sign * iterate.value > self._sign * self._best.value:
-            self._best = iterate
+        made = self._worst_case(found, -beta, p, eps)
+        if self._best is None or self._sign * self._outward(made.lower_bound) > self._sign * self._best.value:
+            self._best = self._recommendation(found, made, beta, p, eps)
+        self._adopt(made)
         self._asked += 1
         self._pending[suggestion.number] = suggestion
         self._last = suggestion
@@ -228,9 +232,10 @@ class Optimizer:
         for _ in range(_PASSES):
             atoms = self._conditions.atoms
             found, _ = self._maximise(-beta, p, eps, self._model.posterior)
-            made = self._certify(found, beta, p, eps)
-            if best is None or self._sign * made.value > self._sign * best.value:
-                best = made
+            made = self._worst_case(found, -beta, p, eps)
+            if best is None or self._sign * self._outward(made.lower_bound) > self._sign * best.value:
+                best = self._recommendation(found, made, beta, p, eps)
+            self._adopt(made)
             if self._conditions.atoms is atoms:  # the adversary asked for no further context
                 break
             p = self._conditions.atoms.reference
@@ -297,7 +302,8 @@ class Optimizer:
             if reference is not None and not isinstance(reference, Samples) and conditions.range is not None:
                 raise TypeError(f"reference must be Samples of what this round's contexts may be, got {reference!r}")
             if reference is None or isinstance(reference, Samples):
-                self._refer_to(reference)
+                if conditions.refer_to(reference):
+                    self._place()
                 reference = None
             if not conditions.known:
                 raise TypeError("reference is missing: give Samples of what this round's contexts may be")
@@ -307,15 +313,16 @@ class Optimizer:
         history = atoms.history
         if conditions.sampled:
             p = atoms.reference
-        else:
+        elif not self.setting.needs_ball:  # where the caller gives both, nobody asks for the history
             history = np.array([o.context_index for o in self._model.observations if o.seen], dtype=np.intp)
         known = Known(history, self.ambiguity, len(atoms.points), p)
         p, eps = self.setting.ball(reference, radius, known)
         return p, eps + atoms.error
 
-    def _refer_to(self, reference: Samples | None) -> None:
-        if self._conditions.refer_to(reference):
-            self._model.place(self._conditions.atoms.points)
+    def _place(self) -> None:
+        """Make the posterior anew on the present atoms; what was known of a set on others is void."""
+        self._model.place(self._conditions.atoms.points)
+        self._feasible = None
 
     def _width(self) -> float:
         posterior = self.posterior
@@ -362,48 +369,37 @@ class Optimizer:
         j = first_of_the_best(variance, tie)
         return atoms[j], None if self._conditions.sampled else j
 
-    def _refine(self, x: FloatArray, beta: float, p: FloatArray, eps: float, box: Box) -> bool:
-        """Add the contexts that the adversary of an action would want; return whether they change its score much."""
-        atoms = self._conditions.atoms.points
-        values = self.posterior.curve(x, beta)(atoms)
-        before = self.ambiguity.worst_case(values, p, eps).expectation
-        after = self._over_range(x, beta, p, eps, box, certify=False).worst_case.expectation
-        return bool(before - after > 10.0 * TOLERANCE * np.ptp(values))
-
-    def _over_range(
-        self, x: FloatArray, beta: float, p: FloatArray, eps: float, box: Box, *, certify: bool = True
-    ) -> Refined:
-        """Return the worst case over a range of contexts; those that carry weight in it become atoms."""
-        conditions, seed = self._conditions, self.seed + self._asked
-        curve = self.posterior.curve(x, beta)
-        with one_thread():
-            made = refine(curve, conditions.atoms.points, p, eps, box, conditions.family, seed, certify=certify)
-        carrying = made.worst_case.weights[len(p) :] > 0.0
-        if carrying.any():
-            conditions.add(made.further[carrying])
-            self._model.place(conditions.atoms.points)
-        return made
-
-    def _certify(self, found: Found, beta: float, p: FloatArray, eps: float) -> Recommendation:
+    def _worst_case(self, found: Found, beta: float, p: FloatArray, eps: float, *, certify: bool = True) -> Refined:
+        """Return the worst case of mean + beta std for one action, of results alone, with what it takes to show it."""
         conditions, posterior = self._conditions, self.posterior
-        contexts = conditions.values
         if conditions.range is not None:
-            made = self._over_range(found.point, -beta, p, eps, conditions.range)
-            worst, bound = made.worst_case, made.lower_bound
-            contexts += tuple(conditions.decode(c) for c in made.further)
-            p = validation.frozen(np.append(p, np.zeros(len(made.further))))
+            curve, atoms, seed = posterior.curve(found.point, beta), conditions.atoms.points, self.seed + self._asked
+            with one_thread():
+                return refine(curve, atoms, p, eps, conditions.range, conditions.family, seed, certify=certify)
+        if found.index is not None:
+            mean, variance = posterior.mean[found.index], posterior.variance[found.index]
         else:
-            if found.index is not None:
-                mean, variance = posterior.mean[found.index], posterior.variance[found.index]
-            else:
-                mean, variance = (rows[0] for rows in posterior.over_contexts(found.point[None]))
-            worst = self.ambiguity.worst_case(mean - beta * np.sqrt(variance), p, eps)
-            bound = float(worst.lower_bound)
+            mean, variance = (rows[0] for rows in posterior.over_contexts(found.point[None]))
+        worst = self.ambiguity.worst_case(mean + beta * np.sqrt(variance), p, eps)
+        return Refined(conditions.atoms.points[:0], worst, float(worst.lower_bound))
+
+    def _adopt(self, made: Refined) -> None:
+        """Make those further contexts atoms that carry weight in a worst case."""
+        carrying = made.worst_case.weights[-len(made.further) :] > 0.0 if len(made.further) else False
+        if np.any(carrying):
+            self._conditions.add(made.further[carrying])
+            self._place()
+
+    def _recommendation(self, found: Found, made: Refined, beta: float, p: FloatArray, eps: float) -> Recommendation:
+        contexts, worst = self._conditions.values, made.worst_case
+        if len(made.further):
+            contexts += tuple(self._conditions.decode(c) for c in made.further)
+            p = validation.frozen(np.append(p, np.zeros(len(made.further))))
         return Recommendation(
             action=self._decode_action(found),
             action_index=found.index,
-            value=self._outward(bound),
-            gap=self._model.fit.scale * float(worst.expectation - bound),
+            value=self._outward(made.lower_bound),
+            gap=self._model.fit.scale * float(worst.expectation - made.lower_bound),
             weights=validation.frozen(worst.weights),
             contexts=contexts,
             reference=p,
@@ -453,15 +449,15 @@ class Optimizer:
         if growing and any(o.seen for o in model.observations[self._atoms_at :]):
             self._set_atoms(self.n_told)
         refit = model.refit()
-        atoms = self._conditions.atoms.points
-        if refit or not np.array_equal(model.posterior.contexts, atoms):
-            model.place(atoms)
-            self._feasible = None
+        if refit or not np.array_equal(model.posterior.contexts, self._conditions.atoms.points):
+            self._place()
         if refit and self._best is not None:  # its certificate was the old model's: make it anew
             old = self._best
             p = self._conditions.atoms.reference if self._conditions.sampled else old.reference
-            found = Found(old.action_point, old.action_index, math.nan)
-            self._best = self._certify(found, self._width(), p, old.radius)
+            found, beta = Found(old.action_point, old.action_index, math.nan), self._width()
+            made = self._worst_case(found, -beta, p, old.radius)
+            self._best = self._recommendation(found, made, beta, p, old.radius)
+            self._adopt(made)
 
     # --- the user's units, and the model's --------------------------------------------------------------------------
 
@@ -508,5 +504,5 @@ class Optimizer:
         own = self._pending.get(suggestion.number)
         if own is None and 0 <= suggestion.number < self._asked:
             raise ValueError(f"suggestion {suggestion.number} has been told or cancelled already")
-        if own is None or not own.same_as(suggestion):
+        if own is None or not (own is suggestion or own.same_as(suggestion)):
             raise ValueError(f"suggestion {suggestion.number} is not one of this optimizer's")

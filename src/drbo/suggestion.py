@@ -93,7 +93,7 @@ class Recommendation:
         lines = [
             f"deploy {_readable(self.action)}",
             f"guaranteed: {bound} {self.value:.4g} on average in every distribution within {self.radius:.3g},",
-            f"  {assurance}",
+            f"  {assurance}{self._left_open()}",
             "it would do worst if the conditions were",
         ]
         order = np.argsort(-self.weights)
@@ -104,6 +104,11 @@ class Recommendation:
             rest = 1.0 - self.weights[order[:4]].sum()
             lines.append(f"  {rest:6.1%}  {used - 4} others")
         return "\n".join(lines)
+
+    def _left_open(self) -> str:
+        """Return what lies between the guarantee and the worst case found, in words, if it shows."""
+        found = self.value + (self.gap if self.maximize else -self.gap)
+        return "" if f"{found:.3g}" == f"{self.value:.3g}" else f"; the worst one found gives {found:.4g}"
 
 
 def _readable(value: Any) -> str:
