@@ -309,8 +309,8 @@ class Curve:
             mean(c) >= mean + grad mean's - |m| |rest|
             std(c)  <= |S (phi + D_s phi)| + |rest|,   a root of q(s) = var + 2 cov(f, grad f)'s + s' Cov(grad f) s
 
-        and of sqrt(q(s)) <= std + cov's / std + (sum_i half_i sd_i)^2 / (2 std) and <= std + sum_i half_i sd_i, sd the
-        deviations of grad f, whichever serves better; what is linear in s is lowest in a corner.
+        where s' Cov s <= half' |Cov| half = R^2, and of sqrt(q(s)) <= std + cov's / std + R^2 / (2 std) and <= std + R
+        whichever serves better; what is linear in s is lowest in a corner.
         """
         m, d = centres.shape
         k_C = self._kernel.context
@@ -320,13 +320,14 @@ class Curve:
         std = self._std(white)
         covariance = -np.einsum("sj,sjk->jk", white, white_slope)
         prior = self._kernel.action.variance * np.broadcast_to(k_C.curvature, d)
-        spread = np.sqrt(np.maximum(prior - np.einsum("sjk,sjk->jk", white_slope, white_slope), 0.0))
-        reach = (halves * spread).sum(axis=1)
+        by_cell = white_slope.transpose(1, 2, 0)
+        spread = np.diag(prior) - by_cell @ by_cell.transpose(0, 2, 1)
+        reach2 = np.einsum("jk,jkl,jl->j", halves, np.abs(spread), halves)
         linear = np.einsum("s,sjk->jk", self._white, white_slope) - tilt
         floor = np.maximum(std, 1e-300)[:, None]
         joint = -(np.abs(linear + self.beta * covariance / floor) * halves).sum(axis=1)
-        joint += self.beta * reach**2 / (2.0 * floor[:, 0])
-        apart = -(np.abs(linear) * halves).sum(axis=1) + self.beta * reach
+        joint += self.beta * reach2 / (2.0 * floor[:, 0])
+        apart = -(np.abs(linear) * halves).sum(axis=1) + self.beta * np.sqrt(reach2)
         rest = (self._mean_norm - self.beta * math.sqrt(self._kernel.action.variance)) * k_C.linear_error(halves)
         return np.asarray(self._white @ white + self.beta * std + np.maximum(joint, apart) - rest)
 
