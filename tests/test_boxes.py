@@ -155,7 +155,7 @@ def test_results_from_before() -> None:
         opt.tell({**action, "setpoint": 99.0}, 1.0, context=context)
     grid = Optimizer(robos.X, robos.C, ambiguity=MMD(robos.C), setting=General(), surrogate=FIXED)
     grid.tell(2.5, 0.9, context=robos.C[3])
-    with pytest.raises(ValueError, match="actions holds no point"):
+    with pytest.raises(ValueError, match="action must be one of the actions"):
         grid.tell(2.6, 0.9, context=robos.C[3])
     assert grid.posterior.n_observations == 1
 

@@ -38,13 +38,15 @@ def test_points_cannot_be_changed_from_outside() -> None:
 
 
 def test_errors_name_the_set() -> None:
-    with pytest.raises(ValueError, match=r"contexts holds no point \[0.05\]; the nearest one is \[0.0\]"):
+    with pytest.raises(
+        ValueError, match=r"context must be one of the contexts, got \[0.05\]; the nearest one is \[0.0\]"
+    ):
         FiniteSet("contexts", [0.0, 1.0]).index_of(0.05)
 
 
 def test_large_coordinates_do_not_widen_the_match() -> None:
     seconds = 1.7e9 + np.arange(3.0)
-    with pytest.raises(ValueError, match="holds no point"):
+    with pytest.raises(ValueError, match="must be one of the"):
         FiniteSet("contexts", seconds).index_of(seconds[0] + 0.5)
 
 

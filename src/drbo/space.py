@@ -40,15 +40,17 @@ class FiniteSet:
 
     def index_of(self, point: ArrayLike) -> int:
         """Return the index of the point equal to `point` (d,), up to 1e-9 of the set's extent in each dimension."""
-        given = np.atleast_1d(validation.finite_array(self.name, point))
+        one = self.name.removesuffix("s")
+        given = np.atleast_1d(validation.finite_array(one, point))
         if given.shape != self.points.shape[1:]:
-            raise ValueError(f"{self.name} must be points of {self.points.shape[1]} dimension(s), got {point!r}")
+            raise ValueError(f"{one} must be a point of {self.points.shape[1]} dimension(s), got {point!r}")
         tolerance = 1e-9 * self._span + 4.0 * np.finfo(float).eps * np.abs(given) + np.finfo(float).tiny
         off = (np.abs(self.points - given) / tolerance).max(axis=1)
         nearest = int(np.argmin(off))
         if off[nearest] > 1.0:
             raise ValueError(
-                f"{self.name} holds no point {given.tolist()}; the nearest one is {self.points[nearest].tolist()}"
+                f"{one} must be one of the {self.name}, got {given.tolist()}; the nearest one is "
+                f"{self.points[nearest].tolist()}"
             )
         return nearest
 
