@@ -8,7 +8,7 @@ On a continuous range of contexts the worst distribution is found by adding cont
     3. Add them, without weight in the reference, and repeat until none is left.
 
 What a local search cannot tell is that there is no worse context anywhere. Branch and bound can: the range is cut into
-cells, in each of which v and the threshold differ from their values at the centre by a known amount (`Curve.change`).
+cells, in each of which v and the threshold are bounded by what they are at the centre (`Curve.lowest`).
 The least of v - threshold over all cells, times the mass that could move there, is what the certificate of the atoms
 must be lowered by to hold for every distribution on the range.
 """
@@ -176,10 +176,11 @@ def _lowest(curve: Curve, dual: Dual, box: Box, tolerance: float) -> tuple[float
     centres, halves, lower = new[:0], new_halves[:0], np.empty(0)
     below, where = np.inf, new[:0]  # the lowest v - threshold of a context
     weight = curve.steepness
+    inherited = np.full(len(new), -np.inf)  # what is known of a cell from the one that it was cut from
     evaluated = 0
     while True:
         level, slope = dual.threshold(new, new_halves)
-        bounds = curve.lowest(new, new_halves, slope) - level
+        bounds = np.maximum(curve.lowest(new, new_halves, slope) - level, inherited)
         if exact:
             excess = curve(new) - dual.threshold(new, np.zeros_like(new))[0]
             if excess.min() < below:
@@ -198,7 +199,7 @@ def _lowest(curve: Curve, dual: Dual, box: Box, tolerance: float) -> tuple[float
         shift = np.zeros_like(half)
         shift[rows, sides] = half[rows, sides]
         new = np.concatenate([centres[cut] - shift, centres[cut] + shift])
-        new_halves = np.concatenate([half, half])
+        new_halves, inherited = np.concatenate([half, half]), np.tile(lower[cut], 2)
         keep = np.delete(np.arange(len(lower)), cut)
         centres, halves, lower = centres[keep], halves[keep], lower[keep]
     return min(float(lower.min()), 0.0), where if below < -tolerance else where[:0]
