@@ -234,6 +234,108 @@ def test_references_that_are_none() -> None:
         finite.ask(reference=forecast(0), radius=0.1)
 
 
+def test_a_reference_that_was_refused_is_refused_again() -> None:
+    opt = Optimizer(ACTIONS, CONTEXTS, setting=General(), surrogate=FIXED)
+    tell(opt, ask(opt, 0), 0)
+    wrong = drbo.Samples([1.0, 2.0])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="reference must give outdoor, load, season"):
+            opt.ask(reference=wrong, radius=0.1)
+    assert opt.recommend_final().radius == 0.2
+
+
+@pytest.mark.xfail(strict=True, reason="recommend_final forgets which samples the last ask was for")
+def test_another_set_in_between_does_not_change_the_last_one() -> None:
+    opt = Optimizer(ACTIONS, CONTEXTS, setting=General(), surrogate=FIXED)
+    tell(opt, ask(opt, 0), 0)
+    opt.recommend_final(reference=forecast(20), radius=0.5)
+    last = opt.recommend_final()
+    sampled = [c["outdoor"] for c, weight in zip(last.contexts, last.reference, strict=True) if weight > 0.0]
+    assert sorted(sampled) == pytest.approx([10.0, 12.0])
+
+
+@pytest.mark.xfail(strict=True, reason="Model.place shows the results to the new posterior after it is in place")
+def test_an_interrupt_while_the_model_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    opt = Optimizer(ACTIONS, CONTEXTS, setting=DataDriven(radius=0.2), surrogate=FIXED)
+    run(opt, 4)
+    observe, left = drbo.surrogate.GridPosterior.observe, [2]
+
+    def interrupted(*arguments: Any) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        observe(*arguments)
+
+    monkeypatch.setattr(drbo.surrogate.GridPosterior, "observe", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        opt.ask()
+    monkeypatch.undo()
+    opt.recommend()
+    assert opt.posterior.n_observations == opt.n_told == 4
+
+
+@every_setting
+def test_an_interrupt_while_the_adversary_searches(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    opt = Optimizer(ACTIONS, CONTEXTS, setting=setting, surrogate=FIXED)
+    run(opt, 2)
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(drbo.refinement, "_downhill", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ask(opt, 2)
+    monkeypatch.undo()
+    assert opt.pending == ()
+    run(opt, 2, 2)
+    assert opt.posterior.n_observations == opt.n_told == 4
+
+
+def test_only_an_mmd_compresses() -> None:
+    """In any other set nothing bounds what it costs: contexts seen are all kept, too many samples are refused."""
+    line = drbo.Box(load=(0.0, 1.0))
+    few = drbo.Samples([0.5], within=line, atoms=3)
+    opt = Optimizer(GRID, few, ambiguity=drbo.TotalVariation(), setting=DataDriven(radius=0.1), surrogate=FIXED)
+    for number in range(5):
+        opt.tell(opt.ask(), 0.1 * number, context=[0.1 * number])
+    assert opt.ask().radius == 0.1
+    assert np.count_nonzero(opt._conditions.atoms.reference) == 6
+    general = Optimizer(GRID, line, ambiguity=drbo.TotalVariation(), setting=General(), surrogate=FIXED)
+    many = np.linspace(0.0, 1.0, 301)
+    with pytest.raises(ValueError, match="ambiguity must be an MMD for compressed samples"):
+        general.ask(reference=drbo.Samples(many, within=line), radius=0.1)
+    assert general.ask(reference=drbo.Samples(many, within=line, atoms=301), radius=0.1).radius == 0.1
+
+
+@pytest.mark.xfail(strict=True, reason="Box.continuous lists every whole number: 3 s for a million, at every call")
+def test_many_whole_numbers_are_not_listed_to_see_that_they_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def encode(*_: Any) -> list[float]:
+        raise AssertionError("no value needs to be encoded")
+
+    monkeypatch.setattr(drbo.Integer, "encode", encode)
+    assert not drbo.Box(users=drbo.Integer(0, 10_000)).continuous.any()
+
+
+@pytest.mark.xfail(strict=True, reason="Categorical.encode asks pandas' NA whether it is equal to a choice")
+def test_a_missing_choice_is_named() -> None:
+    frame = pd.DataFrame({"season": pd.array(["winter", pd.NA], dtype="string")})
+    with pytest.raises((TypeError, ValueError), match=r"data\[1\]\['season'\]"):
+        drbo.Samples(frame, within=drbo.Box(season=drbo.Categorical("winter", "summer")))
+
+
+def test_columns_of_all_kinds(tmp_path: Path) -> None:
+    box = drbo.Box(on=drbo.Categorical(True, False), load=(0.0, 2.0))
+    rows = [[np.True_, np.int64(1)], [np.False_, np.float64(0.5)]]
+    frame = pd.DataFrame({"more": ["a", "b"], "load": [1.0, 0.5], "on": [True, False]})
+    for data in (rows, frame):
+        opt = Optimizer(GRID, drbo.Samples(data, within=box), setting=Simulator(radius=0.1), surrogate=FIXED)
+        opt.save(tmp_path / "state.json")
+        np.testing.assert_array_equal(opt.ask().reference, Optimizer.load(tmp_path / "state.json").ask().reference)
+    np.testing.assert_array_equal(drbo.Samples({"on": True, "load": 1}, within=box).points, [[1.0, 0.0, 0.5]])
+    with pytest.raises(TypeError, match="data must be an array of values, got a masked array"):
+        drbo.Samples(np.ma.masked_array([[1.0], [2.0]], [[False], [True]]), within=drbo.Box(load=(0.0, 2.0)))
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -89,6 +89,54 @@ def test_the_bound_over_a_cell_holds_and_is_of_second_order(kernel: Kernel) -> N
         assert gaps[1] < (0.2 if kernel == KERNELS[2] else 0.1) * gaps[0]  # a tenth of the width
 
 
+def hard_curve(seed: int) -> tuple[Curve, FloatArray, float]:
+    """Any kernel, lengthscale, noise down to the least, duplicates, contradictions, and any width of the bound."""
+    rng = np.random.default_rng(seed)
+    d, scale, t = int(rng.integers(1, 4)), rng.choice([0.01, 0.1, 0.3, 1.0, 100.0]), int(rng.choice([0, 1, 5, 25, 100]))
+    kernel = [RBF(scale), Matern(scale, nu=1.5), Matern(scale, 100.0), RBF((*(scale * rng.uniform(0.3, 3.0, d)),))][
+        rng.integers(4)
+    ]
+    amplitude = np.sqrt(kernel.variance)
+    noise = amplitude * rng.choice([1.01e-7, 1e-5, 1e-3, 0.1])
+    posterior = GP(Product(RBF(0.4), kernel), noise).prior_off_grid(1, np.zeros((1, d)))
+    contexts, x = rng.random((max(t, 1), d)), rng.random(1)
+    if rng.random() < 0.5:
+        contexts = np.round(4.0 * contexts) / 4.0
+    for c in contexts[:t]:
+        posterior.observe(x if rng.random() < 0.5 else rng.random(1), c, amplitude * rng.normal())
+    beta = float(rng.choice([0.0, -1e-12, -2.0, -50.0, -1e8]))
+    return posterior.curve(x, beta), contexts, amplitude * (1.0 - beta)
+
+
+def check_cells(seeds: range) -> None:
+    for seed in seeds:
+        curve, contexts, scale = hard_curve(seed)
+        rng = np.random.default_rng([seed, 1])
+        d = contexts.shape[1]
+        centres = np.concatenate([contexts[:3], rng.random((3, d))])
+        halves = 10.0 ** rng.uniform(-8.0, -0.3, (len(centres), 1)) * rng.choice([0.0, 0.5, 1.0], (len(centres), d))
+        tilts = scale * rng.normal(size=(len(centres), d))
+        for centre, half, tilt, low in zip(centres, halves, tilts, curve.lowest(centres, halves, tilts), strict=True):
+            inside = centre + half * rng.uniform(-1.0, 1.0, (100, d)).round(int(rng.integers(2)))
+            assert low <= (curve(inside) - (inside - centre) @ tilt).min() + 1e-12 * scale, seed
+
+
+def test_the_bound_over_a_cell_holds_where_rounding_is_all_there_is() -> None:
+    """A tiny noise makes products of the size 1e14 cancel: what is left of them must not pass for a small norm."""
+    check_cells(range(120))
+
+
+@pytest.mark.slow
+def test_the_bound_over_a_cell_holds_in_many_cases() -> None:
+    check_cells(range(1000, 6000))
+
+
+def test_the_bound_of_what_nobody_knows_is_exact() -> None:
+    """Far from all results the lower confidence bound is the prior's, in cells of any size."""
+    curve = GP(Product(RBF(0.4), RBF(0.01)), 0.05).prior_off_grid(1, np.zeros((1, 2))).curve(np.array([0.5]), -2.0)
+    assert curve.lowest(np.full((1, 2), 0.5), np.full((1, 2), 0.5), np.zeros((1, 2)))[0] == pytest.approx(-2.0)
+
+
 def test_a_posterior_with_averages_has_no_curve() -> None:
     posterior = GP(Product(RBF(0.4), RBF(0.4)), 0.05).prior_off_grid(1, np.array([[0.0], [1.0]]))
     posterior.anticipate_average(np.array([0.5]), np.array([0.5, 0.5]))
@@ -172,6 +220,29 @@ def test_a_broken_bound_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
         truth.append(float(TotalVariation().worst_case(values, p, 0.2).expectation))
     assert all(made.lower_bound <= value + CLOSED_FORM for made, value in zip(honest, truth, strict=True))
     assert any(made.lower_bound > value + CLOSED_FORM for made, value in zip(broken, truth, strict=True))
+
+
+@pytest.mark.slow
+def test_no_distribution_does_worse_in_many_cases() -> None:
+    """Boxes of all kinds, with a few hundred more contexts, up to what rounding does to the values themselves."""
+    boxes = [
+        *(cube(d) for d in (1, 2, 3)),
+        *(Box(a=Integer(0, 7)), Box(a=(0.0, 1.0), b=Integer(0, 4)), Box(a=(0.0, 1.0), m=Categorical("a", "b", "c"))),
+        Box(i=Integer(0, 3), m=Categorical("a", "b"), j=Integer(2, 2)),
+    ]
+    for seed in range(2000):
+        rng = np.random.default_rng(seed)
+        box, family = boxes[rng.integers(len(boxes))], list(FAMILIES.values())[rng.integers(len(FAMILIES))]
+        scale, radius = 10.0 ** rng.uniform(-1.0, 0.5), rng.choice([1e-6, 1e-3, 0.05, 0.2, 0.5, 2.0, np.inf])
+        kernel: Kernel = [RBF(scale), Matern(scale, nu=1.5), Matern(scale)][rng.integers(3)]
+        curve = random_curve(box, seed, -float(rng.choice([0.0, 0.5, 2.0, 10.0])), kernel)
+        atoms = box.sample(int(rng.choice([1, 3, 16, 60])), seed + 1)
+        reference = rng.dirichlet(np.ones(len(atoms)))
+        made = refine(curve, atoms, reference, radius, box, family, seed)
+        many = np.concatenate([atoms, made.further, box.sample(400, seed + 2)])
+        p = np.append(reference, np.zeros(len(many) - len(atoms)))
+        brute = family(many).worst_case(curve(many), p, radius)
+        assert made.lower_bound <= brute.expectation + 1e-9 * np.ptp(curve(many)), seed
 
 
 # --- the most uncertain context --------------------------------------------------------------------------------------

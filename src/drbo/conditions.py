@@ -66,8 +66,6 @@ class Conditions:
         self.round: Samples | None = None
         self.further = np.empty((0, self._samples.dimension if isinstance(self._samples, Samples) else 0))
         self.update([])
-        if self.atoms.error > 0.0 and not isinstance(self.ambiguity, MMD):
-            raise ValueError("ambiguity must be an MMD for compressed samples; or give Samples room: atoms=...")
 
     def __len__(self) -> int:
         return len(self.atoms.points)
@@ -94,8 +92,12 @@ class Conditions:
         """
         if samples is self.round:
             return False
-        self.round = samples
-        self.update([])
+        before, self.round = self.round, samples
+        try:
+            self.update([])
+        except BaseException:  # also an interrupt: the atoms are still those of the round before
+            self.round = before
+            raise
         return True
 
     def add(self, further: FloatArray) -> None:
@@ -161,14 +163,15 @@ class Conditions:
         except TypeError as error:
             raise TypeError(f"ambiguity must be a set, or a function from contexts to one; got {error}") from None
 
-    def _mmd_kernel(self) -> Kernel:
-        """Return the kernel in which samples are compressed: that of the MMD, if the set is one."""
+    def _mmd_kernel(self) -> Kernel | None:
+        """Return the kernel in which samples are compressed, that of the MMD; None if the set is none."""
         assert isinstance(self._samples, Samples)
-        if self.given is not None and not isinstance(self.given, AmbiguitySet):
-            probe = self._made(np.random.default_rng(0).random((3, self._samples.dimension)))
-            if isinstance(probe, MMD) and probe.kernel is not None:
-                return probe.kernel
-        return _default_kernel(self._samples.dimension)
+        made = self.given
+        if made is not None and not isinstance(made, AmbiguitySet):
+            made = self._made(np.random.default_rng(0).random((3, self._samples.dimension)))
+            if isinstance(made, MMD) and made.kernel is not None:
+                return made.kernel
+        return _default_kernel(self._samples.dimension) if made is None or isinstance(made, MMD) else None
 
 
 def _default_kernel(dimension: int) -> Kernel:

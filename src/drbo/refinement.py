@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from drbo.ambiguity import AmbiguitySet, Dual, WorstCase
 from drbo.space import Box
@@ -76,23 +77,28 @@ def refine(
     seed : of the points that the search begins with
     certify : whether the lower bound is for the whole range; otherwise it is for the contexts found
     """
-    points, p = atoms, reference
+    points, p, values = atoms, reference, curve(atoms)
+    candidates = box.sample(_CANDIDATES, seed)
+    candidate_values = curve(candidates)
     for left in reversed(range(_ROUNDS)):
-        values, ambiguity = curve(points), family(points)
+        ambiguity = family(points)
         worst = ambiguity.worst_case(values, p, radius)
         dual = ambiguity.dual(values, p, radius)
         bound = float(worst.lower_bound)
         if dual is None:
             break
         tolerance = TOLERANCE * float(np.ptp(values))
-        found = _harmful(curve, dual, box, points, tolerance, seed) if left else points[:0]
+        found = points[:0]
+        if left:
+            starts, levels = np.concatenate([points, candidates]), np.append(values, candidate_values)
+            found = _apart(_harmful(curve, dual, box, starts, levels, tolerance), points)
         if certify and not len(found):
             lowest, where = _lowest(curve, dual, box, tolerance)
             bound = min(dual.bound + dual.share * min(lowest, 0.0), float(worst.expectation))
-            found = _apart(where, points) if left else points[:0]
+            found = _apart(where, points) if left else found
         if not len(found):
             break
-        points = np.concatenate([points, found])
+        points, values = np.concatenate([points, found]), np.append(values, curve(found))
         p = np.append(p, np.zeros(len(found)))
     return Refined(points[len(atoms) :], worst, bound)
 
@@ -111,27 +117,32 @@ def most_uncertain(curve: Curve, atoms: FloatArray, box: Box, tie: float, seed: 
     return np.asarray(points[i] if lower[i] < values[best] - tie else starts[best])
 
 
-def _harmful(curve: Curve, dual: Dual, box: Box, points: FloatArray, tolerance: float, seed: int) -> FloatArray:
-    """Return contexts (k, d) below their threshold by more than the tolerance, the most harmful first."""
+def _harmful(
+    curve: Curve, dual: Dual, box: Box, starts: FloatArray, values: FloatArray, tolerance: float
+) -> FloatArray:
+    """Return contexts (k, d) below their threshold by more than the tolerance, the most harmful first.
 
-    def excess(c: FloatArray) -> FloatArray:
-        return curve(c) - dual.threshold(c, np.zeros_like(c))[0]
+    The search is from the best of the starts (m, d), whose values (m,) are known.
+    """
 
-    starts = np.concatenate([points, box.sample(_CANDIDATES, seed)])
-    first = np.argsort(excess(starts), kind="stable")
-    chosen = _apart(starts[first[: 16 * _DESCENTS]], points[:0], 0.05)[:_DESCENTS]
-    found, values = _downhill(excess, chosen, box)
-    order = np.argsort(values, kind="stable")
-    return _apart(found[order[values[order] < -tolerance]], points)
+    def threshold(c: FloatArray) -> FloatArray:
+        return dual.threshold(c, np.zeros_like(c))[0]
+
+    first = np.argsort(values - threshold(starts), kind="stable")
+    chosen = _apart(starts[first[: 16 * _DESCENTS]], starts[:0], 0.05)[:_DESCENTS]
+    found, excess = _downhill(lambda c: curve(c) - threshold(c), chosen, box)
+    order = np.argsort(excess, kind="stable")
+    return found[order[excess[order] < -tolerance]]
 
 
 def _apart(candidates: FloatArray, taken: FloatArray, distance: float = 1e-4) -> FloatArray:
     """Return the candidates that differ from those taken and from each other by `distance` in some coordinate."""
-    chosen = list(taken)
-    for candidate in candidates:
-        if all(np.abs(candidate - other).max() >= distance for other in chosen):
-            chosen.append(candidate)
-    return np.array(chosen[len(taken) :]).reshape(-1, candidates.shape[1])
+    chosen: list[int] = []
+    between = cdist(candidates, candidates, "chebyshev") >= distance
+    for i in np.flatnonzero((cdist(candidates, taken, "chebyshev") >= distance).all(axis=1)):
+        if between[i, chosen].all():
+            chosen.append(int(i))
+    return candidates[chosen]
 
 
 def _downhill(

@@ -21,7 +21,7 @@ from scipy.spatial import cKDTree
 
 from drbo import validation
 from drbo.compression import compress
-from drbo.kernels import Kernel
+from drbo.kernels import RBF, Kernel
 from drbo.space import Box, spread
 from drbo.validation import FloatArray
 
@@ -158,8 +158,10 @@ def _columns(data: Any, within: Box) -> dict[str, list[Any]]:
         missing = [name for name in names if name not in data]
         if missing:
             raise ValueError(f"data lacks {', '.join(missing)}; its columns are {', '.join(map(str, data))}")
-        columns = {name: np.asarray(data[name], dtype=object).tolist() for name in names}
+        columns = {name: np.atleast_1d(np.asarray(data[name], dtype=object)).tolist() for name in names}
     else:
+        if np.ma.isMaskedArray(data):
+            raise TypeError("data must be an array of values, got a masked array")
         table = np.asarray(data, dtype=object)
         if table.ndim == 1 and len(names) == 1:
             table = table[:, None]
@@ -170,7 +172,11 @@ def _columns(data: Any, within: Box) -> dict[str, list[Any]]:
         columns = dict(zip(names, table.T.tolist(), strict=True))
     if len({len(column) for column in columns.values()}) > 1:
         raise ValueError(f"data must have columns of equal length, got {[len(c) for c in columns.values()]}")
-    return columns
+    # numpy's own numbers and truth values as Python's, which can be saved
+    return {
+        name: [value.item() if isinstance(value, np.generic) else value for value in column]
+        for name, column in columns.items()
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,18 +205,26 @@ class Atoms:
         return Atoms(points, reference, self.error, self.history)
 
 
-def atoms_of(samples: Samples, seen: FloatArray, kernel: Kernel, seed: int, in_place: Samples | None = None) -> Atoms:
+def atoms_of(
+    samples: Samples, seen: FloatArray, kernel: Kernel | None, seed: int, in_place: Samples | None = None
+) -> Atoms:
     """Return the atoms of the samples and of contexts `seen` since (k, d), each of which counts as one more sample.
 
     Other samples may take the place of these, in the same units and range. Where there is neither sample nor context,
-    nothing is known: the further points share the reference equally.
+    nothing is known: the further points share the reference equally. Without a kernel of an MMD nothing bounds what
+    compression costs: contexts seen are then all kept, and so must samples be.
     """
     further = samples.range.sample(samples.support, seed)
-    points, weights = samples.points, samples.weights
+    points, weights, limit = samples.points, samples.weights, samples.atoms
     if in_place is not None:
+        limit = in_place.atoms
         rows = [samples.encode("reference", in_place.decode(point)) for point in in_place.points]
         points, weights = np.array(rows).reshape(-1, samples.dimension), in_place.weights
     n = len(points)
+    if kernel is None:
+        if len(np.unique(points[weights > 0.0], axis=0)) > limit:
+            raise ValueError("ambiguity must be an MMD for compressed samples; or give Samples room: atoms=...")
+        limit = n + len(seen)
     points = np.concatenate([points, seen.reshape(-1, samples.dimension)])
     if not len(points):
         if not len(further):
@@ -218,6 +232,6 @@ def atoms_of(samples: Samples, seen: FloatArray, kernel: Kernel, seed: int, in_p
         equal = np.full(len(further), 1.0 / len(further))
         return Atoms(validation.frozen(further), validation.frozen(equal), 0.0, np.empty(0, dtype=np.intp))
     weights = np.concatenate([weights * n, np.ones(len(points) - n)]) / len(points)
-    small = compress(points, kernel, weights / weights.sum(), samples.atoms)
+    small = compress(points, kernel or RBF(), weights / weights.sum(), limit)
     _, history = cKDTree(small.atoms).query(points)
     return Atoms(small.atoms, small.weights, small.error, np.asarray(history, dtype=np.intp)).and_also(further)

@@ -286,9 +286,17 @@ class Curve:
         self._contexts = posterior._observed_contexts.copy()
         self._k_action, self.beta = k_action, beta
         self._W, self._white = posterior._whitening(), posterior._white[:t].copy()
-        a = k_action * (self._white @ self._W)
-        square = float(a @ self._kernel.context(self._contexts, self._contexts) @ a)
-        self._mean_norm = math.sqrt(max(square, 0.0))
+        # Where the ridge is tiny, W is huge and its products cancel: a bound allows for what rounding leaves of them.
+        epsilon = 2.0 * np.finfo(float).eps
+        k_observed = self._kernel.context(self._contexts, self._contexts)
+        a, sizes = k_action * (self._white @ self._W), k_action * (np.abs(self._white) @ np.abs(self._W))
+        square = float(a @ k_observed @ a) + t * epsilon * float(sizes @ k_observed @ sizes)
+        # |m|^2 = a' K_C a <= k_X y' (K_t + ridge I)^-1 y
+        self._mean_norm = math.sqrt(min(square, self._kernel.action.variance * float(self._white @ self._white)))
+        k_0 = self._kernel.context.variance
+        self._mean_rounding = epsilon * k_0 * float(sizes.sum())
+        off = epsilon * k_0 * float(np.linalg.norm(np.abs(self._W) @ k_action))  # of U'^-1 k_t(x, c), as a vector
+        self._variance_rounding = 2.0 * off / math.sqrt(self._kernel.variance) + epsilon  # as a share of the prior's
         self.steepness = np.sqrt(np.broadcast_to(self._kernel.context.curvature, self._contexts.shape[1]))
 
     def __call__(self, contexts: FloatArray) -> FloatArray:
@@ -309,27 +317,31 @@ class Curve:
             mean(c) >= mean + grad mean's - |m| |rest|
             std(c)  <= |S (phi + D_s phi)| + |rest|,   a root of q(s) = var + 2 cov(f, grad f)'s + s' Cov(grad f) s
 
-        where s' Cov s <= half' |Cov| half = R^2, and of sqrt(q(s)) <= std + cov's / std + R^2 / (2 std) and <= std + R
-        whichever serves better; what is linear in s is lowest in a corner.
+        where s' Cov s <= half' |Cov| half = R^2, so sqrt(q(s)) <= std + cov's / std + R^2 / (2 std), or <= std + R,
+        or std(c) <= the prior's, whichever serves best; what is linear in s is least in a corner.
         """
         m, d = centres.shape
         k_C = self._kernel.context
         white = self._whitened(k_C(self._contexts, centres))
         slope = -k_C.gradient(self._contexts, centres)  # of k_C(c_s, c) in c
         white_slope = self._whitened(slope.reshape(len(slope), m * d)).reshape(-1, m, d)
-        std = self._std(white)
+        variance = np.maximum(self._kernel.variance - np.einsum("ij,ij->j", white, white), 0.0)
+        std = np.sqrt(variance + self._variance_rounding * self._kernel.variance)
         covariance = -np.einsum("sj,sjk->jk", white, white_slope)
         prior = self._kernel.action.variance * np.broadcast_to(k_C.curvature, d)
         by_cell = white_slope.transpose(1, 2, 0)
-        spread = np.diag(prior) - by_cell @ by_cell.transpose(0, 2, 1)
-        reach2 = np.einsum("jk,jkl,jl->j", halves, np.abs(spread), halves)
+        spread = np.abs(np.diag(prior) - by_cell @ by_cell.transpose(0, 2, 1))
+        reach2 = np.einsum("jk,jkl,jl->j", halves, spread, halves)
+        reach2 += self._variance_rounding * (halves @ np.sqrt(prior)) ** 2
         linear = np.einsum("s,sjk->jk", self._white, white_slope) - tilt
-        floor = np.maximum(std, 1e-300)[:, None]
-        joint = -(np.abs(linear + self.beta * covariance / floor) * halves).sum(axis=1)
-        joint += self.beta * reach2 / (2.0 * floor[:, 0])
-        apart = -(np.abs(linear) * halves).sum(axis=1) + self.beta * np.sqrt(reach2)
-        rest = (self._mean_norm - self.beta * math.sqrt(self._kernel.action.variance)) * k_C.linear_error(halves)
-        return np.asarray(self._white @ white + self.beta * std + np.maximum(joint, apart) - rest)
+        joint = -(np.abs(linear + self.beta * covariance / std[:, None]) * halves).sum(axis=1)
+        joint += self.beta * (std + reach2 / (2.0 * std))
+        apart = -(np.abs(linear) * halves).sum(axis=1)
+        rest = k_C.linear_error(halves)
+        deviating = np.maximum(joint, apart + self.beta * (std + np.sqrt(reach2)))
+        deviating += self.beta * math.sqrt(self._kernel.action.variance) * rest
+        known = self._white @ white - self._mean_norm * rest - self._mean_rounding
+        return np.asarray(known + np.maximum(deviating, apart + self.beta * math.sqrt(self._kernel.variance)))
 
     def _whitened(self, k_context: FloatArray) -> FloatArray:
         """Return U'^-1 k_t for columns k_C (t, m) of the kernel, (t, m)."""

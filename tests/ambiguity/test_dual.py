@@ -9,6 +9,7 @@ import pytest
 from drbo import KL, MMD, RBF, ChiSquare, CVaR, Expectation, Matern, Neighbourhood, TotalVariation, Wasserstein
 from drbo.ambiguity import AmbiguitySet
 from drbo.ambiguity._contract import peak
+from drbo.kernels import Kernel
 from drbo.validation import FloatArray
 from tolerances import CLOSED_FORM
 
@@ -19,6 +20,7 @@ REACHING: dict[str, Family] = {
     "TV": lambda _: TotalVariation(),
     "Wasserstein": Wasserstein,
     "Wasserstein, order 2, largest coordinate": lambda c: Wasserstein(c, order=2.0, norm=math.inf),
+    "Wasserstein, order 4": lambda c: Wasserstein(c, order=4.0),
     "Neighbourhood": Neighbourhood,
 }
 RADII = [1e-6, 0.05, 0.3, 1.0, math.inf]
@@ -79,6 +81,40 @@ def test_the_threshold_of_a_cell_bounds_that_of_its_points(family: Family) -> No
     exact, _ = dual.threshold(inside, np.zeros_like(inside))
     level, slope = dual.threshold(centre, half)
     assert (exact <= level + (inside - centre) @ slope[0] + CLOSED_FORM).all()
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.3), RBF(2.0), Matern(0.4)], ids=repr)
+@pytest.mark.parametrize("radius", [1e-15, 1e-12, 1e-9])
+def test_the_threshold_of_a_cell_holds_where_the_factorization_is_too_coarse(kernel: Kernel, radius: float) -> None:
+    """The shift of so small a ball is lost in what the features miss of the kernel, but not its price."""
+    for seed in range(8):
+        contexts, reference, values = instance(seed, n=40)
+        dual = MMD(contexts, kernel).dual(values, reference, radius)
+        assert dual is not None
+        rng = np.random.default_rng(seed)
+        for width in (1e-6, 1e-3, 0.3):
+            centre, half = rng.random((1, 2)), width * rng.random((1, 2))
+            inside = centre + half * rng.choice([-1.0, 1.0], (100, 2))
+            level, slope = dual.threshold(centre, half)
+            exact, _ = dual.threshold(inside, np.zeros_like(inside))
+            assert (exact <= level + (inside - centre) @ slope[0] + CLOSED_FORM).all()
+
+
+def test_a_context_on_the_border_of_a_neighbourhood_counts() -> None:
+    """0.4 - 0.3 is a little more than 0.1: what the solver counts as inside, the price list must."""
+    dual = Neighbourhood([[0.3]]).dual(np.zeros(1), np.ones(1), 0.1)
+    everything = Neighbourhood([[0.3], [0.4]]).worst_case([0.0, -1.0], [1.0, 0.0], 0.1)
+    assert everything.expectation == -1.0
+    assert dual.threshold(np.array([[0.4]]), np.zeros((1, 1)))[0][0] == 0.0
+    assert dual.threshold(np.array([[0.45]]), np.array([[0.05]]))[0][0] == 0.0
+
+
+def test_a_set_that_says_nothing_of_further_contexts_is_refused() -> None:
+    class OwnSet(TotalVariation):
+        dual = AmbiguitySet.dual  # as whoever writes a set of his own has it
+
+    with pytest.raises(TypeError, match="has no `dual`"):
+        OwnSet().dual(np.zeros(2), np.full(2, 0.5), 0.1)
 
 
 @pytest.mark.parametrize("ambiguity", [Expectation(), KL(), ChiSquare(), CVaR()], ids=repr)

@@ -11,6 +11,9 @@ from drbo import validation
 from drbo.ambiguity._contract import AmbiguitySet, Dual, expectations
 from drbo.validation import FloatArray
 
+_BORDER = 1.0 + 1e-12
+"""A context on the border counts, also where rounding puts it outside."""
+
 
 class Expectation(AmbiguitySet):
     """The set that holds the reference alone, whatever the radius: stochastic optimization.
@@ -20,6 +23,10 @@ class Expectation(AmbiguitySet):
 
     def __repr__(self) -> str:
         return "Expectation()"
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float) -> None:
+        """Return None: no distribution of the set leaves the reference."""
+        del values, reference, radius
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return 0.0 if np.array_equal(p, q) else math.inf
@@ -53,10 +60,10 @@ class Neighbourhood(AmbiguitySet):
         """
         bound = float(self.worst_case(values, reference, radius).lower_bound)
         mean = reference @ self.contexts
-        reach = max(radius, float(self._from_mean(reference).min()))
+        reach = _BORDER * max(radius, float(self._from_mean(reference).min()))
 
         def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
-            nearest = np.linalg.norm(np.maximum(np.abs(points - mean) - half, 0.0), axis=1)
+            nearest = np.linalg.norm(np.maximum(np.abs(points - mean) - _BORDER * half, 0.0), axis=1)
             return np.where(nearest <= reach, bound, -np.inf), np.zeros_like(points)
 
         return Dual(bound, 1.0, threshold)
@@ -69,7 +76,7 @@ class Neighbourhood(AmbiguitySet):
 
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         distance = self._from_mean(reference)
-        inside = distance <= max(radius, float(distance.min())) * (1.0 + 1e-12)  # a border within rounding counts
+        inside = distance <= _BORDER * max(radius, float(distance.min()))
         worst = np.argmin(np.where(inside, values, np.inf), axis=1)
         weights = np.zeros_like(values)
         rows = np.arange(len(values))

@@ -123,7 +123,7 @@ class AmbiguitySet(ABC):
         That is so for the sets that stay on the reference's support, and for all of them at radius 0.
         """
         del values, reference, radius
-        return None
+        raise TypeError(f"{self!r} has no `dual`, which contexts with a range need: give a finite set of them")
 
     @abstractmethod
     def _distance(self, p: FloatArray, q: FloatArray) -> float:

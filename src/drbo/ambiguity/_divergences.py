@@ -85,6 +85,10 @@ class TotalVariation(AmbiguitySet):
 class _OnSupport(AmbiguitySet):
     """A set whose distributions stay on the reference's support, and collapse onto the lowest value at some radius."""
 
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float) -> None:
+        """Return None: no further context is on the support."""
+        del values, reference, radius
+
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         if radius == 0.0:
             return reference_alone(values, reference)

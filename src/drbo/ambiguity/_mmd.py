@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo._compiled import announce
-from drbo.ambiguity._contract import AmbiguitySet, Dual, peak
+from drbo.ambiguity._contract import EPSILON, AmbiguitySet, Dual, peak
 from drbo.ambiguity._mmd_solver import embed, solve_batch
 from drbo.kernels import RBF, Kernel
 from drbo.validation import FloatArray
@@ -104,6 +104,8 @@ class MMD(AmbiguitySet):
         s = peak(line, (float(values[lowest]), float(height[lowest]) - cost))
         used = np.flatnonzero(shift)
         a = -s * shift[used]
+        # The features miss what the factorization left out, which matters for a tiny ||g||.
+        missed = math.sqrt(2.0 * len(contexts) * EPSILON * kernel.variance) * float(np.abs(a).sum())
 
         def g(points: FloatArray) -> FloatArray:
             return np.asarray(kernel(points, contexts[used]) @ a)
@@ -111,7 +113,7 @@ class MMD(AmbiguitySet):
         def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
             level, slope = b + g(points), np.zeros_like(points)
             if half.any():
-                level += s * norm * kernel.linear_error(half)
+                level += (s * norm + missed) * kernel.linear_error(half)
                 slope = np.einsum("ijk,j->ik", kernel.gradient(points, contexts[used]), a)
             return level, slope
 

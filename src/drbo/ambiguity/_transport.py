@@ -81,7 +81,7 @@ class Wasserstein(AmbiguitySet):
             raise TypeError("a Wasserstein set made of a cost matrix knows no further contexts: give it contexts")
         sources = np.flatnonzero(reference)
         p, cost, points_from = reference[sources], self._relative[sources], self.contexts[sources]
-        budget = float(min(radius / self._largest, 1e100) ** self.order)
+        budget = min(self._budget(radius), 1e100)
 
         def line(s: float) -> tuple[float, float]:
             prices = values + s * cost
@@ -94,7 +94,7 @@ class Wasserstein(AmbiguitySet):
         lowest = (values + s * cost).min(axis=1)
 
         def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
-            reach = np.linalg.norm(half, self.norm, axis=1)[:, None]
+            reach = (1.0 + 1e-12) * np.linalg.norm(half, self.norm, axis=1)[:, None]
             way = np.maximum(_distances(points, self.norm, points_from) - reach, 0.0) / self._largest
             return (lowest - s * way**self.order).max(axis=1), np.zeros_like(points)
 
@@ -112,11 +112,14 @@ class Wasserstein(AmbiguitySet):
         if radius == 0.0:
             return reference_alone(values, reference)
         u, lowest, scale = in_unit_range(values)
-        with np.errstate(over="ignore"):
-            budget = float(np.float64(radius / self._largest) ** self.order)
         announce(worst_plans)
-        weights, dual = worst_plans(u, reference, self._relative, self._nearest, budget)
+        weights, dual = worst_plans(u, reference, self._relative, self._nearest, self._budget(radius))
         return weights, lowest + scale * dual
+
+    def _budget(self, radius: float) -> float:
+        """Return what a plan may cost, eps^r relative to the largest distance; it may be infinite."""
+        with np.errstate(over="ignore"):
+            return float(np.float64(radius / self._largest) ** self.order)
 
 
 def _distances(points: FloatArray, norm: float, others: FloatArray | None = None) -> FloatArray:
