@@ -244,7 +244,6 @@ def test_a_reference_that_was_refused_is_refused_again() -> None:
     assert opt.recommend_final().radius == 0.2
 
 
-@pytest.mark.xfail(strict=True, reason="recommend_final forgets which samples the last ask was for")
 def test_another_set_in_between_does_not_change_the_last_one() -> None:
     opt = Optimizer(ACTIONS, CONTEXTS, setting=General(), surrogate=FIXED)
     tell(opt, ask(opt, 0), 0)
@@ -254,7 +253,6 @@ def test_another_set_in_between_does_not_change_the_last_one() -> None:
     assert sorted(sampled) == pytest.approx([10.0, 12.0])
 
 
-@pytest.mark.xfail(strict=True, reason="Model.place shows the results to the new posterior after it is in place")
 def test_an_interrupt_while_the_model_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     opt = Optimizer(ACTIONS, CONTEXTS, setting=DataDriven(radius=0.2), surrogate=FIXED)
     run(opt, 4)
@@ -307,7 +305,6 @@ def test_only_an_mmd_compresses() -> None:
     assert general.ask(reference=drbo.Samples(many, within=line, atoms=301), radius=0.1).radius == 0.1
 
 
-@pytest.mark.xfail(strict=True, reason="Box.continuous lists every whole number: 3 s for a million, at every call")
 def test_many_whole_numbers_are_not_listed_to_see_that_they_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     def encode(*_: Any) -> list[float]:
         raise AssertionError("no value needs to be encoded")
@@ -316,7 +313,6 @@ def test_many_whole_numbers_are_not_listed_to_see_that_they_are_whole(monkeypatc
     assert not drbo.Box(users=drbo.Integer(0, 10_000)).continuous.any()
 
 
-@pytest.mark.xfail(strict=True, reason="Categorical.encode asks pandas' NA whether it is equal to a choice")
 def test_a_missing_choice_is_named() -> None:
     frame = pd.DataFrame({"season": pd.array(["winter", pd.NA], dtype="string")})
     with pytest.raises((TypeError, ValueError), match=r"data\[1\]\['season'\]"):

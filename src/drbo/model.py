@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from drbo.hyperparameters import FittedGP, LearnedGP, should_refit
-from drbo.surrogate import GP
+from drbo.surrogate import GP, GridPosterior
 from drbo.validation import FloatArray
 
 
@@ -60,16 +60,17 @@ class Model:
         """Make the posterior anew on contexts (m, d_c), of all observations in the order in which they were told."""
         gp = self.fit.gp
         if len(self._actions):
-            self.posterior = gp.prior(self._actions, contexts)
+            posterior = gp.prior(self._actions, contexts)
         else:
-            self.posterior = gp.prior_off_grid(self._actions.shape[1], contexts)
+            posterior = gp.prior_off_grid(self._actions.shape[1], contexts)
         for observation in self.observations:
-            self._teach(observation)
+            self._teach(posterior, observation)
+        self.posterior = posterior  # as a whole or not at all, also after an interrupt
 
     def tell(self, observation: Observation) -> None:
         """Take in one more observation."""
         self.observations.append(observation)
-        self._teach(observation)
+        self._teach(self.posterior, observation)
 
     def refit(self) -> bool:
         """Learn the hyper-parameters anew if there is enough more to learn from; return whether they changed.
@@ -91,12 +92,12 @@ class Model:
             return math.copysign(math.inf, value)
         return self.fit.offset + self.fit.scale * value
 
-    def _teach(self, o: Observation) -> None:
-        """Show an observation to the posterior; a failed one counts as under way for ever, and is not repeated."""
+    def _teach(self, posterior: GridPosterior, o: Observation) -> None:
+        """Show an observation to a posterior; a failed one counts as under way for ever, and is not repeated."""
         if o.outcome is None:
-            self.posterior.anticipate(o.action, o.context)
+            posterior.anticipate(o.action, o.context)
         else:
-            self.posterior.observe(o.action, o.context, (o.outcome - self.fit.offset) / self.fit.scale)
+            posterior.observe(o.action, o.context, (o.outcome - self.fit.offset) / self.fit.scale)
 
 
 def one_thread() -> Any:

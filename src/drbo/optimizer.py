@@ -100,7 +100,7 @@ class Optimizer:
         self._pending: dict[int, Suggestion] = {}
         self._asked = 0
         self._best: Recommendation | None = None
-        self._last: Suggestion | None = None
+        self._given: tuple[Any, Any] = (None, None)  # reference and radius of the last ask, as they were given
         self._feasible: tuple[FloatArray, float, FloatArray] | None = None  # last round's set, and worst cases in it
 
     # --- what is known ----------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class Optimizer:
         self._adopt(made)
         self._asked += 1
         self._pending[suggestion.number] = suggestion
-        self._last = suggestion
+        self._given = (reference if reference is None or isinstance(reference, Samples) else p, radius)
         return suggestion
 
     def tell(
@@ -223,9 +223,8 @@ class Optimizer:
         General setting: for the set of the last ask, unless `reference` and `radius` are given.
         """
         self._refresh()
-        if reference is None and radius is None and self._last is not None and self.setting.needs_ball:
-            radius = self._last.radius - self._conditions.atoms.error
-            reference = self._conditions.round if self._conditions.sampled else self._last.reference
+        if reference is None and radius is None:
+            reference, radius = self._given
         p, eps = self._ball(reference, radius)
         beta = self._width()
         best: Recommendation | None = None
@@ -260,7 +259,7 @@ class Optimizer:
             "pending": self.pending,
             "asked": self._asked,
             "best": self._best,
-            "last": self._last,
+            "given": self._given,
             "fit": self._model.fit,
             "fitted_at": self._model.fitted_at,
             "atoms_at": self._atoms_at,
@@ -286,7 +285,7 @@ class Optimizer:
             opt._conditions.add(state["further"])
             opt._set_atoms(state["atoms_at"])
             opt._pending = {s.number: s for s in state["pending"]}
-            opt._asked, opt._best, opt._last = state["asked"], state["best"], state["last"]
+            opt._asked, opt._best, opt._given = state["asked"], state["best"], state["given"]
             model.fit, model.fitted_at = state["fit"], state["fitted_at"]
             model.place(opt._conditions.atoms.points)
         except (KeyError, TypeError, ValueError, AttributeError) as error:

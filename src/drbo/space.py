@@ -102,9 +102,14 @@ class Parameter(ABC):
         """Return the value at coordinates (width,)."""
 
     @property
-    @abstractmethod
-    def levels(self) -> list[list[float]] | None:
-        """The coordinates of all its values, or None if they form an interval."""
+    def count(self) -> int | None:
+        """How many values it has, or None if they form an interval."""
+        return None
+
+    def levels(self, indices: NDArray[np.intp]) -> FloatArray:
+        """Return the coordinates (n, width) of the values with these indices (n,), from 0 to count - 1."""
+        del indices
+        raise TypeError(f"the values of {self!r} form an interval")
 
 
 @dataclass(frozen=True)
@@ -129,11 +134,6 @@ class Real(Parameter):
         share = float(coordinates[0])
         return min(max(self.low + share * (self.high - self.low), self.low), self.high)
 
-    @property
-    def levels(self) -> list[list[float]] | None:
-        """None: an interval."""
-        return None
-
 
 @dataclass(frozen=True)
 class Log(Parameter):
@@ -156,11 +156,6 @@ class Log(Parameter):
         """Return the number, never outside its bounds."""
         value = self.low * math.exp(float(coordinates[0]) * math.log(self.high / self.low))
         return min(max(value, self.low), self.high)
-
-    @property
-    def levels(self) -> list[list[float]] | None:
-        """None: an interval."""
-        return None
 
 
 @dataclass(frozen=True)
@@ -189,9 +184,13 @@ class Integer(Parameter):
         return round(self.low + float(coordinates[0]) * (self.high - self.low))
 
     @property
-    def levels(self) -> list[list[float]] | None:
-        """The coordinates of all whole numbers."""
-        return [self.encode("value", value) for value in range(self.low, self.high + 1)]
+    def count(self) -> int:
+        """How many whole numbers there are."""
+        return self.high - self.low + 1
+
+    def levels(self, indices: NDArray[np.intp]) -> FloatArray:
+        """Return i / (high - low), (n, 1), as `encode` does."""
+        return np.asarray(indices[:, None] / max(self.high - self.low, 1))
 
 
 class Categorical(Parameter):
@@ -214,18 +213,23 @@ class Categorical(Parameter):
 
     def encode(self, name: str, value: Any) -> list[float]:
         """Return 1 at the choice, 0 elsewhere."""
-        if value not in self.choices:
+        chosen = [_equal(choice, value) for choice in self.choices]
+        if not any(chosen):
             raise ValueError(f"{name} must be one of {', '.join(map(repr, self.choices))}, got {value!r}")
-        return [float(choice == value) for choice in self.choices]
+        return [float(one) for one in chosen]
 
     def decode(self, coordinates: FloatArray) -> Any:
         """Return the choice of the largest coordinate."""
         return self.choices[int(np.argmax(coordinates))]
 
     @property
-    def levels(self) -> list[list[float]] | None:
-        """The coordinates of all choices."""
-        return [self.encode("value", choice) for choice in self.choices]
+    def count(self) -> int:
+        """How many choices there are."""
+        return len(self.choices)
+
+    def levels(self, indices: NDArray[np.intp]) -> FloatArray:
+        """Return 1 at each choice, 0 elsewhere, (n, count)."""
+        return np.eye(self.count)[indices]
 
 
 class Box:
@@ -247,7 +251,7 @@ class Box:
     @property
     def continuous(self) -> NDArray[np.bool_]:
         """Which coordinates of the unit cube move freely, (dimension,)."""
-        return np.concatenate([np.full(p.width, p.levels is None) for p in self.parameters.values()])
+        return np.concatenate([np.full(p.width, p.count is None) for p in self.parameters.values()])
 
     def encode(self, name: str, values: Mapping[str, Any]) -> FloatArray:
         """Return the coordinates (dimension,) of a mapping from each parameter's name to its value."""
@@ -269,28 +273,27 @@ class Box:
 
         None if there are more than `most`; one row of zeros if every coordinate is free.
         """
-        levels = {name: p.levels for name, p in self.parameters.items() if p.levels is not None}
-        if math.prod(len(level) for level in levels.values()) > most:
+        counts = {name: p.count for name, p in self.parameters.items() if p.count is not None}
+        total = math.prod(counts.values())
+        if total > most:
             return None
-        rows = []
-        for combination in itertools.product(*levels.values()):
-            row = np.zeros(self.dimension)
-            for name, coordinates in zip(levels, combination, strict=True):
-                row[self._slices[name]] = coordinates
-            rows.append(row)
-        return np.array(rows)
+        parts = np.zeros((total, self.dimension))
+        indices = np.unravel_index(np.arange(total), tuple(counts.values())) if counts else ()
+        for name, index in zip(counts, indices, strict=True):
+            parts[:, self._slices[name]] = self.parameters[name].levels(index)
+        return parts
 
     def sample(self, count: int, seed: int) -> FloatArray:
         """Return well-spread points (count, dimension) of the box: scrambled Sobol points, each on its levels."""
         cube = spread(count, len(self.parameters), seed)
         points = np.empty((count, self.dimension))
         for column, (name, parameter) in enumerate(self.parameters.items()):
-            if parameter.levels is None:
-                points[:, self._slices[name]] = cube[:, column : column + 1]
+            at = cube[:, column]
+            if parameter.count is None:
+                points[:, self._slices[name]] = at[:, None]
             else:
-                levels = np.array(parameter.levels)
-                level = np.minimum((cube[:, column] * len(levels)).astype(int), len(levels) - 1)
-                points[:, self._slices[name]] = levels[level]
+                index = np.minimum((at * parameter.count).astype(np.intp), parameter.count - 1)
+                points[:, self._slices[name]] = parameter.levels(index)
         return points
 
 
@@ -307,6 +310,14 @@ def _parameter(name: str, given: tuple[float, float] | Parameter) -> Parameter:
     if isinstance(given, tuple | list) and len(given) == 2:
         return Real(validation.finite_float(f"{name}[0]", given[0]), validation.finite_float(f"{name}[1]", given[1]))
     raise TypeError(f"{name} must be (low, high), Log, Integer or Categorical, got {given!r}")
+
+
+def _equal(choice: Any, value: Any) -> bool:
+    """Return whether a value is that choice; what cannot be compared, such as a missing one, is not."""
+    try:
+        return bool(choice == value)
+    except (TypeError, ValueError):
+        return False
 
 
 def _inside(name: str, value: Any, low: float, high: float) -> float:
