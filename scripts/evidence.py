@@ -373,7 +373,7 @@ def time_ask() -> None:
             for z in rng.random((200, 8)):
                 opt.tell(box.decode(z[:6]), f(z), context=z[6:])
         else:
-            opt._fitted_at = 150 if fit == "warm refit" else 200  # a refit is due 10% after the last one
+            opt._model.fitted_at = 150 if fit == "warm refit" else 200  # a refit is due 10% after the last one
         start, cpu = time.perf_counter(), time.process_time()
         s = opt.ask()
         taken, cpu = time.perf_counter() - start, time.process_time() - cpu
