@@ -358,7 +358,8 @@ class Optimizer:
             posterior = self._with_pending()  # on the atoms of now
             mean, variance = posterior.over_contexts(found.point[None])
             w = self.ambiguity.worst_case(mean[0] - beta * np.sqrt(variance[0]), p, eps).weights
-            j = first_of_the_best(posterior.variance_reduction(found.point, w), tie)
+            reduction = posterior.variance_reduction(found.point, w)
+            j = first_of_the_best(reduction, math.sqrt(TIE) * float(reduction.max()))
             return atoms[j], None if self._conditions.sampled else j
         if self._conditions.range is not None:
             curve = posterior.curve(found.point, 1.0)
