@@ -116,7 +116,7 @@ class Simulator(Setting):
     pick : "uncertain", line 5 of algorithm 2, for which Theorem 5 holds: the context of which we know least at x_t,
         however rare it is. Or "informative", with no theorem: the one whose outcome tells most about the worst-case
         expectation of x_t, argmax_c Cov(f(x_t, c), <w_t, f(x_t, .)>)^2 / (sigma_t^2(x_t, c) + ridge), w_t the worst
-        case of the lcb. With hyper-parameters learned it had the smaller regret in 55 of 79 runs, docs/evidence.md
+        case of the lcb. With hyper-parameters learned it had the smaller regret in 57 of 80 runs, docs/evidence.md
     """
 
     picks_context = True
