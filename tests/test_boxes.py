@@ -38,7 +38,12 @@ HISTORY = pd.DataFrame(
     }
 )
 FIXED = GP(Product(Matern(1.0), RBF(0.5)), 0.1)
-SETTINGS: list[Setting] = [General(), DataDriven(radius=0.2), Simulator(radius=0.2)]
+SETTINGS: list[Setting] = [
+    General(),
+    DataDriven(radius=0.2),
+    Simulator(radius=0.2),
+    Simulator(radius=0.2, pick="informative"),
+]
 
 
 def heating(action: dict[str, Any], context: dict[str, Any]) -> float:

@@ -25,8 +25,13 @@ HISTORY = pd.DataFrame(
     }
 )
 SAMPLES = drbo.Samples(HISTORY, within=CONTEXTS, support=32)
-SETTINGS: list[Setting] = [General(), DataDriven(radius=drbo.radius.Decaying(0.5)), Simulator(radius=0.2)]
-every_setting = pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: type(s).__name__)
+SETTINGS: list[Setting] = [
+    General(),
+    DataDriven(radius=drbo.radius.Decaying(0.5)),
+    Simulator(radius=0.2),
+    Simulator(radius=0.2, pick="informative"),
+]
+every_setting = pytest.mark.parametrize("setting", SETTINGS, ids=repr)
 
 
 def heating(action: Any, context: dict[str, Any]) -> float:

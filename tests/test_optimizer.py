@@ -34,6 +34,7 @@ SETTINGS: list[Setting] = [
     General(),
     DataDriven(radius=Theoretical(factor=0.1)),
     Simulator(robos.REFERENCE, robos.RADIUS),
+    Simulator(robos.REFERENCE, robos.RADIUS, pick="informative"),
 ]
 
 
@@ -127,6 +128,26 @@ def test_the_loop_is_algorithm_2() -> None:
     opt = make(Simulator(robos.REFERENCE, robos.RADIUS))
     suggestions = run(opt, 40)
     assert [(s.action_index, s.context_index) for s in suggestions] == literal_drbo(40, 0)
+
+
+def test_informative_contexts_are_those_of_the_formula() -> None:
+    """The dense posterior covariance of f(x_t, .), one evaluation under way included; no code of the optimizer."""
+    opt = make(Simulator(robos.REFERENCE, robos.RADIUS, pick="informative"))
+    told = run(opt, 15)
+    under_way = opt.ask()
+    s = opt.ask()
+    points = [(t.action_index, t.context_index) for t in [*told, under_way]]
+    x, c = robos.X[[i for i, _ in points], None], robos.C[[j for _, j in points], None]
+    kx, kc = robos.GP_KERNEL.action, robos.GP_KERNEL.context
+    own, C = robos.X[[s.action_index], None], robos.C[:, None]
+    k = kx(x, own) * kc(c, C)
+    A = kx(x, x) * kc(c, c) + 0.05**2 * np.eye(len(points))
+    covariance = kx.variance * kc(C, C) - k.T @ np.linalg.solve(A, k)
+    lcb = opt.posterior.mean[s.action_index] - 2.0 * np.sqrt(np.diag(covariance))
+    w = SET.worst_case(lcb, robos.REFERENCE, robos.RADIUS).weights
+    reduction = (covariance @ w) ** 2 / (np.diag(covariance) + 0.05**2)
+    assert s.context_index == np.argmax(reduction)
+    assert s.context_index != np.argmax(np.diag(covariance))  # the paper's rule would do otherwise
 
 
 def test_recommendation_is_equation_10() -> None:
@@ -228,7 +249,7 @@ def test_a_context_by_value_or_by_index() -> None:
 
 def test_theoretical_beta_uses_the_settings_constant() -> None:
     beta = TheoreticalBeta(bound=1.0, noise=0.05, delta=0.1)
-    for setting, events in zip(SETTINGS, (2, 3, 1), strict=True):
+    for setting, events in zip(SETTINGS, (2, 3, 1, 1), strict=True):
         opt = make(setting, beta=beta)
         s = ask(opt)
         expected = beta.width(0.0, 0.05**2, events)

@@ -15,7 +15,12 @@ NONE = np.empty(0, dtype=np.intp)
 
 @pytest.mark.parametrize(
     ("setting", "picks", "events"),
-    [(General(), False, 2), (DataDriven(), False, 3), (Simulator([0.2, 0.3, 0.5], 0.1), True, 1)],
+    [
+        (General(), False, 2),
+        (DataDriven(), False, 3),
+        (Simulator([0.2, 0.3, 0.5], 0.1), True, 1),
+        (Simulator([0.2, 0.3, 0.5], 0.1, pick="informative"), True, 1),
+    ],
     ids=repr,
 )
 def test_contract(setting: Setting, picks: bool, events: int) -> None:
@@ -109,6 +114,8 @@ def test_bad_construction() -> None:
         Simulator(radius=0.1).check(3, sampled=False)
     with pytest.raises(TypeError, match="reference must not be given to Simulator: the samples are"):
         Simulator([1.0], radius=0.1).check(1, sampled=True)
+    with pytest.raises(ValueError, match='pick must be "uncertain" or "informative", got \'best\''):
+        Simulator([1.0], 0.1, pick="best")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="history must be a flat sequence"):
         Simulator(radius=0.1, history=[0.5])
     with pytest.raises(ValueError, match="history must hold indices from 0 to 2"):

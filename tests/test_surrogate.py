@@ -228,3 +228,26 @@ def test_gradient_of_the_score_by_finite_differences(kernel: Product) -> None:
         for i in range(2):
             step = np.eye(2)[i] * 1e-6
             assert gradient[i] == pytest.approx((score(x + step) - score(x - step)) / 2e-6, abs=FINITE_DIFFERENCES)
+
+
+@pytest.mark.parametrize("n", [0, 12])
+def test_variance_reduction_is_that_of_conditioning(n: int) -> None:
+    """The literal formula from the dense covariance, which is what the variance of the average falls by."""
+    gp = GP(Product(Matern(0.4, amplitude=2.0), RBF(0.3, amplitude=0.7)), 0.1)
+    rng = np.random.default_rng(0)
+    xs, cs, x = rng.random((n, 1)), rng.random((n, 1)), np.array([0.37])
+    posterior = observed(gp, xs, cs, rng.normal(size=n))
+    w = rng.dirichlet(np.ones(len(C))) * (np.arange(len(C)) % 2)
+    w /= w.sum()
+
+    def covariance(xs: NDArray[Any], cs: NDArray[Any]) -> NDArray[Any]:
+        """Of f(x, .) on the contexts C, given outcomes at xs, cs."""
+        k = gp.kernel.action(xs, x[None]) * gp.kernel.context(cs, C)
+        A = gp.kernel.action(xs, xs) * gp.kernel.context(cs, cs) + gp.ridge * np.eye(len(xs))
+        return np.asarray(gp.kernel.action.variance * gp.kernel.context(C, C) - k.T @ np.linalg.solve(A, k))
+
+    before, reduction = covariance(xs, cs), posterior.variance_reduction(x, w)
+    np.testing.assert_allclose(reduction, (before @ w) ** 2 / (np.diag(before) + gp.ridge), atol=CLOSED_FORM)
+    for c, fall in zip(C, reduction, strict=True):
+        after = covariance(np.append(xs, x[None], axis=0), np.append(cs, c[None], axis=0))
+        assert w @ (before - after) @ w == pytest.approx(fall, abs=CLOSED_FORM)

@@ -21,7 +21,7 @@ from drbo.policy import TIE, best_action, first_of_the_best
 from drbo.refinement import Refined, most_uncertain, refine
 from drbo.samples import Samples
 from drbo.search import Objective, best_in_box
-from drbo.settings import DataDriven, Known, Setting
+from drbo.settings import DataDriven, Known, Setting, Simulator
 from drbo.space import Box, FiniteSet, Frame
 from drbo.suggestion import Recommendation, Suggestion
 from drbo.surrogate import GP, GridPosterior
@@ -148,7 +148,7 @@ class Optimizer:
             p = self._conditions.atoms.reference
             if found.score - made.worst_case.expectation > _MISJUDGED * math.sqrt(posterior.gp.kernel.variance):
                 found, posterior = self._maximise(beta, p, eps)
-        context, j = self._pick_context(posterior, found)
+        context, j = self._pick_context(posterior, found, beta, p, eps)
         suggestion = Suggestion(
             number=self._asked,
             action=self._decode_action(found),
@@ -350,11 +350,23 @@ class Optimizer:
             x = best_in_box(self.actions, objective, known, kept_away, self.seed + self._asked)
         return Found(x, None, float(objective.scores(x[None])[0])), posterior
 
-    def _pick_context(self, posterior: GridPosterior, found: Found) -> tuple[FloatArray | None, int | None]:
-        """Return the context of largest sigma_t(x_t, c), line 5 of algorithm 2, and its index if it has one."""
+    def _pick_context(
+        self, posterior: GridPosterior, found: Found, beta: float, p: FloatArray, eps: float
+    ) -> tuple[FloatArray | None, int | None]:
+        """Return the context of largest sigma_t(x_t, c), line 5 of algorithm 2, and its index if it has one.
+
+        Informative: the atom whose outcome lowers the variance of <w_t, f(x_t, .)> most, w_t the worst case of the lcb.
+        """
         if not self.setting.picks_context:
             return None, None
         atoms, tie = self._conditions.atoms.points, TIE * posterior.gp.kernel.variance
+        if isinstance(self.setting, Simulator) and self.setting.pick == "informative":
+            posterior = self._with_pending()  # on the atoms of now
+            mean, variance = posterior.over_contexts(found.point[None])
+            w = self.ambiguity.worst_case(mean[0] - beta * np.sqrt(variance[0]), p, eps).weights
+            reduction = posterior.variance_reduction(found.point, w)
+            j = first_of_the_best(reduction, math.sqrt(TIE) * float(reduction.max()))
+            return atoms[j], None if self._conditions.sampled else j
         if self._conditions.range is not None:
             curve = posterior.curve(found.point, 1.0)
             with one_thread():

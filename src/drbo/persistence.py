@@ -125,7 +125,8 @@ def _arguments(value: Any) -> dict[str, Any] | None:
     if isinstance(value, settings.DataDriven):
         return {"delta": value.delta, "radius": value.radius}
     if isinstance(value, settings.Simulator):
-        return {"reference": value.reference, "radius": value.radius, "history": value.history}
+        own = {"reference": value.reference, "radius": value.radius, "history": value.history}
+        return {**own, "pick": value.pick}
     if type(value) is MMD:
         own = {"contexts": value.contexts, "kernel": value.kernel}
         return {"features": value.features} if value.contexts is None else own

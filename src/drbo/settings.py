@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -104,7 +104,7 @@ class DataDriven(Setting):
 
 
 class Simulator(Setting):
-    """The learner picks the context of every evaluation, the one it knows least about (algorithm 2).
+    """The learner picks the context of every evaluation (algorithm 2).
 
     Parameters
     ----------
@@ -113,6 +113,10 @@ class Simulator(Setting):
     radius : a number, or a rule of `drbo.radius` that learns it from `history`
     history : (t,) indices of past contexts in the order of time; their empirical distribution is the reference if none
         is given
+    pick : "uncertain", line 5 of algorithm 2, for which Theorem 5 holds: the context of which we know least at x_t,
+        however rare it is. Or "informative", with no theorem: the one whose outcome tells most about the worst-case
+        expectation of x_t, argmax_c Cov(f(x_t, c), <w_t, f(x_t, .)>)^2 / (sigma_t^2(x_t, c) + ridge), w_t the worst
+        case of the lcb. With hyper-parameters learned it had the smaller regret in 57 of 80 runs, docs/evidence.md
     """
 
     picks_context = True
@@ -124,9 +128,13 @@ class Simulator(Setting):
         radius: RadiusRule | float | None = None,
         *,
         history: ArrayLike | None = None,
+        pick: Literal["uncertain", "informative"] = "uncertain",
     ) -> None:
         if radius is None:
             raise TypeError("Simulator needs a radius: a number, or a rule of drbo.radius")
+        if pick not in ("uncertain", "informative"):
+            raise ValueError(f'pick must be "uncertain" or "informative", got {pick!r}')
+        self.pick = pick
         self.reference = None
         if reference is not None:
             self.reference = validation.frozen(validation.distribution("reference", reference))
@@ -138,7 +146,7 @@ class Simulator(Setting):
                 raise ValueError(f"history must be a flat sequence of context indices, got {history!r}")
 
     def __repr__(self) -> str:
-        return f"Simulator(radius={self.radius})"
+        return f"Simulator(radius={self.radius}, pick={self.pick!r})"
 
     def ball(self, reference: ArrayLike | None, radius: Any, known: Known) -> tuple[FloatArray, float]:
         """Return the reference and radius that the simulator was made with."""

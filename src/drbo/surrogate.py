@@ -203,6 +203,22 @@ class GridPosterior:
         per_point = alpha * (k_contexts @ w) - (u * k_contexts) @ (beta * w / std)
         return np.asarray(per_point @ self.gp.kernel.action.gradient(action[None], self._observed_actions)[0])
 
+    def variance_reduction(self, action: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return by how much an outcome in each context would lower the variance of g = sum_j w_j f(x, c_j).
+
+        For one action (d_x,) and weights (n_contexts,), shape (n_contexts,):
+
+            Cov(f(x, c), g)^2 / (variance(x, c) + ridge)
+        """
+        t, k_C = self.n_observations, self.gp.kernel.context
+        used = np.flatnonzero(weights)
+        w = weights[used]
+        k = self.gp.kernel.action(self._observed_actions, action[None, :]) * self._k_contexts[:t]
+        white = self._whitening() @ k
+        variance = np.maximum(self.gp.kernel.variance - np.einsum("ij,ij->j", white, white), 0.0)
+        prior = self.gp.kernel.action.variance * (k_C(self.contexts, self.contexts[used]) @ w)
+        return np.asarray((prior - (white[:, used] @ w) @ white) ** 2 / (variance + self.gp.ridge))
+
     def curve(self, action: FloatArray, beta: float) -> Curve:
         """Return the bound mean + beta std of f(x, .) for one action (d_x,), to be called with contexts anywhere."""
         if not np.isfinite(self._observed_contexts).all():
