@@ -128,7 +128,7 @@ def point(action: Any) -> FloatArray:
 
 
 def run_informative(problem: Problem, seed: int) -> dict[str, FloatArray]:
-    """The same as `run_drbo` in the contexts that tell most about the expectation."""
+    """Risk-neutral `drbo` in the contexts that tell most about the expectation."""
     return {f"{label}, informative": x for label, x in run_drbo(problem, seed, "informative").items()}
 
 

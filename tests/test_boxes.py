@@ -1,13 +1,10 @@
-"""The optimizer without a grid: named parameters, contexts from data, learned hyper-parameters, failures, saving."""
+"""The optimizer without a grid: named parameters, contexts from data, learned hyper-parameters, failures."""
 
 import copy
-import json
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import drbo
@@ -19,63 +16,12 @@ from drbo import (
     DataDriven,
     General,
     LearnedGP,
-    Matern,
     Optimizer,
     Product,
     Setting,
     Simulator,
-    Suggestion,
 )
-
-BOX = drbo.Box(
-    setpoint=(18.0, 24.0), gain=drbo.Log(1e-3, 1.0), stages=drbo.Integer(1, 4), mode=drbo.Categorical("eco", "boost")
-)
-RNG = np.random.default_rng(0)
-HISTORY = pd.DataFrame(
-    {
-        "outdoor": 5 + 8 * np.sin(np.arange(80) / 12) + RNG.normal(size=80),
-        "load": 0.5 + 0.3 * np.cos(np.arange(80) / 7) + 0.05 * RNG.normal(size=80),
-    }
-)
-FIXED = GP(Product(Matern(1.0), RBF(0.5)), 0.1)
-SETTINGS: list[Setting] = [
-    General(),
-    DataDriven(radius=0.2),
-    Simulator(radius=0.2),
-    Simulator(radius=0.2, pick="informative"),
-]
-
-
-def heating(action: dict[str, Any], context: dict[str, Any]) -> float:
-    gain = (math.log10(action["gain"]) + 1.5) ** 2 * (1.0 if action["mode"] == "eco" else 0.5)
-    setpoint = (action["setpoint"] - 21 - 0.05 * context["outdoor"]) ** 2
-    return float(-setpoint - 2 * gain - 0.3 * (action["stages"] - 2 - 2 * context["load"]) ** 2)
-
-
-def make(setting: Setting, **more: Any) -> Optimizer:
-    arguments: dict[str, Any] = {"surrogate": FIXED, **more}
-    return Optimizer(BOX, drbo.Samples(HISTORY, support=16), setting=setting, **arguments)
-
-
-def ask(opt: Optimizer) -> Suggestion:
-    return opt.ask(radius=0.2) if isinstance(opt.setting, General) else opt.ask()
-
-
-def tell(opt: Optimizer, s: Suggestion, number: int) -> None:
-    if s.context is None:
-        now = HISTORY.iloc[number % 80].to_dict()
-        now["load"] += 0.01  # not one of the samples
-        opt.tell(s, heating(s.action, now), context=now)
-    else:
-        opt.tell(s, heating(s.action, s.context))
-
-
-def run(opt: Optimizer, rounds: int) -> list[Suggestion]:
-    suggestions = []
-    for number in range(rounds):
-        suggestions.append(ask(opt))
-        tell(opt, suggestions[-1], number)
-    return suggestions
+from heating import BOX, FIXED, HISTORY, SETTINGS, ask, heating, make, run, tell
 
 
 def test_the_snippet_of_the_issue(
@@ -258,107 +204,6 @@ def test_a_failure_in_an_unknown_context_is_not_counted_as_a_context() -> None:
     np.testing.assert_array_equal(np.flatnonzero(opt.ask().reference), [7, 9])
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=repr)
-@pytest.mark.parametrize("surrogate", [FIXED, LearnedGP()], ids=["fixed", "learned"])
-def test_a_loaded_optimizer_goes_on_as_the_saved_one(setting: Setting, surrogate: Any, tmp_path: Path) -> None:
-    opt = make(setting, surrogate=surrogate)
-    path = tmp_path / "state.json"
-    for number in range(7):
-        opt.save(path)
-        loaded = Optimizer.load(path)
-        a, b = ask(opt), ask(loaded)
-        assert a.same_as(b), number
-        assert a.score == b.score
-        assert opt.recommend().value == loaded.recommend().value
-        opt.save(path)  # with a pending suggestion
-        opt = Optimizer.load(path)
-        assert len(opt.pending) == 1 + (number > 3)
-        if number == 3:
-            tell(opt, ask(opt), number)  # one stays pending for ever
-            opt.tell(ask(opt), failed=True)
-        else:
-            tell(opt, a, number)
-
-
-SETS = [
-    MMD(robos.C, robos.MMD_KERNEL), MMD(gram=RBF(5.0)(robos.C[:, None], robos.C[:, None])), drbo.TotalVariation(),
-    drbo.KL(), drbo.ChiSquare(), drbo.CVaR(), drbo.Wasserstein(robos.C), drbo.Expectation(),
-    drbo.Neighbourhood(robos.C),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("ambiguity", SETS, ids=repr)
-def test_every_set_and_rule_can_be_saved(ambiguity: drbo.AmbiguitySet, tmp_path: Path) -> None:
-    rules: list[Any] = [
-        0.2,
-        math.inf,
-        drbo.radius.Theoretical(0.1, 0.5),
-        drbo.radius.Bootstrap(0.1, 20),
-        drbo.radius.Decaying(1.0),
-    ]
-    surrogate = GP(robos.GP_KERNEL, 0.05)
-    for rule in rules:
-        opt = Optimizer(
-            robos.X, robos.C, ambiguity=ambiguity, setting=DataDriven(radius=rule), surrogate=surrogate,
-            beta=drbo.TheoreticalBeta(bound=1.0, noise=0.05),
-        )  # fmt: skip
-        for j in range(4):
-            opt.tell(opt.ask(), 0.1 * j, context_index=3 * j)
-        opt.save(tmp_path / "state.json")
-        loaded = Optimizer.load(tmp_path / "state.json")
-        np.testing.assert_array_equal(loaded.posterior.mean, opt.posterior.mean)
-        assert opt.ask().same_as(loaded.ask())
-    json.loads((tmp_path / "state.json").read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
-
-
-def test_saving_is_legal_before_the_first_result(tmp_path: Path) -> None:
-    opt = make(Simulator(radius=0.2))
-    opt.save(tmp_path / "state.json")
-    assert ask(Optimizer.load(tmp_path / "state.json")).same_as(ask(opt))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "is not a saved optimizer"),
-        ("[1, 2]", "is not a saved optimizer: its format"),
-        ('{"format": "something else"}', "is not a saved optimizer: its format"),
-        ('{"format": "drbo optimizer", "version": 99}', "is of version 99; this drbo reads version 2"),
-        ('{"format": "drbo optimizer", "version": 2}', "is damaged"),
-        (
-            '{"format": "drbo optimizer", "version": 2, "actions": {"kind": "Bomb"}}',
-            "is damaged: it holds an unknown 'Bomb'",
-        ),
-    ],
-)
-def test_damaged_and_foreign_files(text: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "state.json"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message):
-        Optimizer.load(path)
-    assert path.read_text() == text
-
-
-def test_a_file_cut_short_is_refused(tmp_path: Path) -> None:
-    opt = make(Simulator(radius=0.2))
-    run(opt, 2)
-    path = tmp_path / "state.json"
-    opt.save(path)
-    whole = path.read_text()
-    for share in (0.2, 0.5, 0.9):
-        path.write_text(whole[: int(share * len(whole))])
-        with pytest.raises(ValueError, match="is not a saved optimizer"):
-            Optimizer.load(path)
-
-
-def test_what_cannot_be_saved_is_said_before_anything_is_written(tmp_path: Path) -> None:
-    opt = make(Simulator(radius=0.2), ambiguity=lambda points: MMD(points, RBF(0.3)))
-    path = tmp_path / "state.json"
-    with pytest.raises(TypeError, match="save cannot write <function"):
-        opt.save(path)
-    assert not path.exists()
-
-
 def test_bad_construction() -> None:
     for arguments, message in (
         (
@@ -375,27 +220,6 @@ def test_bad_construction() -> None:
         good = {"actions": BOX, "contexts": drbo.Samples(HISTORY), "setting": Simulator(radius=0.1), "surrogate": FIXED}
         with pytest.raises((TypeError, ValueError), match=message):
             Optimizer(**{**good, **arguments})  # type: ignore[arg-type]
-    for make_samples, message in (
-        (lambda: drbo.Samples([]), "data must be points"),
-        (lambda: drbo.Samples([1.0, 2.0], weights=[0.5, 0.4]), "weights must sum to 1"),
-        (lambda: drbo.Samples([1.0, 2.0], names=["a", "b"]), "names must be 1 different ones"),
-        (lambda: drbo.Samples([1.0, 2.0], atoms=0), "atoms must be at least 1"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            make_samples()  # type: ignore[no-untyped-call]
-
-
-def test_compressed_samples_enlarge_the_radius() -> None:
-    rng = np.random.default_rng(0)
-    many = drbo.Samples(rng.normal(size=(3000, 2)), atoms=20)
-    opt = Optimizer(BOX, many, setting=Simulator(radius=0.2), surrogate=FIXED)
-    assert opt._conditions.atoms.error > 0.0
-    assert opt.ask().radius == pytest.approx(0.2 + opt._conditions.atoms.error)
-    general = Optimizer(BOX, many, setting=General(), surrogate=FIXED)
-    assert general.recommend_final(radius=0.2).radius == general.ask(radius=0.2).radius
-    assert general.recommend_final().radius == pytest.approx(0.2 + general._conditions.atoms.error)
-    with pytest.raises(ValueError, match="ambiguity must be an MMD for compressed samples"):
-        Optimizer(BOX, many, ambiguity=drbo.TotalVariation(), setting=Simulator(radius=0.2), surrogate=FIXED)
 
 
 def test_copies_are_independent() -> None:
