@@ -231,7 +231,7 @@ def test_gradient_of_the_score_by_finite_differences(kernel: Product) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 12])
-def test_variance_reduction_is_that_of_conditioning(n: int) -> None:
+def test_information_is_what_conditioning_takes_from_the_variance(n: int) -> None:
     """The literal formula from the dense covariance, which is what the variance of the average falls by."""
     gp = GP(Product(Matern(0.4, amplitude=2.0), RBF(0.3, amplitude=0.7)), 0.1)
     rng = np.random.default_rng(0)
@@ -246,7 +246,7 @@ def test_variance_reduction_is_that_of_conditioning(n: int) -> None:
         A = gp.kernel.action(xs, xs) * gp.kernel.context(cs, cs) + gp.ridge * np.eye(len(xs))
         return np.asarray(gp.kernel.action.variance * gp.kernel.context(C, C) - k.T @ np.linalg.solve(A, k))
 
-    before, reduction = covariance(xs, cs), posterior.variance_reduction(x, w)
+    before, reduction = covariance(xs, cs), posterior.curve(x, 0.0).information(C, C, w)
     np.testing.assert_allclose(reduction, (before @ w) ** 2 / (np.diag(before) + gp.ridge), atol=CLOSED_FORM)
     for c, fall in zip(C, reduction, strict=True):
         after = covariance(np.append(xs, x[None], axis=0), np.append(cs, c[None], axis=0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from drbo.confidence import Beta, ConstantBeta, TheoreticalBeta, lower_bound, up
 from drbo.hyperparameters import LearnedGP
 from drbo.model import Model, Observation, one_thread
 from drbo.policy import TIE, best_action, first_of_the_best
-from drbo.refinement import Refined, most_uncertain, refine
+from drbo.refinement import Refined, best_context, refine
 from drbo.samples import Samples
 from drbo.search import Objective, best_in_box
 from drbo.settings import DataDriven, Known, Setting, Simulator
@@ -355,30 +356,26 @@ class Optimizer:
     ) -> tuple[FloatArray | None, int | None]:
         """Return the context of largest sigma_t(x_t, c), line 5 of algorithm 2, and its index if it has one.
 
-        Informative: the atom whose outcome lowers the variance of <w_t, f(x_t, .)> most, w_t the worst case of the lcb.
+        Informative: that whose outcome lowers the variance of <w_t, f(x_t, .)> most, w_t the worst case of the lcb.
         """
-        if not self.setting.picks_context:
+        setting, conditions = self.setting, self._conditions
+        if not isinstance(setting, Simulator):
             return None, None
-        atoms, tie = self._conditions.atoms.points, TIE * posterior.gp.kernel.variance
-        if isinstance(self.setting, Simulator) and self.setting.pick == "informative":
-            posterior = self._with_pending()  # on the atoms of now
-            mean, variance = posterior.over_contexts(found.point[None])
-            w = self.ambiguity.worst_case(mean[0] - beta * np.sqrt(variance[0]), p, eps).weights
-            reduction = posterior.variance_reduction(found.point, w)
-            j = first_of_the_best(reduction, math.sqrt(TIE) * float(reduction.max()))
-            return atoms[j], None if self._conditions.sampled else j
-        if self._conditions.range is not None:
-            curve = posterior.curve(found.point, 1.0)
+        atoms, tie = conditions.atoms.points, TIE * posterior.gp.kernel.variance
+        if setting.pick == "uncertain" and found.index is not None and conditions.range is None:
+            j = first_of_the_best(posterior.variance[found.index], tie)  # known on the whole grid
+            return atoms[j], None if conditions.sampled else j
+        curve = posterior.curve(found.point, -beta)
+        worth = curve.variance
+        if setting.pick == "informative":
+            w = self.ambiguity.worst_case(curve(atoms), p, eps).weights
+            worth = functools.partial(curve.information, atoms=atoms[w > 0.0], weights=w[w > 0.0])
+            tie = math.sqrt(TIE) * float(worth(atoms).max())
+        if conditions.range is not None:
             with one_thread():
-                return most_uncertain(
-                    curve, atoms, self._conditions.range, math.sqrt(tie), self.seed + self._asked
-                ), None
-        if found.index is None:
-            variance = posterior.over_contexts(found.point[None])[1][0]
-        else:
-            variance = posterior.variance[found.index]
-        j = first_of_the_best(variance, tie)
-        return atoms[j], None if self._conditions.sampled else j
+                return best_context(worth, atoms, conditions.range, tie, self.seed + self._asked), None
+        j = first_of_the_best(worth(atoms), tie)
+        return atoms[j], None if conditions.sampled else j
 
     def _worst_case(self, found: Found, beta: float, p: FloatArray, eps: float, *, certify: bool = True) -> Refined:
         """Return the worst case of mean + beta std for one action, of results alone, with what it takes to show it."""

@@ -103,16 +103,18 @@ def refine(
     return Refined(points[len(atoms) :], worst, bound)
 
 
-def most_uncertain(curve: Curve, atoms: FloatArray, box: Box, tie: float, seed: int) -> FloatArray:
-    """Return the context (d,) of the largest deviation in a box: the first atom, unless another is better by `tie`."""
+def best_context(
+    worth: Callable[[FloatArray], FloatArray], atoms: FloatArray, box: Box, tie: float, seed: int
+) -> FloatArray:
+    """Return the context (d,) of a box that is worth most: the first atom, unless another is better by `tie`."""
 
-    def certainty(c: FloatArray) -> FloatArray:
-        return -curve.deviation(c)
+    def loss(c: FloatArray) -> FloatArray:
+        return -worth(c)
 
     starts = np.concatenate([atoms, box.sample(_CANDIDATES, seed)])
-    values = certainty(starts)
+    values = loss(starts)
     best = int(np.argmax(values <= values.min() + tie))
-    points, lower = _downhill(certainty, starts[np.argsort(values)[:_DESCENTS]], box)
+    points, lower = _downhill(loss, starts[np.argsort(values)[:_DESCENTS]], box)
     i = int(np.argmin(lower))
     return np.asarray(points[i] if lower[i] < values[best] - tie else starts[best])
 

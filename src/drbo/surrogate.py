@@ -203,22 +203,6 @@ class GridPosterior:
         per_point = alpha * (k_contexts @ w) - (u * k_contexts) @ (beta * w / std)
         return np.asarray(per_point @ self.gp.kernel.action.gradient(action[None], self._observed_actions)[0])
 
-    def variance_reduction(self, action: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return by how much an outcome in each context would lower the variance of g = sum_j w_j f(x, c_j).
-
-        For one action (d_x,) and weights (n_contexts,), shape (n_contexts,):
-
-            Cov(f(x, c), g)^2 / (variance(x, c) + ridge)
-        """
-        t, k_C = self.n_observations, self.gp.kernel.context
-        used = np.flatnonzero(weights)
-        w = weights[used]
-        k = self.gp.kernel.action(self._observed_actions, action[None, :]) * self._k_contexts[:t]
-        white = self._whitening() @ k
-        variance = np.maximum(self.gp.kernel.variance - np.einsum("ij,ij->j", white, white), 0.0)
-        prior = self.gp.kernel.action.variance * (k_C(self.contexts, self.contexts[used]) @ w)
-        return np.asarray((prior - (white[:, used] @ w) @ white) ** 2 / (variance + self.gp.ridge))
-
     def curve(self, action: FloatArray, beta: float) -> Curve:
         """Return the bound mean + beta std of f(x, .) for one action (d_x,), to be called with contexts anywhere."""
         if not np.isfinite(self._observed_contexts).all():
@@ -300,7 +284,7 @@ class Curve:
         t = posterior.n_observations
         self._kernel = posterior.gp.kernel
         self._contexts = posterior._observed_contexts.copy()
-        self._k_action, self.beta = k_action, beta
+        self._k_action, self.beta, self._ridge = k_action, beta, posterior.gp.ridge
         self._W, self._white = posterior._whitening(), posterior._white[:t].copy()
         # Where the ridge is tiny, W is huge and its products cancel: a bound allows for what rounding leaves of them.
         epsilon = 2.0 * np.finfo(float).eps
@@ -318,11 +302,22 @@ class Curve:
     def __call__(self, contexts: FloatArray) -> FloatArray:
         """Return the bound (m,) in contexts (m, d_c)."""
         white = self._whitened(self._kernel.context(self._contexts, contexts))
-        return np.asarray(self._white @ white + self.beta * self._std(white))
+        return np.asarray(self._white @ white + self.beta * np.sqrt(self._unexplained(white)))
 
-    def deviation(self, contexts: FloatArray) -> FloatArray:
-        """Return the standard deviation alone (m,) in contexts (m, d_c)."""
-        return self._std(self._whitened(self._kernel.context(self._contexts, contexts)))
+    def variance(self, contexts: FloatArray) -> FloatArray:
+        """Return the variance of f alone (m,) in contexts (m, d_c)."""
+        return self._unexplained(self._whitened(self._kernel.context(self._contexts, contexts)))
+
+    def information(self, contexts: FloatArray, atoms: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return by how much an outcome in each context (m, d_c) would lower the variance of g = sum_j w_j f(x, a_j).
+
+        Cov(f(x, c), g)^2 / (variance(x, c) + ridge), (m,), for atoms (n, d_c) of weights (n,).
+        """
+        k_C = self._kernel.context
+        white = self._whitened(k_C(self._contexts, contexts))
+        explained = (self._whitened(k_C(self._contexts, atoms)) @ weights) @ white
+        prior = self._kernel.action.variance * (k_C(contexts, atoms) @ weights)
+        return np.asarray((prior - explained) ** 2 / (self._unexplained(white) + self._ridge))
 
     def lowest(self, centres: FloatArray, halves: FloatArray, tilt: FloatArray) -> FloatArray:
         """Return a lower bound (m,) of v(c) - tilt'(c - centre) over the cells |c - centre| <= half, for beta <= 0.
@@ -341,8 +336,7 @@ class Curve:
         white = self._whitened(k_C(self._contexts, centres))
         slope = -k_C.gradient(self._contexts, centres)  # of k_C(c_s, c) in c
         white_slope = self._whitened(slope.reshape(len(slope), m * d)).reshape(-1, m, d)
-        variance = np.maximum(self._kernel.variance - np.einsum("ij,ij->j", white, white), 0.0)
-        std = np.sqrt(variance + self._variance_rounding * self._kernel.variance)
+        std = np.sqrt(self._unexplained(white) + self._variance_rounding * self._kernel.variance)
         covariance = -np.einsum("sj,sjk->jk", white, white_slope)
         prior = self._kernel.action.variance * np.broadcast_to(k_C.curvature, d)
         by_cell = white_slope.transpose(1, 2, 0)
@@ -363,8 +357,9 @@ class Curve:
         """Return U'^-1 k_t for columns k_C (t, m) of the kernel, (t, m)."""
         return self._W @ (self._k_action[:, None] * k_context)
 
-    def _std(self, white: FloatArray) -> FloatArray:
-        return np.asarray(np.sqrt(np.maximum(self._kernel.variance - np.einsum("ij,ij->j", white, white), 0.0)))
+    def _unexplained(self, white: FloatArray) -> FloatArray:
+        """Return the variance (m,) that the outcomes leave, for whitened columns (t, m)."""
+        return np.asarray(np.maximum(self._kernel.variance - np.einsum("ij,ij->j", white, white), 0.0))
 
 
 @jit
