@@ -10,9 +10,9 @@ import drbo
 ROOT = Path(drbo.__file__).parent
 ORDER = [
     "names", "validation", "_compiled", "space", "kernels", "compression", "samples", "_cholesky", "surrogate",
-    "hyperparameters", "model", "confidence", "ambiguity", "conditions", "refinement", "policy", "search", "radius",
-    "robustness", "settings", "suggestion", "persistence", "optimizer", "regret", "problems", "experiments", "cli",
-    "__main__", "__init__",
+    "hyperparameters", "model", "confidence", "ambiguity", "conditions", "refinement", "policy", "search", "game",
+    "radius", "robustness", "settings", "suggestion", "persistence", "optimizer", "regret", "problems", "experiments",
+    "cli", "__main__", "__init__",
 ]  # fmt: skip
 
 

@@ -230,3 +230,20 @@ def test_copies_are_independent() -> None:
     assert a.same_as(b)
     opt.tell(a, 1.0)
     assert len(twin.pending) == 1
+
+
+def test_an_interrupt_between_new_hyper_parameters_and_their_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
+    opt = make(Simulator(radius=0.2), surrogate=LearnedGP())
+    run(opt, 6)
+    twin = copy.deepcopy(opt)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(drbo.model.Model, "place", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        opt.ask()
+    monkeypatch.undo()
+    assert opt.posterior.gp is not opt._model.fit.gp  # the refit was over, and its posterior not there yet
+    assert opt.ask().score == twin.ask().score
+    assert opt.recommend().value == twin.recommend().value

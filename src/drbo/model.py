@@ -72,19 +72,18 @@ class Model:
         self.observations.append(observation)
         self._teach(self.posterior, observation)
 
-    def refit(self) -> bool:
-        """Learn the hyper-parameters anew if there is enough more to learn from; return whether they changed.
+    def refit(self) -> None:
+        """Learn the hyper-parameters anew if there is enough more to learn from.
 
-        The posterior is then the old one's until `place` is called.
+        The posterior is then that of the old ones until `place` is called.
         """
         told = [o for o in self.observations if o.outcome is not None]
         if not isinstance(self.surrogate, LearnedGP) or not should_refit(len(told), self.fitted_at):
-            return False
+            return
         x, c, y = (np.array(column) for column in zip(*((o.action, o.context, o.outcome) for o in told), strict=True))
         with one_thread():
             self.fit = self.surrogate.fit(x, c, y, self.fit if self.fitted_at >= 3 else None)
         self.fitted_at = len(told)
-        return True
 
     def in_outcomes(self, value: float) -> float:
         """Return a value of the posterior in the units of the outcomes; infinite as long as their scale is unknown."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,13 +13,12 @@ from numpy.typing import ArrayLike
 from drbo import persistence, validation
 from drbo.ambiguity import AmbiguitySet
 from drbo.conditions import AmbiguityFactory, Conditions
-from drbo.confidence import Beta, ConstantBeta, TheoreticalBeta, lower_bound, upper_bound
+from drbo.confidence import Beta, ConstantBeta, TheoreticalBeta
+from drbo.game import Found, Game
 from drbo.hyperparameters import LearnedGP
-from drbo.model import Model, Observation, one_thread
-from drbo.policy import TIE, best_action, first_of_the_best
-from drbo.refinement import Refined, best_context, refine
+from drbo.model import Model, Observation
+from drbo.refinement import Refined
 from drbo.samples import Samples
-from drbo.search import Objective, best_in_box
 from drbo.settings import DataDriven, Known, Setting, Simulator
 from drbo.space import Box, FiniteSet, Frame
 from drbo.suggestion import Recommendation, Suggestion
@@ -34,15 +31,6 @@ _PASSES = 4
 """How often a search over actions is repeated at most, because the adversary asked for further contexts."""
 _MISJUDGED = 0.02
 """An action whose score falls by this share of the amplitude of f with further contexts is chosen anew."""
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """The action of the largest robust score: its point, its index in a finite set, and the score."""
-
-    point: FloatArray
-    index: int | None
-    score: float
 
 
 class Optimizer:
@@ -101,6 +89,7 @@ class Optimizer:
         self._pending: dict[int, Suggestion] = {}
         self._asked = 0
         self._best: Recommendation | None = None
+        self._certified_by: GP | None = None  # the model that the certificate of the best rests on
         self._given: tuple[Any, Any] = (None, None)  # reference and radius of the last ask, as they were given
         self._feasible: tuple[FloatArray, float, FloatArray] | None = None  # last round's set, and worst cases in it
 
@@ -140,36 +129,39 @@ class Optimizer:
         finite set, or as `Samples` of what the contexts of this round may be. Otherwise: neither.
         """
         self._refresh()
-        p, eps = self._ball(reference, radius)
-        beta = self._width()
-        found, posterior = self._maximise(beta, p, eps)
+        game, beta = self._game(reference, radius), self._width()
+        posterior = self._with_pending()
+        found = self._maximise(game, posterior, beta)
         if self._conditions.range is not None:
-            made = self._worst_case(found, beta, p, eps, certify=False)
-            self._adopt(made)
-            p = self._conditions.atoms.reference
+            made = game.worst_case(self.posterior, found, beta, certify=False)
+            game = self._adopt(made, game)
             if found.score - made.worst_case.expectation > _MISJUDGED * math.sqrt(posterior.gp.kernel.variance):
-                found, posterior = self._maximise(beta, p, eps)
-        context, j = self._pick_context(posterior, found, beta, p, eps)
+                posterior = self._with_pending()
+                found = self._maximise(game, posterior, beta)
+        context, j = None, -1
+        if isinstance(self.setting, Simulator):
+            context, j = game.context(posterior, found, beta, self.setting.pick == "informative")
         suggestion = Suggestion(
             number=self._asked,
             action=self._decode_action(found),
             action_index=found.index,
             context=None if context is None else self._conditions.decode(context, j),
-            context_index=j,
-            reference=p,
-            radius=eps,
+            context_index=None if context is None or self._conditions.sampled else j,
+            reference=game.reference,
+            radius=game.radius,
             score=self._outward(found.score),
             action_point=validation.frozen(found.point),
             context_point=context,
         )
         # Eq. (10): the iterate of the largest worst-case lcb at its own time, of results alone: nothing pending counts.
-        made = self._worst_case(found, -beta, p, eps)
+        made = game.worst_case(self.posterior, found, -beta)
         if self._best is None or self._sign * self._outward(made.lower_bound) > self._sign * self._best.value:
-            self._best = self._recommendation(found, made, beta, p, eps)
-        self._adopt(made)
+            self._best, self._certified_by = self._recommendation(game, found, made, beta), self.posterior.gp
+        self._adopt(made, game)
         self._asked += 1
         self._pending[suggestion.number] = suggestion
-        self._given = (reference if reference is None or isinstance(reference, Samples) else p, radius)
+        given = reference if reference is None or isinstance(reference, Samples) else game.reference
+        self._given = (given, radius)
         return suggestion
 
     def tell(
@@ -226,19 +218,16 @@ class Optimizer:
         self._refresh()
         if reference is None and radius is None:
             reference, radius = self._given
-        p, eps = self._ball(reference, radius)
-        beta = self._width()
+        game, beta = self._game(reference, radius), self._width()
         best: Recommendation | None = None
         for _ in range(_PASSES):
-            atoms = self._conditions.atoms
-            found, _ = self._maximise(-beta, p, eps, self._model.posterior)
-            made = self._worst_case(found, -beta, p, eps)
+            found = self._maximise(game, self.posterior, -beta)
+            made = game.worst_case(self.posterior, found, -beta)
             if best is None or self._sign * self._outward(made.lower_bound) > self._sign * best.value:
-                best = self._recommendation(found, made, beta, p, eps)
-            self._adopt(made)
-            if self._conditions.atoms is atoms:  # the adversary asked for no further context
+                best = self._recommendation(game, found, made, beta)
+            last, game = game, self._adopt(made, game)
+            if game is last:  # the adversary asked for no further context
                 break
-            p = self._conditions.atoms.reference
         assert best is not None
         return best
 
@@ -288,6 +277,7 @@ class Optimizer:
             opt._pending = {s.number: s for s in state["pending"]}
             opt._asked, opt._best, opt._given = state["asked"], state["best"], state["given"]
             model.fit, model.fitted_at = state["fit"], state["fitted_at"]
+            opt._certified_by = model.fit.gp
             model.place(opt._conditions.atoms.points)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ValueError(f"{path} is damaged: {error!r}") from None
@@ -295,8 +285,8 @@ class Optimizer:
 
     # --- the set, the model and the search --------------------------------------------------------------------------
 
-    def _ball(self, reference: Any, radius: Any) -> tuple[FloatArray, float]:
-        """Return the reference and the radius of this round; what compression costs is added to the radius."""
+    def _game(self, reference: Any, radius: Any) -> Game:
+        """Return the set of this round; what compression costs is added to the radius."""
         conditions = self._conditions
         if self.setting.needs_ball and conditions.sampled:
             if reference is not None and not isinstance(reference, Samples) and conditions.range is not None:
@@ -317,7 +307,7 @@ class Optimizer:
             history = np.array([o.context_index for o in self._model.observations if o.seen], dtype=np.intp)
         known = Known(history, self.ambiguity, len(atoms.points), p)
         p, eps = self.setting.ball(reference, radius, known)
-        return p, eps + atoms.error
+        return Game(conditions, p, eps + atoms.error, self.seed + self._asked)
 
     def _place(self) -> None:
         """Make the posterior anew on the present atoms; what was known of a set on others is void."""
@@ -328,78 +318,30 @@ class Optimizer:
         posterior = self.posterior
         return self.beta.width(posterior.information_gain, posterior.gp.ridge, self.setting.events)
 
-    def _maximise(
-        self, beta: float, p: FloatArray, eps: float, posterior: GridPosterior | None = None
-    ) -> tuple[Found, GridPosterior]:
-        """Return the action of the largest robust score, and the posterior: by default that with pending evaluations.
+    def _maximise(self, game: Game, posterior: GridPosterior, beta: float) -> Found:
+        """Return the action of the largest robust score; a negative beta is for the lower confidence bound."""
+        if isinstance(self.actions, Box):
+            avoid = [] if beta < 0.0 or self.setting.picks_context else self._under_way()
+            away = np.array(avoid).reshape(-1, self.actions.dimension)
+            return game.best_in(self.actions, posterior, beta, self._known_actions(), away)
+        last = self._feasible
+        same = last is not None and game.radius == last[1] and np.array_equal(game.reference, last[0])
+        found = game.best_on_grid(posterior, beta, last[2] if last is not None and same else None)
+        assert found.feasible is not None
+        self._feasible = (game.reference, game.radius, found.feasible)
+        return found
 
-        A negative beta is for the lower confidence bound.
-        """
-        posterior = self._with_pending() if posterior is None else posterior
-        if isinstance(self.actions, FiniteSet):
-            bounds = upper_bound(posterior, beta) if beta >= 0.0 else lower_bound(posterior, -beta)
-            last = self._feasible
-            unchanged = last is not None and eps == last[1] and np.array_equal(p, last[0])
-            choice = best_action(bounds, self.ambiguity, p, eps, last[2] if last is not None and unchanged else None)
-            self._feasible = (p, eps, choice.visited)
-            i = choice.action_index
-            return Found(posterior.actions[i], i, float(choice.worst_case.expectation)), posterior
-        objective = Objective(posterior, beta, self.ambiguity, p, eps)
-        avoid = [] if beta < 0.0 or self.setting.picks_context else self._under_way()
-        known, kept_away = self._known_actions(), np.array(avoid).reshape(-1, self.actions.dimension)
-        with one_thread():
-            x = best_in_box(self.actions, objective, known, kept_away, self.seed + self._asked)
-        return Found(x, None, float(objective.scores(x[None])[0])), posterior
-
-    def _pick_context(
-        self, posterior: GridPosterior, found: Found, beta: float, p: FloatArray, eps: float
-    ) -> tuple[FloatArray | None, int | None]:
-        """Return the context of largest sigma_t(x_t, c), line 5 of algorithm 2, and its index if it has one.
-
-        Informative: that whose outcome lowers the variance of <w_t, f(x_t, .)> most, w_t the worst case of the lcb.
-        """
-        setting, conditions = self.setting, self._conditions
-        if not isinstance(setting, Simulator):
-            return None, None
-        atoms, tie = conditions.atoms.points, TIE * posterior.gp.kernel.variance
-        if setting.pick == "uncertain" and found.index is not None and conditions.range is None:
-            j = first_of_the_best(posterior.variance[found.index], tie)  # known on the whole grid
-            return atoms[j], None if conditions.sampled else j
-        curve = posterior.curve(found.point, -beta)
-        worth = curve.variance
-        if setting.pick == "informative":
-            w = self.ambiguity.worst_case(curve(atoms), p, eps).weights
-            worth = functools.partial(curve.information, atoms=atoms[w > 0.0], weights=w[w > 0.0])
-            tie = math.sqrt(TIE) * float(worth(atoms).max())
-        if conditions.range is not None:
-            with one_thread():
-                return best_context(worth, atoms, conditions.range, tie, self.seed + self._asked), None
-        j = first_of_the_best(worth(atoms), tie)
-        return atoms[j], None if conditions.sampled else j
-
-    def _worst_case(self, found: Found, beta: float, p: FloatArray, eps: float, *, certify: bool = True) -> Refined:
-        """Return the worst case of mean + beta std for one action, of results alone, with what it takes to show it."""
-        conditions, posterior = self._conditions, self.posterior
-        if conditions.range is not None:
-            curve, atoms, seed = posterior.curve(found.point, beta), conditions.atoms.points, self.seed + self._asked
-            with one_thread():
-                return refine(curve, atoms, p, eps, conditions.range, conditions.family, seed, certify=certify)
-        if found.index is not None:
-            mean, variance = posterior.mean[found.index], posterior.variance[found.index]
-        else:
-            mean, variance = (rows[0] for rows in posterior.over_contexts(found.point[None]))
-        worst = self.ambiguity.worst_case(mean + beta * np.sqrt(variance), p, eps)
-        return Refined(conditions.atoms.points[:0], worst, float(worst.lower_bound))
-
-    def _adopt(self, made: Refined) -> None:
-        """Make those further contexts atoms that carry weight in a worst case."""
+    def _adopt(self, made: Refined, game: Game) -> Game:
+        """Make those further contexts atoms that carry weight in a worst case; return the game on the atoms of then."""
         carrying = made.worst_case.weights[-len(made.further) :] > 0.0 if len(made.further) else False
-        if np.any(carrying):
-            self._conditions.add(made.further[carrying])
-            self._place()
+        if not np.any(carrying):
+            return game
+        self._conditions.add(made.further[carrying])
+        self._place()
+        return game.on_new_atoms()
 
-    def _recommendation(self, found: Found, made: Refined, beta: float, p: FloatArray, eps: float) -> Recommendation:
-        contexts, worst = self._conditions.values, made.worst_case
+    def _recommendation(self, game: Game, found: Found, made: Refined, beta: float) -> Recommendation:
+        contexts, p, worst = self._conditions.values, game.reference, made.worst_case
         if len(made.further):
             contexts += tuple(self._conditions.decode(c) for c in made.further)
             p = validation.frozen(np.append(p, np.zeros(len(made.further))))
@@ -411,7 +353,7 @@ class Optimizer:
             weights=validation.frozen(worst.weights),
             contexts=contexts,
             reference=p,
-            radius=eps,
+            radius=game.radius,
             maximize=self.maximize,
             beta=beta,
             delta=self.beta.delta if isinstance(self.beta, TheoreticalBeta) else None,
@@ -456,16 +398,18 @@ class Optimizer:
         growing = self._conditions.sampled and isinstance(self.setting, DataDriven)
         if growing and any(o.seen for o in model.observations[self._atoms_at :]):
             self._set_atoms(self.n_told)
-        refit = model.refit()
-        if refit or not np.array_equal(model.posterior.contexts, self._conditions.atoms.points):
+        model.refit()
+        stale = model.posterior.gp is not model.fit.gp  # perhaps since an interrupt
+        if stale or not np.array_equal(model.posterior.contexts, self._conditions.atoms.points):
             self._place()
-        if refit and self._best is not None:  # its certificate was the old model's: make it anew
-            old = self._best
+        if self._best is not None and self._certified_by is not model.fit.gp:  # by the old model: make it anew
+            old, beta = self._best, self._width()
             p = self._conditions.atoms.reference if self._conditions.sampled else old.reference
-            found, beta = Found(old.action_point, old.action_index, math.nan), self._width()
-            made = self._worst_case(found, -beta, p, old.radius)
-            self._best = self._recommendation(found, made, beta, p, old.radius)
-            self._adopt(made)
+            game = Game(self._conditions, p, old.radius, self.seed + self._asked)
+            found = Found(old.action_point, old.action_index, math.nan)
+            made = game.worst_case(self.posterior, found, -beta)
+            self._best, self._certified_by = self._recommendation(game, found, made, beta), model.fit.gp
+            self._adopt(made, game)
 
     # --- the user's units, and the model's --------------------------------------------------------------------------
 

@@ -1,0 +1,113 @@
+"""One round of the game: nature's set around a reference, and the moves of both sides on a posterior.
+
+    the action    x_t = argmax_x min_w <w, (mean + beta std)(x, .)>                     lines 3 and 4 of algorithm 1
+    the context   c_t = argmax_c sigma_t(x_t, c), where the learner picks it            line 5 of algorithm 2
+    the certificate   min_w <w, (mean - beta std)(x_t, .)>                              eq. 10
+
+with w over the set: on the atoms of a finite set or of samples, or on a whole range of contexts.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from drbo.conditions import Conditions
+from drbo.confidence import lower_bound, upper_bound
+from drbo.model import one_thread
+from drbo.policy import TIE, best_action, first_of_the_best
+from drbo.refinement import Refined, best_context, refine
+from drbo.search import Objective, best_in_box
+from drbo.space import Box
+from drbo.surrogate import GridPosterior
+from drbo.validation import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The action of the largest robust score.
+
+    Attributes
+    ----------
+    point, index : the action in the model's coordinates, and its index in a finite set
+    score : its robust score
+    feasible : (k, n_contexts) distributions of the set that were met on the way
+    """
+
+    point: FloatArray
+    index: int | None
+    score: float
+    feasible: FloatArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """The set of one round: all distributions within `radius` of `reference` (n_contexts,) under given conditions.
+
+    `seed` is of the points that searches begin with.
+    """
+
+    conditions: Conditions
+    reference: FloatArray
+    radius: float
+    seed: int
+
+    def on_new_atoms(self) -> Game:
+        """Return the game with the same set on the atoms that the conditions have now."""
+        return Game(self.conditions, self.conditions.atoms.reference, self.radius, self.seed)
+
+    def best_on_grid(self, posterior: GridPosterior, beta: float, feasible: FloatArray | None) -> Found:
+        """Return the best action of the posterior's grid; a negative beta is for the lower confidence bound.
+
+        `feasible` : distributions known to lie in the set, which save work.
+        """
+        bounds = upper_bound(posterior, beta) if beta >= 0.0 else lower_bound(posterior, -beta)
+        choice = best_action(bounds, self.conditions.ambiguity, self.reference, self.radius, feasible)
+        i = choice.action_index
+        return Found(posterior.actions[i], i, float(choice.worst_case.expectation), choice.visited)
+
+    def best_in(self, box: Box, posterior: GridPosterior, beta: float, known: FloatArray, avoid: FloatArray) -> Found:
+        """Return the best action found in a box, near `known` ones or not, but away from those to `avoid`."""
+        objective = Objective(posterior, beta, self.conditions.ambiguity, self.reference, self.radius)
+        with one_thread():
+            x = best_in_box(box, objective, known, avoid, self.seed)
+        return Found(x, None, float(objective.scores(x[None])[0]))
+
+    def context(self, posterior: GridPosterior, found: Found, beta: float, informative: bool) -> tuple[FloatArray, int]:
+        """Return the context of largest sigma_t(x_t, c), and its index among the atoms, -1 if it is none of them.
+
+        Informative: that whose outcome lowers the variance of <w_t, f(x_t, .)> most, w_t the worst case of the lcb.
+        """
+        atoms, tie = self.conditions.atoms.points, TIE * posterior.gp.kernel.variance
+        if found.index is not None and not informative and self.conditions.range is None:
+            j = first_of_the_best(posterior.variance[found.index], tie)  # known on the whole grid
+            return atoms[j], j
+        curve = posterior.curve(found.point, -beta)
+        worth = curve.variance
+        if informative:
+            w = self.conditions.ambiguity.worst_case(curve(atoms), self.reference, self.radius).weights
+            worth = functools.partial(curve.information, atoms=atoms[w > 0.0], weights=w[w > 0.0])
+            tie = math.sqrt(TIE) * float(worth(atoms).max())
+        if self.conditions.range is not None:
+            with one_thread():
+                return best_context(worth, atoms, self.conditions.range, tie, self.seed), -1
+        j = first_of_the_best(worth(atoms), tie)
+        return atoms[j], j
+
+    def worst_case(self, posterior: GridPosterior, found: Found, beta: float, *, certify: bool = True) -> Refined:
+        """Return the worst case of mean + beta std for one action, with what it takes to show it."""
+        conditions, p, eps = self.conditions, self.reference, self.radius
+        atoms = conditions.atoms.points
+        if conditions.range is not None:
+            curve = posterior.curve(found.point, beta)
+            with one_thread():
+                return refine(curve, atoms, p, eps, conditions.range, conditions.family, self.seed, certify=certify)
+        if found.index is not None:
+            mean, variance = posterior.mean[found.index], posterior.variance[found.index]
+        else:
+            mean, variance = (rows[0] for rows in posterior.over_contexts(found.point[None]))
+        worst = conditions.ambiguity.worst_case(mean + beta * np.sqrt(variance), p, eps)
+        return Refined(atoms[:0], worst, float(worst.lower_bound))
