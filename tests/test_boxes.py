@@ -1,10 +1,14 @@
 """The optimizer without a grid: named parameters, contexts from data, learned hyper-parameters, failures."""
 
 import copy
+import dataclasses
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import drbo
@@ -247,3 +251,88 @@ def test_an_interrupt_between_new_hyper_parameters_and_their_posterior(monkeypat
     assert opt.posterior.gp is not opt._model.fit.gp  # the refit was over, and its posterior not there yet
     assert opt.ask().score == twin.ask().score
     assert opt.recommend().value == twin.recommend().value
+
+
+def test_a_row_of_a_table_goes_by_its_labels() -> None:
+    opt = make(DataDriven(radius=0.2))
+    action = {"setpoint": 20.0, "gain": 0.1, "stages": 2, "mode": "eco"}
+    row = HISTORY.iloc[3]
+    for given in (row, row[["load", "outdoor"]], row.to_dict()):
+        opt.tell(pd.Series(action)[["mode", "gain", "stages", "setpoint"]], 1.0, context=given)
+    first, *others = opt._model.observations
+    for other in others:
+        np.testing.assert_array_equal(other.context, first.context)
+        np.testing.assert_array_equal(other.action, BOX.encode("action", action))
+
+
+def test_a_failed_action_is_not_recommended() -> None:
+    for actions in (BOX, np.linspace(0.0, 1.0, 9)):
+        opt = Optimizer(actions, drbo.Samples(HISTORY, support=4), setting=Simulator(radius=0.2), surrogate=FIXED)
+        failed = opt.ask()
+        opt.tell(failed, failed=True)
+        with pytest.raises(RuntimeError, match="that has not failed"):
+            opt.recommend()
+        good = opt.ask()
+        opt.tell(good, 1.0)
+        best = opt.ask()
+        opt._best = dataclasses.replace(opt.recommend(), action_point=best.action_point)  # as if it were the best
+        opt.tell(best, failed=True)
+        assert not np.array_equal(opt.recommend().action_point, best.action_point)
+
+
+def test_an_interrupted_tell_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    opt = make(Simulator(radius=0.2))
+    run(opt, 2)
+    s = opt.ask()
+    twin = copy.deepcopy(opt)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(drbo.surrogate.GridPosterior, "_append", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        opt.tell(s, 1.0)
+    monkeypatch.undo()
+    for some in (opt, twin):
+        some.tell(s, 1.0)
+    assert opt.n_told == 3
+    assert opt.ask().score == twin.ask().score
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: make(Simulator(radius=0.2), maximize="min"), "maximize must be True or False, got 'min'"),
+        (
+            lambda: Optimizer(BOX, drbo.Samples(HISTORY), setting=DataDriven),  # type: ignore[arg-type]
+            r"setting must be General\(\), DataDriven",
+        ),
+        (
+            lambda: Simulator(drbo.Samples(HISTORY), 0.1),  # type: ignore[arg-type]
+            "reference must be weights, one a context; samples are given",
+        ),
+        (lambda: drbo.Box(a=(3.0, 1.0)), r"a must be \(low, high\) with low less than high"),
+        (lambda: drbo.Categorical(["x", "y"]), r"choices must be given one by one, Categorical\('a', 'b'\)"),
+        (lambda: BOX.encode("action", {"mode": "eco"}), "action lacks setpoint, gain, stages; its parameters"),
+        (lambda: drbo.Samples({"a": [1.0, 2.0], "b": [3.0]}), "data must have columns of equal length"),
+        (lambda: drbo.Samples({"a": [1.0], "feed": ["x"]}), "column 'feed' is not; with conditions of other kinds"),
+        (
+            lambda: drbo.Samples({"a": ["1", "2", "<1"]}, within=drbo.Box(a=(0.0, 3.0))),
+            r"data\[0\]\['a'\] must be a number, got '1' \(and 2 more of 3 rows\)",
+        ),
+    ],
+)
+def test_errors_name_the_argument_and_what_was_expected(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        call()
+
+
+def test_what_is_printed_is_short() -> None:
+    opt = make(Simulator(radius=0.2))
+    s = opt.ask()
+    assert str(s).startswith("suggestion 0: setpoint = ")
+    assert len(str(s)) < 200
+    assert "0 told, 1 pending" in repr(opt)
+    endless = Optimizer(BOX, drbo.Samples(HISTORY), setting=DataDriven(radius=math.inf), surrogate=FIXED)
+    endless.ask()
+    assert "in every distribution at all, as the radius is infinite" in str(endless.recommend())

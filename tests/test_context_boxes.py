@@ -226,7 +226,7 @@ def test_contexts_that_are_none(context: Any, message: str) -> None:
 
 def test_references_that_are_none() -> None:
     opt = Optimizer(ACTIONS, CONTEXTS, setting=General(), surrogate=FIXED)
-    with pytest.raises(TypeError, match="reference is missing: give Samples"):
+    with pytest.raises(TypeError, match="reference is missing or empty: give Samples"):
         opt.ask(radius=0.1)
     with pytest.raises(TypeError, match="reference must be Samples"):
         opt.ask(reference=np.full(128, 1 / 128), radius=0.1)
@@ -316,3 +316,17 @@ def test_many_whole_numbers_are_not_listed_to_see_that_they_are_whole(monkeypatc
 
     monkeypatch.setattr(drbo.Integer, "encode", encode)
     assert not drbo.Box(users=drbo.Integer(0, 10_000)).continuous.any()
+
+
+def test_a_certificate_made_anew_is_for_its_own_set() -> None:
+    """General setting: after a refit the best iterate is certified for the samples and the radius of its own round."""
+    opt = Optimizer(ACTIONS, CONTEXTS, setting=General())
+    sets: dict[float, list[float]] = {}
+    for number in range(8):
+        s = opt.ask(reference=forecast(number), radius=0.02 if number % 2 else 0.3)
+        sets[s.radius] = [*sets.get(s.radius, []), 10.0 + number]
+        tell(opt, s, number)
+        r = opt.recommend()
+        sampled = [c["outdoor"] for c, weight in zip(r.contexts, r.reference, strict=True) if weight > 0.0]
+        own = [outdoor for outdoor in sampled if outdoor != pytest.approx(12.0)] or [12.0]
+        assert any(own[0] == pytest.approx(outdoor) for outdoor in sets[r.radius])

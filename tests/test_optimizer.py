@@ -365,7 +365,7 @@ def test_recommend_needs_an_ask() -> None:
         ({"contexts": np.zeros((2, 2, 2))}, "contexts must be points of shape"),
         ({"contexts": robos.C[:-1]}, "ambiguity is for 50 contexts, but there are 49"),
         ({"ambiguity": 0.1}, "ambiguity must be an AmbiguitySet, or a function"),
-        ({"setting": "general"}, "setting must be a Setting"),
+        ({"setting": "general"}, "setting must be General"),
         ({"surrogate": robos.GP_KERNEL}, "surrogate must be a GP or a LearnedGP"),
         ({"beta": -1.0}, "beta must be zero or more"),
         ({"beta": "2"}, "beta must be a number"),

@@ -121,7 +121,7 @@ def test_bad_parameters() -> None:
     for make, message in (
         (lambda: Box(), "at least one named parameter"),
         (lambda: Box(x=cast(Any, 3.0)), r"x must be \(low, high\), Log, Integer or Categorical"),
-        (lambda: Box(x=(1.0, 0.0)), "low must be less than high"),
+        (lambda: Box(x=(1.0, 0.0)), r"x must be \(low, high\) with low less than high"),
         (lambda: Log(0.0, 1.0), "low must be positive"),
         (lambda: Integer(cast(Any, 1.5), 3), "low must be a whole number"),
         (lambda: Integer(3, 1), "low must not exceed high"),

@@ -131,6 +131,13 @@ class Conditions:
         assert isinstance(self._samples, Samples)
         return self._samples.encode("context", context), -1
 
+    def encode(self, contexts: Any) -> FloatArray:
+        """Return the model's coordinates (n, d) of contexts in the user's units; all of a finite set."""
+        if isinstance(self.space, FiniteSet):
+            return self.atoms.points
+        assert isinstance(self._samples, Samples)
+        return np.array([self._samples.encode("context", context) for context in contexts])
+
     def decode(self, point: FloatArray, index: int | None = None) -> Any:
         """Return a context in the user's units; one of a finite set by its index."""
         if isinstance(self.space, FiniteSet):

@@ -69,8 +69,13 @@ class Model:
 
     def tell(self, observation: Observation) -> None:
         """Take in one more observation."""
-        self.observations.append(observation)
         self._teach(self.posterior, observation)
+        self.observations.append(observation)
+
+    @property
+    def consistent(self) -> bool:
+        """Whether the posterior is that of the present hyper-parameters and observations; not so after an interrupt."""
+        return self.posterior.gp is self.fit.gp and self.posterior.n_observations == len(self.observations)
 
     def refit(self) -> None:
         """Learn the hyper-parameters anew if there is enough more to learn from.

@@ -16,9 +16,10 @@ from drbo.conditions import AmbiguityFactory, Conditions
 from drbo.confidence import Beta, ConstantBeta, TheoreticalBeta
 from drbo.game import Found, Game
 from drbo.hyperparameters import LearnedGP
-from drbo.model import Model, Observation
-from drbo.refinement import Refined
+from drbo.model import Model, Observation, one_thread
+from drbo.refinement import Refined, refine
 from drbo.samples import Samples
+from drbo.search import Objective
 from drbo.settings import DataDriven, Known, Setting, Simulator
 from drbo.space import Box, FiniteSet, Frame
 from drbo.suggestion import Recommendation, Suggestion
@@ -42,7 +43,8 @@ class Optimizer:
     contexts : what nature chooses from: points (n_contexts, d_c), `Samples` of past conditions, or a `Box` of named
         parameters, of which nothing has been seen yet; its well-spread points are the reference until something has
     ambiguity : the family of ambiguity sets, such as `MMD(contexts)`; for samples and boxes a function from atoms
-        (n, d_c), in the unit cube, to such a set. By default an MMD of RBF lengthscale 0.2 sqrt(d_c) of the range
+        (n, d_c), in the unit cube, to such a set, best `functools.partial(drbo.MMD, kernel=...)`: a lambda cannot be
+        saved. By default an MMD of RBF lengthscale 0.2 sqrt(d_c) of the range
     setting : `General()`, `DataDriven(...)` or `Simulator(...)`
     surrogate : the model of f: a `GP` with fixed hyper-parameters, or a `LearnedGP`, which is the default. Kernels are
         on the coordinates of a finite set as they are; on the unit cube for boxes, samples and learned models
@@ -65,7 +67,7 @@ class Optimizer:
     ) -> None:
         surrogate = LearnedGP() if surrogate is None else surrogate
         if not isinstance(setting, Setting):
-            raise TypeError(f"setting must be a Setting, got {setting!r}")
+            raise TypeError(f"setting must be General(), DataDriven(...) or Simulator(...), got {setting!r}")
         if not isinstance(surrogate, GP | LearnedGP):
             raise TypeError(f"surrogate must be a GP or a LearnedGP, got {surrogate!r}")
         self.actions = actions if isinstance(actions, Box) else FiniteSet("actions", actions)
@@ -75,9 +77,9 @@ class Optimizer:
         self.setting = setting
         self.surrogate = surrogate
         self.beta: Beta = beta if isinstance(beta, TheoreticalBeta) else ConstantBeta(beta)
-        self.maximize = bool(maximize)
+        self.maximize = validation.flag("maximize", maximize)
         self.seed = number
-        self._sign = 1.0 if maximize else -1.0
+        self._sign = 1.0 if self.maximize else -1.0
         setting.check(len(self._conditions), self._conditions.sampled)
         if isinstance(self.actions, FiniteSet):
             grid = Frame.of(self.actions, learned).scaled(self.actions.points)
@@ -92,6 +94,10 @@ class Optimizer:
         self._certified_by: GP | None = None  # the model that the certificate of the best rests on
         self._given: tuple[Any, Any] = (None, None)  # reference and radius of the last ask, as they were given
         self._feasible: tuple[FloatArray, float, FloatArray] | None = None  # last round's set, and worst cases in it
+
+    def __repr__(self) -> str:
+        told, waiting = self.n_told, len(self._pending)
+        return f"Optimizer(actions={self.actions!r}, setting={self.setting!r}: {told} told, {waiting} pending)"
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
@@ -176,21 +182,24 @@ class Optimizer:
         """Take in the outcome of a suggestion, and the context that it was observed in where nature picked it.
 
         In place of a suggestion an action may be given, with its context, for results that were never asked for.
-        `failed=True` in place of an outcome: the evaluation gave nothing. The model learns no value from it, and will
-        not ask for the same again.
+        `failed=True` in place of an outcome: the evaluation gave nothing, by accident. The model learns no value from
+        it, will not ask for the same again, and recommends another action. Where actions themselves cannot work, tell a
+        poor outcome instead: the model learns nothing from failures about what is near them.
         """
         asked = isinstance(suggestion, Suggestion)
         if asked:
             self._check_pending(suggestion)
         x = suggestion.action_point if asked else self._encode_action(suggestion)
-        if failed == (outcome is not None):
-            raise TypeError("tell needs an outcome, or failed=True in its place")
+        if validation.flag("failed", failed) == (outcome is not None):
+            raise TypeError("tell needs an outcome, or failed=True in its place, and not both")
         y = None if outcome is None else self._inward(outcome)
         c, j = self._observed_context(suggestion if asked else None, context, context_index, failed)
         seen = not asked or self.setting.picks_context or context is not None or context_index is not None
         self._model.tell(Observation(x, c, j, y, seen))
         if asked:
             del self._pending[suggestion.number]
+        if failed and self._best is not None and np.array_equal(x, self._best.action_point):
+            self._best = self._best_of_the_others()
 
     def cancel(self, suggestion: Suggestion) -> None:
         """Forget a pending suggestion that will not be evaluated."""
@@ -204,7 +213,7 @@ class Optimizer:
         setting: the sets of different rounds are compared as they are; `recommend_final` is for one set.
         """
         if self._best is None:
-            raise RuntimeError("recommend needs an iterate to choose from: call ask first")
+            raise RuntimeError("recommend needs an iterate to choose from that has not failed: call ask first")
         self._refresh()
         return self._best
 
@@ -216,8 +225,10 @@ class Optimizer:
         General setting: for the set of the last ask, unless `reference` and `radius` are given.
         """
         self._refresh()
-        if reference is None and radius is None:
-            reference, radius = self._given
+        if reference is None:
+            reference = self._given[0]
+        if radius is None:
+            radius = self._given[1]
         game, beta = self._game(reference, radius), self._width()
         best: Recommendation | None = None
         for _ in range(_PASSES):
@@ -290,13 +301,14 @@ class Optimizer:
         conditions = self._conditions
         if self.setting.needs_ball and conditions.sampled:
             if reference is not None and not isinstance(reference, Samples) and conditions.range is not None:
-                raise TypeError(f"reference must be Samples of what this round's contexts may be, got {reference!r}")
+                given = type(reference).__name__
+                raise TypeError(f"reference must be Samples of what this round's contexts may be, got {given}")
             if reference is None or isinstance(reference, Samples):
                 if conditions.refer_to(reference):
                     self._place()
                 reference = None
             if not conditions.known:
-                raise TypeError("reference is missing: give Samples of what this round's contexts may be")
+                raise TypeError("reference is missing or empty: give Samples of what this round's contexts may be")
         elif self.setting.needs_ball and isinstance(reference, Samples):
             raise TypeError("reference must be weights, one a context: these are a finite set")
         atoms, p = conditions.atoms, None
@@ -360,6 +372,46 @@ class Optimizer:
             action_point=validation.frozen(found.point),
         )
 
+    def _best_of_the_others(self) -> Recommendation | None:
+        """Return the action of the largest worst-case lcb among those asked or told that have not failed."""
+        failed = {o.action.tobytes() for o in self._model.observations if o.outcome is None}
+        tried = [o.action for o in self._model.observations] + [s.action_point for s in self._pending.values()]
+        left = [x for x in tried if x.tobytes() not in failed]
+        if not left:
+            return None
+        game, beta = self._game(*self._given), self._width()
+        objective = Objective(self.posterior, -beta, self.ambiguity, game.reference, game.radius)
+        x = left[int(np.argmax(objective.scores(np.array(left))))]
+        index = None if isinstance(self.actions, Box) else int(np.flatnonzero((self._grid == x).all(axis=1))[0])
+        found = Found(x, index, math.nan)
+        self._certified_by = self.posterior.gp
+        return self._recommendation(game, found, game.worst_case(self.posterior, found, -beta), beta)
+
+    def _certified_anew(self, old: Recommendation) -> Recommendation:
+        """Return a recommendation for the same set of distributions, certified by the present model."""
+        beta, conditions = self._width(), self._conditions
+        curve = self.posterior.curve(old.action_point, -beta)
+        contexts, further = conditions.encode(old.contexts), ()
+        if conditions.range is not None:
+            seed = self.seed + self._asked
+            with one_thread():
+                made = refine(curve, contexts, old.reference, old.radius, conditions.range, conditions.family, seed)
+            worst, bound = made.worst_case, made.lower_bound
+            further = tuple(conditions.decode(c) for c in made.further)
+        else:
+            ambiguity = conditions.family(contexts) if conditions.sampled else conditions.ambiguity
+            worst = ambiguity.worst_case(curve(contexts), old.reference, old.radius)
+            bound = float(worst.lower_bound)
+        return dataclasses.replace(
+            old,
+            value=self._outward(bound),
+            gap=self._model.fit.scale * float(worst.expectation - bound),
+            weights=validation.frozen(worst.weights),
+            contexts=old.contexts if not further else (*old.contexts, *further),
+            reference=validation.frozen(np.append(old.reference, np.zeros(len(further)))),
+            beta=beta,
+        )
+
     def _with_pending(self) -> GridPosterior:
         """Return the posterior in which pending evaluations gave their posterior mean: only the variance is smaller."""
         if not self._pending:
@@ -399,17 +451,10 @@ class Optimizer:
         if growing and any(o.seen for o in model.observations[self._atoms_at :]):
             self._set_atoms(self.n_told)
         model.refit()
-        stale = model.posterior.gp is not model.fit.gp  # perhaps since an interrupt
-        if stale or not np.array_equal(model.posterior.contexts, self._conditions.atoms.points):
+        if not (model.consistent and np.array_equal(model.posterior.contexts, self._conditions.atoms.points)):
             self._place()
         if self._best is not None and self._certified_by is not model.fit.gp:  # by the old model: make it anew
-            old, beta = self._best, self._width()
-            p = self._conditions.atoms.reference if self._conditions.sampled else old.reference
-            game = Game(self._conditions, p, old.radius, self.seed + self._asked)
-            found = Found(old.action_point, old.action_index, math.nan)
-            made = game.worst_case(self.posterior, found, -beta)
-            self._best, self._certified_by = self._recommendation(game, found, made, beta), model.fit.gp
-            self._adopt(made, game)
+            self._best, self._certified_by = self._certified_anew(self._best), model.fit.gp
 
     # --- the user's units, and the model's --------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ class DataRange:
 
     def encode(self, name: str, value: Any) -> FloatArray:
         """Return the coordinates (d,) of a context: a mapping from the columns' names, or its numbers in order."""
+        value = value if self.names is None else validation.by_name(value)
         if isinstance(value, Mapping):
             if self.names is None or set(value) != set(self.names):
                 expected = "be an array, as the samples are" if self.names is None else f"name {', '.join(self.names)}"
@@ -99,8 +100,7 @@ class Samples:
         else:
             self.data, self.range = _columns(data, within), within
             rows = [dict(zip(self.data, row, strict=True)) for row in zip(*self.data.values(), strict=True)]
-            encoded = [within.encode(f"data[{i}]", row) for i, row in enumerate(rows)]
-            self.points = validation.frozen(np.array(encoded).reshape(-1, within.dimension))
+            self.points = validation.frozen(_encoded(rows, within))
         n = len(self.points)
         if weights is None:
             self.weights = np.full(n, 1.0 / max(n, 1))
@@ -123,6 +123,7 @@ class Samples:
 
     def encode(self, name: str, value: Any) -> FloatArray:
         """Return the coordinates (d,) of a context, in the unit cube unless it lies outside the samples' range."""
+        value = value if self.within is None else validation.by_name(value)
         if self.within is not None and not isinstance(value, Mapping):
             parts = np.atleast_1d(np.asarray(value, dtype=object))
             if parts.shape != (len(self.within.parameters),):
@@ -137,12 +138,17 @@ class Samples:
 
 def _numbers(data: Any, names: Sequence[str] | None) -> tuple[FloatArray, DataRange]:
     """Return the data as an array (n, d), and its range."""
-    if isinstance(data, Mapping):
-        names = list(data) if names is None else names
-        data = np.column_stack([np.asarray(column) for column in data.values()])
-    elif hasattr(data, "columns"):
-        names = data.columns if names is None else names
-        data = data.to_numpy()
+    if isinstance(data, Mapping) or hasattr(data, "columns"):
+        columns = {str(name): np.atleast_1d(np.asarray(data[name])) for name in data}
+        _check_lengths(columns)
+        for name, column in columns.items():
+            if column.dtype.kind not in "iufb":
+                raise TypeError(
+                    f"data must be numbers, but column {name!r} is not; with conditions of other kinds, say what they "
+                    f"may be: within=drbo.Box({name}=drbo.Categorical(...), ...)"
+                )
+        names = list(columns) if names is None else names
+        data = np.column_stack(list(columns.values()))
     values = validation.frozen(validation.points("data", data))
     named = None if names is None else tuple(str(name) for name in names)
     if named is not None and len(set(named)) != values.shape[1]:
@@ -170,13 +176,31 @@ def _columns(data: Any, within: Box) -> dict[str, list[Any]]:
         if table.ndim != 2 or table.shape[1] != len(names):
             raise ValueError(f"data must have a column for each of {', '.join(names)}, got shape {table.shape}")
         columns = dict(zip(names, table.T.tolist(), strict=True))
-    if len({len(column) for column in columns.values()}) > 1:
-        raise ValueError(f"data must have columns of equal length, got {[len(c) for c in columns.values()]}")
+    _check_lengths(columns)
     # numpy's own numbers and truth values as Python's, which can be saved
     return {
         name: [value.item() if isinstance(value, np.generic) else value for value in column]
         for name, column in columns.items()
     }
+
+
+def _check_lengths(columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> None:
+    if len({len(column) for column in columns.values()}) > 1:
+        raise ValueError(f"data must have columns of equal length, got {[len(c) for c in columns.values()]}")
+
+
+def _encoded(rows: Sequence[Mapping[str, Any]], within: Box) -> FloatArray:
+    """Return the coordinates (n, d) of all rows; an error names the first that is none, and counts the others."""
+    encoded, errors = [], []
+    for i, row in enumerate(rows):
+        try:
+            encoded.append(within.encode(f"data[{i}]", row))
+        except (TypeError, ValueError) as error:
+            errors.append(error)
+    if errors:
+        others = f" (and {len(errors) - 1} more of {len(rows)} rows)" if len(errors) > 1 else ""
+        raise type(errors[0])(f"{errors[0]}{others}")
+    return np.array(encoded).reshape(-1, within.dimension)
 
 
 @dataclass(frozen=True, eq=False)

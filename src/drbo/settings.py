@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from drbo import validation
 from drbo.ambiguity import AmbiguitySet
 from drbo.radius import Indices, RadiusRule, Theoretical, as_rule, empirical
+from drbo.samples import Samples
 from drbo.validation import FloatArray
 
 
@@ -135,6 +136,8 @@ class Simulator(Setting):
         if pick not in ("uncertain", "informative"):
             raise ValueError(f'pick must be "uncertain" or "informative", got {pick!r}')
         self.pick = pick
+        if isinstance(reference, Samples):
+            raise TypeError("reference must be weights, one a context; samples are given as contexts=Samples(...)")
         self.reference = None
         if reference is not None:
             self.reference = validation.frozen(validation.distribution("reference", reference))

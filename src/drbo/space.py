@@ -35,6 +35,9 @@ class FiniteSet:
         self.points: FloatArray = validation.frozen(validation.points(name, points))
         self._span = np.ptp(self.points, axis=0)
 
+    def __repr__(self) -> str:
+        return f"{len(self)} {self.name}"
+
     def __len__(self) -> int:
         return len(self.points)
 
@@ -197,6 +200,8 @@ class Categorical(Parameter):
     """One of several choices, none of them closer to one than to another."""
 
     def __init__(self, *choices: Any) -> None:
+        if len(choices) == 1 and isinstance(choices[0], list | tuple | set):
+            raise TypeError(f"choices must be given one by one, Categorical('a', 'b'), got {choices[0]!r}")
         if not choices or len(set(choices)) != len(choices):
             raise ValueError(f"choices must be different from one another, and at least one, got {choices!r}")
         self.choices = choices
@@ -255,11 +260,13 @@ class Box:
 
     def encode(self, name: str, values: Mapping[str, Any]) -> FloatArray:
         """Return the coordinates (dimension,) of a mapping from each parameter's name to its value."""
+        values = validation.by_name(values)
         if not isinstance(values, Mapping):
             raise TypeError(f"{name} must map {', '.join(self.parameters)} to values, got {values!r}")
         missing, unknown = self.parameters.keys() - values.keys(), values.keys() - self.parameters.keys()
         if missing or unknown:
-            wrong = f"lacks {', '.join(sorted(missing))}" if missing else f"has unknown {', '.join(sorted(unknown))}"
+            in_order = ", ".join(name for name in self.parameters if name in missing)
+            wrong = f"lacks {in_order}" if missing else f"has unknown {', '.join(sorted(map(str, unknown)))}"
             raise ValueError(f"{name} {wrong}; its parameters are {', '.join(self.parameters)}")
         coordinates = (p.encode(f"{name}[{key!r}]", values[key]) for key, p in self.parameters.items())
         return np.array(list(itertools.chain(*coordinates)))
@@ -308,7 +315,10 @@ def _parameter(name: str, given: tuple[float, float] | Parameter) -> Parameter:
     if isinstance(given, Parameter):
         return given
     if isinstance(given, tuple | list) and len(given) == 2:
-        return Real(validation.finite_float(f"{name}[0]", given[0]), validation.finite_float(f"{name}[1]", given[1]))
+        low, high = validation.finite_float(f"{name}[0]", given[0]), validation.finite_float(f"{name}[1]", given[1])
+        if not low < high:
+            raise ValueError(f"{name} must be (low, high) with low less than high, got {given!r}")
+        return Real(low, high)
     raise TypeError(f"{name} must be (low, high), Log, Integer or Categorical, got {given!r}")
 
 

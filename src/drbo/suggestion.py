@@ -37,6 +37,12 @@ class Suggestion:
     action_point: FloatArray
     context_point: FloatArray | None
 
+    def __str__(self) -> str:
+        where = "" if self.context is None else f" in {_readable(self.context)}"
+        return f"suggestion {self.number}: {_readable(self.action)}{where}"
+
+    __repr__ = __str__
+
     def same_as(self, other: Suggestion) -> bool:
         """Return whether the other one asks for the same evaluation; it may be a copy from another process."""
         # Both contexts are there or both are not, which the type checker cannot see.
@@ -86,13 +92,14 @@ class Recommendation:
 
     def __str__(self) -> str:
         bound = "at least" if self.maximize else "at most"
+        within = f"within {self.radius:.3g}" if np.isfinite(self.radius) else "at all, as the radius is infinite"
         if self.delta is None:
             assurance = f"as far as confidence bounds of {self.beta:.3g} standard deviations hold"
         else:
             assurance = f"with probability {1.0 - self.delta:.3g}"
         lines = [
             f"deploy {_readable(self.action)}",
-            f"guaranteed: {bound} {self.value:.4g} on average in every distribution within {self.radius:.3g},",
+            f"guaranteed: {bound} {self.value:.4g} on average in every distribution {within},",
             f"  {assurance}{self._left_open()}",
             "it would do worst if the conditions were",
         ]

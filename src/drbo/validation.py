@@ -71,6 +71,18 @@ def whole_number(name: str, value: Any, least: int) -> int:
     return number
 
 
+def flag(name: str, value: Any) -> bool:
+    """Return `value` as True or False; nothing else stands for them."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def by_name(value: Any) -> Any:
+    """Return a row of a table (a pandas Series) as a mapping from its labels, anything else as it is."""
+    return value.to_dict() if hasattr(value, "to_dict") and hasattr(value, "index") else value
+
+
 def probability(name: str, value: Any) -> float:
     """Return `value` as a float strictly between zero and one."""
     number = finite_float(name, value)
