@@ -114,7 +114,7 @@ class Samples:
         if self.within is not None:
             return f"Samples({len(self.points)} within {self.within!r})"
         assert isinstance(self.range, DataRange)
-        return f"Samples({len(self.points)} of {', '.join(self.range.names or [f'{self.dimension} numbers'])})"
+        return f"Samples({len(self.points)} of {', '.join(self.range.names or [f'{self.dimension} number(s)'])})"
 
     @property
     def dimension(self) -> int:
