@@ -12,9 +12,11 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
+from drbo.ambiguity import AmbiguitySet
 from drbo.conditions import Conditions
 from drbo.confidence import lower_bound, upper_bound
 from drbo.model import one_thread
@@ -45,19 +47,22 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Game:
-    """The set of one round: all distributions within `radius` of `reference` (n_contexts,) under given conditions.
+    """The set of one round: all distributions within `radius` of `reference` (n,), on contexts (n, d) or their range.
 
     `seed` is of the points that searches begin with.
     """
 
     conditions: Conditions
+    contexts: FloatArray
+    ambiguity: AmbiguitySet
     reference: FloatArray
     radius: float
     seed: int
 
-    def on_new_atoms(self) -> Game:
-        """Return the game with the same set on the atoms that the conditions have now."""
-        return Game(self.conditions, self.conditions.atoms.reference, self.radius, self.seed)
+    @classmethod
+    def of(cls, conditions: Conditions, reference: FloatArray, radius: float, seed: int) -> Self:
+        """Return the game on the atoms that the conditions have now."""
+        return cls(conditions, conditions.atoms.points, conditions.ambiguity, reference, radius, seed)
 
     def best_on_grid(self, posterior: GridPosterior, beta: float, feasible: FloatArray | None) -> Found:
         """Return the best action of the posterior's grid; a negative beta is for the lower confidence bound.
@@ -65,13 +70,13 @@ class Game:
         `feasible` : distributions known to lie in the set, which save work.
         """
         bounds = upper_bound(posterior, beta) if beta >= 0.0 else lower_bound(posterior, -beta)
-        choice = best_action(bounds, self.conditions.ambiguity, self.reference, self.radius, feasible)
+        choice = best_action(bounds, self.ambiguity, self.reference, self.radius, feasible)
         i = choice.action_index
         return Found(posterior.actions[i], i, float(choice.worst_case.expectation), choice.visited)
 
     def best_in(self, box: Box, posterior: GridPosterior, beta: float, known: FloatArray, avoid: FloatArray) -> Found:
         """Return the best action found in a box, near `known` ones or not, but away from those to `avoid`."""
-        objective = Objective(posterior, beta, self.conditions.ambiguity, self.reference, self.radius)
+        objective = Objective(posterior, beta, self.ambiguity, self.reference, self.radius)
         with one_thread():
             x = best_in_box(box, objective, known, avoid, self.seed)
         return Found(x, None, float(objective.scores(x[None])[0]))
@@ -81,14 +86,14 @@ class Game:
 
         Informative: that whose outcome lowers the variance of <w_t, f(x_t, .)> most, w_t the worst case of the lcb.
         """
-        atoms, tie = self.conditions.atoms.points, TIE * posterior.gp.kernel.variance
+        atoms, tie = self.contexts, TIE * posterior.gp.kernel.variance
         if found.index is not None and not informative and self.conditions.range is None:
             j = first_of_the_best(posterior.variance[found.index], tie)  # known on the whole grid
             return atoms[j], j
         curve = posterior.curve(found.point, -beta)
         worth = curve.variance
         if informative:
-            w = self.conditions.ambiguity.worst_case(curve(atoms), self.reference, self.radius).weights
+            w = self.ambiguity.worst_case(curve(atoms), self.reference, self.radius).weights
             worth = functools.partial(curve.information, atoms=atoms[w > 0.0], weights=w[w > 0.0])
             tie = math.sqrt(TIE) * float(worth(atoms).max())
         if self.conditions.range is not None:
@@ -99,15 +104,16 @@ class Game:
 
     def worst_case(self, posterior: GridPosterior, found: Found, beta: float, *, certify: bool = True) -> Refined:
         """Return the worst case of mean + beta std for one action, with what it takes to show it."""
-        conditions, p, eps = self.conditions, self.reference, self.radius
-        atoms = conditions.atoms.points
-        if conditions.range is not None:
+        box, family = self.conditions.range, self.conditions.family
+        if box is not None:
             curve = posterior.curve(found.point, beta)
             with one_thread():
-                return refine(curve, atoms, p, eps, conditions.range, conditions.family, self.seed, certify=certify)
-        if found.index is not None:
-            mean, variance = posterior.mean[found.index], posterior.variance[found.index]
+                return refine(
+                    curve, self.contexts, self.reference, self.radius, box, family, self.seed, certify=certify
+                )
+        if found.index is not None and self.contexts is self.conditions.atoms.points:  # known on the whole grid
+            values = posterior.mean[found.index] + beta * np.sqrt(posterior.variance[found.index])
         else:
-            mean, variance = (rows[0] for rows in posterior.over_contexts(found.point[None]))
-        worst = conditions.ambiguity.worst_case(mean + beta * np.sqrt(variance), p, eps)
-        return Refined(atoms[:0], worst, float(worst.lower_bound))
+            values = posterior.curve(found.point, beta)(self.contexts)
+        worst = self.ambiguity.worst_case(values, self.reference, self.radius)
+        return Refined(self.contexts[:0], worst, float(worst.lower_bound))

@@ -16,8 +16,8 @@ from drbo.conditions import AmbiguityFactory, Conditions
 from drbo.confidence import Beta, ConstantBeta, TheoreticalBeta
 from drbo.game import Found, Game
 from drbo.hyperparameters import LearnedGP
-from drbo.model import Model, Observation, one_thread
-from drbo.refinement import Refined, refine
+from drbo.model import Model, Observation
+from drbo.refinement import Refined
 from drbo.samples import Samples
 from drbo.search import Objective
 from drbo.settings import DataDriven, Known, Setting, Simulator
@@ -319,7 +319,7 @@ class Optimizer:
             history = np.array([o.context_index for o in self._model.observations if o.seen], dtype=np.intp)
         known = Known(history, self.ambiguity, len(atoms.points), p)
         p, eps = self.setting.ball(reference, radius, known)
-        return Game(conditions, p, eps + atoms.error, self.seed + self._asked)
+        return Game.of(conditions, p, eps + atoms.error, self.seed + self._asked)
 
     def _place(self) -> None:
         """Make the posterior anew on the present atoms; what was known of a set on others is void."""
@@ -350,10 +350,14 @@ class Optimizer:
             return game
         self._conditions.add(made.further[carrying])
         self._place()
-        return game.on_new_atoms()
+        return Game.of(self._conditions, self._conditions.atoms.reference, game.radius, game.seed)
 
-    def _recommendation(self, game: Game, found: Found, made: Refined, beta: float) -> Recommendation:
-        contexts, p, worst = self._conditions.values, game.reference, made.worst_case
+    def _recommendation(
+        self, game: Game, found: Found, made: Refined, beta: float, contexts: Any = None
+    ) -> Recommendation:
+        """Return what was found in the user's units; `contexts` are those of the game, if not the present atoms."""
+        contexts = self._conditions.values if contexts is None else contexts
+        p, worst = game.reference, made.worst_case
         if len(made.further):
             contexts += tuple(self._conditions.decode(c) for c in made.further)
             p = validation.frozen(np.append(p, np.zeros(len(made.further))))
@@ -389,28 +393,12 @@ class Optimizer:
 
     def _certified_anew(self, old: Recommendation) -> Recommendation:
         """Return a recommendation for the same set of distributions, certified by the present model."""
-        beta, conditions = self._width(), self._conditions
-        curve = self.posterior.curve(old.action_point, -beta)
-        contexts, further = conditions.encode(old.contexts), ()
-        if conditions.range is not None:
-            seed = self.seed + self._asked
-            with one_thread():
-                made = refine(curve, contexts, old.reference, old.radius, conditions.range, conditions.family, seed)
-            worst, bound = made.worst_case, made.lower_bound
-            further = tuple(conditions.decode(c) for c in made.further)
-        else:
-            ambiguity = conditions.family(contexts) if conditions.sampled else conditions.ambiguity
-            worst = ambiguity.worst_case(curve(contexts), old.reference, old.radius)
-            bound = float(worst.lower_bound)
-        return dataclasses.replace(
-            old,
-            value=self._outward(bound),
-            gap=self._model.fit.scale * float(worst.expectation - bound),
-            weights=validation.frozen(worst.weights),
-            contexts=old.contexts if not further else (*old.contexts, *further),
-            reference=validation.frozen(np.append(old.reference, np.zeros(len(further)))),
-            beta=beta,
-        )
+        conditions, beta = self._conditions, self._width()
+        contexts = conditions.encode(old.contexts)
+        ambiguity = conditions.family(contexts) if conditions.sampled else conditions.ambiguity
+        game = Game(conditions, contexts, ambiguity, old.reference, old.radius, self.seed + self._asked)
+        found = Found(old.action_point, old.action_index, math.nan)
+        return self._recommendation(game, found, game.worst_case(self.posterior, found, -beta), beta, old.contexts)
 
     def _with_pending(self) -> GridPosterior:
         """Return the posterior in which pending evaluations gave their posterior mean: only the variance is smaller."""
