@@ -27,9 +27,7 @@ differ by at most delta l_i l_j. So delta l_b^2 is added to |rho_b|^2, with l_b 
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import dataclass
-from typing import SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -77,7 +75,9 @@ def compress(samples: ArrayLike, kernel: Kernel, weights: ArrayLike | None = Non
     points = validation.points("samples", samples)
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a kernel such as RBF(0.1), got {kernel!r}")
-    limit = _count("atoms", atoms)
+    limit = validation.integer("atoms", atoms)
+    if limit < 1:
+        raise ValueError(f"atoms must be at least 1, got {limit}")
     n = len(points)
     p = np.full(n, 1.0 / n) if weights is None else validation.distribution("weights", weights, n)
     kernel(points[:1], points[:1])  # lengthscales of another dimension: raises before any work
@@ -179,18 +179,6 @@ def _simplex_least_squares(L: FloatArray, mean: FloatArray) -> FloatArray:
     X /= L[0, 0]  # the scale of the kernel
     y, _ = nnls(np.vstack([X, np.ones(len(L))]), np.append(np.zeros(len(L)), 1.0), maxiter=30 * len(L))
     return np.asarray(y / y.sum(), dtype=np.float64)
-
-
-def _count(name: str, value: SupportsIndex) -> int:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
-    if number < 1:
-        raise ValueError(f"{name} must be at least 1, got {number}")
-    return number
 
 
 def _record(points: FloatArray, index: NDArray[np.int64], weights: FloatArray, error: float) -> Compression:

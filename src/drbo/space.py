@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,12 +58,7 @@ class FiniteSet:
 
     def check_index(self, name: str, index: Any) -> int:
         """Return `index` as an int that counts from 0 to n - 1."""
-        try:
-            if isinstance(index, bool):
-                raise TypeError
-            i = operator.index(index)
-        except TypeError:
-            raise TypeError(f"{name} must be an integer, got {index!r}") from None
+        i = validation.integer(name, index)
         if not 0 <= i < len(self):
             raise ValueError(f"{name} must be from 0 to {len(self) - 1}, got {i}")
         return i

@@ -58,14 +58,19 @@ def positive_float(name: str, value: Any) -> float:
     return number
 
 
-def whole_number(name: str, value: Any, least: int) -> int:
-    """Return `value` as an int of at least `least`."""
+def integer(name: str, value: Any, kind: str = "an integer") -> int:
+    """Return `value` as an int; neither a fraction nor a truth value is one."""
     try:
         if isinstance(value, bool):
             raise TypeError
-        number = operator.index(value)
+        return operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+        raise TypeError(f"{name} must be {kind}, got {value!r}") from None
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """Return `value` as an int of at least `least`."""
+    number = integer(name, value, "a whole number")
     if number < least:
         raise ValueError(f"{name} must be at least {least}, got {number}")
     return number
