@@ -116,3 +116,26 @@ def test_robos_choices() -> None:
     mmd = MMD(robos.C, robos.MMD_KERNEL)
     chosen = [best_action(robos.F, mmd, robos.REFERENCE, r * robos.RADIUS).action_index for r in (0, 1 / 3, 1, 3)]
     assert robos.X[chosen].tolist() == [2.5, 2.5, -2.5, -0.5]
+
+
+@pytest.mark.parametrize(
+    ("values", "reference", "feasible", "message"),
+    [
+        (np.eye(4), np.full(4, 0.25), None, "values must have one column for each of the 25 contexts of the set"),
+        (np.zeros((3, 30)), np.full(30, 1 / 30), None, "values must have one column for each of the 25 contexts"),
+        (np.zeros(N_CONTEXTS), np.full(N_CONTEXTS, 1 / N_CONTEXTS), None, "values must have 2 dimensions"),
+        (np.zeros((3, N_CONTEXTS)), np.full(5, 0.2), None, r"reference must have shape \(25,\) to match values"),
+        (
+            np.zeros((3, N_CONTEXTS)),
+            np.full(N_CONTEXTS, 1 / N_CONTEXTS),
+            np.full((1, 40), 1 / 40),
+            r"feasible must have shape \(k, 25\) to match values",
+        ),
+    ],
+)
+def test_sizes_that_disagree_never_reach_compiled_code(
+    values: FloatArray, reference: FloatArray, feasible: FloatArray | None, message: str
+) -> None:
+    for ambiguity in (SETS[0], SETS[2], SETS[-1]):
+        with pytest.raises(ValueError, match=message):
+            best_action(values, ambiguity, reference, 0.1, feasible)

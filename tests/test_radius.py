@@ -149,3 +149,11 @@ def test_bad_input() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             make()
+
+
+@pytest.mark.parametrize("n_contexts", [5, 2000])
+def test_backtest_of_a_set_of_another_size(n_contexts: int) -> None:
+    """Compiled code checks no bounds: such a call once ended the interpreter, or answered with what lay in memory."""
+    ambiguity = MMD(np.linspace(0, 1, n_contexts))
+    with pytest.raises(ValueError, match=f"each of the {n_contexts} contexts of the set"):
+        backtest(np.eye(4), ambiguity, [0, 1, 2], [0.1], 1)

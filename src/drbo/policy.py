@@ -62,9 +62,11 @@ def best_action(
 ) -> Choice:
     """Return the action of the largest robust score, the first of them if several tie.
 
-    Values (n_actions, n_contexts) and reference are known to be valid. `feasible` (k, n_contexts): distributions known
-    to lie in the set, such as last round's worst cases; they only save work.
+    Values (n_actions, n_contexts) and reference are known to be valid; only their sizes are checked, as compiled code
+    checks none. `feasible` (k, n_contexts): distributions known to lie in the set, such as last round's worst cases;
+    they only save work.
     """
+    _check_sizes(values, ambiguity, reference, feasible)
     lowest, highest = values.min(axis=1), float(values.max())
     span = highest - float(lowest.min())
     rounding = _ROUNDING * span + 16.0 * np.finfo(float).eps * max(abs(highest), abs(highest - span))
@@ -91,6 +93,22 @@ def best_action(
     weights = np.concatenate([worst.weights for worst in solved])
     lower_bound = np.concatenate([worst.lower_bound for worst in solved])[row]
     return Choice(winner, WorstCase(scores[winner], weights[row], lower_bound), weights)
+
+
+def _check_sizes(
+    values: FloatArray, ambiguity: AmbiguitySet, reference: FloatArray, feasible: FloatArray | None
+) -> None:
+    """Raise a ValueError unless all speak of the same number of contexts."""
+    if values.ndim != 2:
+        raise ValueError(f"values must have 2 dimensions, got shape {values.shape}")
+    n = values.shape[1]
+    if ambiguity.n_contexts is not None and n != ambiguity.n_contexts:
+        expected = f"one column for each of the {ambiguity.n_contexts} contexts of the set"
+        raise ValueError(f"values must have {expected}, got shape {values.shape}")
+    if reference.shape != (n,):
+        raise ValueError(f"reference must have shape ({n},) to match values, got {reference.shape}")
+    if feasible is not None and feasible.shape[1:] != (n,):
+        raise ValueError(f"feasible must have shape (k, {n}) to match values, got {feasible.shape}")
 
 
 @jit
