@@ -447,3 +447,33 @@ def test_misfits_are_found_when_the_optimizer_is_made() -> None:
         Optimizer(robos.X, robos.C, ambiguity=SET, setting=General(), surrogate=wrong)
     with pytest.raises(ValueError, match="reference must hold 50 weights"):
         make(Simulator([0.5, 0.5], 0.1))
+
+
+def same_state(one: Optimizer, other: Optimizer) -> None:
+    assert one.n_told == other.n_told
+    assert [s.number for s in one.pending] == [s.number for s in other.pending]
+    np.testing.assert_array_equal(one.posterior.mean, other.posterior.mean)
+    np.testing.assert_array_equal(one.posterior.variance, other.posterior.variance)
+    assert one.posterior.information_gain == other.posterior.information_gain
+    assert ask(one).score == ask(other).score
+    assert one.recommend().action_index == other.recommend().action_index
+    assert one.recommend().value == other.recommend().value
+
+
+def test_an_interrupt_in_the_middle_of_an_update_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean on the grid is new by then, and the number of observations is not."""
+    opt = make(SETTINGS[2])
+    run(opt, 5)
+    s = ask(opt)
+    as_before = copy.deepcopy(opt)
+    rank_one = drbo.surrogate._rank_one
+
+    def interrupted(*arguments: Any) -> None:
+        rank_one(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(drbo.surrogate, "_rank_one", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            opt.tell(s, 1.0)
+    same_state(opt, as_before)

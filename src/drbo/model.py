@@ -41,7 +41,6 @@ class Model:
     observations : in the order in which they were told
     fit : the model with its present hyper-parameters, and how outcomes are standardised
     fitted_at : how many outcomes these were learned from
-    posterior : of all observations, on the contexts given last
     """
 
     def __init__(self, surrogate: GP | LearnedGP, actions: FloatArray, contexts: FloatArray) -> None:
@@ -65,12 +64,23 @@ class Model:
             posterior = gp.prior_off_grid(self._actions.shape[1], contexts)
         for observation in self.observations:
             self._teach(posterior, observation)
-        self.posterior = posterior  # as a whole or not at all, also after an interrupt
+        self._posterior = posterior  # as a whole or not at all, also after an interrupt
+        self._in_doubt = False
 
     def tell(self, observation: Observation) -> None:
-        """Take in one more observation."""
-        self._teach(self.posterior, observation)
+        """Take in one more observation. An interrupt leaves all of it or nothing: the observations decide."""
+        posterior = self.posterior
+        self._in_doubt = True
+        self._teach(posterior, observation)
         self.observations.append(observation)
+        self._in_doubt = False
+
+    @property
+    def posterior(self) -> GridPosterior:
+        """The posterior of all observations on the contexts given last, made anew where an interrupt left a part."""
+        if self._in_doubt:
+            self.place(self._posterior.contexts)
+        return self._posterior
 
     @property
     def consistent(self) -> bool:
