@@ -1,8 +1,13 @@
 """Ask, tell, recommend: the three settings end to end, pending suggestions, and every bad input."""
 
 import copy
+import dataclasses
 import itertools
 import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -28,6 +33,7 @@ from drbo.policy import TIE, robust_scores
 from drbo.radius import Theoretical
 from tolerances import CLOSED_FORM
 
+PACKAGE = str(Path(drbo.__file__).parent)
 SET = MMD(robos.C, robos.MMD_KERNEL)
 SURROGATE = GP(robos.GP_KERNEL, noise=0.05)
 SETTINGS: list[Setting] = [
@@ -477,3 +483,88 @@ def test_an_interrupt_in_the_middle_of_an_update_leaves_no_trace(monkeypatch: py
         with pytest.raises(KeyboardInterrupt):
             opt.tell(s, 1.0)
     same_state(opt, as_before)
+
+
+class Interrupt:
+    """Raise a KeyboardInterrupt before the nth line of the package that is run, as a user's may come at any of them."""
+
+    def __init__(self, before: int) -> None:
+        self.left = before
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> "Interrupt | None":
+        if PACKAGE not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+def interrupted(call: Callable[[], None], before: int) -> bool:
+    """Return whether the call was interrupted before that line; if not, it was over sooner."""
+    usual = sys.gettrace()
+    sys.settrace(Interrupt(before))
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(usual)
+    return False
+
+
+class Unforgetting(dict[int, Suggestion]):
+    """Pending suggestions of which none can be removed: the user interrupts just then."""
+
+    def __delitem__(self, number: int) -> None:
+        raise KeyboardInterrupt
+
+    def pop(self, *_: Any) -> Suggestion:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_between_a_result_and_its_suggestion_counts_once() -> None:
+    opt = make(SETTINGS[2])
+    run(opt, 5)
+    s = ask(opt)
+    whole = copy.deepcopy(opt)
+    whole.tell(s, 1.0)
+    pending, opt._pending = opt._pending, Unforgetting(opt._pending)
+    with pytest.raises(KeyboardInterrupt):
+        opt.tell(s, 1.0)
+    opt._pending = pending
+    with pytest.raises(ValueError, match="has been told or cancelled already"):
+        opt.tell(s, 1.0)
+    with pytest.raises(ValueError, match="has been told or cancelled already"):
+        opt.cancel(s)
+    same_state(opt, whole)
+
+
+@pytest.mark.parametrize("outcome", [1.0, None], ids=["result", "failure"])
+@pytest.mark.parametrize("setting", SETTINGS[1:3], ids=repr)
+def test_an_interrupt_anywhere_in_tell_leaves_all_of_it_or_nothing(setting: Setting, outcome: float | None) -> None:
+    """Whoever then tells again what is still pending has the state of a call that was not interrupted."""
+    start = make(setting)
+    run(start, 5)
+    s = ask(start)
+    start._best = dataclasses.replace(start.recommend(), action_point=s.action_point)  # a failure changes the best
+    context = {} if setting.picks_context else {"context_index": 3}
+
+    def tell_it(opt: Optimizer) -> None:
+        opt.tell(s, outcome, failed=outcome is None, **context)
+
+    whole = copy.deepcopy(start)
+    tell_it(whole)
+    retried = 0
+    for before in itertools.count(1):
+        opt = copy.deepcopy(start)
+        if not interrupted(lambda opt=opt: tell_it(opt), before):  # type: ignore[misc]  # a loop variable, bound
+            break
+        if opt.pending:
+            retried += 1
+            tell_it(opt)
+        with pytest.raises(ValueError, match="has been told or cancelled already"):
+            tell_it(opt)
+        same_state(opt, copy.deepcopy(whole))
+    assert 10 < retried < before - 1  # both happened

@@ -23,7 +23,7 @@ class Observation:
     """One result; no outcome: it failed.
 
     `context_index` counts in a finite set of contexts, and is -1 otherwise. `seen`: whether the context was observed;
-    that of a failed evaluation may be our guess.
+    that of a failed evaluation may be our guess. `number`: of the suggestion that it answers, None if nobody asked.
     """
 
     action: FloatArray
@@ -31,6 +31,7 @@ class Observation:
     context_index: int
     outcome: float | None
     seen: bool
+    number: int | None = None
 
 
 class Model:

@@ -90,13 +90,15 @@ class Optimizer:
         self._atoms_at = 0  # how many observations the atoms are made of
         self._pending: dict[int, Suggestion] = {}
         self._asked = 0
+        self._settled = 0  # how many observations have left their mark on what is pending and on the best
         self._best: Recommendation | None = None
+        self._best_failed = False
         self._certified_by: GP | None = None  # the model that the certificate of the best rests on
         self._given: tuple[Any, Any] = (None, None)  # reference and radius of the last ask, as they were given
         self._feasible: tuple[FloatArray, float, FloatArray] | None = None  # last round's set, and worst cases in it
 
     def __repr__(self) -> str:
-        told, waiting = self.n_told, len(self._pending)
+        told, waiting = self.n_told, len(self.pending)
         return f"Optimizer(actions={self.actions!r}, setting={self.setting!r}: {told} told, {waiting} pending)"
 
     # --- what is known ----------------------------------------------------------------------------------------------
@@ -124,6 +126,7 @@ class Optimizer:
     @property
     def pending(self) -> tuple[Suggestion, ...]:
         """The suggestions that have been neither told nor cancelled, the oldest first."""
+        self._settle()
         return tuple(self._pending.values())
 
     # --- ask, tell, recommend ---------------------------------------------------------------------------------------
@@ -195,11 +198,8 @@ class Optimizer:
         y = None if outcome is None else self._inward(outcome)
         c, j = self._observed_context(suggestion if asked else None, context, context_index, failed)
         seen = not asked or self.setting.picks_context or context is not None or context_index is not None
-        self._model.tell(Observation(x, c, j, y, seen))
-        if asked:
-            del self._pending[suggestion.number]
-        if failed and self._best is not None and np.array_equal(x, self._best.action_point):
-            self._best = self._best_of_the_others()
+        self._model.tell(Observation(x, c, j, y, seen, suggestion.number if asked else None))
+        self._replace_failed_best()
 
     def cancel(self, suggestion: Suggestion) -> None:
         """Forget a pending suggestion that will not be evaluated."""
@@ -212,6 +212,7 @@ class Optimizer:
         Learned hyper-parameters: when they are learned anew, so is the bound of the best iterate so far. General
         setting: the sets of different rounds are compared as they are; `recommend_final` is for one set.
         """
+        self._replace_failed_best()
         if self._best is None:
             raise RuntimeError("recommend needs an iterate to choose from that has not failed: call ask first")
         self._refresh()
@@ -246,6 +247,7 @@ class Optimizer:
 
     def save(self, path: str | Path) -> None:
         """Write everything to one JSON file, atomically; legal at any moment."""
+        self._replace_failed_best()
         state = {
             "actions": self.actions if isinstance(self.actions, Box) else self.actions.points,
             "contexts": self.contexts.points if isinstance(self.contexts, FiniteSet) else self.contexts,
@@ -286,6 +288,7 @@ class Optimizer:
             opt._conditions.add(state["further"])
             opt._set_atoms(state["atoms_at"])
             opt._pending = {s.number: s for s in state["pending"]}
+            opt._settled = len(observations)
             opt._asked, opt._best, opt._given = state["asked"], state["best"], state["given"]
             model.fit, model.fitted_at = state["fit"], state["fitted_at"]
             opt._certified_by = model.fit.gp
@@ -376,6 +379,25 @@ class Optimizer:
             action_point=validation.frozen(found.point),
         )
 
+    def _settle(self) -> None:
+        """Draw the consequences of every result told; after an interrupt, those of one told before.
+
+        A result has been told once it is among the observations. All else follows from them, so that no retry counts it
+        twice. Every step may be repeated.
+        """
+        for o in self._model.observations[self._settled :]:
+            if o.number is not None:
+                self._pending.pop(o.number, None)
+            if o.outcome is None and self._best is not None and np.array_equal(o.action, self._best.action_point):
+                self._best_failed = True
+            self._settled += 1
+
+    def _replace_failed_best(self) -> None:
+        self._settle()
+        if self._best_failed:
+            self._best = self._best_of_the_others()
+            self._best_failed = False
+
     def _best_of_the_others(self) -> Recommendation | None:
         """Return the action of the largest worst-case lcb among those asked or told that have not failed."""
         failed = {o.action.tobytes() for o in self._model.observations if o.outcome is None}
@@ -434,6 +456,7 @@ class Optimizer:
 
     def _refresh(self) -> None:
         """Bring atoms and hyper-parameters up to date with what has been told."""
+        self._replace_failed_best()
         model = self._model
         growing = self._conditions.sampled and isinstance(self.setting, DataDriven)
         if growing and any(o.seen for o in model.observations[self._atoms_at :]):
@@ -486,6 +509,7 @@ class Optimizer:
     def _check_pending(self, suggestion: Suggestion) -> None:
         if not isinstance(suggestion, Suggestion):
             raise TypeError(f"suggestion must be what ask returned, got {suggestion!r}")
+        self._settle()
         own = self._pending.get(suggestion.number)
         if own is None and 0 <= suggestion.number < self._asked:
             raise ValueError(f"suggestion {suggestion.number} has been told or cancelled already")
