@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +36,22 @@ _PASSES = 4
 _MISJUDGED = 0.02
 """An action whose score falls by this share of the amplitude of f with further contexts is chosen anew."""
 
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
+
+
+def _alone(
+    method: Callable[Concatenate[Any, _Arguments], _Answer],
+) -> Callable[Concatenate[Any, _Arguments], _Answer]:
+    """Let one thread at a time into an optimizer; a method may call another."""
+
+    @functools.wraps(method)
+    def with_lock(self: Any, /, *arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
+        with self._lock:
+            return method(self, *arguments, **named)
+
+    return with_lock
+
 
 class Optimizer:
     """Distributionally robust Bayesian optimization of an unknown f(x, c).
@@ -51,6 +70,8 @@ class Optimizer:
     beta : the width of the confidence bounds, a number or a `TheoreticalBeta`
     maximize : False if outcomes are to be minimised
     seed : of the candidates of a search over a box; nothing is random for finite sets
+
+    Any number of threads may call its methods: each call waits until the one under way is over.
     """
 
     def __init__(
@@ -65,6 +86,7 @@ class Optimizer:
         maximize: bool = True,
         seed: int = 0,
     ) -> None:
+        self._lock = threading.RLock()
         surrogate = LearnedGP() if surrogate is None else surrogate
         if not isinstance(setting, Setting):
             raise TypeError(f"setting must be General(), DataDriven(...) or Simulator(...), got {setting!r}")
@@ -97,6 +119,14 @@ class Optimizer:
         self._given: tuple[Any, Any] = (None, None)  # reference and radius of the last ask, as they were given
         self._feasible: tuple[FloatArray, float, FloatArray] | None = None  # last round's set, and worst cases in it
 
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
+
+    @_alone
     def __repr__(self) -> str:
         told, waiting = self.n_told, len(self.pending)
         return f"Optimizer(actions={self.actions!r}, setting={self.setting!r}: {told} told, {waiting} pending)"
@@ -104,11 +134,13 @@ class Optimizer:
     # --- what is known ----------------------------------------------------------------------------------------------
 
     @property
+    @_alone
     def posterior(self) -> GridPosterior:
         """The posterior of the outcomes told so far, in the model's coordinates and units; not to be changed."""
         return self._model.posterior
 
     @property
+    @_alone
     def n_told(self) -> int:
         """How many results have been told, failed ones included."""
         return len(self._model.observations)
@@ -119,11 +151,13 @@ class Optimizer:
         return self._conditions.space
 
     @property
+    @_alone
     def ambiguity(self) -> AmbiguitySet:
         """The family of ambiguity sets on the atoms of the contexts."""
         return self._conditions.ambiguity
 
     @property
+    @_alone
     def pending(self) -> tuple[Suggestion, ...]:
         """The suggestions that have been neither told nor cancelled, the oldest first."""
         self._settle()
@@ -131,6 +165,7 @@ class Optimizer:
 
     # --- ask, tell, recommend ---------------------------------------------------------------------------------------
 
+    @_alone
     def ask(self, reference: ArrayLike | Samples | None = None, radius: float | None = None) -> Suggestion:
         """Return the next evaluation. It stays pending, and counts for later asks, until it is told or cancelled.
 
@@ -173,6 +208,7 @@ class Optimizer:
         self._given = (given, radius)
         return suggestion
 
+    @_alone
     def tell(
         self,
         suggestion: Suggestion | Any,
@@ -201,11 +237,13 @@ class Optimizer:
         self._model.tell(Observation(x, c, j, y, seen, suggestion.number if asked else None))
         self._replace_failed_best()
 
+    @_alone
     def cancel(self, suggestion: Suggestion) -> None:
         """Forget a pending suggestion that will not be evaluated."""
         self._check_pending(suggestion)
         del self._pending[suggestion.number]
 
+    @_alone
     def recommend(self) -> Recommendation:
         """Return the iterate whose worst-case lower confidence bound at its own time was largest (eq. 10).
 
@@ -218,6 +256,7 @@ class Optimizer:
         self._refresh()
         return self._best
 
+    @_alone
     def recommend_final(
         self, reference: ArrayLike | Samples | None = None, radius: float | None = None
     ) -> Recommendation:
@@ -245,6 +284,7 @@ class Optimizer:
 
     # --- save and resume --------------------------------------------------------------------------------------------
 
+    @_alone
     def save(self, path: str | Path) -> None:
         """Write everything to one JSON file, atomically; legal at any moment."""
         self._replace_failed_best()

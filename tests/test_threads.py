@@ -1,0 +1,105 @@
+"""Several threads on one optimizer."""
+
+import contextlib
+import copy
+import pickle
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drbo import DataDriven, Optimizer
+
+ROUNDS = """
+import threading
+import numpy as np
+import drbo
+
+grid = np.linspace(0, 1, 12)
+opt = drbo.Optimizer(
+    grid, grid, ambiguity=drbo.MMD(grid), setting=drbo.DataDriven(radius=0.1),
+    surrogate=drbo.GP(drbo.Product(drbo.RBF(0.2), drbo.RBF(0.2)), 0.1),
+)
+opt.tell(opt.ask(), 0.0, context_index=0)  # compiled before the threads start
+errors = []
+
+def rounds(thread):
+    try:
+        for i in range(20):
+            s = opt.ask()
+            opt.tell(s, float(np.sin(6 * s.action[0]) + 0.1 * thread), context_index=(5 * thread + i) % 12)
+            opt.recommend(), opt.recommend_final(), opt.pending, opt.posterior, repr(opt)
+    except BaseException as error:
+        errors.append(error)
+
+threads = [threading.Thread(target=rounds, args=(k,)) for k in range(6)]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+assert not errors, errors
+assert opt.n_told == opt.posterior.n_observations == 121, (opt.n_told, opt.posterior.n_observations)
+assert opt.pending == ()
+mean = opt.posterior.mean.copy()
+opt._place()
+np.testing.assert_allclose(opt.posterior.mean, mean, atol=1e-8)
+"""
+
+
+def test_six_threads_ask_and_tell() -> None:
+    """In a process of its own: without the lock, compiled code met arrays of another round's size and ended it."""
+    done = subprocess.run([sys.executable, "-c", ROUNDS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def make() -> Optimizer:
+    return Optimizer(np.linspace(0, 1, 4), np.linspace(0, 1, 3), setting=DataDriven(radius=0.1))
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, copy.copy, lambda opt: pickle.loads(pickle.dumps(opt))])
+def test_a_copy_has_a_lock_of_its_own(again: Any) -> None:
+    opt = make()
+    with opt._lock:
+        other = again(opt)
+        answers: list[int] = []
+        thread = threading.Thread(target=lambda: answers.append(other.n_told))
+        thread.start()
+        thread.join(timeout=10.0)
+    assert answers == [0]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda opt: opt.ask(),
+        lambda opt: opt.tell([0.0], 1.0, context_index=0),
+        lambda opt: opt.cancel(opt._pending[0]),
+        lambda opt: opt.recommend(),
+        lambda opt: opt.recommend_final(),
+        lambda opt: opt.save("/dev/null/nowhere"),
+        lambda opt: opt.posterior,
+        lambda opt: opt.n_told,
+        lambda opt: opt.pending,
+        lambda opt: opt.ambiguity,
+        repr,
+    ],
+)
+def test_every_call_waits_for_the_one_under_way(call: Any) -> None:
+    opt = make()
+    opt.ask()
+    over = threading.Event()
+
+    def late() -> None:
+        with contextlib.suppress(OSError):  # the file of `save` cannot be written
+            call(opt)
+        over.set()
+
+    thread = threading.Thread(target=late)
+    with opt._lock:
+        thread.start()
+        assert not over.wait(0.2)
+    thread.join(timeout=60.0)
+    assert over.is_set()
