@@ -143,7 +143,31 @@ def test_degenerate_values() -> None:
             dual = family(contexts).dual(values, reference, 0.1)
             worst = family(contexts).worst_case(values, reference, 0.1)
             assert dual is not None
-            assert dual.bound == pytest.approx(float(worst.expectation), abs=1e-7 * max(np.ptp(values), 1e-8))
+            rounding = 4.0 * np.spacing(np.abs(values).max())  # of numbers of this size
+            tolerance = 1e-7 * max(np.ptp(values), 1e-8) + rounding
+            assert dual.bound == pytest.approx(float(worst.expectation), rel=0.0, abs=tolerance)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e2, -1e5, 1e8, -1e8])
+@pytest.mark.parametrize("family", REACHING.values(), ids=REACHING.keys())
+def test_an_offset_of_the_values_is_one_of_the_price_list(family: Family, offset: float) -> None:
+    """The bound never exceeds what is attained, and all is as accurate as numbers of this size are."""
+    ulp = np.spacing(max(abs(offset), 1.0))
+    for seed in range(40):
+        contexts, reference, values = instance(seed)
+        values = (offset + values) - offset  # so that adding the offset is exact
+        ambiguity = family(contexts)
+        more = np.random.default_rng([seed, 2]).random((5, 2))
+        for radius in RADII:
+            plain, moved = (ambiguity.dual(v, reference, radius) for v in (values, offset + values))
+            assert plain is not None
+            assert moved is not None
+            assert moved.bound <= ambiguity.worst_case(offset + values, reference, radius).expectation
+            assert abs(moved.bound - (offset + plain.bound)) <= 2.0 * ulp
+            for points in (contexts, more):
+                here = np.zeros_like(points)
+                level, of_plain = moved.threshold(points, here)[0], plain.threshold(points, here)[0]
+                assert np.allclose(level, offset + of_plain, rtol=1e-15, atol=2.0 * ulp)
 
 
 def test_peak_of_concave_functions() -> None:

@@ -88,7 +88,10 @@ class MMD(AmbiguitySet):
         if self.contexts is None or self.kernel is None:
             raise TypeError("an MMD made of a gram matrix knows no further contexts: give it contexts and a kernel")
         kernel, contexts = self.kernel, self.contexts
-        shift = self.worst_case(values, reference, radius).weights - reference
+        worst = self.worst_case(values, reference, radius)
+        offset = float(values.min())
+        above = values - offset  # nothing depends on the offset, and numbers near zero round least
+        shift = worst.weights - reference
         embedded = shift @ self.features
         norm = float(np.linalg.norm(embedded))
         cost = 0.0 if norm == 0.0 else min(radius, 1e300) * norm  # eps ||g|| for s = 1; the radius may be infinite
@@ -96,12 +99,12 @@ class MMD(AmbiguitySet):
         height -= reference @ height
 
         def line(s: float) -> tuple[float, float]:
-            prices = values + s * height
+            prices = above + s * height
             i = int(np.argmin(prices))
             return float(prices[i]) - s * cost, float(height[i]) - cost
 
         lowest = int(np.argmin(height))
-        s = peak(line, (float(values[lowest]), float(height[lowest]) - cost))
+        s = peak(line, (float(above[lowest]), float(height[lowest]) - cost))
         used = np.flatnonzero(shift)
         a = -s * shift[used]
         # The features miss what the factorization left out, which matters for a tiny ||g||.
@@ -115,11 +118,12 @@ class MMD(AmbiguitySet):
             if half.any():
                 level += (s * norm + missed) * kernel.linear_error(half)
                 slope = np.einsum("ijk,j->ik", kernel.gradient(points, contexts[used]), a)
-            return level, slope
+            return offset + level, slope
 
         on_contexts = g(contexts)
-        b = float((values - on_contexts).min())
-        return Dual(b + float(reference @ on_contexts) - s * cost, 1.0, threshold)
+        b = float((above - on_contexts).min())
+        bound = offset + (b + float(reference @ on_contexts) - s * cost)
+        return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return float(np.linalg.norm((p - q) @ self.features))

@@ -82,23 +82,26 @@ class Wasserstein(AmbiguitySet):
         sources = np.flatnonzero(reference)
         p, cost, points_from = reference[sources], self._relative[sources], self.contexts[sources]
         budget = min(self._budget(radius), 1e100)
+        offset = float(values.min())
+        above = values - offset  # nothing depends on the offset, and numbers near zero round least
 
         def line(s: float) -> tuple[float, float]:
-            prices = values + s * cost
+            prices = above + s * cost
             to = np.argmin(prices, axis=1)
             rows = np.arange(len(to))
             return float(p @ prices[rows, to]) - s * budget, float(p @ cost[rows, to]) - budget
 
-        at_home = np.where(cost == 0.0, values, np.inf).min(axis=1)
+        at_home = np.where(cost == 0.0, above, np.inf).min(axis=1)
         s = peak(line, (float(p @ at_home), -budget))
-        lowest = (values + s * cost).min(axis=1)
+        lowest = (above + s * cost).min(axis=1)
 
         def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
             reach = (1.0 + 1e-12) * np.linalg.norm(half, self.norm, axis=1)[:, None]
             way = np.maximum(_distances(points, self.norm, points_from) - reach, 0.0) / self._largest
-            return (lowest - s * way**self.order).max(axis=1), np.zeros_like(points)
+            return offset + (lowest - s * way**self.order).max(axis=1), np.zeros_like(points)
 
-        return Dual(line(s)[0], 1.0, threshold)
+        attained = float(self.worst_case(values, reference, radius).expectation)
+        return Dual(min(offset + line(s)[0], attained), 1.0, threshold)
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         if self._on_line is None:
