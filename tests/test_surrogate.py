@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 from numpy.typing import NDArray
 
+import drbo
 from drbo import GP, RBF, GridPosterior, Matern, Product
 from drbo.confidence import information_gain
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES, SOLVER
@@ -251,3 +253,17 @@ def test_information_is_what_conditioning_takes_from_the_variance(n: int) -> Non
     for c, fall in zip(C, reduction, strict=True):
         after = covariance(np.append(xs, x[None], axis=0), np.append(cs, c[None], axis=0))
         assert w @ (before - after) @ w == pytest.approx(fall, abs=CLOSED_FORM)
+
+
+def test_no_matrix_without_rows_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first observation; scipy 1.13.0, the oldest one allowed, refuses it."""
+
+    def refusing(a: NDArray[Any], *arguments: Any, **more: Any) -> NDArray[Any]:
+        if len(a) == 0:
+            raise ValueError("illegal value in 7th argument of internal trtrs")
+        return np.asarray(scipy.linalg.solve_triangular(a, *arguments, **more))
+
+    monkeypatch.setattr(drbo.surrogate, "solve_triangular", refusing)
+    opt = drbo.Optimizer(drbo.Box(x=(0.0, 1.0)), drbo.Box(c=(0.0, 1.0)), setting=drbo.Simulator(radius=0.1))
+    opt.tell(opt.ask(), 1.0)
+    opt.ask()

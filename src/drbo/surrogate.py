@@ -263,7 +263,10 @@ class GridPosterior:
         """Return W = U'^-1 (t, t), kept until the next observation: a product is several times faster than a solve."""
         if self._inverse is None:
             t = self.n_observations
-            self._inverse = solve_triangular(self._U[:t, :t], np.eye(t), check_finite=False).T
+            if t == 0:  # scipy 1.13 solves nothing without rows
+                self._inverse = np.empty((0, 0))
+            else:
+                self._inverse = solve_triangular(self._U[:t, :t], np.eye(t), check_finite=False).T
         return self._inverse
 
     def _grow(self) -> None:
