@@ -10,7 +10,8 @@ A run is an optimizer, a toy reward and a script, one letter a step:
 
 Nature, noise and the sets of the general setting depend on the number of the step alone, so that a run can be taken up
 anywhere. Runs on boxes begin with a few results: before the first one every action is as good as any other, and
-rounding errors would choose.
+rounding errors would choose. None of the runs is close to a tie: 0.1 chooses the
+same, within the tolerances, if outcomes change by 1e-10.
 """
 
 from __future__ import annotations
@@ -99,11 +100,13 @@ class Run:
     ----------
     make : returns the optimizer
     actions, contexts : the axes of both
+    points : the points of a finite set of actions
     grid : the points of a finite set of contexts, which nature picks by their number
     script : the steps, see above
     ball : what is given with the ask at a step, in the general setting
+    minimise, offset, scale : what becomes of the toy reward as an outcome
     saved_at : the number of steps after which 0.1 saved the file of this run
-    exact : actions and contexts are finite sets, and hyper-parameters fixed or learned: indices must agree
+    exact : actions and contexts are finite sets, no search comes before a choice
     learned : hyper-parameters are learned
     """
 
@@ -112,6 +115,7 @@ class Run:
     actions: Axes
     contexts: Axes
     script: str
+    points: np.ndarray | None = None
     grid: np.ndarray | None = None
     ball: Callable[[int], dict[str, Any]] | None = None
     minimise: bool = False
@@ -154,12 +158,12 @@ class Run:
         context = {name: axis.at(u) for (name, axis), u in zip(self.contexts.items(), shares, strict=True)}
         return context, {"context": context}
 
-    def found(self, step: int, opt: Optimizer) -> Any:
+    def tried(self, step: int) -> Any:
         """Return an action that somebody tried without being asked."""
         shares = self.rng(step, 2).uniform(size=len(self.actions))
-        if isinstance(opt.actions, drbo.Box):
-            return {name: axis.at(u) for (name, axis), u in zip(self.actions.items(), shares, strict=True)}
-        return opt.actions.points[int(shares[0] * len(opt.actions.points))]
+        if self.points is not None:
+            return self.points[int(shares[0] * len(self.points))]
+        return {name: axis.at(u) for (name, axis), u in zip(self.actions.items(), shares, strict=True)}
 
 
 # --- driving a run, on 0.1 and on later versions ------------------------------------------------------------------
@@ -184,7 +188,7 @@ def drive(run: Run, opt: Optimizer, start: int = 0, stop: int | None = None) -> 
                 waiting.append(s)
                 choices.append({"step": step, **choice(s)})
             elif letter == "t":
-                action = run.found(step, opt)
+                action = run.tried(step)
                 context, how = run.observed(step)
                 opt.tell(action, run.outcome(action, context, step), **how)
             elif letter == "c":
@@ -260,7 +264,7 @@ def varying(count: int, radius: float) -> Callable[[int], dict[str, Any]]:
 
 
 def forecast(axes: Axes, radius: float, within: bool) -> Callable[[int], dict[str, Any]]:
-    """Return samples as the reference of a step; without a range every other step has those of the contexts."""
+    """Return samples as the reference of a step; without a range some steps have those of the contexts."""
 
     def ball(step: int) -> dict[str, Any]:
         if not within and step % 4 == 0:
@@ -316,7 +320,9 @@ def _run(
     learned = isinstance(surrogate, LearnedGP)
     by_name = axes_of(actions) if finite else actions
     exact = finite and grid is not None
-    return Run(name, make, by_name, axes, script, grid, exact=exact, learned=learned, **more)
+    return Run(
+        name, make, by_name, axes, script, actions if finite else None, grid, exact=exact, learned=learned, **more
+    )
 
 
 FIXED = GP(Product(RBF(0.4), RBF(0.5)), 0.1)
@@ -441,10 +447,10 @@ RUNS: Sequence[Run] = [
         saved_at=11,
     ),
     on_grid(
-        "box_data_wasserstein_bootstrap",
+        "box_data_mmd_bootstrap",
         "ttt" + ONE * 10,
         DataDriven(radius=Bootstrap(delta=0.2, resamples=60)),
-        drbo.Wasserstein(FEW),
+        MMD(FEW, RBF(0.3)),
         NUMBERS,
         FEW,
         surrogate=BOXED,
