@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import GP, MMD, RBF, Product
-from drbo.confidence import upper_bound
-from drbo.surrogate import GridPosterior
+from drbo.models.bounds import upper_bound
+from drbo.models.gp import GridPosterior
 
 Array = NDArray[np.float64]
 

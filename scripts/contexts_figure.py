@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 import drbo
 from drbo import refinement
 from drbo.experiments import _style
-from drbo.surrogate import Curve
+from drbo.models.gp import Curve
 from drbo.validation import FloatArray
 
 RADIUS = 0.35

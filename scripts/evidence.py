@@ -33,7 +33,7 @@ from scipy.special import ndtr
 import drbo
 from drbo.problems._branin import _modified_branin
 from drbo.problems._published import _hartmann6, _newsvendor, _three_hump_camel
-from drbo.space import Box
+from drbo.spaces.box import Box
 from drbo.validation import FloatArray
 
 EVALUATIONS, SEEDS, DRAWS, RADIUS = 100, 10, 200, 0.1
@@ -194,7 +194,7 @@ def run_botorch(problem: Problem, seed: int) -> dict[str, FloatArray]:
     from botorch.optim import optimize_acqf
     from gpytorch.mlls import ExactMarginalLogLikelihood
 
-    from drbo.hyperparameters import should_refit
+    from drbo.models.learned import should_refit
 
     torch.set_num_threads(1)
     torch.manual_seed(seed)

@@ -289,7 +289,7 @@ def test_an_interrupted_tell_can_be_repeated(monkeypatch: pytest.MonkeyPatch) ->
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(drbo.surrogate.GridPosterior, "_append", interrupted)
+    monkeypatch.setattr(drbo.models.gp.GridPosterior, "_append", interrupted)
     with pytest.raises(KeyboardInterrupt):
         opt.tell(s, 1.0)
     monkeypatch.undo()

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 import drbo
 from drbo import RBF, Matern
-from drbo.compression import Compression, compress
+from drbo.ambiguity.compression import Compression, compress
 from drbo.kernels import Kernel
 from drbo.validation import WEIGHT_TOLERANCE
 from tolerances import SOLVER

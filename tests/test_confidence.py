@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from drbo import GP, RBF, Product, TheoreticalBeta, information_gain, maximum_information_gain
-from drbo.confidence import ConstantBeta, lower_bound, upper_bound
+from drbo.models.bounds import ConstantBeta, lower_bound, upper_bound
 from tolerances import CLOSED_FORM
 
 KERNEL = Product(RBF(0.3), RBF(0.4))

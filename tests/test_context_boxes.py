@@ -261,7 +261,7 @@ def test_another_set_in_between_does_not_change_the_last_one() -> None:
 def test_an_interrupt_while_the_model_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     opt = Optimizer(ACTIONS, CONTEXTS, setting=DataDriven(radius=0.2), surrogate=FIXED)
     run(opt, 4)
-    observe, left = drbo.surrogate.GridPosterior.observe, [2]
+    observe, left = drbo.models.gp.GridPosterior.observe, [2]
 
     def interrupted(*arguments: Any) -> None:
         left[0] -= 1
@@ -269,7 +269,7 @@ def test_an_interrupt_while_the_model_is_made_anew(monkeypatch: pytest.MonkeyPat
             raise KeyboardInterrupt
         observe(*arguments)
 
-    monkeypatch.setattr(drbo.surrogate.GridPosterior, "observe", interrupted)
+    monkeypatch.setattr(drbo.models.gp.GridPosterior, "observe", interrupted)
     with pytest.raises(KeyboardInterrupt):
         opt.ask()
     monkeypatch.undo()

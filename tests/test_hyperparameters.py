@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy.stats import multivariate_normal, norm
 
 from drbo import GP, RBF, Matern, Product
-from drbo.hyperparameters import (
+from drbo.kernels import Kernel
+from drbo.models.learned import (
     CORRELATION,
     LENGTHSCALES,
     LOG_AMPLITUDE,
@@ -22,7 +23,6 @@ from drbo.hyperparameters import (
     _Posterior,
     should_refit,
 )  # fmt: skip
-from drbo.kernels import Kernel
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES, SOLVER
 
 Array = NDArray[Any]

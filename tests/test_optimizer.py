@@ -29,8 +29,8 @@ from drbo import (
     Suggestion,
     TheoreticalBeta,
 )
-from drbo.policy import TIE, robust_scores
 from drbo.radius import Theoretical
+from drbo.rounds.grid import TIE, robust_scores
 from tolerances import CLOSED_FORM
 
 PACKAGE = str(Path(drbo.__file__).parent)
@@ -472,14 +472,14 @@ def test_an_interrupt_in_the_middle_of_an_update_leaves_no_trace(monkeypatch: py
     run(opt, 5)
     s = ask(opt)
     as_before = copy.deepcopy(opt)
-    rank_one = drbo.surrogate._rank_one
+    rank_one = drbo.models.gp._rank_one
 
     def interrupted(*arguments: Any) -> None:
         rank_one(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(drbo.surrogate, "_rank_one", interrupted)
+        patch.setattr(drbo.models.gp, "_rank_one", interrupted)
         with pytest.raises(KeyboardInterrupt):
             opt.tell(s, 1.0)
     same_state(opt, as_before)

@@ -17,7 +17,7 @@ from drbo import (
     Wasserstein,
     WorstCaseError,
 )
-from drbo.policy import TIE, best_action, first_of_the_best, robust_scores
+from drbo.rounds.grid import TIE, best_action, first_of_the_best, robust_scores
 from drbo.validation import FloatArray
 from tolerances import FEASIBLE
 

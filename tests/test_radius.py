@@ -17,8 +17,8 @@ from drbo import (
     TotalVariation,
     Wasserstein,
 )
-from drbo.policy import robust_scores
 from drbo.radius import Bootstrap, Calibrated, Constant, Decaying, RadiusRule, Theoretical, backtest, empirical
+from drbo.rounds.grid import robust_scores
 from tolerances import CLOSED_FORM, STANDARD_ERRORS
 
 N = 8

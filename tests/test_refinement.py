@@ -21,8 +21,8 @@ from drbo import (
 )
 from drbo.ambiguity import AmbiguitySet
 from drbo.kernels import Kernel
-from drbo.refinement import best_context, refine
-from drbo.surrogate import Curve
+from drbo.models.gp import Curve
+from drbo.rounds.range import best_context, refine
 from drbo.validation import FloatArray
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES
 

@@ -9,8 +9,8 @@ import pytest
 
 import drbo
 import robos
-from drbo.policy import robust_scores
 from drbo.problems import benchmark_1, wind
+from drbo.rounds.grid import robust_scores
 from tolerances import CLOSED_FORM
 
 SET = drbo.MMD(robos.C, robos.MMD_KERNEL)

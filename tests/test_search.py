@@ -7,9 +7,9 @@ import pytest
 
 from drbo import GP, MMD, RBF, Expectation, Matern, Neighbourhood, Product, TotalVariation
 from drbo.ambiguity import AmbiguitySet
-from drbo.search import Objective, best_in_box
-from drbo.space import Box, Categorical, Integer, Log, Parameter
-from drbo.surrogate import GridPosterior
+from drbo.models.gp import GridPosterior
+from drbo.rounds.box import Objective, best_in_box
+from drbo.spaces.box import Box, Categorical, Integer, Log, Parameter
 from drbo.validation import FloatArray
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES
 

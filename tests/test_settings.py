@@ -7,7 +7,7 @@ import pytest
 
 from drbo import MMD, RBF, DataDriven, Expectation, General, Simulator
 from drbo.radius import Constant, Theoretical, empirical
-from drbo.settings import Known, Setting
+from drbo.rounds.settings import Known, Setting
 
 MMD3 = MMD([0.0, 0.5, 1.0])
 NONE = np.empty(0, dtype=np.intp)

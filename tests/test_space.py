@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drbo.space import Box, Categorical, FiniteSet, Integer, Log
+from drbo.spaces.box import Box, Categorical, FiniteSet, Integer, Log
 
 
 def test_points_are_found_by_value() -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import drbo
 from drbo import GP, RBF, GridPosterior, Matern, Product
-from drbo.confidence import information_gain
+from drbo.models.bounds import information_gain
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES, SOLVER
 
 X = np.linspace(0, 1, 9)[:, None]
@@ -263,7 +263,7 @@ def test_no_matrix_without_rows_is_solved(monkeypatch: pytest.MonkeyPatch) -> No
             raise ValueError("illegal value in 7th argument of internal trtrs")
         return np.asarray(scipy.linalg.solve_triangular(a, *arguments, **more))
 
-    monkeypatch.setattr(drbo.surrogate, "solve_triangular", refusing)
+    monkeypatch.setattr(drbo.models.gp, "solve_triangular", refusing)
     opt = drbo.Optimizer(drbo.Box(x=(0.0, 1.0)), drbo.Box(c=(0.0, 1.0)), setting=drbo.Simulator(radius=0.1))
     opt.tell(opt.ask(), 1.0)
     opt.ask()

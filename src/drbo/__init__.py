@@ -26,33 +26,33 @@ if TYPE_CHECKING:
     from drbo.ambiguity import Wasserstein as Wasserstein
     from drbo.ambiguity import WorstCase as WorstCase
     from drbo.ambiguity import WorstCaseError as WorstCaseError
-    from drbo.confidence import MaximumInformationGain as MaximumInformationGain
-    from drbo.confidence import TheoreticalBeta as TheoreticalBeta
-    from drbo.confidence import information_gain as information_gain
-    from drbo.confidence import maximum_information_gain as maximum_information_gain
-    from drbo.hyperparameters import LearnedGP as LearnedGP
+    from drbo.analysis.profile import RobustnessProfile as RobustnessProfile
+    from drbo.analysis.profile import profile as profile
+    from drbo.analysis.profile import radius_for_loss as radius_for_loss
     from drbo.kernels import RBF as RBF
     from drbo.kernels import Kernel as Kernel
     from drbo.kernels import Matern as Matern
     from drbo.kernels import Product as Product
-    from drbo.optimizer import Optimizer as Optimizer
-    from drbo.robustness import RobustnessProfile as RobustnessProfile
-    from drbo.robustness import profile as profile
-    from drbo.robustness import radius_for_loss as radius_for_loss
-    from drbo.samples import Samples as Samples
-    from drbo.settings import DataDriven as DataDriven
-    from drbo.settings import General as General
-    from drbo.settings import Setting as Setting
-    from drbo.settings import Simulator as Simulator
-    from drbo.space import Box as Box
-    from drbo.space import Categorical as Categorical
-    from drbo.space import Integer as Integer
-    from drbo.space import Log as Log
-    from drbo.space import Real as Real
-    from drbo.suggestion import Recommendation as Recommendation
-    from drbo.suggestion import Suggestion as Suggestion
-    from drbo.surrogate import GP as GP
-    from drbo.surrogate import GridPosterior as GridPosterior
+    from drbo.models.bounds import MaximumInformationGain as MaximumInformationGain
+    from drbo.models.bounds import TheoreticalBeta as TheoreticalBeta
+    from drbo.models.bounds import information_gain as information_gain
+    from drbo.models.bounds import maximum_information_gain as maximum_information_gain
+    from drbo.models.gp import GP as GP
+    from drbo.models.gp import GridPosterior as GridPosterior
+    from drbo.models.learned import LearnedGP as LearnedGP
+    from drbo.optimizer.optimizer import Optimizer as Optimizer
+    from drbo.optimizer.suggestion import Recommendation as Recommendation
+    from drbo.optimizer.suggestion import Suggestion as Suggestion
+    from drbo.rounds.settings import DataDriven as DataDriven
+    from drbo.rounds.settings import General as General
+    from drbo.rounds.settings import Setting as Setting
+    from drbo.rounds.settings import Simulator as Simulator
+    from drbo.spaces.box import Box as Box
+    from drbo.spaces.box import Categorical as Categorical
+    from drbo.spaces.box import Integer as Integer
+    from drbo.spaces.box import Log as Log
+    from drbo.spaces.box import Real as Real
+    from drbo.spaces.samples import Samples as Samples
 
 __version__ = "0.1.0"
 
@@ -71,16 +71,16 @@ _HOMES = {
         "WorstCase",
         "WorstCaseError",
     ),
-    "drbo.confidence": ("MaximumInformationGain", "TheoreticalBeta", "information_gain", "maximum_information_gain"),
+    "drbo.models.bounds": ("MaximumInformationGain", "TheoreticalBeta", "information_gain", "maximum_information_gain"),
     "drbo.kernels": ("RBF", "Kernel", "Matern", "Product"),
-    "drbo.hyperparameters": ("LearnedGP",),
-    "drbo.optimizer": ("Optimizer",),
-    "drbo.samples": ("Samples",),
-    "drbo.space": ("Box", "Categorical", "Integer", "Log", "Real"),
-    "drbo.suggestion": ("Recommendation", "Suggestion"),
-    "drbo.robustness": ("RobustnessProfile", "profile", "radius_for_loss"),
-    "drbo.settings": ("DataDriven", "General", "Setting", "Simulator"),
-    "drbo.surrogate": ("GP", "GridPosterior"),
+    "drbo.models.learned": ("LearnedGP",),
+    "drbo.optimizer.optimizer": ("Optimizer",),
+    "drbo.spaces.samples": ("Samples",),
+    "drbo.spaces.box": ("Box", "Categorical", "Integer", "Log", "Real"),
+    "drbo.optimizer.suggestion": ("Recommendation", "Suggestion"),
+    "drbo.analysis.profile": ("RobustnessProfile", "profile", "radius_for_loss"),
+    "drbo.rounds.settings": ("DataDriven", "General", "Setting", "Simulator"),
+    "drbo.models.gp": ("GP", "GridPosterior"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -8,7 +8,7 @@ import pytest
 
 from drbo import KL, MMD, RBF, ChiSquare, CVaR, Expectation, Matern, Neighbourhood, TotalVariation, Wasserstein
 from drbo.ambiguity import AmbiguitySet
-from drbo.ambiguity._contract import peak
+from drbo.ambiguity.contract import peak
 from drbo.kernels import Kernel
 from drbo.validation import FloatArray
 from tolerances import CLOSED_FORM

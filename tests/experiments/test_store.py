@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from drbo.experiments._store import Store, Table, read_csv, select, stack, to_csv
-from drbo.persistence import write_atomically
+from drbo.optimizer.storage import write_atomically
 
 
 def table(start: int) -> Table:

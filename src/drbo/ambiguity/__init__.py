@@ -1,10 +1,10 @@
 """Ambiguity sets: the worst distribution within a radius of a reference."""
 
-from drbo.ambiguity._baselines import Expectation, Neighbourhood
-from drbo.ambiguity._contract import AmbiguitySet, Dual, WorstCase, WorstCaseError
-from drbo.ambiguity._divergences import KL, ChiSquare, CVaR, TotalVariation
-from drbo.ambiguity._mmd import MMD
-from drbo.ambiguity._transport import Wasserstein
+from drbo.ambiguity.baselines import Expectation, Neighbourhood
+from drbo.ambiguity.contract import AmbiguitySet, Dual, WorstCase, WorstCaseError
+from drbo.ambiguity.divergences import KL, ChiSquare, CVaR, TotalVariation
+from drbo.ambiguity.mmd import MMD
+from drbo.ambiguity.wasserstein import Wasserstein
 
 __all__ = [
     "KL",

@@ -8,12 +8,12 @@ from matplotlib import dates
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from drbo.analysis.profile import RobustnessProfile
 from drbo.experiments._methods import Goal
 from drbo.experiments._runs import SETTINGS
 from drbo.experiments._store import Table, select
 from drbo.experiments._style import COLOURS, MARKERS, REFERENCE, STYLE, TRUTH, label_ends, new_figure
 from drbo.problems import Problem
-from drbo.robustness import RobustnessProfile
 from drbo.validation import FloatArray
 
 TITLES = {"benchmark_1": "Benchmark 1", "benchmark_2": "Benchmark 2"}

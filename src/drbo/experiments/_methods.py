@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from drbo.ambiguity import KL, AmbiguitySet, ChiSquare, CVaR, Expectation, Neighbourhood, TotalVariation, Wasserstein
+from drbo.analysis.profile import radius_for_loss
 from drbo.names import SetName
 from drbo.problems import Problem
-from drbo.robustness import radius_for_loss
 
 METHODS = ("DRBO", "UCB", "StableOpt")
 

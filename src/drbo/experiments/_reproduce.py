@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from drbo.analysis.profile import profile, radius_for_loss
 from drbo.experiments._methods import METHODS, SETS, goal
 from drbo.experiments._runs import SETTINGS, data_driven_radius, run
 from drbo.experiments._store import Store, Table, select
 from drbo.experiments._sweep import Execution, sweep
 from drbo.experiments._wind import WindYear, backtest_table, decide
 from drbo.problems import Problem, WindSeries, benchmark_1, benchmark_2
-from drbo.robustness import profile, radius_for_loss
 
 RECORDS = 1
 """Counts the changes of the code after which old records no longer hold."""

@@ -7,11 +7,11 @@ import numpy as np
 from drbo import regret
 from drbo.experiments._methods import Goal, goal, method_set
 from drbo.experiments._store import Table
-from drbo.optimizer import Optimizer
+from drbo.models.gp import GP
+from drbo.optimizer.optimizer import Optimizer
 from drbo.problems import Problem
 from drbo.radius import Bootstrap, RadiusRule, Theoretical
-from drbo.settings import DataDriven, General, Known, Setting, Simulator
-from drbo.surrogate import GP
+from drbo.rounds.settings import DataDriven, General, Known, Setting, Simulator
 
 SETTINGS = ("general", "data-driven", "simulator")
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo.persistence import write_atomically
+from drbo.optimizer.storage import write_atomically
 
 Table = dict[str, NDArray[Any]]
 """Columns of equal length."""

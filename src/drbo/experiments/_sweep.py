@@ -14,9 +14,9 @@ import numpy as np
 from drbo.ambiguity import MMD
 from drbo.experiments._store import Store, Table
 from drbo.kernels import RBF, Product
-from drbo.optimizer import Optimizer
-from drbo.settings import Simulator
-from drbo.surrogate import GP
+from drbo.models.gp import GP
+from drbo.optimizer.optimizer import Optimizer
+from drbo.rounds.settings import Simulator
 
 
 @dataclass(frozen=True)

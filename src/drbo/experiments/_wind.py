@@ -11,13 +11,13 @@ from drbo.ambiguity import AmbiguitySet
 from drbo.experiments._methods import METHODS, goal, method_set
 from drbo.experiments._runs import generator
 from drbo.experiments._store import Table
-from drbo.optimizer import Optimizer
-from drbo.policy import robust_scores
+from drbo.models.gp import GP
+from drbo.optimizer.optimizer import Optimizer
 from drbo.problems import Problem, WindSeries, nearest_context, revenue, wind
 from drbo.problems._wind import WINDOW_HOURS
 from drbo.radius import Backtest, backtest, empirical
-from drbo.settings import Simulator
-from drbo.surrogate import GP
+from drbo.rounds.grid import robust_scores
+from drbo.rounds.settings import Simulator
 from drbo.validation import FloatArray
 
 MMD_RADII = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5)

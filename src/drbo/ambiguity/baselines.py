@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
-from drbo.ambiguity._contract import AmbiguitySet, Dual, expectations
+from drbo.ambiguity.contract import AmbiguitySet, Dual, expectations
 from drbo.validation import FloatArray
 
 _BORDER = 1.0 + 1e-12

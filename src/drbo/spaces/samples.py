@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from drbo import validation
-from drbo.compression import compress
+from drbo.ambiguity.compression import compress
 from drbo.kernels import RBF, Kernel
-from drbo.space import Box, spread
+from drbo.spaces.box import Box, spread
 from drbo.validation import FloatArray
 
 

@@ -23,8 +23,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from drbo.ambiguity import AmbiguitySet, WorstCase
-from drbo.space import Box
-from drbo.surrogate import GridPosterior
+from drbo.models.gp import GridPosterior
+from drbo.spaces.box import Box
 from drbo.validation import FloatArray
 
 CANDIDATES = 512

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo.ambiguity import AmbiguitySet, Expectation
-from drbo.policy import TIE, first_of_the_best, robust_scores
+from drbo.rounds.grid import TIE, first_of_the_best, robust_scores
 from drbo.validation import FloatArray
 
 _STEPS = 16

@@ -22,8 +22,8 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from drbo.ambiguity import AmbiguitySet, Dual, WorstCase
-from drbo.space import Box
-from drbo.surrogate import Curve
+from drbo.models.gp import Curve
+from drbo.spaces.box import Box
 from drbo.validation import FloatArray
 
 TOLERANCE = 1e-3

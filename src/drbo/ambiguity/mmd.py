@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo._compiled import announce
-from drbo.ambiguity._contract import EPSILON, AmbiguitySet, Dual, peak
 from drbo.ambiguity._mmd_solver import embed, solve_batch
+from drbo.ambiguity.contract import EPSILON, AmbiguitySet, Dual, peak
 from drbo.kernels import RBF, Kernel
 from drbo.validation import FloatArray
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from drbo.hyperparameters import FittedGP, LearnedGP, should_refit
-from drbo.surrogate import GP, GridPosterior
+from drbo.models.gp import GP, GridPosterior
+from drbo.models.learned import FittedGP, LearnedGP, should_refit
 from drbo.validation import FloatArray
 
 

@@ -41,7 +41,7 @@ from scipy.optimize import minimize
 
 from drbo import validation
 from drbo.kernels import RBF, Kernel, Matern, Product
-from drbo.surrogate import GP
+from drbo.models.gp import GP
 from drbo.validation import FloatArray
 
 LOG_LENGTHSCALE = (math.sqrt(2.0) - 3.0, math.sqrt(3.0))

@@ -15,7 +15,7 @@ from abc import abstractmethod
 import numpy as np
 from scipy import special
 
-from drbo.ambiguity._contract import AmbiguitySet, Dual, expectations
+from drbo.ambiguity.contract import AmbiguitySet, Dual, expectations
 from drbo.validation import FloatArray
 
 _KL_GAP = 1e-14

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo.ambiguity import AmbiguitySet
-from drbo.radius import Indices, RadiusRule, Theoretical, as_rule, empirical
-from drbo.samples import Samples
+from drbo.rounds.radius import Indices, RadiusRule, Theoretical, as_rule, empirical
+from drbo.spaces.samples import Samples
 from drbo.validation import FloatArray
 
 

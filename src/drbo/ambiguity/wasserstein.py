@@ -8,9 +8,9 @@ from scipy.spatial.distance import cdist
 
 from drbo import validation
 from drbo._compiled import announce
-from drbo.ambiguity._contract import AmbiguitySet, Dual, peak
-from drbo.ambiguity._divergences import in_unit_range, reference_alone
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plan_on_line, worst_plans
+from drbo.ambiguity.contract import AmbiguitySet, Dual, peak
+from drbo.ambiguity.divergences import in_unit_range, reference_alone
 from drbo.validation import FloatArray
 
 

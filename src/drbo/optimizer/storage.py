@@ -16,9 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from drbo import ambiguity, confidence, hyperparameters, kernels, radius, settings, space, suggestion, surrogate
+from drbo import ambiguity, kernels
 from drbo.ambiguity import MMD, Neighbourhood, Wasserstein
-from drbo.samples import DataRange, Samples
+from drbo.models import bounds as confidence
+from drbo.models import gp as surrogate
+from drbo.models import learned as hyperparameters
+from drbo.optimizer import suggestion
+from drbo.rounds import radius, settings
+from drbo.spaces import box as space
+from drbo.spaces.samples import DataRange, Samples
 
 FORMAT = "drbo optimizer"
 VERSION = 2

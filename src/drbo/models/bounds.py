@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
-from drbo.surrogate import GP
+from drbo.models.gp import GP
 from drbo.validation import FloatArray
 
 

@@ -13,20 +13,21 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drbo import persistence, validation
+from drbo import validation
 from drbo.ambiguity import AmbiguitySet
-from drbo.conditions import AmbiguityFactory, Conditions
-from drbo.confidence import Beta, ConstantBeta, TheoreticalBeta
-from drbo.game import Found, Game
-from drbo.hyperparameters import LearnedGP
-from drbo.model import Model, Observation
-from drbo.refinement import Refined
-from drbo.samples import Samples
-from drbo.search import Objective
-from drbo.settings import DataDriven, Known, Setting, Simulator
-from drbo.space import Box, FiniteSet, Frame
-from drbo.suggestion import Recommendation, Suggestion
-from drbo.surrogate import GP, GridPosterior
+from drbo.ambiguity.reference import AmbiguityFactory, Conditions
+from drbo.models.bounds import Beta, ConstantBeta, TheoreticalBeta
+from drbo.models.gp import GP, GridPosterior
+from drbo.models.learned import LearnedGP
+from drbo.models.units import Model, Observation
+from drbo.optimizer import storage as persistence
+from drbo.optimizer.suggestion import Recommendation, Suggestion
+from drbo.rounds.ball import Found, Game
+from drbo.rounds.box import Objective
+from drbo.rounds.range import Refined
+from drbo.rounds.settings import DataDriven, Known, Setting, Simulator
+from drbo.spaces.box import Box, FiniteSet, Frame
+from drbo.spaces.samples import Samples
 from drbo.validation import FloatArray
 
 LARGEST_OUTCOME = 1e100

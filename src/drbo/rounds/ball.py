@@ -17,14 +17,14 @@ from typing import Self
 import numpy as np
 
 from drbo.ambiguity import AmbiguitySet
-from drbo.conditions import Conditions
-from drbo.confidence import lower_bound, upper_bound
-from drbo.model import one_thread
-from drbo.policy import TIE, best_action, first_of_the_best
-from drbo.refinement import Refined, best_context, refine
-from drbo.search import Objective, best_in_box
-from drbo.space import Box
-from drbo.surrogate import GridPosterior
+from drbo.ambiguity.reference import Conditions
+from drbo.models.bounds import lower_bound, upper_bound
+from drbo.models.gp import GridPosterior
+from drbo.models.units import one_thread
+from drbo.rounds.box import Objective, best_in_box
+from drbo.rounds.grid import TIE, best_action, first_of_the_best
+from drbo.rounds.range import Refined, best_context, refine
+from drbo.spaces.box import Box
 from drbo.validation import FloatArray
 
 

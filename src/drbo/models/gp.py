@@ -30,9 +30,9 @@ from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
 from drbo import validation
-from drbo._cholesky import append_point, solve
 from drbo._compiled import announce, jit
 from drbo.kernels import Product
+from drbo.models._cholesky import append_point, solve
 from drbo.validation import FloatArray
 
 

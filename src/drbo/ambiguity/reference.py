@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from drbo import validation
 from drbo.ambiguity import MMD, AmbiguitySet
 from drbo.kernels import RBF, Kernel
-from drbo.samples import Atoms, Samples, atoms_of
-from drbo.space import Box, FiniteSet, Frame
+from drbo.spaces.box import Box, FiniteSet, Frame
+from drbo.spaces.samples import Atoms, Samples, atoms_of
 from drbo.validation import FloatArray
 
 AmbiguityFactory = Callable[[FloatArray], AmbiguitySet]

@@ -1,0 +1,1 @@
+"""One round of the game."""
