@@ -1,8 +1,8 @@
 """Distributionally robust Bayesian optimization: certified decisions under shifting conditions.
 
-The story, in the order of the modules: space -> surrogate -> confidence bounds -> ambiguity set (worst case) ->
-policy -> optimizer. Rules for the radius are in `drbo.radius`, regret and its bounds in `drbo.regret`, benchmark
-problems in `drbo.problems`, the paper's experiments in `drbo.experiments`.
+The story, in the order of the folders: spaces -> models -> ambiguity sets -> rounds -> optimizer -> analysis. Rules for
+the radius are in `drbo.radius`, regret and its bounds in `drbo.regret`, benchmark problems in `drbo.problems`, the
+paper's experiments in `drbo.experiments`.
 
 Names are imported when they are first used, so that `drbo --help` need not wait for the compiler.
 """
@@ -33,28 +33,34 @@ if TYPE_CHECKING:
     from drbo.kernels import Kernel as Kernel
     from drbo.kernels import Matern as Matern
     from drbo.kernels import Product as Product
-    from drbo.models.bounds import MaximumInformationGain as MaximumInformationGain
-    from drbo.models.bounds import TheoreticalBeta as TheoreticalBeta
-    from drbo.models.bounds import information_gain as information_gain
-    from drbo.models.bounds import maximum_information_gain as maximum_information_gain
-    from drbo.models.gp import GP as GP
-    from drbo.models.gp import GridPosterior as GridPosterior
-    from drbo.models.learned import LearnedGP as LearnedGP
-    from drbo.optimizer.optimizer import Optimizer as Optimizer
-    from drbo.optimizer.suggestion import Recommendation as Recommendation
-    from drbo.optimizer.suggestion import Suggestion as Suggestion
-    from drbo.rounds.settings import DataDriven as DataDriven
-    from drbo.rounds.settings import General as General
-    from drbo.rounds.settings import Setting as Setting
-    from drbo.rounds.settings import Simulator as Simulator
-    from drbo.spaces.box import Box as Box
-    from drbo.spaces.box import Categorical as Categorical
-    from drbo.spaces.box import Integer as Integer
-    from drbo.spaces.box import Log as Log
-    from drbo.spaces.box import Real as Real
-    from drbo.spaces.samples import Samples as Samples
+    from drbo.models import GP as GP
+    from drbo.models import GridPosterior as GridPosterior
+    from drbo.models import LearnedGP as LearnedGP
+    from drbo.models import MaximumInformationGain as MaximumInformationGain
+    from drbo.models import TheoreticalBeta as TheoreticalBeta
+    from drbo.models import information_gain as information_gain
+    from drbo.models import maximum_information_gain as maximum_information_gain
+    from drbo.optimizer import Optimizer as Optimizer
+    from drbo.optimizer import Prediction as Prediction
+    from drbo.optimizer import Recommendation as Recommendation
+    from drbo.optimizer import Result as Result
+    from drbo.optimizer import Suggestion as Suggestion
+    from drbo.rounds import DataDriven as DataDriven
+    from drbo.rounds import General as General
+    from drbo.rounds import Informative as Informative
+    from drbo.rounds import Optimism as Optimism
+    from drbo.rounds import Policy as Policy
+    from drbo.rounds import Setting as Setting
+    from drbo.rounds import Simulator as Simulator
+    from drbo.rounds import Uncertain as Uncertain
+    from drbo.spaces import Box as Box
+    from drbo.spaces import Categorical as Categorical
+    from drbo.spaces import Integer as Integer
+    from drbo.spaces import Log as Log
+    from drbo.spaces import Real as Real
+    from drbo.spaces import Samples as Samples
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _ROOMS = ("experiments", "problems", "radius", "regret")
 _HOMES = {
@@ -71,16 +77,51 @@ _HOMES = {
         "WorstCase",
         "WorstCaseError",
     ),
-    "drbo.models.bounds": ("MaximumInformationGain", "TheoreticalBeta", "information_gain", "maximum_information_gain"),
-    "drbo.kernels": ("RBF", "Kernel", "Matern", "Product"),
-    "drbo.models.learned": ("LearnedGP",),
-    "drbo.optimizer.optimizer": ("Optimizer",),
-    "drbo.spaces.samples": ("Samples",),
-    "drbo.spaces.box": ("Box", "Categorical", "Integer", "Log", "Real"),
-    "drbo.optimizer.suggestion": ("Recommendation", "Suggestion"),
-    "drbo.analysis.profile": ("RobustnessProfile", "profile", "radius_for_loss"),
-    "drbo.rounds.settings": ("DataDriven", "General", "Setting", "Simulator"),
-    "drbo.models.gp": ("GP", "GridPosterior"),
+    "drbo.analysis.profile": (
+        "RobustnessProfile",
+        "profile",
+        "radius_for_loss",
+    ),
+    "drbo.kernels": (
+        "RBF",
+        "Kernel",
+        "Matern",
+        "Product",
+    ),
+    "drbo.models": (
+        "GP",
+        "GridPosterior",
+        "LearnedGP",
+        "MaximumInformationGain",
+        "TheoreticalBeta",
+        "information_gain",
+        "maximum_information_gain",
+    ),
+    "drbo.optimizer": (
+        "Optimizer",
+        "Prediction",
+        "Recommendation",
+        "Result",
+        "Suggestion",
+    ),
+    "drbo.rounds": (
+        "DataDriven",
+        "General",
+        "Informative",
+        "Optimism",
+        "Policy",
+        "Setting",
+        "Simulator",
+        "Uncertain",
+    ),
+    "drbo.spaces": (
+        "Box",
+        "Categorical",
+        "Integer",
+        "Log",
+        "Real",
+        "Samples",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

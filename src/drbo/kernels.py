@@ -54,8 +54,8 @@ class Kernel(ABC):
 
 
 @dataclass(frozen=True)
-class _Radial(Kernel):
-    """A kernel that depends on the scaled distance r alone."""
+class RadialKernel(Kernel):
+    """A kernel amplitude^2 R(r) that depends on the scaled distance r alone."""
 
     lengthscale: float | tuple[float, ...] = 1.0
     amplitude: float = 1.0
@@ -63,7 +63,7 @@ class _Radial(Kernel):
     def __post_init__(self) -> None:
         scales = np.atleast_1d(validation.finite_array("lengthscale", self.lengthscale))
         if scales.ndim != 1 or scales.size == 0 or scales.min() <= 0.0:
-            raise ValueError(f"lengthscale must be positive, one number or one a dimension, got {self.lengthscale!r}")
+            raise ValueError(f"lengthscale must be positive, one number or one per dimension, got {self.lengthscale!r}")
         # Frozen and hashable whatever sequence came in.
         object.__setattr__(
             self, "lengthscale", float(scales[0]) if np.ndim(self.lengthscale) == 0 else (*scales.tolist(),)
@@ -75,20 +75,36 @@ class _Radial(Kernel):
 
     @property
     def variance(self) -> float:
+        """The value k(a, a) = amplitude^2."""
         return self.amplitude**2
 
     @property
     def curvature(self) -> FloatArray:
-        return np.asarray(-2.0 * self._slope(np.zeros(1)) / np.square(self.lengthscale))
+        """The variance of each partial derivative, -2 amplitude^2 R'(0) / lengthscale^2."""
+        return np.asarray(-2.0 * self.variance * self.slope(*self.decay(np.zeros(1))) / np.square(self.lengthscale))
+
+    def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Return amplitude^2 R(r), shape (n, m)."""
+        return self.variance * self.correlation(*self.decay(self._squared_distance(a, b)))
 
     def gradient(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Return dk(a_i, b_j) / da = 2 k'(r^2) (a_i - b_j) / lengthscale^2, shape (n, m, d)."""
-        slope = self._slope(self._squared_distance(a, b))
+        """Return dk(a_i, b_j) / da = 2 amplitude^2 R'(r^2) (a_i - b_j) / lengthscale^2, shape (n, m, d)."""
+        slope = self.variance * self.slope(*self.decay(self._squared_distance(a, b)))
         return np.asarray(2.0 * slope[:, :, None] * (a[:, None] - b) / np.square(self.lengthscale))
 
+    # The formulas of a family, once, for kernel matrices, gradients, sets and fits of hyper-parameters alike.
+
     @abstractmethod
-    def _slope(self, r2: FloatArray) -> FloatArray:
-        """Return the derivative of k in r^2."""
+    def decay(self, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return s and exp(-...), which both `correlation` and `slope` are made of, for r^2 of any shape."""
+
+    @abstractmethod
+    def correlation(self, s: FloatArray, decay: FloatArray) -> FloatArray:
+        """Return R(r), the kernel for an amplitude of 1."""
+
+    @abstractmethod
+    def slope(self, s: FloatArray, decay: FloatArray) -> FloatArray:
+        """Return the derivative of R in r^2."""
 
     def _squared_distance(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Return r(a_i, b_j)^2, shape (n, m), exactly zero for equal points.
@@ -104,19 +120,26 @@ class _Radial(Kernel):
 
 
 @dataclass(frozen=True)
-class RBF(_Radial):
+class RBF(RadialKernel):
     """The squared exponential kernel k = amplitude^2 exp(-r^2 / 2)."""
 
-    def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Return amplitude^2 exp(-r^2 / 2), shape (n, m)."""
-        return self.variance * np.exp(-0.5 * self._squared_distance(a, b))
+    def decay(self, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return r^2 and exp(-r^2 / 2)."""
+        return r2, np.exp(-0.5 * r2)
 
-    def _slope(self, r2: FloatArray) -> FloatArray:
-        return np.asarray(-0.5 * self.variance * np.exp(-0.5 * r2))
+    def correlation(self, s: FloatArray, decay: FloatArray) -> FloatArray:
+        """Return exp(-r^2 / 2)."""
+        del s
+        return decay
+
+    def slope(self, s: FloatArray, decay: FloatArray) -> FloatArray:
+        """Return -exp(-r^2 / 2) / 2."""
+        del s
+        return np.asarray(-0.5 * decay)
 
 
 @dataclass(frozen=True)
-class Matern(_Radial):
+class Matern(RadialKernel):
     """The Matern kernel of smoothness nu = 3/2 or 5/2.
 
     nu = 3/2:  k = amplitude^2 (1 + s) exp(-s),            s = sqrt(3) r
@@ -130,16 +153,18 @@ class Matern(_Radial):
         if self.nu not in (1.5, 2.5):
             raise ValueError(f"nu must be 1.5 or 2.5, got {self.nu!r}")
 
-    def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Return the formula of the class for its nu, shape (n, m)."""
-        s = np.sqrt(2.0 * self.nu * self._squared_distance(a, b))
-        polynomial = 1.0 + s if self.nu == 1.5 else 1.0 + s + s**2 / 3.0
-        return self.variance * polynomial * np.exp(-s)
-
-    def _slope(self, r2: FloatArray) -> FloatArray:
+    def decay(self, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return s = sqrt(2 nu) r and exp(-s)."""
         s = np.sqrt(2.0 * self.nu * r2)
-        polynomial = -1.5 if self.nu == 1.5 else -5.0 / 6.0 * (1.0 + s)
-        return np.asarray(self.variance * polynomial * np.exp(-s))
+        return s, np.exp(-s)
+
+    def correlation(self, s: FloatArray, decay: FloatArray) -> FloatArray:
+        """Return the formula of the class for its nu and an amplitude of 1."""
+        return np.asarray((1.0 + s if self.nu == 1.5 else 1.0 + s + s**2 / 3.0) * decay)
+
+    def slope(self, s: FloatArray, decay: FloatArray) -> FloatArray:
+        """Return -3/2 exp(-s) for nu = 3/2, and -5/6 (1 + s) exp(-s) for nu = 5/2."""
+        return np.asarray((-1.5 if self.nu == 1.5 else -5.0 / 6.0 * (1.0 + s)) * decay)
 
 
 @dataclass(frozen=True)

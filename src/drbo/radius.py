@@ -1,17 +1,8 @@
 """Rules for the radius, and what radii would have earned in the past."""
 
-from drbo.rounds.radius import (
-    Backtest,
-    Bootstrap,
-    Calibrated,
-    Constant,
-    Decaying,
-    RadiusRule,
-    Theoretical,
-    as_rule,
-    backtest,
-    empirical,
-)
+from drbo.ambiguity.reference import empirical
+from drbo.analysis.backtest import Backtest, backtest
+from drbo.rounds.radius import Bootstrap, Calibrated, Constant, Decaying, RadiusRule, Theoretical
 
 __all__ = [
     "Backtest",
@@ -21,7 +12,6 @@ __all__ = [
     "Decaying",
     "RadiusRule",
     "Theoretical",
-    "as_rule",
     "backtest",
     "empirical",
 ]

@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float64]
 
-WEIGHT_TOLERANCE = 1e-8
-"""How far weights may be from summing to one; they are never renormalised silently."""
+EXACT = 1e-8
+"""Weights that sum to one up to this are used as they are."""
+ROUNDED = 1e-3
+"""Weights that sum to one up to this are shares that somebody rounded; they are divided by their sum."""
 
 
 def finite_array(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray:
@@ -105,18 +107,21 @@ def radius(value: Any, name: str = "radius") -> float:
 
 
 def distribution(name: str, weights: ArrayLike, size: int | None = None) -> FloatArray:
-    """Return `weights` (n,) as a probability vector: none negative, their sum one up to `WEIGHT_TOLERANCE`."""
+    """Return `weights` (n,) as a probability vector; counts, and shares that were rounded, are divided by their sum."""
     array = finite_array(name, weights, ndim=1)
     if array.size == 0 or (size is not None and array.size != size):
-        expected = "at least one weight" if size is None else f"{size} weights, one a context"
+        expected = "at least one weight" if size is None else f"{size} weights, one per context"
         raise ValueError(f"{name} must hold {expected}, got {array.size}")
     smallest = int(np.argmin(array))
     if array[smallest] < 0.0:
         raise ValueError(f"{name} must not be negative, got {array[smallest]} at index {smallest}")
     total = float(array.sum())
-    if abs(total - 1.0) > WEIGHT_TOLERANCE:
-        raise ValueError(f"{name} must sum to 1 (within {WEIGHT_TOLERANCE}), got {total!r}")
-    return array
+    if abs(total - 1.0) <= EXACT:
+        return array
+    counts = bool((array == np.floor(array)).all())
+    if not 0.0 < total < math.inf or not (counts or abs(total - 1.0) <= ROUNDED):
+        raise ValueError(f"{name} must sum to 1 (within {ROUNDED}), or be counts, got the sum {total!r}")
+    return array / total
 
 
 def points(name: str, value: ArrayLike) -> FloatArray:

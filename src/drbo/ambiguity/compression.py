@@ -35,6 +35,7 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
 from drbo import validation
+from drbo.ambiguity.pivoted import PivotedCholesky
 from drbo.kernels import Kernel
 from drbo.validation import FloatArray
 
@@ -112,23 +113,19 @@ def _choose(c: FloatArray, p: FloatArray, kernel: Kernel, limit: int) -> tuple[N
     """
     n = len(c)
     g = sum((kernel(c, c[s : s + 500]) @ p[s : s + 500] for s in range(0, n, 500)), np.zeros(n))
-    rest = np.full(n, kernel.variance)
-    factor = np.empty((min(limit, n), n))
-    pivots: list[int] = []
-    for r in range(len(factor)):
-        largest = float(rest.max())
+    diagonal = np.full(n, kernel.variance)
+    factor = PivotedCholesky(lambda a: kernel(c, c[a : a + 1])[:, 0], diagonal, min(limit, n))
+    for _ in range(min(limit, n)):
+        largest = float(factor.rest.max())
         if largest <= 1e-13 * kernel.variance:
             break
         floor = 0.3 * min(largest, 0.01 * kernel.variance)
-        gain = np.where(rest >= floor, g**2, -1.0) / np.maximum(rest, floor)
+        gain = np.where(factor.rest >= floor, g**2, -1.0) / np.maximum(factor.rest, floor)
         a = int(np.argmax(gain))
-        root = math.sqrt(rest[a])
-        factor[r] = (kernel(c, c[a : a + 1])[:, 0] - factor[:r, a] @ factor[:r]) / root
-        g -= factor[r] * (g[a] / root)
-        rest -= factor[r] ** 2
-        rest[pivots := [*pivots, a]] = 0.0
-    A = np.array(pivots)
-    return A, np.tril(factor[: len(A), A].T)
+        root = math.sqrt(factor.rest[a])
+        g -= factor.add(a) * (g[a] / root)
+    A = np.array(factor.pivots)
+    return A, np.tril(factor.rows[:, A].T)
 
 
 def _residual(
@@ -136,7 +133,7 @@ def _residual(
 ) -> tuple[FloatArray, float, float, float]:
     """Return m (r,), the bound on |sum_i p_i rho_i|, sum_i p_i l_i, and delta, block by block."""
     r, k0 = len(L), kernel.variance
-    # Kernel values: a few roundings and one a dimension; features and their products: r; sums over a block: its size.
+    # Kernel values: a few roundings and one per dimension; features and their products: r; sums over a block: its size.
     delta = (r + c.shape[1] + 20) * EPS * k0
     size = int(np.clip(PAIRS // len(c), 500, 2_000))
     delta_block = delta + 2 * size * EPS * k0

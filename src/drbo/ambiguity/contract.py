@@ -16,12 +16,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo._compiled import announce, jit
+from drbo.kernels import Kernel
 from drbo.validation import FloatArray
 
 GAP_TOLERANCE = 1e-8
@@ -81,10 +83,17 @@ class Dual:
 
 
 class AmbiguitySet(ABC):
-    """A family of sets of distributions on a finite set of contexts, indexed by reference and radius."""
+    """A family of sets of distributions on a finite set of contexts, indexed by reference and radius.
+
+    A set that depends on where the contexts lie is a configuration until it is put `on` them. A new set is a subclass
+    with `_distance` and `_solve`; with `on` if it depends on the contexts; with `dual` and `extended` if contexts may
+    have a range.
+    """
 
     n_contexts: int | None = None
     """How many contexts the set was made for; None if it fits any number."""
+    scale: float = 1.0
+    """The unit of the radius: an MMD of a kernel that exceeds 1 has larger distances in proportion."""
 
     def distance(self, p: ArrayLike, q: ArrayLike) -> float:
         """Return the distance of the distributions p (n,) and q (n,); inf where they cannot be compared."""
@@ -100,12 +109,30 @@ class AmbiguitySet(ABC):
         largest = max(v.max(initial=0.0), -v.min(initial=0.0))
         if largest > LARGEST_VALUE:
             raise ValueError(f"values must not exceed {LARGEST_VALUE:g} in size, got {largest:g}")
-        worst = self._worst_case(v.reshape(-1, p.size), p, validation.radius(radius))
+        worst = self.certified(v.reshape(-1, p.size), p, validation.radius(radius))
         fields = (worst.expectation, worst.weights, worst.lower_bound)
         return WorstCase(*(rows.reshape(v.shape[:-1] + rows.shape[1:])[()] for rows in fields))
 
-    def _worst_case(self, values: FloatArray, reference: FloatArray, radius: float) -> WorstCase:
-        """Return what `worst_case` does, certified as there, for values (m, n) and a reference known to be valid."""
+    def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> AmbiguitySet:
+        """Return the set on contexts (n, d) in the user's units, whose columns have the ranges `scales` (d,).
+
+        This set if it does not depend on where the contexts lie.
+        """
+        del scales
+        self.check_size(len(validation.points("points", points)))
+        return self
+
+    def check_size(self, n_contexts: int) -> None:
+        """Raise if the set was made for another number of contexts."""
+        if self.n_contexts not in (None, n_contexts):
+            raise ValueError(f"ambiguity is for {self.n_contexts} contexts, but there are {n_contexts}")
+
+    def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:
+        """Return points and kernel in which the compression of samples is bounded; None if nothing bounds it."""
+        del points, scales
+
+    def certified(self, values: FloatArray, reference: FloatArray, radius: float) -> WorstCase:
+        """Return what `worst_case` does, for values (m, n), reference (n,) and radius known to be valid."""
         announce(_certify)
         weights, lower_bound = self._solve(values, reference, radius)
         expectation, lower_bound, failed = _certify(values, weights, lower_bound)
@@ -117,13 +144,21 @@ class AmbiguitySet(ABC):
             )
         return WorstCase(expectation, weights, lower_bound)
 
-    def dual(self, values: FloatArray, reference: FloatArray, radius: float) -> Dual | None:
-        """Return the dual point for values (n,), or None if no distribution of the set uses further contexts.
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
+        """Return the dual point for values (n,), of which `worst` is the worst case.
 
-        That is so for the sets that stay on the reference's support, and for all of them at radius 0.
+        None if no distribution of the set uses further contexts. That is so for the sets that stay on the reference's
+        support, and for all of them at radius 0.
         """
-        del values, reference, radius
+        del values, reference, radius, worst
         raise TypeError(f"{self!r} has no `dual`, which contexts with a range need: give a finite set of them")
+
+    def extended(self, further: FloatArray) -> Self:
+        """Return the set on its contexts and further ones (k, d); this set if it fits any number."""
+        del further
+        if self.n_contexts is not None:
+            raise TypeError(f"{self!r} has no `extended`, which contexts with a range need: give a finite set of them")
+        return self
 
     @abstractmethod
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
@@ -158,7 +193,7 @@ def _certify(values: FloatArray, weights: FloatArray, lower_bound: FloatArray) -
             bound[i] = expectation[i]
         lowest, highest = values[i].min(), values[i].max()
         tolerance = GAP_TOLERANCE * (highest - lowest) + 8.0 * EPSILON * max(abs(lowest), abs(highest))
-        if not expectation[i] - bound[i] <= tolerance < np.inf:  # nor is NaN
+        if not expectation[i] - bound[i] <= tolerance < np.inf:  # written so that NaN fails it
             failed = i
     return expectation, bound, failed
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,62 +12,57 @@ from numpy.typing import ArrayLike
 from drbo import validation
 from drbo._compiled import announce
 from drbo.ambiguity._mmd_solver import embed, solve_batch
-from drbo.ambiguity.contract import EPSILON, AmbiguitySet, Dual, peak
+from drbo.ambiguity.contract import EPSILON, AmbiguitySet, Dual, WorstCase, peak
+from drbo.ambiguity.pivoted import PivotedCholesky
 from drbo.kernels import RBF, Kernel
 from drbo.validation import FloatArray
 
+LENGTHSCALE = 0.2
+"""The default lengthscale per sqrt(d), as a share of each column's range."""
 
-class MMD(AmbiguitySet):
-    r"""Distributions within a maximum mean discrepancy of the reference (eq. 5 and 6 of the paper).
 
-    distance(p, q) = ||m_p - m_q|| = sqrt((p - q)' M (p - q)),  M_ij = k_M(c_i, c_j)
+@dataclass(frozen=True, eq=False)
+class _KernelColumns:
+    """The columns of the matrix k(c_i, c_j) of contexts (n, d), which is never formed."""
 
-    worst case = min <w, v>  s.t.  w >= 0, sum w = 1, (w - p)' M (w - p) <= eps^2                              (eq. 8)
+    kernel: Kernel
+    contexts: FloatArray
 
-    certificate: for any a in R^n, with g = M a, no feasible w has an expectation below
-    min_i (v_i - g_i) + <p, g> - eps sqrt(a' M a).
+    def __call__(self, i: int) -> FloatArray:
+        return self.kernel(self.contexts, self.contexts[i : i + 1])[:, 0]
 
-    The kernel's scale sets the scale of the radius: with k_M <= 1 no two distributions are further apart than sqrt(2).
-    At radius 0 the set is the reference alone, by definition; at any larger radius mass moves freely between contexts
-    that the kernel does not tell apart. The distance is computed as ||F'(p - q)|| from a factor M = F F', which is
-    accurate to 1e-15 where the quadratic form above is accurate to 1e-8 only.
 
-    Parameters
+@dataclass(frozen=True, eq=False)
+class _GramColumns:
+    """The columns of a matrix (n, n)."""
+
+    gram: FloatArray
+
+    def __call__(self, i: int) -> FloatArray:
+        return self.gram[:, i]
+
+
+class PlacedMMD(AmbiguitySet):
+    """An MMD on given contexts: `MMD(...).on(points, scales)` makes one.
+
+    Attributes
     ----------
-    contexts : (n, d) the contexts, with
-    kernel : the kernel k_M, an RBF of lengthscale 0.1 by default; not the kernel of the Gaussian process
-    gram : (n, n) instead of both: the matrix M itself, symmetric and positive semi-definite
+    contexts, kernel : (n, d) and the kernel k_M; both None for a set made of a matrix
+    features : (n, r) F with M = F F', up to rounding
     """
 
-    def __init__(
-        self, contexts: ArrayLike | None = None, kernel: Kernel | None = None, *, gram: ArrayLike | None = None
-    ) -> None:
-        if (contexts is None) == (gram is None):
-            raise TypeError("MMD takes either contexts (with a kernel) or gram, and not both")
-        if contexts is not None:
-            points = validation.points("contexts", contexts)
-            k_M = RBF(0.1) if kernel is None else kernel
-            if not isinstance(k_M, Kernel):
-                raise TypeError(f"kernel must be a kernel such as RBF(0.1), got {kernel!r}")
-            self.contexts: FloatArray | None = validation.frozen(points)
-            self.kernel: Kernel | None = k_M
-            self.features = _factor(lambda i: k_M(points, points[i : i + 1])[:, 0], np.full(len(points), k_M.variance))
-        else:
-            if kernel is not None:
-                raise TypeError("kernel must not be given with gram, which is the kernel's matrix already")
-            M = validation.finite_array("gram", gram, ndim=2)  # type: ignore[arg-type]  # not None: checked above
-            self.contexts = self.kernel = None
-            self.features = _factor_gram(M)
+    def __init__(self, factor: PivotedCholesky, contexts: FloatArray | None, kernel: Kernel | None) -> None:
+        self.contexts, self.kernel = contexts, kernel
+        self._factor = factor
+        self.features = np.ascontiguousarray(factor.rows.T)
         self.n_contexts = len(self.features)
         self._embedded: tuple[bytes, tuple[FloatArray, FloatArray, FloatArray]] | None = None
 
     @classmethod
-    def of_features(cls, features: ArrayLike) -> Self:
-        """Return the MMD of the matrix M = F F' for features F (n, r), used as they are."""
-        ball = cls(gram=np.eye(1))  # whatever else an MMD holds is derived from its features
-        ball.features = validation.finite_array("features", features, ndim=2)
-        ball.n_contexts = len(ball.features)
-        return ball
+    def of_kernel(cls, points: FloatArray, kernel: Kernel) -> Self:
+        """Return the set on contexts (n, d) in the units of the kernel."""
+        diagonal = np.full(len(points), kernel.variance)
+        return cls(PivotedCholesky(_KernelColumns(kernel, points), diagonal).complete(), points, kernel)
 
     def __repr__(self) -> str:
         return f"MMD({self.n_contexts} contexts, rank {self.features.shape[1]})"
@@ -77,7 +72,16 @@ class MMD(AmbiguitySet):
         """The largest sqrt(k_M(c, c)); no two distributions are further apart than sqrt(2) times this if k_M >= 0."""
         return float(np.sqrt((self.features**2).sum(axis=1).max()))
 
-    def dual(self, values: FloatArray, reference: FloatArray, radius: float) -> Dual | None:
+    def extended(self, further: FloatArray) -> Self:
+        """Return the set on these contexts and further ones (k, d); the factor so far is kept."""
+        kernel, contexts = self._with_kernel()
+        points = validation.frozen(np.concatenate([contexts, further]))
+        cross = kernel(contexts[self._factor.pivots], further)
+        diagonal = np.full(len(further), kernel.variance)
+        factor = self._factor.extended(_KernelColumns(kernel, points), cross, diagonal)
+        return type(self)(factor, points, kernel)
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
         """Return the dual point a = -s (w - p), w the worst case, for the best s >= 0, with g(c) = sum_i a_i k(c_i, c).
 
         threshold(c) = b + g(c), b = min_i v_i - g(c_i). Within a cell g leaves its tangent by at most ||g|| times the
@@ -85,12 +89,9 @@ class MMD(AmbiguitySet):
         """
         if radius == 0.0:
             return None
-        if self.contexts is None or self.kernel is None:
-            raise TypeError("an MMD made of a gram matrix knows no further contexts: give it contexts and a kernel")
-        kernel, contexts = self.kernel, self.contexts
-        worst = self.worst_case(values, reference, radius)
-        offset = float(values.min())
-        above = values - offset  # nothing depends on the offset, and numbers near zero round least
+        kernel, contexts = self._with_kernel()
+        lowest = float(values.min())
+        v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
         shift = worst.weights - reference
         embedded = shift @ self.features
         norm = float(np.linalg.norm(embedded))
@@ -99,12 +100,12 @@ class MMD(AmbiguitySet):
         height -= reference @ height
 
         def line(s: float) -> tuple[float, float]:
-            prices = above + s * height
+            prices = v + s * height
             i = int(np.argmin(prices))
             return float(prices[i]) - s * cost, float(height[i]) - cost
 
-        lowest = int(np.argmin(height))
-        s = peak(line, (float(above[lowest]), float(height[lowest]) - cost))
+        at = int(np.argmin(height))
+        s = peak(line, (float(v[at]), float(height[at]) - cost))
         used = np.flatnonzero(shift)
         a = -s * shift[used]
         # The features miss what the factorization left out, which matters for a tiny ||g||.
@@ -114,16 +115,22 @@ class MMD(AmbiguitySet):
             return np.asarray(kernel(points, contexts[used]) @ a)
 
         def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
-            level, slope = b + g(points), np.zeros_like(points)
+            level, slope = lowest + (b + g(points)), np.zeros_like(points)
             if half.any():
                 level += (s * norm + missed) * kernel.linear_error(half)
                 slope = np.einsum("ijk,j->ik", kernel.gradient(points, contexts[used]), a)
-            return offset + level, slope
+            return level, slope
 
         on_contexts = g(contexts)
-        b = float((above - on_contexts).min())
-        bound = offset + (b + float(reference @ on_contexts) - s * cost)
+        b = float((v - on_contexts).min())
+        bound = lowest + (b + float(reference @ on_contexts) - s * cost)
         return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
+
+    def _with_kernel(self) -> tuple[Kernel, FloatArray]:
+        """Return the kernel and the contexts, or say that there are none."""
+        if self.contexts is None or self.kernel is None:
+            raise TypeError("an MMD made of a gram matrix knows no further contexts: give it contexts and a kernel")
+        return self.kernel, self.contexts
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return float(np.linalg.norm((p - q) @ self.features))
@@ -150,34 +157,141 @@ class MMD(AmbiguitySet):
             last = self._embedded = (key, embed(reference, self.features))
         return last[1]
 
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_embedded": None}
 
+class MMD(AmbiguitySet):
+    r"""Distributions within a maximum mean discrepancy of the reference (eq. 5 and 6 of the paper).
 
-def _factor(column: Callable[[int], FloatArray], diagonal: FloatArray) -> FloatArray:
-    """Return F (n, r) with M = F F' up to rounding, by Cholesky with pivots, from columns of M on demand.
+    distance(p, q) = ||m_p - m_q|| = sqrt((p - q)' M (p - q)),  M_ij = k_M(c_i, c_j)
 
-    It stops where the largest remaining diagonal entry is rounding error, n u max(M) with u = 2.2e-16, so r is the
-    numerical rank of M: 30 for a smooth kernel on thousands of contexts. M itself is never formed.
+    worst case = min <w, v>  s.t.  w >= 0, sum w = 1, (w - p)' M (w - p) <= eps^2                              (eq. 8)
+
+    certificate: for any a in R^n, with g = M a, no feasible w has an expectation below
+    min_i (v_i - g_i) + <p, g> - eps sqrt(a' M a).
+
+    The kernel's scale sets the scale of the radius: with k_M <= 1 no two distributions are further apart than sqrt(2).
+    At radius 0 the set is the reference alone, by definition; at any larger radius mass moves freely between contexts
+    that the kernel does not tell apart. The distance is computed as ||F'(p - q)|| from a factor M = F F', which is
+    accurate to 1e-15 of that factor's own matrix where the quadratic form above is accurate to 1e-8 only. F F' differs
+    from M by n 2.2e-16 max(M), so a distance may differ from that of the exact kernel by up to 1e-7.
+
+    Parameters
+    ----------
+    contexts : (n, d) the contexts. Without them the set is a configuration, which an optimizer puts on its contexts
+    kernel : the kernel k_M, in the units of the contexts; not the kernel of the Gaussian process. By default an RBF of
+        lengthscale 0.2 sqrt(d) of each column's range
+    gram : (n, n) instead of both: the matrix M itself, symmetric and positive semi-definite
     """
-    n = len(diagonal)
-    rest = diagonal.copy()
-    negligible = n * np.finfo(float).eps * max(float(diagonal.max()), 0.0)
-    factor = np.empty((n, min(n, 64)))
-    for r in range(n):
-        pivot = int(np.argmax(rest))
-        if rest[pivot] <= negligible:
-            return np.ascontiguousarray(factor[:, :r])
-        if r == factor.shape[1]:
-            factor = np.concatenate([factor, np.empty((n, min(r, n - r)))], axis=1)
-        factor[:, r] = (column(pivot) - factor[:, :r] @ factor[pivot, :r]) / math.sqrt(rest[pivot])
-        rest -= factor[:, r] ** 2
-        rest[pivot] = 0.0
-    return factor
+
+    def __init__(
+        self, contexts: ArrayLike | None = None, kernel: Kernel | None = None, *, gram: ArrayLike | None = None
+    ) -> None:
+        if kernel is not None and not isinstance(kernel, Kernel):
+            raise TypeError(f"kernel must be a kernel such as RBF(0.1), got {kernel!r}")
+        if gram is not None and (contexts is not None or kernel is not None):
+            raise TypeError("gram must be given alone: it takes the place of contexts and kernel")
+        self.kernel = kernel
+        self._placed: PlacedMMD | None = None
+        if gram is not None:
+            self._placed = PlacedMMD(_factor_gram(validation.finite_array("gram", gram, ndim=2)), None, None)
+        elif contexts is not None:
+            points = validation.frozen(validation.points("contexts", contexts))
+            span = np.ptp(points, axis=0)
+            self._placed = self._put(points, np.where(span > 0.0, span, 1.0))
+            self.kernel = self._placed.kernel
+        self.n_contexts = None if self._placed is None else self._placed.n_contexts
+
+    @classmethod
+    def of_features(cls, features: ArrayLike) -> Self:
+        """Return the MMD of the matrix M = F F' for features F (n, r), used as they are."""
+        F = validation.finite_array("features", features, ndim=2)
+        if 0 in F.shape:
+            raise ValueError(f"features must have at least one row and one column, got shape {F.shape}")
+        ball = cls()
+        ball._placed = PlacedMMD(PivotedCholesky(_GramColumns(F @ F.T), np.zeros(len(F))), None, None)
+        ball._placed.features = validation.frozen(F)
+        ball.n_contexts = len(F)
+        return ball
+
+    @classmethod
+    def from_arguments(cls, **arguments: Any) -> Self:
+        """Return the set that `arguments` describes."""
+        return cls.of_features(arguments["features"]) if "features" in arguments else cls(**arguments)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what the set was made of, for `from_arguments`."""
+        placed = self._placed
+        if placed is not None and placed.contexts is None:
+            return {"features": placed.features}
+        return {"contexts": None if placed is None else placed.contexts, "kernel": self.kernel}
+
+    def __repr__(self) -> str:
+        return f"MMD(kernel={self.kernel!r})" if self._placed is None else repr(self._placed)
+
+    @property
+    def placed(self) -> PlacedMMD:
+        """The set on its contexts; raises if it has none."""
+        if self._placed is None:
+            raise TypeError(f"{self!r} has no contexts yet: give them, drbo.MMD(contexts, kernel), or use .on(points)")
+        return self._placed
+
+    @property
+    def contexts(self) -> FloatArray | None:
+        """The contexts (n, d) that the set was given, if it was."""
+        return None if self._placed is None else self._placed.contexts
+
+    @property
+    def features(self) -> FloatArray:
+        """The factor F (n, r) of M = F F'."""
+        return self.placed.features
+
+    @property
+    def scale(self) -> float:
+        """The largest sqrt(k_M(c, c)); no two distributions are further apart than sqrt(2) times this if k_M >= 0."""
+        return self.placed.scale
+
+    def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> PlacedMMD:
+        """Return the set on points (n, d), whose columns have the ranges `scales` (d,); all 1 if not given."""
+        c, ranges = _checked(points, scales)
+        if self._placed is None:
+            return self._put(c, ranges)
+        self.check_size(len(c))
+        return self._placed
+
+    def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel]:
+        """Return the points and the kernel in which samples may be compressed: those of the MMD itself."""
+        return points, self._kernel_for(scales)
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
+        """Return the dual point of the set on its contexts."""
+        return self.placed.dual(values, reference, radius, worst)
+
+    def _put(self, points: FloatArray, scales: FloatArray) -> PlacedMMD:
+        return PlacedMMD.of_kernel(points, self._kernel_for(scales))
+
+    def _kernel_for(self, scales: FloatArray) -> Kernel:
+        """Return the kernel that was given, or the default: an RBF of 0.2 sqrt(d) of each column's range."""
+        if self.kernel is not None:
+            return self.kernel
+        return RBF((LENGTHSCALE * math.sqrt(len(scales)) * scales).tolist())
+
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        return self.placed.distance(p, q)
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        return self.placed._solve(values, reference, radius)
 
 
-def _factor_gram(M: FloatArray) -> FloatArray:
-    """Return F with M = F F', after checking that M is symmetric and positive semi-definite."""
+def _checked(points: ArrayLike, scales: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+    """Return points (n, d) and their scales (d,), ones by default."""
+    c = validation.points("points", points)
+    ranges = np.ones(c.shape[1]) if scales is None else validation.finite_array("scales", scales, ndim=1)
+    if ranges.shape != (c.shape[1],) or ranges.min() <= 0.0:
+        raise ValueError(f"scales must be {c.shape[1]} positive number(s), one per column, got {scales!r}")
+    return c, ranges
+
+
+def _factor_gram(M: FloatArray) -> PivotedCholesky:
+    """Return the factor of M, after checking that M is symmetric and positive semi-definite."""
     n = len(M)
     if M.shape != (n, n) or n == 0:
         raise ValueError(f"gram must be a square matrix, got shape {M.shape}")
@@ -186,8 +300,8 @@ def _factor_gram(M: FloatArray) -> FloatArray:
     if asymmetry > 1e-10 * size:
         raise ValueError(f"gram must be symmetric, got entries that differ from their mirror image by {asymmetry:.3g}")
     M = 0.5 * (M + M.T)
-    factor = _factor(lambda i: M[:, i], M.diagonal().copy())
-    residual = float(np.abs(M - factor @ factor.T).max())
+    factor = PivotedCholesky(_GramColumns(M), M.diagonal()).complete()
+    residual = float(np.abs(M - factor.rows.T @ factor.rows).max())
     if residual > 1e-8 * size:
         lowest = float(np.linalg.eigvalsh(M)[0])
         raise ValueError(f"gram must be positive semi-definite, got a matrix with eigenvalue {lowest:.3g}")

@@ -1,186 +1,245 @@
-"""Nature's side of the game as the optimizer sees it: the atoms that contexts are made of, and the sets on them.
+"""The reference of a round: the atoms that carry it, their weights, and what compression costs.
 
-A finite set of contexts is its own atoms. Samples are compressed to atoms, anew whenever contexts observed since have
-joined them. A box of contexts has well-spread points to begin with, and those that the adversary asked for since. In
-each case the model's coordinates and the user's units meet here, and nowhere else.
+The adversary works on a finite set of atoms. A finite set of contexts is its own atoms. Samples are compressed to a few
+hundred weighted atoms if there are more, with a bound on the MMD that this costs. Further points of their range, which
+no sample shows, are atoms without weight in the reference.
+
+Where contexts have a range (a `Box`), the further points are only a beginning: `drbo.rounds.range` adds those that the
+adversary would want. Otherwise the atoms are all there is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial import cKDTree
 
 from drbo import validation
-from drbo.ambiguity import MMD, AmbiguitySet
-from drbo.kernels import RBF, Kernel
-from drbo.spaces.box import Box, FiniteSet, Frame
-from drbo.spaces.samples import Atoms, Samples, atoms_of
+from drbo.ambiguity.compression import compress
+from drbo.ambiguity.contract import AmbiguitySet
+from drbo.kernels import RBF
+from drbo.spaces.box import Box
+from drbo.spaces.finite import FiniteSet
+from drbo.spaces.samples import Samples
+from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
-AmbiguityFactory = Callable[[FloatArray], AmbiguitySet]
+Indices = NDArray[np.intp]
 
 SPREAD = 128
-"""How many points of a box are atoms from the beginning."""
-_FURTHER = 64
-"""How many contexts that the adversary asked for are kept, the latest ones."""
+"""How many points of a box of contexts are atoms from the beginning."""
+_KEPT = 4
+"""How many references are kept: compressing samples again would cost a second."""
 
 
-class Conditions:
-    """Contexts, their atoms and the ambiguity set on them.
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A distribution on a finite set of atoms.
 
     Attributes
     ----------
-    space : the contexts as they were given, a `FiniteSet`, `Samples` or a `Box`
-    range : the box in which the adversary may put mass anywhere, or None if the atoms are all there is
-    given : the ambiguity set, or the function from atoms to one, or None for the default
-    round : the samples that this round's reference is made of, if they are others than those of `space`
-    further : (k, d) contexts that the adversary asked for; atoms without weight in the reference
-    atoms : the atoms in the model's coordinates
-    values : the same in the user's units, to be indexed by atom
-    ambiguity : the family of sets on the atoms
+    points : (n, d) the atoms in the model's coordinates
+    weights : (n,) the weight of each; zero on further points
+    error : a bound on the MMD between the samples and the weighted atoms
+    history : (t,) for each past context in the order of time its atom, for rules that learn a radius
+    numbered : whether the atoms are the points of a finite set, in its order
     """
 
-    def __init__(
-        self,
-        contexts: ArrayLike | Samples | Box,
-        ambiguity: AmbiguitySet | AmbiguityFactory | None,
-        unit_cube: bool,
-        seed: int,
-    ) -> None:
-        if not (ambiguity is None or isinstance(ambiguity, AmbiguitySet) or callable(ambiguity)):
-            raise TypeError(f"ambiguity must be an AmbiguitySet, or a function from contexts to one, got {ambiguity!r}")
-        self.space = contexts if isinstance(contexts, Samples | Box) else FiniteSet("contexts", contexts)
-        self._samples = Samples([], within=contexts, support=SPREAD) if isinstance(contexts, Box) else self.space
-        self.range = self._samples.within if isinstance(self._samples, Samples) else None
-        if self.range is not None and isinstance(ambiguity, AmbiguitySet) and ambiguity.n_contexts is not None:
-            raise TypeError(
-                f"ambiguity must be a function from contexts to a set where these have a range, got {ambiguity!r}: "
-                "give drbo.Wasserstein itself, or functools.partial(drbo.MMD, kernel=...)"
-            )
-        self.given = ambiguity
-        self.seed = seed
-        self._frame = Frame.of(self.space, unit_cube) if isinstance(self.space, FiniteSet) else None
-        self.round: Samples | None = None
-        self.further = np.empty((0, self._samples.dimension if isinstance(self._samples, Samples) else 0))
-        self.update([])
+    points: FloatArray
+    weights: FloatArray
+    error: float
+    history: Indices
+    numbered: bool
 
-    def __len__(self) -> int:
-        return len(self.atoms.points)
+    def atom(self, j: int) -> Point:
+        """Return atom number j."""
+        return Point(self.points[j], j if self.numbered else None)
 
-    @property
-    def sampled(self) -> bool:
-        """Whether contexts are points of a continuous space, and the atoms make up the reference themselves."""
-        return isinstance(self._samples, Samples)
+    def and_also(self, further: FloatArray) -> Reference:
+        """Return these atoms and further ones (k, d) without weight."""
+        if not len(further):
+            return self
+        points = validation.frozen(np.concatenate([self.points, further]))
+        weights = validation.frozen(np.append(self.weights, np.zeros(len(further))))
+        return Reference(points, weights, self.error, self.history, self.numbered)
 
-    @property
-    def known(self) -> bool:
-        """Whether there are samples that say how contexts are distributed."""
-        return isinstance(self._samples, Samples) and len((self.round or self._samples).points) > 0
 
-    def update(self, seen: Sequence[FloatArray]) -> None:
-        """Make the atoms of the contexts given and, for samples, of those `seen` since."""
-        self._base = self._new_atoms(np.array(seen))
-        self._extend()
+def empirical(seen: Indices, n_contexts: int) -> FloatArray:
+    """Return the empirical distribution (n_contexts,) of the contexts seen; uniform if there is none."""
+    if len(seen) == 0:
+        return np.full(n_contexts, 1.0 / n_contexts)
+    return np.bincount(seen, minlength=n_contexts) / len(seen)
 
-    def refer_to(self, samples: Samples | None) -> bool:
-        """Take samples, in the units of the contexts, as the reference of this round; return whether that is new.
 
-        None: those that the contexts were given as.
+class Contexts(ABC):
+    """What nature chooses from, and how a reference is made of it.
+
+    Attributes
+    ----------
+    space : user's values <-> coordinates
+    range : the box in which the adversary may put mass anywhere; None if the atoms are all there is
+    """
+
+    space: Space
+    range: Box | None = None
+
+    @abstractmethod
+    def own(self) -> Reference | None:
+        """Return the reference that the contexts themselves give; None if they give none."""
+
+    @abstractmethod
+    def given(self, reference: Any) -> Reference:
+        """Return the reference that a caller gave for a round."""
+
+    @abstractmethod
+    def chosen(self, weights: FloatArray | None, history: Indices) -> Reference:
+        """Return the reference of a simulator that was made with weights (n,), or with indices of past contexts.
+
+        Samples are the reference themselves.
         """
-        if samples is self.round:
-            return False
-        before, self.round = self.round, samples
-        try:
-            self.update([])
-        except BaseException:  # also an interrupt: the atoms are still those of the round before
-            self.round = before
-            raise
-        return True
 
-    def add(self, further: FloatArray) -> None:
-        """Make contexts (k, d) that the adversary asked for atoms, in place of the oldest of them."""
-        self.further = validation.frozen(np.concatenate([self.further, further])[-_FURTHER:])
-        self._extend()
+    @abstractmethod
+    def seen(self, contexts: Sequence[Point]) -> Reference:
+        """Return the reference of what the contexts give and of those observed since, each of which counts as one."""
 
-    def family(self, points: FloatArray) -> AmbiguitySet:
-        """Return the ambiguity set on contexts (n, d) in the model's coordinates."""
-        if self.given is None:
-            return MMD(points, _default_kernel(points.shape[1]))
-        made = self.given if isinstance(self.given, AmbiguitySet) else self._made(points)
-        if not isinstance(made, AmbiguitySet):
-            raise TypeError(f"ambiguity must be a function that returns an AmbiguitySet, got {made!r} from it")
-        if made.n_contexts not in (None, len(points)):
-            raise ValueError(f"ambiguity is for {made.n_contexts} contexts, but there are {len(points)}")
+    def encode(self, name: str, value: Any) -> Point:
+        """Return the point of a user's context."""
+        return self.space.encode(name, value)
+
+
+class FiniteContexts(Contexts):
+    """A finite set of contexts: every reference is a vector of weights on its points."""
+
+    def __init__(self, space: FiniteSet) -> None:
+        self.space = space
+
+    def own(self) -> None:
+        """Return None: points alone have no distribution."""
+
+    def given(self, reference: ArrayLike) -> Reference:
+        """Return the reference of weights (n,), a probability vector or counts."""
+        if isinstance(reference, Samples):
+            raise TypeError("reference must be weights, one per context: these are a finite set")
+        return self._weighted(validation.distribution("reference", reference, len(self._finite)), _NOTHING_SEEN)
+
+    def chosen(self, weights: FloatArray | None, history: Indices) -> Reference:
+        """Return the reference of the weights, or else the empirical distribution of the history."""
+        n = len(self._finite)
+        if history.size and not 0 <= history.min() <= history.max() < n:
+            raise ValueError(f"history must hold indices from 0 to {n - 1}, got {history}")
+        if weights is not None:
+            return self._weighted(validation.distribution("reference", weights, n), history)
+        if not history.size:
+            raise TypeError("Simulator needs a reference distribution, or a history of context indices")
+        return self._weighted(empirical(history, n), history)
+
+    def seen(self, contexts: Sequence[Point]) -> Reference:
+        """Return the empirical distribution of contexts observed; uniform if there is none."""
+        indices = np.array([point.index for point in contexts], dtype=np.intp)
+        return self._weighted(empirical(indices, len(self._finite)), indices)
+
+    @property
+    def _finite(self) -> FloatArray:
+        assert isinstance(self.space, FiniteSet)  # the constructor took one
+        return self.space.coordinates
+
+    def _weighted(self, weights: FloatArray, history: Indices) -> Reference:
+        return Reference(self._finite, validation.frozen(weights), 0.0, history, numbered=True)
+
+
+_NOTHING_SEEN = np.empty(0, dtype=np.intp)
+
+
+class SampledContexts(Contexts):
+    """Samples of past conditions, or a box of which nothing has been seen yet.
+
+    Parameters
+    ----------
+    samples : the samples
+    ambiguity : the set, which says in which kernel compression is bounded
+    seed : of the further points
+    """
+
+    def __init__(self, samples: Samples, ambiguity: AmbiguitySet, seed: int) -> None:
+        self.samples, self.space, self.range = samples, samples.space, samples.within
+        self._ambiguity, self._seed = ambiguity, seed
+        self._kept: list[tuple[Samples, bytes, Reference]] = []  # samples, contexts seen, and their reference
+        self.seen([])  # an error in the configuration shows now
+
+    def encode(self, name: str, value: Any) -> Point:
+        """Return the point of a context, given by the names of the columns or by its values in order."""
+        return self.samples.encode(name, value)
+
+    def own(self) -> Reference | None:
+        """Return the reference of the samples; None if there is no sample yet."""
+        return self._reference(self.samples, []) if len(self.samples.points) else None
+
+    def given(self, reference: Samples) -> Reference:
+        """Return the reference of other samples, in the units of these."""
+        if not isinstance(reference, Samples):
+            kind = type(reference).__name__
+            raise TypeError(f"reference must be Samples of what this round's contexts may be, got {kind}")
+        if not len(reference.points):
+            raise TypeError("reference is empty: give Samples of what this round's contexts may be")
+        return self._reference(reference, [])
+
+    def chosen(self, weights: FloatArray | None, history: Indices) -> Reference:
+        """Return the reference of the samples; neither weights nor a history may be given."""
+        if weights is not None or history.size:
+            raise TypeError("reference must not be given to Simulator: the samples are the reference")
+        return self._reference(self.samples, [])
+
+    def seen(self, contexts: Sequence[Point]) -> Reference:
+        """Return the reference of the samples and of contexts observed since."""
+        return self._reference(self.samples, contexts)
+
+    def _reference(self, samples: Samples, seen: Sequence[Point]) -> Reference:
+        """Return the reference of samples and contexts seen, from what is kept if it was made before."""
+        coordinates = np.array([point.coordinates for point in seen]).reshape(-1, self.space.dimension)
+        key = coordinates.tobytes()
+        for kept_samples, kept_key, kept in self._kept:
+            if kept_samples is samples and kept_key == key:
+                return kept
+        made = self._make(samples, coordinates)
+        self._kept = [*self._kept[1 - _KEPT :], (samples, key, made)]
         return made
 
-    def locate(self, context: Any, context_index: int | None) -> tuple[FloatArray, int]:
-        """Return the model's coordinates (d,) of an observed context, and its index in a finite set, otherwise -1."""
-        if (context is None) == (context_index is None):
-            raise TypeError("tell needs the observed context, either as context=c or as context_index=j")
-        if isinstance(self.space, FiniteSet):
-            if context_index is not None:
-                j = self.space.check_index("context_index", context_index)
-            else:
-                j = self.space.index_of(context)
-            return self.atoms.points[j], j
-        if context is None:
-            raise TypeError("context_index must not be given: contexts are no finite set, give context=c")
-        assert isinstance(self._samples, Samples)
-        return self._samples.encode("context", context), -1
+    def _make(self, samples: Samples, seen: FloatArray) -> Reference:
+        """Return the atoms of samples and of contexts seen (k, d).
 
-    def encode(self, contexts: Any) -> FloatArray:
-        """Return the model's coordinates (n, d) of contexts in the user's units; all of a finite set."""
-        if isinstance(self.space, FiniteSet):
-            return self.atoms.points
-        assert isinstance(self._samples, Samples)
-        return np.array([self._samples.encode("context", context) for context in contexts])
+        Where there is neither, nothing is known: the further points share the reference equally. Without a kernel of an
+        MMD nothing bounds what compression costs: contexts seen are then all kept, and so must samples be.
+        """
+        further = self.samples.space.sample(self.samples.support, self._seed)
+        points, weights, limit = self._coordinates(samples), samples.weights, samples.atoms
+        n = len(points)
+        every = np.concatenate([points, seen])
+        if not len(every):
+            if not len(further):
+                raise ValueError("support must be at least 1 where there are no samples")
+            equal = np.full(len(further), 1.0 / len(further))
+            return Reference(validation.frozen(further), validation.frozen(equal), 0.0, _NOTHING_SEEN, numbered=False)
+        bounded = self._ambiguity.compression(self.space.measured(every), self.space.scales)
+        if bounded is None:
+            if len(np.unique(points[weights > 0.0], axis=0)) > limit:
+                raise ValueError("ambiguity must be an MMD for compressed samples; or give Samples room: atoms=...")
+            bounded, limit = (every, RBF()), len(every)
+        positions, kernel = bounded
+        shares = np.concatenate([weights * n, np.ones(len(every) - n)]) / len(every)
+        small = compress(positions, kernel, shares / shares.sum(), limit)
+        atoms = validation.frozen(every[small.index])
+        _, history = cKDTree(atoms).query(every)
+        nearest = np.asarray(history, dtype=np.intp)
+        return Reference(atoms, small.weights, small.error, nearest, numbered=False).and_also(further)
 
-    def decode(self, point: FloatArray, index: int | None = None) -> Any:
-        """Return a context in the user's units; one of a finite set by its index."""
-        if isinstance(self.space, FiniteSet):
-            return self.space.points[index]
-        assert isinstance(self._samples, Samples)
-        return self._samples.decode(point)
-
-    def _extend(self) -> None:
-        """Bring everything that depends on the atoms up to date."""
-        self.atoms = self._base.and_also(self.further)
-        if isinstance(self.space, FiniteSet):
-            self.values: Any = self.space.points
-        else:
-            self.values = tuple(self.decode(point) for point in self.atoms.points)
-        self.ambiguity = self.family(self.atoms.points)
-
-    def _new_atoms(self, seen: FloatArray) -> Atoms:
-        if isinstance(self._samples, Samples):
-            return atoms_of(self._samples, seen, self._mmd_kernel(), self.seed, self.round)
-        assert self._frame is not None
-        assert isinstance(self.space, FiniteSet)
-        points = validation.frozen(self._frame.scaled(self.space.points))
-        return Atoms(points, np.full(len(points), 1.0 / len(points)), 0.0, np.empty(0, dtype=np.intp))
-
-    def _made(self, points: FloatArray) -> Any:
-        """Return what the given function makes of atoms."""
-        assert callable(self.given)
-        try:
-            return self.given(points)
-        except TypeError as error:
-            raise TypeError(f"ambiguity must be a set, or a function from contexts to one; got {error}") from None
-
-    def _mmd_kernel(self) -> Kernel | None:
-        """Return the kernel in which samples are compressed, that of the MMD; None if the set is none."""
-        assert isinstance(self._samples, Samples)
-        made = self.given
-        if made is not None and not isinstance(made, AmbiguitySet):
-            made = self._made(np.random.default_rng(0).random((3, self._samples.dimension)))
-            if isinstance(made, MMD) and made.kernel is not None:
-                return made.kernel
-        return _default_kernel(self._samples.dimension) if made is None or isinstance(made, MMD) else None
-
-
-def _default_kernel(dimension: int) -> Kernel:
-    """Return the kernel of the default MMD, on the unit cube; distances there grow as the root of the dimension."""
-    return RBF(0.2 * np.sqrt(dimension))
+    def _coordinates(self, samples: Samples) -> FloatArray:
+        """Return the coordinates (n, d) of samples in the space of these contexts."""
+        if samples is self.samples:
+            return samples.points
+        rows = [self.encode("reference", samples.space.decode(Point(point))).coordinates for point in samples.points]
+        return np.array(rows).reshape(-1, self.space.dimension)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
@@ -9,8 +11,8 @@ from scipy.spatial.distance import cdist
 from drbo import validation
 from drbo._compiled import announce
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plan_on_line, worst_plans
-from drbo.ambiguity.contract import AmbiguitySet, Dual, peak
-from drbo.ambiguity.divergences import in_unit_range, reference_alone
+from drbo.ambiguity.contract import AmbiguitySet, Dual, WorstCase, peak
+from drbo.ambiguity.scaling import in_unit_range, reference_alone
 from drbo.validation import FloatArray
 
 
@@ -32,7 +34,8 @@ class Wasserstein(AmbiguitySet):
 
     Parameters
     ----------
-    contexts : (n, d) points, or n numbers on a line; D is then their distance in the norm `norm`
+    contexts : (n, d) points, or n numbers on a line; D is then their distance in the norm `norm`. Without contexts and
+        cost the set is a configuration, which an optimizer puts on its contexts
     order : r >= 1
     norm : order of the norm between contexts, 1 or more: 2 is Euclidean, inf the largest coordinate
     cost : (n, n) distances D in place of contexts, D_ij >= 0 for moving from i to j with D_ii = 0; it need neither
@@ -53,27 +56,64 @@ class Wasserstein(AmbiguitySet):
         self.norm = validation.radius(norm, "norm")
         if self.norm < 1.0:
             raise ValueError(f"norm must be 1 or more (inf allowed), got {self.norm}")
-        if (contexts is None) == (cost is None):
+        if contexts is not None and cost is not None:
             raise TypeError("Wasserstein takes either contexts or cost, and not both")
         self.contexts: FloatArray | None = None
+        self._cost: FloatArray | None = None
+        self._on_line: FloatArray | None = None
         if contexts is not None:
-            points = self.contexts = validation.frozen(validation.points("contexts", contexts))
-            self.cost = _distances(points, self.norm)
-            self._on_line = points[:, 0] if points.shape[1] == 1 else None
-        else:
-            assert cost is not None
-            self.cost = _cost_matrix(cost)
-            self._on_line = None
-        self.n_contexts = len(self.cost)
+            self._place(validation.frozen(validation.points("contexts", contexts)))
+        elif cost is not None:
+            self._set_cost(_cost_matrix(cost))
+
+    def _place(self, points: FloatArray) -> None:
+        """Take the distances between points (n, d) as the cost."""
+        self.contexts = points
+        if points.shape[1] == 1:
+            self._on_line = points[:, 0] - points[:, 0].min()  # small differences of large positions keep their digits
+        self._set_cost(_distances(points, self.norm))
+
+    def _set_cost(self, cost: FloatArray) -> None:
+        self._cost = cost
+        self.n_contexts = len(cost)
         # Relative to the largest, powers of distances neither overflow nor lose the scale of the budget.
-        self._largest = float(self.cost.max()) or 1.0
-        self._relative = (self.cost / self._largest) ** self.order
+        self._largest = float(cost.max()) or 1.0
+        self._relative = (cost / self._largest) ** self.order
         self._nearest = np.argsort(self._relative, axis=1, kind="stable")
 
-    def __repr__(self) -> str:
-        return f"Wasserstein({self.n_contexts} contexts, order={self.order:g})"
+    @property
+    def cost(self) -> FloatArray:
+        """The distances D (n, n)."""
+        return self._require_cost()
 
-    def dual(self, values: FloatArray, reference: FloatArray, radius: float) -> Dual | None:
+    def _require_cost(self) -> FloatArray:
+        if self._cost is None:
+            raise TypeError(f"{self!r} has no contexts yet: give them, drbo.Wasserstein(contexts), or use .on(points)")
+        return self._cost
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what the set was made of, by the names of the arguments."""
+        cost = self._cost if self.contexts is None else None
+        return {"contexts": self.contexts, "cost": cost, "order": self.order, "norm": self.norm}
+
+    def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> Wasserstein:
+        """Return the set on contexts (n, d), or this one if it has contexts or a cost of its own."""
+        if self._cost is None:
+            return Wasserstein(points, self.order, self.norm)
+        super().on(points, scales)
+        return self
+
+    def extended(self, further: FloatArray) -> Wasserstein:
+        """Return the set on its contexts and further ones (k, d)."""
+        if self.contexts is None:
+            return super().extended(further)
+        return Wasserstein(np.concatenate([self.contexts, further]), self.order, self.norm)
+
+    def __repr__(self) -> str:
+        where = "" if self.n_contexts is None else f"{self.n_contexts} contexts, "
+        return f"Wasserstein({where}order={self.order:g})"
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
         """Return the dual point of the best s: threshold(c) = max_i m_i - s D(c_i, c)^r, m_i = min_j v_j + s D_ij^r."""
         if radius == 0.0:
             return None
@@ -82,28 +122,28 @@ class Wasserstein(AmbiguitySet):
         sources = np.flatnonzero(reference)
         p, cost, points_from = reference[sources], self._relative[sources], self.contexts[sources]
         budget = min(self._budget(radius), 1e100)
-        offset = float(values.min())
-        above = values - offset  # nothing depends on the offset, and numbers near zero round least
+        lowest = float(values.min())
+        v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
 
         def line(s: float) -> tuple[float, float]:
-            prices = above + s * cost
+            prices = v + s * cost
             to = np.argmin(prices, axis=1)
             rows = np.arange(len(to))
             return float(p @ prices[rows, to]) - s * budget, float(p @ cost[rows, to]) - budget
 
-        at_home = np.where(cost == 0.0, above, np.inf).min(axis=1)
+        at_home = np.where(cost == 0.0, v, np.inf).min(axis=1)
         s = peak(line, (float(p @ at_home), -budget))
-        lowest = (above + s * cost).min(axis=1)
+        prices = (v + s * cost).min(axis=1)
 
         def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
             reach = (1.0 + 1e-12) * np.linalg.norm(half, self.norm, axis=1)[:, None]
             way = np.maximum(_distances(points, self.norm, points_from) - reach, 0.0) / self._largest
-            return offset + (lowest - s * way**self.order).max(axis=1), np.zeros_like(points)
+            return lowest + (prices - s * way**self.order).max(axis=1), np.zeros_like(points)
 
-        attained = float(self.worst_case(values, reference, radius).expectation)
-        return Dual(min(offset + line(s)[0], attained), 1.0, threshold)
+        return Dual(min(lowest + line(s)[0], float(worst.expectation)), 1.0, threshold)
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        self._require_cost()
         if self._on_line is None:
             least = cheapest_plan(q, p, self._relative)
         else:
@@ -112,6 +152,7 @@ class Wasserstein(AmbiguitySet):
         return self._largest * float(least ** (1.0 / self.order))
 
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        self._require_cost()
         if radius == 0.0:
             return reference_alone(values, reference)
         u, lowest, scale = in_unit_range(values)

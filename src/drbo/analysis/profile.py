@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo.ambiguity import AmbiguitySet, Expectation
-from drbo.rounds.grid import TIE, first_of_the_best, robust_scores
+from drbo.rounds.ball import TIE, first_of_the_best
+from drbo.rounds.grid import robust_scores
 from drbo.validation import FloatArray
 
 _STEPS = 16

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo.ambiguity import MMD, AmbiguitySet
+from drbo.ambiguity.mmd import PlacedMMD
 from drbo.rounds.grid import robust_scores
 from drbo.validation import FloatArray
 
@@ -81,7 +82,7 @@ def shift_norm(values: ArrayLike, ambiguity: MMD) -> float:
     a regular M; inf if M is singular and no such function exists.
     """
     f = validation.finite_array("values", values, ndim=2)
-    if not isinstance(ambiguity, MMD):
+    if not isinstance(ambiguity, MMD | PlacedMMD):
         raise TypeError(f"ambiguity must be an MMD, whose kernel defines the norm, got {ambiguity!r}")
     F = ambiguity.features
     if f.shape[1] != len(F):

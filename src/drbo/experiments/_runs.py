@@ -10,8 +10,8 @@ from drbo.experiments._store import Table
 from drbo.models.gp import GP
 from drbo.optimizer.optimizer import Optimizer
 from drbo.problems import Problem
-from drbo.radius import Bootstrap, RadiusRule, Theoretical
-from drbo.rounds.settings import DataDriven, General, Known, Setting, Simulator
+from drbo.radius import Bootstrap, RadiusRule, Theoretical, empirical
+from drbo.rounds.settings import DataDriven, General, Setting, Simulator
 
 SETTINGS = ("general", "data-driven", "simulator")
 
@@ -60,20 +60,20 @@ def run(
     n_contexts = len(problem.contexts)
     actions, contexts, outcomes = [], [], []
     for _ in range(rounds):
-        s = opt.ask(problem.reference, radius) if setting.needs_ball else opt.ask()
+        s = opt.ask(reference=problem.reference, radius=radius) if setting_name == "general" else opt.ask()
         natural = int(rng.choice(n_contexts, p=problem.true_distribution))
         noise = problem.noise * rng.normal()
         j = natural if s.context_index is None else s.context_index
         outcome = float(f[s.action_index, j]) + noise
-        opt.tell(s, outcome, context_index=None if setting.picks_context else j)
+        opt.tell(s, outcome, context_index=j if s.context_index is None else None)
         actions.append(s.action_index)
         contexts.append(j)
         outcomes.append(outcome)
     references, radii = problem.reference, np.array(aim.radius)
     if setting_name == "data-driven":  # the ball that DRBO sees in each round, for every method
         seen = [np.array(contexts[:t], dtype=np.intp) for t in range(rounds)]
-        balls = [DataDriven(radius=rule).ball(None, None, Known(s, aim.ambiguity, n_contexts)) for s in seen]
-        references, radii = np.array([p for p, _ in balls]), np.array([eps for _, eps in balls])
+        references = np.array([empirical(s, n_contexts) for s in seen])
+        radii = np.array([rule.radius(s, aim.ambiguity, n_contexts) for s in seen])
     result = regret.robust_regret(f, aim.ambiguity, references, radii, actions)
     return {
         "problem": np.full(rounds, problem.name),

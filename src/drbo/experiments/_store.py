@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo.optimizer.storage import write_atomically
+from drbo._files import write_atomically
 
 Table = dict[str, NDArray[Any]]
 """Columns of equal length."""

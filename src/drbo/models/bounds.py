@@ -1,17 +1,25 @@
-"""How far f may be from its estimate: the width beta_t, the bounds, and the information gain behind them."""
+"""How far f may be from its estimate: the width beta_t, bounds with a side, and the information gain behind them."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
-from drbo.models.gp import GP
+from drbo.models.curve import Curve
+from drbo.models.gp import GP, Posterior
+from drbo.models.grid import GridPosterior
+from drbo.models.observation import Observation
+from drbo.models.units import Units
+from drbo.spaces.space import Point
 from drbo.validation import FloatArray
+
+_LARGEST_BETA = 1e100
 
 
 @dataclass(frozen=True)
@@ -40,51 +48,113 @@ class TheoreticalBeta:
         validation.positive_float("noise", self.noise)
         validation.probability("delta", self.delta)
 
-    def width(self, information_gain: float, ridge: float, events: int = 1) -> float:
-        """Return beta_t for log det(I + K_t / ridge) = information_gain."""
+    def width(self, information_gain: float, ridge: float, events: int = 1, units: Units | None = None) -> float:
+        """Return beta_t for log det(I + K_t / ridge) = information_gain.
+
+        `bound` and `noise` are in the units of the outcomes, the ridge is in those of the model.
+        """
+        own = Units() if units is None else units
         inside = information_gain + 2.0 * math.log(events / self.delta)
-        return self.noise / math.sqrt(ridge) * math.sqrt(inside) + self.bound
+        noise, bound = own.length_inward(self.noise), own.length_inward(self.bound)
+        return noise / math.sqrt(ridge) * math.sqrt(inside) + bound
 
 
 @dataclass(frozen=True)
 class ConstantBeta:
-    """The same width at all times; the paper's experiments use 2."""
+    """The same width at all times; the paper's experiments use 2. A plain number stands for it."""
 
     value: float
+    delta: None = None
+    """No theory gives the probability that the bounds may fail with."""
 
     def __post_init__(self) -> None:
-        if validation.finite_float("beta", self.value) < 0.0:
-            raise ValueError(f"beta must be zero or more, got {self.value}")
+        value = validation.finite_float("beta", self.value)
+        if not 0.0 <= value <= _LARGEST_BETA:
+            raise ValueError(f"beta must be from zero to {_LARGEST_BETA:g}, got {self.value}")
+        object.__setattr__(self, "value", value)
 
-    def width(self, information_gain: float, ridge: float, events: int = 1) -> float:
+    def width(self, information_gain: float, ridge: float, events: int = 1, units: Units | None = None) -> float:
         """Return the constant."""
-        del information_gain, ridge, events
+        del information_gain, ridge, events, units
         return self.value
 
 
 Beta = ConstantBeta | TheoreticalBeta
 
 
-class Posterior(Protocol):
-    """Mean and standard deviation of f, of any one shape."""
+def as_beta(beta: Any) -> Beta:
+    """Return a rule for the width as it is, and a plain number as the constant rule."""
+    return beta if isinstance(beta, TheoreticalBeta | ConstantBeta) else ConstantBeta(beta)
+
+
+class Side(IntEnum):
+    """Which of the two confidence bounds."""
+
+    UPPER = 1
+    LOWER = -1
+
+
+UPPER, LOWER = Side.UPPER, Side.LOWER
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A confidence bound on f: ucb_t = mean + width std, or lcb_t = mean - width std, of one posterior.
+
+    Attributes
+    ----------
+    posterior : of f
+    width : beta_t, zero or more
+    side : UPPER or LOWER
+    """
+
+    posterior: Posterior
+    width: float
+    side: Side
 
     @property
-    def mean(self) -> FloatArray:
-        """The posterior mean."""
+    def slope(self) -> float:
+        """How the bound changes with the standard deviation: width, or -width."""
+        return self.side * self.width
 
     @property
-    def std(self) -> FloatArray:
-        """The posterior standard deviation."""
+    def amplitude(self) -> float:
+        """The prior standard deviation of f, the scale of the bound's values."""
+        return math.sqrt(self.posterior.gp.kernel.variance)
 
+    def on_grid(self) -> FloatArray:
+        """Return the bound of every action of the posterior's grid in every context, (n_actions, n_contexts)."""
+        posterior = self.posterior
+        assert isinstance(posterior, GridPosterior)  # the search over a grid made it
+        return np.asarray(posterior.mean + self.slope * posterior.std)
 
-def upper_bound(posterior: Posterior, beta: float) -> FloatArray:
-    """Return ucb_t = mean + beta std."""
-    return posterior.mean + beta * posterior.std
+    def of_action(self, action: Point) -> FloatArray:
+        """Return the bound of one action in every context, (n_contexts,)."""
+        mean, variance = self.posterior.of_action(action)
+        return np.asarray(mean + self.slope * np.sqrt(variance))
 
+    def at(self, actions: FloatArray) -> FloatArray:
+        """Return the bound at actions (m, d_x) anywhere, in every context, (m, n_contexts)."""
+        mean, variance = self.posterior.moments(actions)
+        return np.asarray(mean + self.slope * np.sqrt(variance))
 
-def lower_bound(posterior: Posterior, beta: float) -> FloatArray:
-    """Return lcb_t = mean - beta std."""
-    return posterior.mean - beta * posterior.std
+    def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return the gradient in x of sum_j w_j bound(x, c_j) at one action (d_x,), shape (d_x,)."""
+        return self.posterior.gradient(action, weights, self.slope)
+
+    def curve(self, action: FloatArray) -> Curve:
+        """Return the bound of one action (d_x,) as a function of the context."""
+        return self.posterior.curve(action, self.slope)
+
+    def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return upper bounds (m,) of sum_j w_j bound(x, c_j) at actions (m, d_x), for weights w (n_contexts,).
+
+        <w, mean> + width sqrt(<w, variance>)                     UPPER: the root is concave
+        <w, mean> - width <w, variance> / sqrt(prior variance)    LOWER: std <= sqrt(prior variance)
+        """
+        mean, variance = self.posterior.averages(actions, weights)
+        std = np.sqrt(variance) if self.side is UPPER else variance / self.amplitude
+        return np.asarray(mean + self.slope * std)
 
 
 def information_gain(gram: ArrayLike, ridge: float) -> float:
@@ -119,9 +189,8 @@ def maximum_information_gain(gp: GP, actions: ArrayLike, contexts: ArrayLike, ho
 
     The smallest of these is `upper`.
     """
-    if not isinstance(horizon, int) or horizon < 1:
-        raise ValueError(f"horizon must be a whole number of at least 1, got {horizon!r}")
-    posterior = gp.prior(actions, contexts)
+    horizon = validation.whole_number("horizon", horizon, least=1)
+    posterior = GridPosterior.prior(gp, actions, contexts)
     greedy = np.zeros(horizon + 1)
     marginal = np.zeros(horizon + 1)
     for t in range(horizon + 1):
@@ -129,7 +198,7 @@ def maximum_information_gain(gp: GP, actions: ArrayLike, contexts: ArrayLike, ho
         greedy[t] = posterior.information_gain
         marginal[t] = math.log1p(posterior.variance[i, j] / gp.ridge)
         if t < horizon:
-            posterior.anticipate(posterior.actions[i], posterior.contexts[j])
+            posterior.take_in(Observation.of(posterior.actions[i], posterior.contexts[j], None))
     T = np.arange(1, horizon + 1)
     data_dependent = [(greedy[: t + 1] + t * marginal[: t + 1]).min() for t in T]
     return MaximumInformationGain(greedy[1:], np.minimum(greedy[1:] / (1.0 - math.exp(-1.0)), data_dependent))

@@ -2,7 +2,7 @@
 
     x, c     actions (t, d_x) and contexts (t, d_c) observed, in unit-cube coordinates;   d = d_x + d_c
     y        outcomes (t,), standardised to (y - offset) / scale
-    l        one lengthscale a dimension (d,);  R_X, R_C the correlations of the two kernels (t, t)
+    l        one lengthscale per dimension (d,);  R_X, R_C the correlations of the two kernels (t, t)
     a, s     amplitude of f and standard deviation of the noise, in standardised units
     theta    (log l_1, ..., log l_d, log a, log s)                                        (d + 2,)
 
@@ -25,7 +25,7 @@ The prior of theta is normal. Mode and standard deviation, the latter of the log
 All are independent but the log l_k, whose correlation is 0.9: a smooth function is smooth in most dimensions, and few
 outcomes must not single out a dimension as irrelevant. Each l_k alone still has the published prior. Compared with
 independent ones, the held-out log density of 15 to 20 outcomes of four functions in 4 to 6 dimensions rose by 0.3 to
-1.8 nats a point, and fell by 0.2 for a function of two of six dimensions.
+1.8 nats per point, and fell by 0.2 for a function of two of six dimensions.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ from scipy.linalg import lapack
 from scipy.optimize import minimize
 
 from drbo import validation
+from drbo._threads import one_thread
 from drbo.kernels import RBF, Kernel, Matern, Product
-from drbo.models.gp import GP
+from drbo.models.gp import GP, FittedGP
+from drbo.spaces.space import Space
 from drbo.validation import FloatArray
 
 LOG_LENGTHSCALE = (math.sqrt(2.0) - 3.0, math.sqrt(3.0))
@@ -59,24 +61,6 @@ AMPLITUDES = (0.01, 10.0)
 """Bounds of a."""
 NOISES = (1e-4, 3.0)
 """Bounds of s. The least s^2 exceeds the rounding error of A, about 2e-16 t a^2, for t up to 10^5 at the largest a."""
-
-
-@dataclass(frozen=True)
-class FittedGP:
-    """A GP on standardised outcomes, where outcome = offset + scale * standardised outcome.
-
-    `log_posterior` is log p(y, theta) of the module's docstring at the hyper-parameters of `gp`, the parameters that
-    were not learned left out of the prior.
-    """
-
-    gp: GP
-    offset: float
-    scale: float
-    log_posterior: float
-
-    def standardise(self, outcomes: ArrayLike) -> FloatArray:
-        """Return (outcomes - offset) / scale, the outcomes as `gp` takes them, of the same shape."""
-        return np.asarray((validation.finite_array("outcomes", outcomes) - self.offset) / self.scale)
 
 
 @dataclass(frozen=True)
@@ -109,6 +93,24 @@ class LearnedGP:
             if kernel is not None and not isinstance(kernel, Kernel):
                 raise TypeError(f"{name} must be a kernel such as RBF(0.2), or None to learn it, got {kernel!r}")
 
+    def adapted(self, space: Space) -> Space:
+        """Return the space with the coordinates that the model needs: those of the unit cube."""
+        return space.in_unit_cube()
+
+    def first_fit(self, d_x: int, d_c: int) -> FittedGP:
+        """Return the model before any outcome, for actions of d_x and contexts of d_c coordinates: the prior's mode."""
+        fit = self.fit(np.zeros((1, d_x)), np.zeros((1, d_c)), [0.0])
+        return replace(fit, n_outcomes=0, known=False)
+
+    def due(self, n_outcomes: int, last: FittedGP) -> bool:
+        """Return whether there is enough more to learn from than there was for the last fit."""
+        return should_refit(n_outcomes, last.n_outcomes)
+
+    def refit(self, x: FloatArray, c: FloatArray, y: FloatArray, last: FittedGP) -> FittedGP:
+        """Return the fit to all outcomes so far, begun from the last one."""
+        with one_thread():
+            return self.fit(x, c, y, last if last.n_outcomes >= 3 else None)
+
     def fit(self, x: ArrayLike, c: ArrayLike, y: ArrayLike, start: FittedGP | None = None) -> FittedGP:
         """Return the GP of largest log p(y, theta) for actions x (t, d_x), contexts c (t, d_c) and outcomes y (t,).
 
@@ -116,14 +118,14 @@ class LearnedGP:
         """
         x, c, y = validation.points("x", x), validation.points("c", c), validation.finite_array("y", y, ndim=1)
         if not len(x) == len(c) == len(y):
-            raise ValueError(f"x, c and y must have one row an outcome, got {len(x)}, {len(c)} and {len(y)}")
+            raise ValueError(f"x, c and y must have one row per outcome, got {len(x)}, {len(c)} and {len(y)}")
         offset, scale = _standardisation(y)
         posterior = _Posterior(self, x, c, (y - offset) / scale, scale)
         best = posterior.mode
         if len(y) >= 3 and posterior.free.any():
             starts = posterior.starts() if start is None else [posterior.theta_of(start.gp), posterior.mode]
             best = max((posterior.climb(theta) for theta in starts), key=lambda theta: posterior(theta)[0])
-        return FittedGP(posterior.gp(best), offset, scale, posterior(best)[0])
+        return FittedGP(posterior.gp(best), offset, scale, posterior(best)[0], len(y))
 
 
 def should_refit(n_observations: int, n_at_last_fit: int) -> bool:
@@ -210,11 +212,13 @@ class _Posterior:
         return float(value), gradient
 
     def _factor(self, i: int, weights: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        """Return the correlation R_i (t, t) of a kernel, and its slope in r^2 if it is learned."""
+        """Return the correlation R_i (t, t) of a kernel, and -2 dR_i / d(r^2) if it is learned."""
         if self.kernels[i] is not None:
             return self.factors[i], None
         t = len(self.y)
-        return _correlation(self.config.family, np.einsum("k,kp->p", weights, self.factors[i]).reshape(t, t))
+        family = self.config.family
+        s, decay = family.decay(np.einsum("k,kp->p", weights, self.factors[i]).reshape(t, t))
+        return family.correlation(s, decay), -2.0 * family.slope(s, decay)
 
     def starts(self) -> list[FloatArray]:
         """Return where to climb from: the mode of the prior, short lengthscales, and long ones with much noise."""
@@ -266,30 +270,13 @@ class _Posterior:
                 scales = (*np.exp(theta[part]).tolist(),)
                 kernels.append(replace(self.config.family, lengthscale=scales, amplitude=1.0))
         for i in (0, 1):
-            kernel = kernels[i]
-            if self.kernels[i] is None and isinstance(kernel, RBF | Matern):
-                kernels[i] = replace(kernel, amplitude=amplitude / math.sqrt(kernels[1 - i].variance))
+            if self.kernels[i] is None:
+                learned = replace(self.config.family, lengthscale=(*np.exp(theta[self.parts[i]]).tolist(),))
+                kernels[i] = replace(learned, amplitude=amplitude / math.sqrt(kernels[1 - i].variance))
                 break
         return GP(Product(*kernels), math.exp(theta[-1]))
 
 
 def _squared_differences(z: FloatArray) -> FloatArray:
-    """Return (z_ik - z_jk)^2 for points z (t, d), one row a dimension k, shape (d, t t)."""
+    """Return (z_ik - z_jk)^2 for points z (t, d), one row per dimension k, shape (d, t t)."""
     return np.square(z.T[:, :, None] - z.T[:, None, :]).reshape(z.shape[1], -1)
-
-
-def _correlation(family: RBF | Matern, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return R(r) of the family and -2 dR/d(r^2), each of the shape of r2 = r^2.
-
-    RBF:         R = exp(-r^2 / 2),              -2 dR/d(r^2) = exp(-r^2 / 2)
-    Matern 3/2:  R = (1 + s) exp(-s),            -2 dR/d(r^2) = 3 exp(-s),             s = sqrt(3) r
-    Matern 5/2:  R = (1 + s + s^2 / 3) exp(-s),  -2 dR/d(r^2) = 5/3 (1 + s) exp(-s),   s = sqrt(5) r
-    """
-    if isinstance(family, RBF):
-        R = np.exp(-0.5 * r2)
-        return R, R
-    s = np.sqrt(2.0 * family.nu * r2)
-    decay = np.exp(-s)
-    if family.nu == 1.5:
-        return (1.0 + s) * decay, 3.0 * decay
-    return (1.0 + s + s**2 / 3.0) * decay, 5.0 / 3.0 * (1.0 + s) * decay

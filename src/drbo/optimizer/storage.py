@@ -1,194 +1,376 @@
-"""An optimizer as one JSON document, and back: configuration by name and arguments, state by value. No pickle.
+"""Facts <-> file. No pickle: loading a file executes nothing but constructors of drbo and of classes handed over.
 
-A loaded optimizer goes on exactly as the saved one would have: results are shown to the model again in the order in
-which they were told, which repeats the same operations on the same numbers.
+Format 3 is text, one record per line:
+
+    {"crc":"9a0b1c2d","record":{"kind":"optimizer","format":3,"configuration":{...}}}
+    {"crc":"5e6f7a8b","record":{"kind":"reference","value":{...}}}
+    {"crc":"3c4d5e6f","record":{"kind":"asked","time":1.79e9,"reference":0,"proposals":[...]}}
+    {"crc":"7a8b9c0d","record":{"kind":"told","number":0,"action":{...},"contexts":[...],"outcomes":[...]}}
+
+The checksum (CRC-32) of a line goes on from that of the line before, so that no line can be changed, lost or moved
+unseen. Equal references are stored once; records name them by their position. `save` appends the new records. A crash
+in the middle leaves a last line without its end; `load` drops it and warns, as `save` had not returned. From time to
+time, and whenever the file is not the one that was written last, the whole file is written anew, atomically.
+
+A point of a finite set is stored by its index, any other by its coordinates. Outcomes and contexts are lists: one
+record may hold several. Records of an unknown kind come from a later version and are refused.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import functools
+import contextlib
 import json
-import math
-import os
+import warnings
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from drbo import ambiguity, kernels
-from drbo.ambiguity import MMD, Neighbourhood, Wasserstein
-from drbo.models import bounds as confidence
-from drbo.models import gp as surrogate
-from drbo.models import learned as hyperparameters
-from drbo.optimizer import suggestion
-from drbo.rounds import radius, settings
-from drbo.spaces import box as space
-from drbo.spaces.samples import DataRange, Samples
+from drbo import _files
+from drbo.models.gp import FittedGP
+from drbo.optimizer import storage_0_1
+from drbo.optimizer.encoding import decode, encode
+from drbo.optimizer.history import Asked, Cancelled, Fact, Imported, Proposal, Told
+from drbo.spaces.space import Point, Space
 
-FORMAT = "drbo optimizer"
-VERSION = 2
-
-_PLAIN = {  # frozen records of plain fields
-    cls.__name__: cls
-    for cls in (
-        kernels.RBF, kernels.Matern, kernels.Product, surrogate.GP, hyperparameters.LearnedGP, hyperparameters.FittedGP,
-        confidence.TheoreticalBeta, confidence.ConstantBeta, radius.Constant, radius.Theoretical, radius.Decaying,
-        radius.Bootstrap, radius.Calibrated, space.Real, space.Log, space.Integer,
-    )
-}  # fmt: skip
-_NO_ARGUMENTS = {
-    cls.__name__: cls
-    for cls in (
-        settings.General, ambiguity.TotalVariation, ambiguity.KL, ambiguity.ChiSquare, ambiguity.CVaR,
-        ambiguity.Expectation,
-    )
-}  # fmt: skip
-
-_FAMILIES = {cls.__name__: cls for cls in (MMD, Neighbourhood, Wasserstein)}  # functions from contexts to a set
+FORMAT = 3
+_COMPACT = 1000
+"""After so many records were appended, the file is written anew."""
+_HEAD, _TAIL = '{"crc":"%08x","record":', "}"
+_HEAD_LENGTH = len(_HEAD % 0)
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that it is there as a whole or not at all, also after a crash of the machine."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")  # one name: the next write overwrites what a killed one left
-    with temporary.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    if os.name == "posix":  # the new name itself must reach the disk
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+# --- writing --------------------------------------------------------------------------------------------------------
 
 
-def dumps(state: dict[str, Any]) -> str:
-    """Return the document of an optimizer's configuration and state."""
-    document = {"format": FORMAT, "version": VERSION, **{name: encode(value) for name, value in state.items()}}
-    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+@dataclass
+class File:
+    """What is known of the file that an optimizer was saved to or loaded from.
+
+    Attributes
+    ----------
+    path, signature : the file, and what tells that nobody has changed it since
+    written : how many facts it holds
+    appended : how many records were appended since it was written as a whole
+    crc : the checksum of its last line
+    references : the references that it holds, as text, with their positions
+    """
+
+    path: Path | None = None
+    signature: tuple[int, int, int] | None = None
+    written: int = 0
+    appended: int = 0
+    crc: int = 0
+    references: dict[str, int] = field(default_factory=dict)
+
+    def save(self, path: Path, configuration: dict[str, Any], facts: Sequence[Fact]) -> None:
+        """Bring a file up to date with the facts: append what is new if the file is ours, else write all of it."""
+        target = path.resolve()
+        ours = self.path == target and self.signature is not None and _files.signature(target) == self.signature
+        if ours and self.written <= len(facts) and self.appended < _COMPACT:
+            lines = _Lines(self.crc, dict(self.references))
+            for fact in facts[self.written :]:
+                lines.add_fact(fact)
+            if lines.text:
+                _files.append(target, "".join(lines.text))
+            appended = self.appended + len(lines.text)
+        else:
+            lines = _Lines(0, {})
+            lines.add({"kind": "optimizer", "format": FORMAT, "configuration": encode(configuration)})
+            for fact in facts:
+                lines.add_fact(fact)
+            _files.write_atomically(path, "".join(lines.text))
+            appended = 0
+        self.path, self.signature = target, _files.signature(target)
+        self.written, self.appended, self.crc, self.references = len(facts), appended, lines.crc, lines.references
 
 
-def loads(text: bytes, source: str) -> dict[str, Any]:
-    """Return configuration and state of a document; a clear error if it is not one of ours."""
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"{source} is not a saved optimizer: {error}") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ValueError(f"{source} is not a saved optimizer: its format is not {FORMAT!r}")
-    if document.get("version") != VERSION:
-        raise ValueError(f"{source} is of version {document.get('version')!r}; this drbo reads version {VERSION}")
-    try:
-        return {name: decode(value) for name, value in document.items() if name not in ("format", "version")}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{source} is damaged: {error}") from None
+class _Lines:
+    """The lines of a file, each with its checksum."""
+
+    def __init__(self, crc: int, references: dict[str, int]) -> None:
+        self.crc, self.references = crc, references
+        self.text: list[str] = []
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Add a record."""
+        text = json.dumps(record, separators=(",", ":"), allow_nan=False)
+        self.crc = zlib.crc32(text.encode(), self.crc)
+        self.text.append(f"{_HEAD % self.crc}{text}{_TAIL}\n")
+
+    def add_fact(self, fact: Fact) -> None:
+        """Add a fact, and before it the references that it names for the first time."""
+        record = _WRITERS[type(fact)](fact, self._position)
+        self.add(record)
+
+    def _position(self, reference: Any) -> int | None:
+        """Return the position of a reference among those of the file."""
+        if reference is None:
+            return None
+        value = encode(reference)
+        key = json.dumps(value, allow_nan=False)
+        if key not in self.references:
+            self.references[key] = len(self.references)
+            self.add({"kind": "reference", "value": value})
+        return self.references[key]
 
 
-def encode(value: Any) -> Any:
-    """Return a value as JSON: objects as their kind and arguments, arrays as lists, infinity by name."""
-    if value is None or isinstance(value, bool | str | int):
-        return value
-    if isinstance(value, float | np.floating):
-        return float(value) if math.isfinite(value) else {"kind": "float", "value": str(float(value))}
-    if isinstance(value, np.integer):
-        return int(value)
-    if isinstance(value, np.ndarray):
-        return {"kind": "array", "shape": value.shape, "type": value.dtype.kind, "values": value.ravel().tolist()}
-    if isinstance(value, list | tuple):
-        return {"kind": "tuple", "items": [encode(item) for item in value]}
-    if isinstance(value, dict):
-        return {"kind": "mapping", "items": [[name, encode(item)] for name, item in value.items()]}
-    family = value.func if isinstance(value, functools.partial) else value
-    if family in _FAMILIES.values() and not getattr(value, "args", ()):
-        return {"kind": "family", "of": family.__name__, "given": encode(getattr(value, "keywords", {}))}
-    name = type(value).__name__
-    if name in _NO_ARGUMENTS:
-        return {"kind": name}
-    if name in _PLAIN or isinstance(value, suggestion.Suggestion | suggestion.Recommendation):
-        return {"kind": name, **{f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}}
-    arguments = _arguments(value)
-    if arguments is None:
-        raise TypeError(
-            f"save cannot write {value!r}: only sets, settings and values of drbo itself can be saved; in place of a "
-            "function from contexts to a set, functools.partial(drbo.MMD, kernel=...) can"
+def _point(point: Point | None) -> Any:
+    if point is None:
+        return None
+    return {"index": point.index} if point.index is not None else {"at": point.coordinates.tolist()}
+
+
+def _write_asked(fact: Asked, position: Any) -> dict[str, Any]:
+    return {
+        "kind": "asked",
+        "time": fact.time,
+        "reference": position(fact.reference),
+        "radius": encode(fact.radius),
+        "fit": encode(fact.fit),
+        "proposals": [
+            {
+                "number": p.number,
+                "action": _point(p.action),
+                "context": _point(p.context),
+                "radius": encode(p.radius),
+                "score": encode(p.score),
+                "guarantee": encode(p.guarantee),
+                "further": p.further.tolist(),
+            }
+            for p in fact.proposals
+        ],
+    }
+
+
+def _write_told(fact: Told, position: Any) -> dict[str, Any]:
+    del position
+    return {
+        "kind": "told",
+        "time": fact.time,
+        "number": fact.number,
+        "action": _point(fact.action),
+        "contexts": [_point(context) for context in fact.contexts],
+        "outcomes": list(fact.outcomes),
+        "drawn": fact.drawn,
+    }
+
+
+def _write_cancelled(fact: Cancelled, position: Any) -> dict[str, Any]:
+    del position
+    return {"kind": "cancelled", "time": fact.time, "number": fact.number}
+
+
+def _write_imported(fact: Imported, position: Any) -> dict[str, Any]:
+    return {
+        "kind": "imported",
+        "told": [_write_told(told, position) for told in fact.told],
+        "pending": [_write_asked(asked, position) for asked in fact.pending],
+        "best": None if fact.best is None else _write_asked(fact.best, position),
+        "n_asked": fact.n_asked,
+        "reference": position(fact.reference),
+        "radius": encode(fact.radius),
+        "fit": encode(fact.fit),
+        "further": fact.further.tolist(),
+    }
+
+
+_WRITERS: dict[type, Any] = {
+    Asked: _write_asked,
+    Told: _write_told,
+    Cancelled: _write_cancelled,
+    Imported: _write_imported,
+}
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Contents:
+    """What a file holds: the configuration, and records that become facts once the spaces are known."""
+
+    configuration: dict[str, Any]
+    records: list[dict[str, Any]]
+    file: File
+    classes: Sequence[type]
+
+    def facts(self, actions: Space, contexts: Space) -> Iterator[Fact]:
+        """Yield the facts, with points of these spaces."""
+        reader = _Reader(actions, contexts, self.classes)
+        for record in self.records:
+            fact = reader.read(record)
+            if fact is not None:
+                yield fact
+
+
+@dataclass
+class _Reader:
+    """What turns records into facts."""
+
+    actions: Space
+    contexts: Space
+    classes: Sequence[type]
+    references: list[Any] = field(default_factory=list)
+
+    def read(self, record: dict[str, Any]) -> Fact | None:
+        """Return the fact of a record; None if it holds a reference for later ones."""
+        kind = record["kind"]
+        if kind == "reference":
+            self.references.append(decode(record["value"], self.classes))
+            return None
+        if kind == "asked":
+            return self._asked(record)
+        if kind == "told":
+            return self._told(record)
+        if kind == "cancelled":
+            return Cancelled(_time(record), _count(record["number"]))
+        if kind == "imported":
+            return self._imported(record)
+        if kind == "0.1":
+            return storage_0_1.imported(record["state"], self.actions, self.contexts)
+        raise ValueError(f"it holds a record of the unknown kind {kind!r}, perhaps of a later version of drbo")
+
+    def _asked(self, record: dict[str, Any]) -> Asked:
+        proposals = tuple(
+            Proposal(
+                number=_count(p["number"]),
+                action=_read_point(p["action"], self.actions),
+                context=None if p["context"] is None else _read_point(p["context"], self.contexts),
+                radius=_float(p["radius"]),
+                score=_float(p["score"]),
+                guarantee=_float(p["guarantee"]),
+                further=np.array(p["further"], dtype=float).reshape(-1, self.contexts.dimension),
+            )
+            for p in record["proposals"]
         )
-    return {"kind": name, **{key: encode(item) for key, item in arguments.items()}}
+        radius = None if record["radius"] is None else _float(record["radius"])
+        return Asked(_time(record), self._reference(record), radius, self._fit(record["fit"]), proposals)
+
+    def _told(self, record: dict[str, Any]) -> Told:
+        contexts = tuple(_read_point(context, self.contexts) for context in record["contexts"])
+        outcomes = tuple(_float(outcome) for outcome in record["outcomes"])
+        if not contexts or (outcomes and len(outcomes) != len(contexts)):
+            raise ValueError(f"it holds a result with {len(outcomes)} outcomes in {len(contexts)} contexts")
+        number = None if record["number"] is None else _count(record["number"])
+        action = _read_point(record["action"], self.actions)
+        return Told(_time(record), number, action, contexts, outcomes, bool(record["drawn"]))
+
+    def _imported(self, record: dict[str, Any]) -> Imported:
+        fit = self._fit(record["fit"])
+        if fit is None:
+            raise ValueError("it holds an import without hyper-parameters")
+        return Imported(
+            tuple(self._told(told) for told in record["told"]),
+            tuple(self._asked(asked) for asked in record["pending"]),
+            None if record["best"] is None else self._asked(record["best"]),
+            _count(record["n_asked"]),
+            self._reference(record),
+            None if record["radius"] is None else _float(record["radius"]),
+            fit,
+            np.array(record["further"], dtype=float).reshape(-1, self.contexts.dimension),
+        )
+
+    def _reference(self, record: dict[str, Any]) -> Any:
+        position = record["reference"]
+        return None if position is None else self.references[_count(position)]
+
+    def _fit(self, value: Any) -> FittedGP | None:
+        fit = decode(value, self.classes)
+        if not (fit is None or isinstance(fit, FittedGP)):
+            raise ValueError(f"it holds hyper-parameters that are none: {fit!r}")
+        return fit
 
 
-def _arguments(value: Any) -> dict[str, Any] | None:
-    """Return what rebuilds an object that is not a plain record."""
-    if isinstance(value, space.Box):
-        return {"parameters": value.parameters}
-    if isinstance(value, space.Categorical):
-        return {"choices": value.choices}
-    if isinstance(value, Samples):
-        names = value.range.names if isinstance(value.range, DataRange) else None
-        own = {key: getattr(value, key) for key in ("data", "weights", "within", "atoms", "support")}
-        return {**own, "weights": value.weights if len(value.weights) else None, "names": names}
-    if isinstance(value, settings.DataDriven):
-        return {"delta": value.delta, "radius": value.radius}
-    if isinstance(value, settings.Simulator):
-        own = {"reference": value.reference, "radius": value.radius, "history": value.history}
-        return {**own, "pick": value.pick}
-    if type(value) is MMD:
-        own = {"contexts": value.contexts, "kernel": value.kernel}
-        return {"features": value.features} if value.contexts is None else own
-    if type(value) is Neighbourhood:
-        return {"contexts": value.contexts}
-    if type(value) is Wasserstein:
-        points, cost = value.contexts, value.cost if value.contexts is None else None
-        return {"contexts": points, "cost": cost, "order": value.order, "norm": value.norm}
-    return None
+def _read_point(value: dict[str, Any], space: Space) -> Point:
+    if "index" in value:
+        return space.at("index", value["index"])
+    coordinates = np.array(value["at"], dtype=float)
+    if coordinates.shape != (space.dimension,) or not np.isfinite(coordinates).all():
+        raise ValueError(f"it holds a point with coordinates {value['at']!r}, not {space.dimension} numbers")
+    coordinates.flags.writeable = False
+    return Point(coordinates)
 
 
-def decode(value: Any) -> Any:
-    """Return what `encode` was given."""
-    if not isinstance(value, dict):
-        return value
-    kind = value["kind"]
-    if kind == "float":
-        return float(value["value"])
-    if kind == "array":
-        array = np.array(value["values"], dtype={"f": np.float64, "i": np.intp}[value["type"]]).reshape(value["shape"])
-        array.flags.writeable = False
-        return array
-    if kind == "tuple":
-        return tuple(decode(item) for item in value["items"])
-    if kind == "family":
-        return functools.partial(_FAMILIES[value["of"]], **decode(value["given"]))
-    if kind == "mapping":
-        return {name: decode(item) for name, item in value["items"]}
-    arguments = {name: decode(item) for name, item in value.items() if name != "kind"}
-    if kind in _NO_ARGUMENTS:
-        return _NO_ARGUMENTS[kind]()
-    if kind in _PLAIN:
-        return _PLAIN[kind](**arguments)
-    return _rebuild(kind, arguments)
+def _float(value: Any) -> float:
+    number = decode(value, ())
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise ValueError(f"it holds {value!r} in place of a number")
+    return float(number)
 
 
-def _rebuild(kind: str, arguments: dict[str, Any]) -> Any:
-    if kind == "Suggestion":
-        return suggestion.Suggestion(**arguments)
-    if kind == "Recommendation":
-        return suggestion.Recommendation(**arguments)
-    if kind == "Box":
-        return space.Box(**arguments["parameters"])
-    if kind == "Categorical":
-        return space.Categorical(*arguments["choices"])
-    if kind == "Samples":
-        return Samples(**arguments)
-    if kind == "DataDriven":
-        return settings.DataDriven(**arguments)
-    if kind == "Simulator":
-        history = arguments.pop("history")
-        return settings.Simulator(**arguments, history=history if history.size else None)
-    if kind == "MMD":
-        return MMD.of_features(**arguments) if "features" in arguments else MMD(**arguments)
-    if kind == "Neighbourhood":
-        return Neighbourhood(**arguments)
-    if kind == "Wasserstein":
-        return Wasserstein(**arguments)
-    raise ValueError(f"it holds an unknown {kind!r}")
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"it holds {value!r} in place of a count")
+    return value
+
+
+def _time(record: dict[str, Any]) -> float | None:
+    return None if record["time"] is None else _float(record["time"])
+
+
+def read(path: Path, classes: Sequence[type]) -> Contents:
+    """Return what a file holds; a clear error if it is not one of ours, damaged, or from a later version."""
+    text = path.read_bytes()
+    with told_as_damage(path):
+        if not text.startswith(_HEAD.split("%", maxsplit=1)[0].encode()):
+            configuration, state = storage_0_1.read(text, str(path))
+            return Contents(configuration, [{"kind": "0.1", "state": state}], File(), classes)
+        signature = _files.signature(path.resolve())
+        records, crc = _checked_lines(path, text)
+        head = records[0]
+        if head.get("kind") != "optimizer":
+            raise ValueError("it does not begin with a configuration")
+        if head["format"] != FORMAT:
+            raise _RefusedError(f"{path} is of format {head['format']!r}; this drbo reads formats up to {FORMAT}")
+        configuration = decode(head["configuration"], classes)
+        references = [r["value"] for r in records if r["kind"] == "reference"]
+        file = File(
+            path.resolve(),
+            signature if text.endswith(b"\n") else None,  # a line without its end: the next save writes all anew
+            sum(r["kind"] != "reference" for r in records[1:]),
+            0,
+            crc,
+            {json.dumps(value, allow_nan=False): i for i, value in enumerate(references)},
+        )
+        return Contents(configuration, records[1:], file, classes)
+
+
+def _checked_lines(path: Path, text: bytes) -> tuple[list[dict[str, Any]], int]:
+    """Return the records of a file and the checksum of the last one."""
+    lines = text.split(b"\n")
+    if lines.pop():
+        warnings.warn(
+            f"{path} ends in the middle of a record: a save was interrupted. What was saved before it is loaded",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    if not lines:
+        raise ValueError("its first record is not complete")
+    crc, records = 0, []
+    for number, line in enumerate(lines, start=1):
+        body = line[_HEAD_LENGTH : -len(_TAIL)]
+        crc = zlib.crc32(body, crc)
+        if line != f"{_HEAD % crc}".encode() + body + _TAIL.encode():
+            raise ValueError(f"line {number} does not fit its checksum")
+        records.append(json.loads(body))
+    return records, crc
+
+
+class _RefusedError(ValueError):
+    """A file that is in order, but that cannot be loaded."""
+
+
+@contextlib.contextmanager
+def told_as_damage(path: str | Path) -> Iterator[None]:
+    """Turn any error in what a file holds into one sentence that names the file."""
+    try:
+        yield
+    except (_RefusedError, storage_0_1.RefusedError):
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+        what = str(error) if isinstance(error, ValueError | TypeError) else repr(error)
+        raise ValueError(f"{path} is damaged: {what}") from None

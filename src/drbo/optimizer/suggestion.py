@@ -1,4 +1,4 @@
-"""What the optimizer hands out: suggestions to evaluate, and recommendations to deploy."""
+"""What the optimizer hands out: suggestions to evaluate, recommendations to deploy, results and predictions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 
@@ -23,19 +24,19 @@ class Suggestion:
     context_index : its index in a finite set of contexts, otherwise None
     reference, radius : the ambiguity set of this round
     score : the optimistic worst-case expectation that the action was chosen for
-    action_point, context_point : both in the coordinates of the model
+    action_point, context_point : both as points of their spaces
     """
 
     number: int
     action: Any
-    action_index: Any
+    action_index: int | None
     context: Any
-    context_index: Any
+    context_index: int | None
     reference: FloatArray
     radius: float
     score: float
-    action_point: FloatArray
-    context_point: FloatArray | None
+    action_point: Point
+    context_point: Point | None
 
     def __str__(self) -> str:
         where = "" if self.context is None else f" in {_readable(self.context)}"
@@ -45,16 +46,52 @@ class Suggestion:
 
     def same_as(self, other: Suggestion) -> bool:
         """Return whether the other one asks for the same evaluation; it may be a copy from another process."""
-        # Both contexts are there or both are not, which the type checker cannot see.
-        same_context = (self.context_point is None) == (other.context_point is None) and (
-            self.context_point is None or np.array_equal(self.context_point, other.context_point)  # type: ignore[arg-type]
-        )
+        mine, others = self.context_point, other.context_point
+        same_context = mine is others or (mine is not None and others is not None and mine.same_as(others))
         return (
             (self.number, self.radius) == (other.number, other.radius)
             and same_context
-            and np.array_equal(self.action_point, other.action_point)
+            and self.action_point.same_as(other.action_point)
             and np.array_equal(self.reference, other.reference)
         )
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result that was told, in the user's units.
+
+    Attributes
+    ----------
+    number : of the suggestion that it answers; None if nobody asked
+    action : what was evaluated
+    context : the context that it was evaluated in; for a failure in an unknown context, the likeliest one
+    outcome : what came out; None if the evaluation failed
+    failed : whether it failed
+    time : when it was told, in seconds since 1970 (UTC); None if that is not known
+    """
+
+    number: int | None
+    action: Any
+    context: Any
+    outcome: float | None
+    failed: bool
+    time: float | None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the model expects of f, in the user's units.
+
+    Attributes
+    ----------
+    mean, std : of f itself, not of a noisy outcome
+    lower, upper : the confidence bounds, mean -+ width * std
+    """
+
+    mean: float
+    std: float
+    lower: float
+    upper: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +111,11 @@ class Recommendation:
     maximize : whether the value is a lower bound on a reward, or an upper one on a cost
     beta, delta : the width of the confidence bounds that it rests on, and the probability that they may fail with, if
         theory gives one
-    action_point : the action in the coordinates of the model
+    action_point : the action as a point of its space
     """
 
     action: Any
-    action_index: Any
+    action_index: int | None
     value: float
     gap: float
     weights: FloatArray
@@ -88,7 +125,7 @@ class Recommendation:
     maximize: bool
     beta: float
     delta: float | None
-    action_point: FloatArray
+    action_point: Point
 
     def __str__(self) -> str:
         bound = "at least" if self.maximize else "at most"

@@ -1,1 +1,19 @@
-"""One round of the game."""
+"""One round: the ball that nature chooses from, who gives it, and what to evaluate next."""
+
+from drbo.rounds.contexts import ContextRule, Informative, Uncertain
+from drbo.rounds.policies import Choice, Optimism, Policy, Round
+from drbo.rounds.settings import DataDriven, General, Setting, Simulator
+
+__all__ = [
+    "Choice",
+    "ContextRule",
+    "DataDriven",
+    "General",
+    "Informative",
+    "Optimism",
+    "Policy",
+    "Round",
+    "Setting",
+    "Simulator",
+    "Uncertain",
+]

@@ -1,119 +1,121 @@
-"""One round of the game: nature's set around a reference, and the moves of both sides on a posterior.
+"""One round's problem, frozen: all distributions within a radius of a reference, and the worst of them for a bound.
 
-    the action    x_t = argmax_x min_w <w, (mean + beta std)(x, .)>                     lines 3 and 4 of algorithm 1
-    the context   c_t = argmax_c sigma_t(x_t, c), where the learner picks it            line 5 of algorithm 2
-    the certificate   min_w <w, (mean - beta std)(x_t, .)>                              eq. 10
+    the action        x_t = argmax_x min_w <w, ucb_t(x, .)>                       lines 3 and 4 of algorithm 1
+    the certificate   min_w <w, lcb_t(x_t, .)>                                    eq. 10
 
-with w over the set: on the atoms of a finite set or of samples, or on a whole range of contexts.
+with w over the set. Here the set lives on a finite set of atoms; `drbo.rounds.range` has the one on a whole range.
 """
 
 from __future__ import annotations
 
-import functools
-import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 
-from drbo.ambiguity import AmbiguitySet
-from drbo.ambiguity.reference import Conditions
-from drbo.models.bounds import lower_bound, upper_bound
-from drbo.models.gp import GridPosterior
-from drbo.models.units import one_thread
-from drbo.rounds.box import Objective, best_in_box
-from drbo.rounds.grid import TIE, best_action, first_of_the_best
-from drbo.rounds.range import Refined, best_context, refine
-from drbo.spaces.box import Box
+from drbo import validation
+from drbo.ambiguity.contract import AmbiguitySet, WorstCase
+from drbo.ambiguity.reference import Reference
+from drbo.models.bounds import Bound
+from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
+
+TIE = 1e-10
+"""Scores closer than this share of the values' range are a tie, and the first one wins: no choice hangs on rounding."""
+
+
+def first_of_the_best(scores: FloatArray, tolerance: float) -> int:
+    """Return the first index whose score is within `tolerance` of the largest one."""
+    return int(np.argmax(scores >= scores.max() - tolerance))
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """The action of the largest robust score.
+class Certificate:
+    """The worst case of a bound for one action, with its evidence.
 
     Attributes
     ----------
-    point, index : the action in the model's coordinates, and its index in a finite set
-    score : its robust score
-    feasible : (k, n_contexts) distributions of the set that were met on the way
+    reference : the atoms that the worst case is on; further ones may have been added to those of the ball
+    worst_case : on these atoms; its distribution is feasible, so its expectation is attained
+    lower_bound : no distribution of the set, on the whole range of the contexts, does worse than this
     """
 
-    point: FloatArray
-    index: int | None
-    score: float
-    feasible: FloatArray | None = None
+    reference: Reference
+    worst_case: WorstCase
+    lower_bound: float
 
 
 @dataclass(frozen=True, eq=False)
-class Game:
-    """The set of one round: all distributions within `radius` of `reference` (n,), on contexts (n, d) or their range.
+class Ball:
+    """All distributions within `radius` of `reference`, on its atoms.
 
-    `seed` is of the points that searches begin with.
+    Attributes
+    ----------
+    ambiguity : the set, put on the atoms
+    reference : the atoms and their weights
+    radius : what compression costs included
+    space : the space of the contexts
+    seed : of the points that searches begin with
     """
 
-    conditions: Conditions
-    contexts: FloatArray
     ambiguity: AmbiguitySet
-    reference: FloatArray
+    reference: Reference
     radius: float
+    space: Space
     seed: int
+    weights: FloatArray = field(init=False)
+    """The weights of the reference, (n,)."""
 
-    @classmethod
-    def of(cls, conditions: Conditions, reference: FloatArray, radius: float, seed: int) -> Self:
-        """Return the game on the atoms that the conditions have now."""
-        return cls(conditions, conditions.atoms.points, conditions.ambiguity, reference, radius, seed)
+    def __post_init__(self) -> None:
+        self.ambiguity.check_size(len(self.reference.points))
+        object.__setattr__(self, "weights", self.reference.weights)
 
-    def best_on_grid(self, posterior: GridPosterior, beta: float, feasible: FloatArray | None) -> Found:
-        """Return the best action of the posterior's grid; a negative beta is for the lower confidence bound.
+    @property
+    def contexts(self) -> FloatArray:
+        """The atoms (n, d) in the model's coordinates."""
+        return self.reference.points
 
-        `feasible` : distributions known to lie in the set, which save work.
+    def worst_cases(self, values: FloatArray) -> WorstCase:
+        """Return the worst case of each row of values (m, n)."""
+        if values.shape[1:] != self.weights.shape:
+            raise ValueError(f"values must have shape (m, {len(self.weights)}), got {values.shape}")
+        return self.ambiguity.certified(values, self.weights, self.radius)
+
+    def worst_case(self, values: FloatArray) -> WorstCase:
+        """Return the worst case of values (n,)."""
+        worst = self.worst_cases(values[None, :])
+        return WorstCase(worst.expectation[0], worst.weights[0], worst.lower_bound[0])
+
+    def certificate(self, bound: Bound, action: Point) -> Certificate:
+        """Return the worst case of a bound for one action, certified for every distribution of the set."""
+        worst = self.worst_case(bound.of_action(action))
+        return Certificate(self.reference, worst, float(worst.lower_bound))
+
+    def widened(self, bound: Bound, action: Point, score: float) -> tuple[Self, float]:
+        """Return the ball with the contexts that the adversary wants for one action, and the action's score in it.
+
+        The atoms are all there is here: both are as they were.
         """
-        bounds = upper_bound(posterior, beta) if beta >= 0.0 else lower_bound(posterior, -beta)
-        choice = best_action(bounds, self.ambiguity, self.reference, self.radius, feasible)
-        i = choice.action_index
-        return Found(posterior.actions[i], i, float(choice.worst_case.expectation), choice.visited)
+        del bound, action
+        return self, score
 
-    def best_in(self, box: Box, posterior: GridPosterior, beta: float, known: FloatArray, avoid: FloatArray) -> Found:
-        """Return the best action found in a box, near `known` ones or not, but away from those to `avoid`."""
-        objective = Objective(posterior, beta, self.ambiguity, self.reference, self.radius)
-        with one_thread():
-            x = best_in_box(box, objective, known, avoid, self.seed)
-        return Found(x, None, float(objective.scores(x[None])[0]))
+    def adopting(self, certificate: Certificate) -> Self:
+        """Return the ball with those further contexts of a certificate that carry weight in its worst case."""
+        del certificate
+        return self
 
-    def context(self, posterior: GridPosterior, found: Found, beta: float, informative: bool) -> tuple[FloatArray, int]:
-        """Return the context of largest sigma_t(x_t, c), and its index among the atoms, -1 if it is none of them.
+    def best_context(
+        self, at_atoms: FloatArray, worth: Callable[[], Callable[[FloatArray], FloatArray]], tie: float
+    ) -> Point:
+        """Return the context that is worth most, the first of them within a tie.
 
-        Informative: that whose outcome lowers the variance of <w_t, f(x_t, .)> most, w_t the worst case of the lcb.
+        `at_atoms` (n,) is what each atom is worth. `worth()` returns the function that says it of contexts anywhere.
         """
-        atoms, tie = self.contexts, TIE * posterior.gp.kernel.variance
-        if found.index is not None and not informative and self.conditions.range is None:
-            j = first_of_the_best(posterior.variance[found.index], tie)  # known on the whole grid
-            return atoms[j], j
-        curve = posterior.curve(found.point, -beta)
-        worth = curve.variance
-        if informative:
-            w = self.ambiguity.worst_case(curve(atoms), self.reference, self.radius).weights
-            worth = functools.partial(curve.information, atoms=atoms[w > 0.0], weights=w[w > 0.0])
-            tie = math.sqrt(TIE) * float(worth(atoms).max())
-        if self.conditions.range is not None:
-            with one_thread():
-                return best_context(worth, atoms, self.conditions.range, tie, self.seed), -1
-        j = first_of_the_best(worth(atoms), tie)
-        return atoms[j], j
+        del worth
+        return self.reference.atom(first_of_the_best(at_atoms, tie))
 
-    def worst_case(self, posterior: GridPosterior, found: Found, beta: float, *, certify: bool = True) -> Refined:
-        """Return the worst case of mean + beta std for one action, with what it takes to show it."""
-        box, family = self.conditions.range, self.conditions.family
-        if box is not None:
-            curve = posterior.curve(found.point, beta)
-            with one_thread():
-                return refine(
-                    curve, self.contexts, self.reference, self.radius, box, family, self.seed, certify=certify
-                )
-        if found.index is not None and self.contexts is self.conditions.atoms.points:  # known on the whole grid
-            values = posterior.mean[found.index] + beta * np.sqrt(posterior.variance[found.index])
-        else:
-            values = posterior.curve(found.point, beta)(self.contexts)
-        worst = self.ambiguity.worst_case(values, self.reference, self.radius)
-        return Refined(self.contexts[:0], worst, float(worst.lower_bound))
+
+def frozen_copy(point: Point) -> Point:
+    """Return a point whose coordinates nobody can change."""
+    return Point(validation.frozen(point.coordinates), point.index)

@@ -1,13 +1,12 @@
 """The action of a box that maximises the robust score: many points at once, then uphill from the best of them.
 
-score(x) = min_w sum_j w_j (mean + beta std)(x, c_j) over the ambiguity set. By Danskin's theorem its gradient is that
+score(x) = min_w sum_j w_j bound(x, c_j) over the ambiguity set. By Danskin's theorem its gradient is that
 of the sum with the worst-case weights held fixed, so a step costs one solve of the adversary and one of the posterior.
 
 Most points need no score. A distribution w that is worst for one of them bounds the scores of all others from above,
-score(x) <= <w, (mean + beta std)(x, .)>, and averages of mean and variance bound that in a hundredth of the time,
+score(x) <= <w, bound(x, .)>, and averages of mean and variance bound that in a hundredth of the time,
 
-    ceiling(x) = <w, mean> + beta sqrt(<w, variance>)                    beta >= 0: the root is concave
-                 <w, mean> + beta <w, variance> / sqrt(prior variance)   beta < 0: std <= sqrt(prior variance)
+    ceiling(x) = <w, mean> + beta sqrt(<w, variance>)        (`Bound.ceilings`, which has the lower bound, too)
 
 We visit points by decreasing ceiling and stop when no other can be among the best: these are the best of all.
 
@@ -17,14 +16,20 @@ others is tried where they came to rest, until neither helps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
 
-from drbo.ambiguity import AmbiguitySet, WorstCase
-from drbo.models.gp import GridPosterior
+from drbo._threads import one_thread
+from drbo.ambiguity.contract import WorstCase
+from drbo.models.bounds import Bound
+from drbo.models.gp import GP, Posterior
+from drbo.rounds.ball import Ball
+from drbo.rounds.search import Found, Search
 from drbo.spaces.box import Box
+from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 CANDIDATES = 512
@@ -43,38 +48,40 @@ _TIE = 1e-9
 """Scores closer than this share of the amplitude of f are taken as equal."""
 
 
+class BoxSearch(Search):
+    """The search for the best action of a box."""
+
+    def __init__(self, actions: Box) -> None:
+        self.space = actions
+
+    def prior(self, gp: GP, contexts: FloatArray) -> Posterior:
+        """Return the posterior of no observation for actions anywhere, on contexts (n, d)."""
+        return Posterior(gp, np.empty((0, self.space.dimension)), contexts)
+
+    def best(self, ball: Ball, bound: Bound, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()) -> Found:
+        """Return the best action found, which differs by 0.01 in some coordinate from those under way or failed."""
+        avoid = np.concatenate([away, *(point.coordinates[None, :] for point in failed)])
+        objective = Objective(ball, bound)
+        with one_thread():
+            x = best_in_box(self.space, objective, np.unique(near, axis=0), avoid, ball.seed)
+            return Found(Point(x), float(objective.scores(x[None])[0]))
+
+
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """The robust score of actions anywhere: a posterior, the width of its bounds (negative: lower), and a set."""
+    """The robust score of actions anywhere: the worst-case expectation of a bound in a ball."""
 
-    posterior: GridPosterior
-    beta: float
-    ambiguity: AmbiguitySet
-    reference: FloatArray
-    radius: float
-
-    def bounds(self, actions: FloatArray) -> FloatArray:
-        """Return mean + beta std (m, n_contexts) at actions (m, d)."""
-        mean, variance = self.posterior.over_contexts(actions)
-        return mean + self.beta * np.sqrt(variance)
+    ball: Ball
+    bound: Bound
 
     def scores(self, actions: FloatArray) -> FloatArray:
         """Return the robust score (m,) of actions (m, d)."""
-        return self._worst_case(actions).expectation
+        return self._worst_cases(actions).expectation
 
     def score_and_gradient(self, action: FloatArray) -> tuple[float, FloatArray]:
         """Return the robust score of one action (d,) and its gradient (d,)."""
-        worst = self._worst_case(action[None, :])
-        return float(worst.expectation[0]), self.posterior.gradient(action, worst.weights[0], self.beta)
-
-    def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return upper bounds (m,) of the scores of actions (m, d), given weights w (n_contexts,) that lie in the set.
-
-        <w, mean> + beta sqrt(<w, variance>), or beta <w, variance> / sqrt(prior variance) if beta is negative.
-        """
-        mean, variance = self.posterior.averages(actions, weights)
-        std = np.sqrt(variance) if self.beta >= 0.0 else variance / np.sqrt(self.posterior.gp.kernel.variance)
-        return np.asarray(mean + self.beta * std)
+        worst = self._worst_cases(action[None, :])
+        return float(worst.expectation[0]), self.bound.gradient(action, worst.weights[0])
 
     def leaders(self, actions: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
         """Return the `count` best of actions (m, d) that are apart, or fewer, and their scores, the best one first.
@@ -82,18 +89,18 @@ class Objective:
         They are what remains if we go through all actions by decreasing score and pass over those that are close to one
         taken before; differences in score below `_TIE` aside, that is so although few are scored.
         """
-        tie = _TIE * np.sqrt(self.posterior.gp.kernel.variance)
+        tie = _TIE * self.bound.amplitude
         scores, ceilings = np.full(len(actions), -np.inf), np.full(len(actions), np.inf)
         visited: list[int] = []
         may_lead = np.arange(len(actions))
         while len(may_lead):
             order = np.argsort(-ceilings[may_lead], kind="stable")
             batch = may_lead[order[: max(len(visited), _FIRST)]]  # as many again as are known
-            worst = self._worst_case(actions[batch])
+            worst = self._worst_cases(actions[batch])
             scores[batch] = worst.expectation
             visited.extend(batch.tolist())
             w = worst.weights[int(np.argmax(worst.expectation))]
-            ceilings[may_lead] = np.minimum(ceilings[may_lead], self.ceilings(actions[may_lead], w))
+            ceilings[may_lead] = np.minimum(ceilings[may_lead], self.bound.ceilings(actions[may_lead], w))
             leaders = _apart(actions, scores, visited, count)
             # To lead, an action must beat the leaders that it is close to, and the last one once they are complete.
             least = scores[leaders[-1]] if len(leaders) == count else -np.inf
@@ -102,8 +109,8 @@ class Objective:
             may_lead = np.flatnonzero(ceilings > to_beat + tie)
         return actions[leaders], scores[leaders]
 
-    def _worst_case(self, actions: FloatArray) -> WorstCase:
-        return self.ambiguity.worst_case(self.bounds(actions), self.reference, self.radius)
+    def _worst_cases(self, actions: FloatArray) -> WorstCase:
+        return self.ball.worst_cases(self.bound.at(actions))
 
 
 def best_in_box(box: Box, objective: Objective, known: FloatArray, avoid: FloatArray, seed: int) -> FloatArray:
@@ -114,7 +121,7 @@ def best_in_box(box: Box, objective: Objective, known: FloatArray, avoid: FloatA
     """
     candidates = _candidates(box, known, seed)
     taboo = _close(candidates, avoid, _AWAY).any(axis=1)
-    if taboo.all():  # better the best again than nothing
+    if taboo.all():  # repeat the best one rather than fail
         avoid = avoid[:0]
     else:
         candidates = candidates[~taboo]

@@ -1,4 +1,4 @@
-"""The robust score of every action, and the action that maximises it.
+"""The action of a grid that maximises the robust score, exactly, without solving everything.
 
 The score of action x is the worst-case expectation of its values v_x over the ambiguity set (lines 3 and 4 of
 algorithm 1). All methods share it: DRBO with an MMD ball, stochastic UCB with the reference alone, StableOpt with a
@@ -11,25 +11,57 @@ when no other can win.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drbo._compiled import jit
-from drbo.ambiguity import AmbiguitySet, WorstCase
+from drbo.ambiguity.contract import AmbiguitySet, WorstCase
+from drbo.models.bounds import Bound
+from drbo.models.gp import GP
+from drbo.models.grid import GridPosterior
+from drbo.rounds.ball import TIE, Ball
+from drbo.rounds.search import Found, Search
+from drbo.spaces.finite import FiniteSet
+from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
-TIE = 1e-10
-"""Scores closer than this share of the values' range are a tie, and the first one wins: no choice hangs on rounding."""
 _ROUNDING = 1e-13
 _FIRST = 2
 """How many actions are solved before anything is ruled out: a call costs more than a second solve."""
 
 
-def first_of_the_best(scores: FloatArray, tolerance: float) -> int:
-    """Return the first index whose score is within `tolerance` of the largest one."""
-    return int(np.argmax(scores >= scores.max() - tolerance))
+class GridSearch(Search):
+    """The search for the best action of a finite set."""
+
+    def __init__(self, actions: FiniteSet) -> None:
+        self.space = actions
+        # Distributions of the last ball, which rule out actions. They save work, and no result depends on them.
+        self._met: tuple[FloatArray, float, FloatArray] | None = None
+
+    def prior(self, gp: GP, contexts: FloatArray) -> GridPosterior:
+        """Return the posterior of no observation on the grid of the actions and contexts (n, d)."""
+        return GridPosterior(gp, self.space.coordinates, contexts)
+
+    def best(self, ball: Ball, bound: Bound, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()) -> Found:
+        """Return the best action that has not failed; neither `near` nor `away` matters on a grid."""
+        del near, away
+        values = bound.on_grid()
+        rows = np.arange(len(values))
+        if failed:
+            rows = np.setdiff1d(rows, [point.index for point in failed])
+            if not len(rows):
+                raise RuntimeError("every action has failed: there is none to recommend")
+            values = values[rows]
+        last, feasible = self._met, None
+        if last is not None and ball.radius == last[1] and np.array_equal(ball.weights, last[0]):
+            feasible = last[2]
+        choice = best_action(values, ball.ambiguity, ball.weights, ball.radius, feasible)
+        self._met = ball.weights, ball.radius, choice.visited
+        i = int(rows[choice.action_index])
+        return Found(Point(self.space.coordinates[i], i), float(choice.worst_case.expectation))
 
 
 @dataclass(frozen=True)
@@ -39,7 +71,7 @@ class Choice:
     Attributes
     ----------
     action_index : its index
-    worst_case : its worst case, one row
+    worst_case : its worst case, one row, as a solve of this row alone gives it
     visited : (k, n_contexts) the worst-case weights of all actions that were solved, feasible for the set
     """
 
@@ -62,9 +94,8 @@ def best_action(
 ) -> Choice:
     """Return the action of the largest robust score, the first of them if several tie.
 
-    Values (n_actions, n_contexts) and reference are known to be valid; only their sizes are checked, as compiled code
-    checks none. `feasible` (k, n_contexts): distributions known to lie in the set, such as last round's worst cases;
-    they only save work.
+    Values (n_actions, n_contexts) and reference are known to be numbers. `feasible` (k, n_contexts): distributions
+    known to lie in the set, such as last round's worst cases; they only save work.
     """
     _check_sizes(values, ambiguity, reference, feasible)
     lowest, highest = values.min(axis=1), float(values.max())
@@ -77,43 +108,42 @@ def best_action(
         _tighten(bounds, values, lowest, feasible)
     guess = np.minimum(bounds, values @ reference)
     candidates = np.argsort(-guess, kind="stable")[:_FIRST]
-    visited: list[int] = []
+    visited = 0
     solved = []
     while len(candidates):
-        worst = ambiguity._worst_case(values[candidates], reference, radius)
-        visited.extend(candidates.tolist())
-        solved.append(worst)
+        worst = ambiguity.certified(values[candidates], reference, radius)
+        visited += len(candidates)
+        solved.append(worst.weights)
         scores[candidates] = worst.expectation
         _tighten(bounds, values, lowest, worst.weights)
         winner, candidates = _rivals(bounds, scores, tie, rounding)
-        if len(candidates) > len(visited):  # the most promising ones, as many again as are known
-            order = np.argpartition(-bounds[candidates], len(visited))
-            candidates = candidates[order[: len(visited)]]
-    row = visited.index(winner)
-    weights = np.concatenate([worst.weights for worst in solved])
-    lower_bound = np.concatenate([worst.lower_bound for worst in solved])[row]
-    return Choice(winner, WorstCase(scores[winner], weights[row], lower_bound), weights)
+        if len(candidates) > visited:  # the most promising ones, as many again as are known
+            order = np.argpartition(-bounds[candidates], visited)
+            candidates = candidates[order[:visited]]
+    # A solve starts from the one before it, which rounds differently: the score of record is that of a solve alone.
+    alone = ambiguity.certified(values[winner : winner + 1], reference, radius)
+    worst = WorstCase(alone.expectation[0], alone.weights[0], alone.lower_bound[0])
+    return Choice(winner, worst, np.concatenate(solved))
 
 
 def _check_sizes(
     values: FloatArray, ambiguity: AmbiguitySet, reference: FloatArray, feasible: FloatArray | None
 ) -> None:
-    """Raise a ValueError unless all speak of the same number of contexts."""
-    if values.ndim != 2:
-        raise ValueError(f"values must have 2 dimensions, got shape {values.shape}")
-    n = values.shape[1]
-    if ambiguity.n_contexts is not None and n != ambiguity.n_contexts:
-        expected = f"one column for each of the {ambiguity.n_contexts} contexts of the set"
-        raise ValueError(f"values must have {expected}, got shape {values.shape}")
-    if reference.shape != (n,):
-        raise ValueError(f"reference must have shape ({n},) to match values, got {reference.shape}")
+    """Raise unless all arrays are for the same contexts: compiled code checks no bounds."""
+    n = len(reference)
+    if values.ndim != 2 or values.shape[1] != n or len(values) == 0:
+        raise ValueError(f"values must have shape (n_actions, {n}) to match reference, got {values.shape}")
+    ambiguity.check_size(n)
     if feasible is not None and feasible.shape[1:] != (n,):
-        raise ValueError(f"feasible must have shape (k, {n}) to match values, got {feasible.shape}")
+        raise ValueError(f"feasible must have shape (k, {n}) to match reference, got {feasible.shape}")
 
 
 @jit
 def _tighten(bounds: FloatArray, values: FloatArray, lowest: FloatArray, weights: FloatArray) -> None:
-    """Lower the bound of every action to its expectation under each row of weights, counted as a score is."""
+    """Lower the bound of every action to its expectation under each row of weights.
+
+    The sum is computed with the same rounding as a score, so that the two can be compared.
+    """
     for x in range(values.shape[0]):
         bound = bounds[x]
         for i in range(weights.shape[0]):

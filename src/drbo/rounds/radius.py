@@ -12,21 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
-from drbo.ambiguity import MMD, AmbiguitySet
-from drbo.rounds.grid import best_action
-from drbo.validation import FloatArray
-
-Indices = NDArray[np.intp]
-
-
-def empirical(seen: Indices, n_contexts: int) -> FloatArray:
-    """Return the empirical distribution (n_contexts,) of the contexts seen; uniform if there is none."""
-    if len(seen) == 0:
-        return np.full(n_contexts, 1.0 / n_contexts)
-    return np.bincount(seen, minlength=n_contexts) / len(seen)
+from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.reference import Indices, empirical
 
 
 class RadiusRule(ABC):
@@ -77,8 +66,7 @@ class Theoretical(RadiusRule):
         t = len(seen)
         if t == 0:
             return math.inf
-        scale = ambiguity.scale if isinstance(ambiguity, MMD) else 1.0
-        return self.factor * scale * (2.0 + math.sqrt(2.0 * math.log(6.0 * t**2 / self.delta))) / math.sqrt(t)
+        return self.factor * ambiguity.scale * (2.0 + math.sqrt(2.0 * math.log(6.0 * t**2 / self.delta))) / math.sqrt(t)
 
 
 @dataclass(frozen=True)
@@ -117,8 +105,8 @@ class Bootstrap(RadiusRule):
 
     def __post_init__(self) -> None:
         validation.probability("delta", self.delta)
-        if self.resamples < 1:
-            raise ValueError(f"resamples must be at least 1, got {self.resamples}")
+        validation.whole_number("resamples", self.resamples, least=1)
+        validation.whole_number("seed", self.seed, least=0)
 
     def radius(self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int) -> float:
         """Return the quantile of the resamples of `seen`."""
@@ -148,8 +136,8 @@ class Calibrated(RadiusRule):
     def __post_init__(self) -> None:
         validation.probability("quantile", self.quantile)
         for name, value in (("window", self.window), ("horizon", self.horizon)):
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+            if value is not None:
+                validation.whole_number(name, value, least=1)
 
     def radius(self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int) -> float:
         """Return the quantile over at most 1,000 evenly spaced windows of `seen`."""
@@ -173,69 +161,3 @@ def as_rule(name: str, value: Any) -> RadiusRule:
     if isinstance(value, RadiusRule):
         return value
     return Constant(validation.radius(value, name))
-
-
-@dataclass(frozen=True)
-class Backtest:
-    """What each radius would have earned on past data.
-
-    Attributes
-    ----------
-    radii : (k,) the radii tried
-    actions : (k, m) the action that each would have chosen in each of the m steps after the first window
-    rewards : (k, m) what it would have earned
-    """
-
-    radii: FloatArray
-    actions: Indices
-    rewards: FloatArray
-
-    @property
-    def revenue(self) -> FloatArray:
-        """The total that each radius would have earned, (k,)."""
-        return np.asarray(self.rewards.sum(axis=1))
-
-    @property
-    def best_radius(self) -> float:
-        """The radius of the largest revenue, the smallest of them if several tie."""
-        return float(self.radii[np.argmax(self.revenue)])
-
-
-def backtest(
-    values: ArrayLike,
-    ambiguity: AmbiguitySet,
-    seen: ArrayLike,
-    radii: ArrayLike,
-    window: int,
-    rewards: ArrayLike | None = None,
-) -> Backtest:
-    """Return what each radius would have earned: at every step, the best robust action for the window before it.
-
-    Parameters
-    ----------
-    values : (n_actions, n_contexts) f, known or learned (a posterior mean)
-    ambiguity : the family of sets
-    seen : (t,) indices of past contexts in the order of time
-    radii : (k,) the radii to try
-    window : how many contexts make up the reference of a step
-    rewards : (t, n_actions) what every action earned in each step; by default its value in the context seen
-    """
-    f = validation.finite_array("values", values, ndim=2)
-    indices = np.asarray(seen)
-    tried = np.array([validation.radius(r, "radii") for r in np.atleast_1d(np.asarray(radii, dtype=float))])
-    if indices.ndim != 1 or not np.issubdtype(indices.dtype, np.integer):
-        raise ValueError(f"seen must be a flat sequence of context indices, got {seen!r}")
-    if not 1 <= window < len(indices):
-        raise ValueError(f"window must be from 1 to {len(indices) - 1}, one less than the contexts seen, got {window}")
-    if not 0 <= indices.min() <= indices.max() < f.shape[1]:
-        raise ValueError(f"seen must hold indices from 0 to {f.shape[1] - 1}")
-    earned = f[:, indices].T if rewards is None else validation.finite_array("rewards", rewards, ndim=2)
-    if earned.shape != (len(indices), len(f)):
-        raise ValueError(f"rewards must have shape ({len(indices)}, {len(f)}), got {earned.shape}")
-    steps = np.arange(window, len(indices))
-    actions = np.empty((len(tried), len(steps)), dtype=np.intp)
-    for column, t in enumerate(steps):
-        reference = empirical(indices[t - window : t], f.shape[1])
-        for row, eps in enumerate(tried):
-            actions[row, column] = best_action(f, ambiguity, reference, float(eps)).action_index
-    return Backtest(tried, actions, earned[steps, actions])

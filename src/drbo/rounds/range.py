@@ -16,14 +16,20 @@ must be lowered by to hold for every distribution on the range.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from drbo.ambiguity import AmbiguitySet, Dual, WorstCase
-from drbo.models.gp import Curve
+from drbo._threads import one_thread
+from drbo.ambiguity.contract import AmbiguitySet, Dual
+from drbo.ambiguity.reference import Reference
+from drbo.models.bounds import Bound
+from drbo.models.curve import Curve
+from drbo.rounds.ball import Ball, Certificate
 from drbo.spaces.box import Box
+from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
 TOLERANCE = 1e-3
@@ -39,68 +45,104 @@ _AT_ONCE = 128
 
 
 @dataclass(frozen=True, eq=False)
-class Refined:
-    """The worst case over a continuous range of contexts.
+class RangeBall(Ball):
+    """All distributions within `radius` of `reference`, on the whole range of the contexts.
 
     Attributes
     ----------
-    further : (k, d) the contexts that were added to the atoms
-    worst_case : on the atoms and these; feasible, so its expectation bounds the worst case over the range from above
-    lower_bound : no distribution on the range does worse than this
+    box : the range, whose unit cube has the coordinates of the contexts
     """
 
-    further: FloatArray
-    worst_case: WorstCase
-    lower_bound: float
+    box: Box
+
+    def certificate(self, bound: Bound, action: Point) -> Certificate:
+        """Return the worst case of a lower bound for one action, certified for the whole range."""
+        with one_thread():
+            return refine(self, bound.curve(action.coordinates), certify=True)
+
+    def widened(self, bound: Bound, action: Point, score: float) -> tuple[Self, float]:
+        """Return the ball with the contexts that the adversary wants for one action, and the action's score in it."""
+        del score
+        with one_thread():
+            refined = refine(self, bound.curve(action.coordinates), certify=False)
+        return self.adopting(refined), float(refined.worst_case.expectation)
+
+    def adopting(self, certificate: Certificate) -> Self:
+        """Return the ball with those further contexts of a certificate that carry weight in its worst case."""
+        first = len(self.contexts)
+        carrying = certificate.worst_case.weights[first:] > 0.0
+        if not carrying.any():
+            return self
+        further = certificate.reference.points[first:][carrying]
+        ambiguity = self.ambiguity.extended(self.space.measured(further))
+        return replace(self, ambiguity=ambiguity, reference=self.reference.and_also(further))
+
+    def best_context(
+        self, at_atoms: FloatArray, worth: Callable[[], Callable[[FloatArray], FloatArray]], tie: float
+    ) -> Point:
+        """Return the context of the range that is worth most."""
+        del at_atoms
+        with one_thread():
+            return Point(best_context(worth(), self.contexts, self.box, tie, self.seed))
 
 
-def refine(
-    curve: Curve,
-    atoms: FloatArray,
-    reference: FloatArray,
-    radius: float,
-    box: Box,
-    family: Callable[[FloatArray], AmbiguitySet],
-    seed: int,
-    *,
-    certify: bool = True,
-) -> Refined:
-    """Return the worst case of a curve over all distributions on a box of contexts.
+def make_ball(
+    ambiguity: AmbiguitySet, reference: Reference, radius: float, space: Space, seed: int, box: Box | None
+) -> Ball:
+    """Return the ball of a round, on the range `box` of the contexts if they have one."""
+    if box is None:
+        return Ball(ambiguity, reference, radius, space, seed)
+    return RangeBall(ambiguity, reference, radius, space, seed, box)
 
-    Parameters
-    ----------
-    curve : the values v(c), as functions of the context
-    atoms : (n, d) the contexts to begin with
-    reference, radius : (n,) and the radius of the set
-    box : the range of the contexts
-    family : the function from contexts to the ambiguity set on them
-    seed : of the points that the search begins with
-    certify : whether the lower bound is for the whole range; otherwise it is for the contexts found
+
+def refine(ball: RangeBall, curve: Curve, *, certify: bool) -> Certificate:
+    """Return the worst case of a curve over all distributions of a ball.
+
+    `certify`: whether the lower bound is for the whole range; otherwise it is for the contexts found.
     """
-    points, p, values = atoms, reference, curve(atoms)
-    candidates = box.sample(_CANDIDATES, seed)
+    box, ambiguity, reference = ball.box, ball.ambiguity, ball.reference
+    values = curve(reference.points)
+    candidates = box.sample(_CANDIDATES, ball.seed)
     candidate_values = curve(candidates)
     for left in reversed(range(_ROUNDS)):
-        ambiguity = family(points)
-        worst = ambiguity.worst_case(values, p, radius)
-        dual = ambiguity.dual(values, p, radius)
+        worst = replace(ball, ambiguity=ambiguity, reference=reference).worst_case(values)
+        dual = ambiguity.dual(values, reference.weights, ball.radius, worst)
         bound = float(worst.lower_bound)
         if dual is None:
             break
+        prices = Prices(dual, ball.space)
+        points = reference.points
         tolerance = TOLERANCE * float(np.ptp(values))
         found = points[:0]
         if left:
             starts, levels = np.concatenate([points, candidates]), np.append(values, candidate_values)
-            found = _apart(_harmful(curve, dual, box, starts, levels, tolerance), points)
+            found = _apart(_harmful(curve, prices, box, starts, levels, tolerance), points)
         if certify and not len(found):
-            lowest, where = _lowest(curve, dual, box, tolerance)
+            lowest, where = _lowest(curve, prices, box, tolerance)
             bound = min(dual.bound + dual.share * min(lowest, 0.0), float(worst.expectation))
             found = _apart(where, points) if left else found
         if not len(found):
             break
-        points, values = np.concatenate([points, found]), np.append(values, curve(found))
-        p = np.append(p, np.zeros(len(found)))
-    return Refined(points[len(atoms) :], worst, bound)
+        values = np.append(values, curve(found))
+        ambiguity, reference = ambiguity.extended(ball.space.measured(found)), reference.and_also(found)
+    return Certificate(reference, worst, bound)
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """The price list of a dual point for contexts in the model's coordinates; the set measures in the user's units."""
+
+    dual: Dual
+    space: Space
+
+    def at(self, contexts: FloatArray) -> FloatArray:
+        """Return the value (m,) below which each context (m, d) does harm."""
+        return self.dual.threshold(self.space.measured(contexts), np.zeros_like(contexts))[0]
+
+    def in_cells(self, centres: FloatArray, halves: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return level (m,) and slope (m, d) of a bound on the threshold over cells |c - centre| <= half."""
+        level, slope = self.dual.threshold(self.space.measured(centres), self.space.widths(halves))
+        return level, slope * self.space.units
 
 
 def best_context(
@@ -120,19 +162,15 @@ def best_context(
 
 
 def _harmful(
-    curve: Curve, dual: Dual, box: Box, starts: FloatArray, values: FloatArray, tolerance: float
+    curve: Curve, prices: Prices, box: Box, starts: FloatArray, values: FloatArray, tolerance: float
 ) -> FloatArray:
     """Return contexts (k, d) below their threshold by more than the tolerance, the most harmful first.
 
     The search is from the best of the starts (m, d), whose values (m,) are known.
     """
-
-    def threshold(c: FloatArray) -> FloatArray:
-        return dual.threshold(c, np.zeros_like(c))[0]
-
-    first = np.argsort(values - threshold(starts), kind="stable")
+    first = np.argsort(values - prices.at(starts), kind="stable")
     chosen = _apart(starts[first[: 16 * _DESCENTS]], starts[:0], 0.05)[:_DESCENTS]
-    found, excess = _downhill(lambda c: curve(c) - threshold(c), chosen, box)
+    found, excess = _downhill(lambda c: curve(c) - prices.at(c), chosen, box)
     order = np.argsort(excess, kind="stable")
     return found[order[excess[order] < -tolerance]]
 
@@ -173,7 +211,7 @@ def _downhill(
     return points, values
 
 
-def _lowest(curve: Curve, dual: Dual, box: Box, tolerance: float) -> tuple[float, FloatArray]:
+def _lowest(curve: Curve, prices: Prices, box: Box, tolerance: float) -> tuple[float, FloatArray]:
     """Return a lower bound of v - threshold over the box, at most zero, and the context found below -tolerance, if any.
 
     Cells are halved along the side that matters most, those of the lowest bound first, until no cell could be lower
@@ -192,10 +230,10 @@ def _lowest(curve: Curve, dual: Dual, box: Box, tolerance: float) -> tuple[float
     inherited = np.full(len(new), -np.inf)  # what is known of a cell from the one that it was cut from
     evaluated = 0
     while True:
-        level, slope = dual.threshold(new, new_halves)
+        level, slope = prices.in_cells(new, new_halves)
         bounds = np.maximum(curve.lowest(new, new_halves, slope) - level, inherited)
         if exact:
-            excess = curve(new) - dual.threshold(new, np.zeros_like(new))[0]
+            excess = curve(new) - prices.at(new)
             if excess.min() < below:
                 below, where = float(excess.min()), new[[int(np.argmin(excess))]]
         centres, halves = np.concatenate([centres, new]), np.concatenate([halves, new_halves])

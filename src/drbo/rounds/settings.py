@@ -1,82 +1,85 @@
-"""Who provides the reference and the radius, and who picks the context: the three settings of the paper."""
+"""Who provides the reference and the radius of a round: the three settings of the paper."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
-from drbo.ambiguity import AmbiguitySet
-from drbo.rounds.radius import Indices, RadiusRule, Theoretical, as_rule, empirical
+from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.reference import Contexts, Reference
+from drbo.rounds.contexts import ContextRule, Informative, Uncertain
+from drbo.rounds.policies import Optimism, Policy
+from drbo.rounds.radius import RadiusRule, Theoretical, as_rule
 from drbo.spaces.samples import Samples
-from drbo.validation import FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Known:
-    """What is known of nature before a round.
-
-    Attributes
-    ----------
-    seen : (t,) the indices of the contexts observed so far, in the order of time; for samples, theirs come first
-    ambiguity : the family of sets, for rules that measure distances
-    n_contexts : how many contexts there are
-    sampled : (n_contexts,) the distribution of the samples, where contexts are samples
-    """
-
-    seen: Indices
-    ambiguity: AmbiguitySet
-    n_contexts: int
-    sampled: FloatArray | None = None
-
-    def radius_by(self, rule: RadiusRule, history: Indices) -> float:
-        """Return what a rule makes of a history."""
-        return rule.radius(history, self.ambiguity, self.n_contexts)
+from drbo.spaces.space import Point
 
 
 class Setting(ABC):
-    """A protocol between the learner and its environment."""
+    """A protocol between the learner and its environment: who provides the reference and the radius of a round.
 
-    picks_context: bool = False
-    """Whether the learner picks the context of an evaluation, or nature does."""
-    needs_ball: bool = False
-    """Whether reference and radius are given with every ask, or the setting knows them."""
-    events: int
+    A new setting is a subclass with `reference_of` and `radius_of`; its `policy` says who picks the context.
+    """
+
+    events: int = 1
     """How many events share the probability of failure delta, for `TheoreticalBeta`."""
 
-    def check(self, n_contexts: int, sampled: bool) -> None:  # noqa: B027  # most settings fit any contexts
-        """Raise if the setting was made for another number of contexts; `sampled`: contexts are samples."""
+    @property
+    def policy(self) -> Policy:
+        """The policy of the setting, unless the optimizer is given another one: optimism, and nature picks contexts."""
+        return Optimism()
+
+    def check(self, contexts: Contexts) -> None:  # noqa: B027  # most settings fit any contexts
+        """Raise if the setting was made for other contexts."""
 
     @abstractmethod
-    def ball(self, reference: ArrayLike | None, radius: Any, known: Known) -> tuple[FloatArray, float]:
-        """Return the reference (n_contexts,), not to be changed, and the radius of this round.
+    def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
+        """Return the reference of this round.
 
-        `reference` and `radius` are what the caller gave with this round.
+        `given` is what the caller gave with this round, None if nothing. `seen` are the contexts observed so far.
         """
+
+    @abstractmethod
+    def radius_of(self, given: Any, reference: Reference, ambiguity: AmbiguitySet) -> float:
+        """Return the radius of this round; `given` is what the caller gave, None if nothing."""
 
 
 class General(Setting):
     """The environment provides a reference and a radius in every round (algorithm 1)."""
 
-    needs_ball = True
     events = 2
 
     def __repr__(self) -> str:
         return "General()"
 
-    def ball(self, reference: ArrayLike | None, radius: Any, known: Known) -> tuple[FloatArray, float]:
+    def __eq__(self, other: object) -> bool:
+        return type(other) is General
+
+    def __hash__(self) -> int:
+        return hash(General)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what the setting was made of: nothing."""
+        return {}
+
+    def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
+        """Return what the caller gave, or else the samples that the contexts were given as."""
+        del seen
+        own = contexts.own() if given is None else contexts.given(given)
+        if own is None:
+            raise TypeError("reference is missing: the general setting needs ask(reference=..., radius=...)")
+        return own
+
+    def radius_of(self, given: Any, reference: Reference, ambiguity: AmbiguitySet) -> float:
         """Return what the caller gave."""
-        reference = known.sampled if reference is None else reference
-        for name, value in (("reference", reference), ("radius", radius)):
-            if value is None:
-                raise TypeError(f"{name} is missing: the general setting needs ask(reference=..., radius=...)")
-        assert reference is not None
-        p = validation.distribution("reference", reference, known.n_contexts)
-        return validation.frozen(p), validation.radius(radius)
+        del reference, ambiguity
+        if given is None:
+            raise TypeError("radius is missing: the general setting needs ask(reference=..., radius=...)")
+        return validation.radius(given)
 
 
 class DataDriven(Setting):
@@ -97,15 +100,28 @@ class DataDriven(Setting):
     def __repr__(self) -> str:
         return f"DataDriven(delta={self.delta}, radius={self.radius})"
 
-    def ball(self, reference: ArrayLike | None, radius: Any, known: Known) -> tuple[FloatArray, float]:
-        """Return the empirical distribution (uniform before the first context) and the rule's radius."""
-        _must_be_absent(reference, radius, "the data-driven setting computes it from the contexts seen")
-        p = empirical(known.seen, known.n_contexts) if known.sampled is None else known.sampled
-        return validation.frozen(p), known.radius_by(self.radius, known.seen)
+    def arguments(self) -> dict[str, Any]:
+        """Return what the setting was made of, by the names of the arguments."""
+        return {"delta": self.delta, "radius": self.radius}
+
+    def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
+        """Return the empirical distribution of the contexts seen, uniform before the first one."""
+        if given is not None:
+            raise TypeError("reference must not be given: the data-driven setting computes it from the contexts seen")
+        return contexts.seen(seen)
+
+    def radius_of(self, given: Any, reference: Reference, ambiguity: AmbiguitySet) -> float:
+        """Return the radius that the rule makes of the contexts seen."""
+        if given is not None:
+            raise TypeError("radius must not be given: the data-driven setting computes it from the contexts seen")
+        return self.radius.radius(reference.history, ambiguity, len(reference.points))
 
 
 class Simulator(Setting):
     """The learner picks the context of every evaluation (algorithm 2).
+
+    Reference and radius may also be given for one round, `ask(reference=..., radius=...)`: P_t and epsilon_t of
+    algorithm 2.
 
     Parameters
     ----------
@@ -120,7 +136,6 @@ class Simulator(Setting):
         case of the lcb. With hyper-parameters learned it had the smaller regret in 57 of 80 runs, docs/evidence.md
     """
 
-    picks_context = True
     events = 1
 
     def __init__(
@@ -133,11 +148,11 @@ class Simulator(Setting):
     ) -> None:
         if radius is None:
             raise TypeError("Simulator needs a radius: a number, or a rule of drbo.radius")
-        if pick not in ("uncertain", "informative"):
+        if pick not in _RULES:
             raise ValueError(f'pick must be "uncertain" or "informative", got {pick!r}')
         self.pick = pick
         if isinstance(reference, Samples):
-            raise TypeError("reference must be weights, one a context; samples are given as contexts=Samples(...)")
+            raise TypeError("reference must be weights, one per context; samples are given as contexts=Samples(...)")
         self.reference = None
         if reference is not None:
             self.reference = validation.frozen(validation.distribution("reference", reference))
@@ -151,30 +166,33 @@ class Simulator(Setting):
     def __repr__(self) -> str:
         return f"Simulator(radius={self.radius}, pick={self.pick!r})"
 
-    def ball(self, reference: ArrayLike | None, radius: Any, known: Known) -> tuple[FloatArray, float]:
-        """Return the reference and radius that the simulator was made with."""
-        _must_be_absent(reference, radius, "the simulator setting was made with it: Simulator(reference, radius)")
-        history = self.history if known.sampled is None else known.seen
-        p = self.reference if known.sampled is None else known.sampled
-        if p is None:
-            p = validation.frozen(empirical(history, known.n_contexts))
-        return p, known.radius_by(self.radius, history)
+    def arguments(self) -> dict[str, Any]:
+        """Return what the setting was made of, by the names of the arguments."""
+        history = self.history if self.history.size else None
+        return {"reference": self.reference, "radius": self.radius, "history": history, "pick": self.pick}
 
-    def check(self, n_contexts: int, sampled: bool) -> None:
-        """Raise if the reference or the history is not one of `n_contexts` contexts, or missing."""
-        if sampled:
-            if self.reference is not None or self.history.size:
-                raise TypeError("reference must not be given to Simulator: the samples are the reference")
-            return
-        if self.reference is None and not self.history.size:
-            raise TypeError("Simulator needs a reference distribution, or a history of context indices")
-        if self.reference is not None:
-            validation.distribution("reference", self.reference, n_contexts)
-        if self.history.size and not 0 <= self.history.min() <= self.history.max() < n_contexts:
-            raise ValueError(f"history must hold indices from 0 to {n_contexts - 1}, got {self.history}")
+    @property
+    def policy(self) -> Policy:
+        """Optimism, with the rule that picks the context."""
+        return Optimism(_RULES[self.pick])
+
+    def check(self, contexts: Contexts) -> None:
+        """Raise if the setting has no reference for these contexts, or one for others."""
+        self.reference_of(None, contexts, [])
+
+    def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
+        """Return what the caller gave for this round, or else what the simulator was made with."""
+        del seen
+        if given is not None:
+            return contexts.given(given)
+        return contexts.chosen(self.reference, self.history)
+
+    def radius_of(self, given: Any, reference: Reference, ambiguity: AmbiguitySet) -> float:
+        """Return what the caller gave for this round, or else what the rule makes of the history."""
+        if given is not None:
+            return validation.radius(given)
+        history = self.history if self.history.size else reference.history
+        return self.radius.radius(history, ambiguity, len(reference.points))
 
 
-def _must_be_absent(reference: ArrayLike | None, radius: Any, reason: str) -> None:
-    for name, value in (("reference", reference), ("radius", radius)):
-        if value is not None:
-            raise TypeError(f"{name} must not be given to ask: {reason}")
+_RULES: dict[str, ContextRule] = {"uncertain": Uncertain(), "informative": Informative()}

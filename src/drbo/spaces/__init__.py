@@ -1,1 +1,9 @@
-"""What is chosen from."""
+"""What is chosen from: values of the user <-> coordinates of the model."""
+
+from drbo.spaces.box import Box
+from drbo.spaces.finite import FiniteSet
+from drbo.spaces.parameters import Categorical, Integer, Log, Real
+from drbo.spaces.samples import Samples
+from drbo.spaces.space import Point, Space
+
+__all__ = ["Box", "Categorical", "FiniteSet", "Integer", "Log", "Point", "Real", "Samples", "Space"]

@@ -1,46 +1,40 @@
-"""Contexts from data: past conditions as the reference, and the atoms that stand for them.
+"""Contexts from data: past conditions, in the order of time. This room holds the data only.
 
-The adversary works on a finite set of atoms: the samples themselves (compressed to a few hundred weighted ones if there
-are more, with a bound on the MMD that this costs), and further points of their range that no sample shows, without
-weight in the reference. Coordinates are those of the unit cube.
-
-Where a `Box` says what the conditions may be, the range is the box, and the further points are only a beginning:
-`drbo.refinement` adds those that the adversary would want. Otherwise the range is from the least to the largest sample
-of each column, and the atoms are all there is.
+The range of the samples is a unit cube for the model. Where a `Box` says what the conditions may be (`within`), the
+range is the box. Otherwise it goes from the least to the largest sample of each column. `drbo.ambiguity.reference`
+makes a reference distribution of samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial import cKDTree
 
 from drbo import validation
-from drbo.ambiguity.compression import compress
-from drbo.kernels import RBF, Kernel
 from drbo.spaces.box import Box, spread
+from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
 
-@dataclass(frozen=True, eq=False)
-class DataRange:
-    """The range of numeric columns, from the least to the largest sample, as a unit cube; contexts may lie outside."""
+class DataRange(Space):
+    """The range of numeric columns, from the least to the largest sample, as a unit cube; contexts may lie outside.
 
-    low: FloatArray
-    span: FloatArray
-    names: tuple[str, ...] | None
+    Attributes
+    ----------
+    low, span : (d,) the least sample of each column, and the difference to the largest (1 if there is none)
+    names : of the columns, if they have any
+    """
 
-    @property
-    def dimension(self) -> int:
-        """How many columns there are."""
-        return len(self.low)
+    def __init__(self, low: FloatArray, span: FloatArray, names: tuple[str, ...] | None) -> None:
+        self.low, self.span, self.names = validation.frozen(low), validation.frozen(span), names
+        self.dimension = len(low)
+        self.scales = self.span
 
-    def encode(self, name: str, value: Any) -> FloatArray:
-        """Return the coordinates (d,) of a context: a mapping from the columns' names, or its numbers in order."""
+    def encode(self, name: str, value: Any) -> Point:
+        """Return the point of a context: a mapping from the columns' names, or its numbers in order."""
         value = value if self.names is None else validation.by_name(value)
         if isinstance(value, Mapping):
             if self.names is None or set(value) != set(self.names):
@@ -50,12 +44,29 @@ class DataRange:
         given = np.atleast_1d(validation.finite_array(name, value))
         if given.shape != (self.dimension,):
             raise ValueError(f"{name} must have {self.dimension} number(s), got {value!r}")
-        return np.asarray((given - self.low) / self.span)
+        return Point(np.asarray((given - self.low) / self.span))
 
-    def decode(self, point: FloatArray) -> Any:
+    def decode(self, point: Point) -> Any:
         """Return a context in the user's units: a mapping if the columns have names, otherwise an array (d,)."""
-        values = self.low + point * self.span
+        values = self.low + point.coordinates * self.span
         return values if self.names is None else dict(zip(self.names, values.tolist(), strict=True))
+
+    def measured(self, coordinates: FloatArray) -> FloatArray:
+        """Return coordinates (n, d) in the user's units."""
+        return np.asarray(self.low + coordinates * self.span)
+
+    def unmeasured(self, positions: FloatArray) -> FloatArray:
+        """Return the coordinates (n, d) of positions (n, d) in the user's units."""
+        return np.asarray((positions - self.low) / self.span)
+
+    @property
+    def units(self) -> FloatArray:
+        """How many of the user's units a step of 1 is in each coordinate, (d,)."""
+        return self.span
+
+    def widths(self, halves: FloatArray) -> FloatArray:
+        """Return half-widths (n, d) in the user's units."""
+        return np.asarray(halves * self.span)
 
     def sample(self, count: int, seed: int) -> FloatArray:
         """Return well-spread points (count, d) of the unit cube."""
@@ -92,13 +103,13 @@ class Samples:
         if within is not None and names is not None:
             raise TypeError("names must not be given with within, whose parameters name the columns")
         self.within = within
-        self.range: Box | DataRange
+        self.space: Box | DataRange
         self.data: FloatArray | dict[str, list[Any]]
         if within is None:
-            self.data, self.range = _numbers(data, names)
-            self.points = validation.frozen((self.data - self.range.low) / self.range.span)
+            self.data, self.space = _numbers(data, names)
+            self.points = validation.frozen(self.space.unmeasured(self.data))
         else:
-            self.data, self.range = _columns(data, within), within
+            self.data, self.space = _columns(data, within), within
             rows = [dict(zip(self.data, row, strict=True)) for row in zip(*self.data.values(), strict=True)]
             self.points = validation.frozen(_encoded(rows, within))
         n = len(self.points)
@@ -113,27 +124,38 @@ class Samples:
     def __repr__(self) -> str:
         if self.within is not None:
             return f"Samples({len(self.points)} within {self.within!r})"
-        assert isinstance(self.range, DataRange)
-        return f"Samples({len(self.points)} of {', '.join(self.range.names or [f'{self.dimension} number(s)'])})"
+        return f"Samples({len(self.points)} of {', '.join(self.names or [f'{self.dimension} number(s)'])})"
 
     @property
     def dimension(self) -> int:
         """How many coordinates a sample has."""
-        return self.range.dimension
+        return self.space.dimension
 
-    def encode(self, name: str, value: Any) -> FloatArray:
-        """Return the coordinates (d,) of a context, in the unit cube unless it lies outside the samples' range."""
-        value = value if self.within is None else validation.by_name(value)
-        if self.within is not None and not isinstance(value, Mapping):
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the columns, if they have any."""
+        return self.space.names
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what the samples were made of, by the names of the arguments."""
+        own = {key: getattr(self, key) for key in ("data", "within", "atoms", "support")}
+        names = self.names if self.within is None else None
+        return {**own, "weights": self.weights if len(self.weights) else None, "names": names}
+
+    def encode(self, name: str, value: Any) -> Point:
+        """Return the point of a context, outside the unit cube if it lies outside the samples' range.
+
+        A context is a mapping from the names of the columns, or its values in their order.
+        """
+        if self.within is None:
+            return self.space.encode(name, value)
+        value = validation.by_name(value)
+        if not isinstance(value, Mapping):
             parts = np.atleast_1d(np.asarray(value, dtype=object))
             if parts.shape != (len(self.within.parameters),):
                 raise ValueError(f"{name} must give {', '.join(self.within.parameters)}, got {value!r}")
             value = dict(zip(self.within.parameters, parts, strict=True))
-        return self.range.encode(name, value)
-
-    def decode(self, point: FloatArray) -> Any:
-        """Return a context in the user's units: a mapping if the columns have names, otherwise an array (d,)."""
-        return self.range.decode(point)
+        return self.within.encode(name, value)
 
 
 def _numbers(data: Any, names: Sequence[str] | None) -> tuple[FloatArray, DataRange]:
@@ -152,7 +174,7 @@ def _numbers(data: Any, names: Sequence[str] | None) -> tuple[FloatArray, DataRa
     values = validation.frozen(validation.points("data", data))
     named = None if names is None else tuple(str(name) for name in names)
     if named is not None and len(set(named)) != values.shape[1]:
-        raise ValueError(f"names must be {values.shape[1]} different ones, one a column, got {list(named)}")
+        raise ValueError(f"names must be {values.shape[1]} different ones, one per column, got {list(named)}")
     span = np.ptp(values, axis=0)
     return values, DataRange(values.min(axis=0), np.where(span > 0.0, span, 1.0), named)
 
@@ -194,68 +216,10 @@ def _encoded(rows: Sequence[Mapping[str, Any]], within: Box) -> FloatArray:
     encoded, errors = [], []
     for i, row in enumerate(rows):
         try:
-            encoded.append(within.encode(f"data[{i}]", row))
+            encoded.append(within.encode(f"data[{i}]", row).coordinates)
         except (TypeError, ValueError) as error:
             errors.append(error)
     if errors:
         others = f" (and {len(errors) - 1} more of {len(rows)} rows)" if len(errors) > 1 else ""
         raise type(errors[0])(f"{errors[0]}{others}")
     return np.array(encoded).reshape(-1, within.dimension)
-
-
-@dataclass(frozen=True, eq=False)
-class Atoms:
-    """The finite set of contexts that an adversary works on.
-
-    Attributes
-    ----------
-    points : (n, d) in the unit cube
-    reference : (n,) the weights of the samples on them; zero on further points
-    error : a bound on the MMD between the samples and the weighted atoms
-    history : (t,) for each sample in the order of time the nearest atom with weight, for rules that learn a radius
-    """
-
-    points: FloatArray
-    reference: FloatArray
-    error: float
-    history: NDArray[np.intp]
-
-    def and_also(self, further: FloatArray) -> Atoms:
-        """Return these atoms and further ones (k, d) without weight in the reference."""
-        if not len(further):
-            return self
-        points = validation.frozen(np.concatenate([self.points, further]))
-        reference = validation.frozen(np.append(self.reference, np.zeros(len(further))))
-        return Atoms(points, reference, self.error, self.history)
-
-
-def atoms_of(
-    samples: Samples, seen: FloatArray, kernel: Kernel | None, seed: int, in_place: Samples | None = None
-) -> Atoms:
-    """Return the atoms of the samples and of contexts `seen` since (k, d), each of which counts as one more sample.
-
-    Other samples may take the place of these, in the same units and range. Where there is neither sample nor context,
-    nothing is known: the further points share the reference equally. Without a kernel of an MMD nothing bounds what
-    compression costs: contexts seen are then all kept, and so must samples be.
-    """
-    further = samples.range.sample(samples.support, seed)
-    points, weights, limit = samples.points, samples.weights, samples.atoms
-    if in_place is not None:
-        limit = in_place.atoms
-        rows = [samples.encode("reference", in_place.decode(point)) for point in in_place.points]
-        points, weights = np.array(rows).reshape(-1, samples.dimension), in_place.weights
-    n = len(points)
-    if kernel is None:
-        if len(np.unique(points[weights > 0.0], axis=0)) > limit:
-            raise ValueError("ambiguity must be an MMD for compressed samples; or give Samples room: atoms=...")
-        limit = n + len(seen)
-    points = np.concatenate([points, seen.reshape(-1, samples.dimension)])
-    if not len(points):
-        if not len(further):
-            raise ValueError("support must be at least 1 where there are no samples")
-        equal = np.full(len(further), 1.0 / len(further))
-        return Atoms(validation.frozen(further), validation.frozen(equal), 0.0, np.empty(0, dtype=np.intp))
-    weights = np.concatenate([weights * n, np.ones(len(points) - n)]) / len(points)
-    small = compress(points, kernel or RBF(), weights / weights.sum(), limit)
-    _, history = cKDTree(small.atoms).query(points)
-    return Atoms(small.atoms, small.weights, small.error, np.asarray(history, dtype=np.intp)).and_also(further)

@@ -1,40 +1,18 @@
-"""The baselines of the paper as ambiguity sets: stochastic UCB and StableOpt."""
+"""All distributions near the reference's mean: worst-case robust optimization (StableOpt) as an ambiguity set."""
 
 from __future__ import annotations
 
-import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet, Dual, expectations
+from drbo.ambiguity.contract import AmbiguitySet, Dual, WorstCase
 from drbo.validation import FloatArray
 
 _BORDER = 1.0 + 1e-12
 """A context on the border counts, also where rounding puts it outside."""
-
-
-class Expectation(AmbiguitySet):
-    """The set that holds the reference alone, whatever the radius: stochastic optimization.
-
-    worst case = sum_i p_i v_i,  distance(p, q) = 0 if p = q, else inf.
-    """
-
-    def __repr__(self) -> str:
-        return "Expectation()"
-
-    def dual(self, values: FloatArray, reference: FloatArray, radius: float) -> None:
-        """Return None: no distribution of the set leaves the reference."""
-        del values, reference, radius
-
-    def _distance(self, p: FloatArray, q: FloatArray) -> float:
-        return 0.0 if np.array_equal(p, q) else math.inf
-
-    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-        del radius
-        weights = np.broadcast_to(reference, values.shape).copy()
-        return weights, expectations(weights, values)
 
 
 class Neighbourhood(AmbiguitySet):
@@ -44,22 +22,42 @@ class Neighbourhood(AmbiguitySet):
 
     worst case = min_{c in Delta} v(c).  distance(q, p) is the largest ||c - sum_i p_i c_i||_2 over the support of q:
     the radius from which on q belongs to the set around p. It is not symmetric, and distance(p, p) is not zero.
+
+    Parameters
+    ----------
+    contexts : (n, d) the contexts; without them an optimizer puts the set on its own
     """
 
-    def __init__(self, contexts: ArrayLike) -> None:
-        self.contexts = validation.frozen(validation.points("contexts", contexts))
-        self.n_contexts = len(self.contexts)
+    def __init__(self, contexts: ArrayLike | None = None) -> None:
+        self.contexts = None if contexts is None else validation.frozen(validation.points("contexts", contexts))
+        self.n_contexts = None if self.contexts is None else len(self.contexts)
 
     def __repr__(self) -> str:
-        return f"Neighbourhood({self.n_contexts} contexts)"
+        return "Neighbourhood()" if self.contexts is None else f"Neighbourhood({self.n_contexts} contexts)"
 
-    def dual(self, values: FloatArray, reference: FloatArray, radius: float) -> Dual:
+    def arguments(self) -> dict[str, Any]:
+        """Return what the set was made of, by the names of the arguments."""
+        return {"contexts": self.contexts}
+
+    def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> Neighbourhood:
+        """Return the set on contexts (n, d), or this one if it has contexts of its own."""
+        if self.contexts is None:
+            return Neighbourhood(points)
+        super().on(points, scales)
+        return self
+
+    def extended(self, further: FloatArray) -> Neighbourhood:
+        """Return the set on its contexts and further ones (k, d)."""
+        return Neighbourhood(np.concatenate([self._points, further]))
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual:
         """Return the price list: a context of the neighbourhood does harm below the lowest value there.
 
         Where no context lies within the radius, one that is nearer than the nearest would take its place.
         """
-        bound = float(self.worst_case(values, reference, radius).lower_bound)
-        mean = reference @ self.contexts
+        del values
+        bound = float(worst.lower_bound)
+        mean = reference @ self._points
         reach = _BORDER * max(radius, float(self._from_mean(reference).min()))
 
         def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -68,8 +66,14 @@ class Neighbourhood(AmbiguitySet):
 
         return Dual(bound, 1.0, threshold)
 
+    @property
+    def _points(self) -> FloatArray:
+        if self.contexts is None:
+            raise TypeError("Neighbourhood() has no contexts yet: give them, drbo.Neighbourhood(contexts)")
+        return self.contexts
+
     def _from_mean(self, reference: FloatArray) -> FloatArray:
-        return np.asarray(np.linalg.norm(self.contexts - reference @ self.contexts, axis=1))
+        return np.asarray(np.linalg.norm(self._points - reference @ self._points, axis=1))
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return float(self._from_mean(q)[p > 0.0].max())

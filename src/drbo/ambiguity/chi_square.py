@@ -1,0 +1,86 @@
+"""Chi-square balls: the adversary reweights linearly, and cuts off the highest values."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from drbo.ambiguity.on_support import OnSupport
+from drbo.ambiguity.scaling import sum_from_zero
+from drbo.validation import FloatArray
+
+_UNDERFLOW_GUARD = 2.0**500
+"""Scale of the running sums of chi-square, whose terms are as small as the smallest weight times a squared value."""
+
+_LARGEST_RATE = 1e305
+"""Keeps the weights of chi-square finite; it binds for reference weights below 1e-305 only."""
+
+
+class ChiSquare(OnSupport):
+    """All distributions q with Pearson's divergence chi2(q, p) = sum_i (q_i - p_i)^2 / p_i at most eps.
+
+    No factor 1/2. The adversary's distribution comes first, the reference p second, also in `distance(q, p)`.
+
+    worst case = max_t  t - sqrt((1 + eps) sum_i p_i max(t - v_i, 0)^2),
+
+    attained by q_i ~ p_i max(t - v_i, 0); while no weight is cut off, that is <p, v> - sqrt(eps Var_p(v)). q stays on
+    the support of p (the distance is inf off it). Radius 0 gives the expectation, radius 1 / p(lowest values) - 1 or
+    more the minimum over the support.
+    """
+
+    def __repr__(self) -> str:
+        return "ChiSquare()"
+
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        if np.any(p[q == 0.0] > 0.0):
+            return math.inf
+        moved, reference = p[q > 0.0], q[q > 0.0]
+        with np.errstate(over="ignore"):  # a weight below 1e-308 can be further away than the largest float
+            return float((((moved - reference) / reference) * (moved - reference)).sum())
+
+    def _collapse(self, mass_lowest: FloatArray, mass: float) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return (mass - mass_lowest) / mass_lowest * mass
+
+    def _interior(self, u: FloatArray, p: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        # Write q_i / p_i = b (t - u_i)+ and let t fall: contexts leave from the highest value down. With k contexts
+        # left, P, G, H, M = sum p_i, sum p_i (u_k - u_i), sum p_i (u_k - u_i)^2, sum p_i (u_i - mean)^2 over them; as
+        # running sums of terms >= 0 they keep all their digits, also for weights of 1e-300 and values that nearly tie.
+        order = np.argsort(u, axis=1)
+        sorted_u, sorted_p = np.take_along_axis(u, order, axis=1), p[order] * _UNDERFLOW_GUARD
+        P = np.cumsum(sorted_p, axis=1)
+        step = np.diff(sorted_u, axis=1)
+        G = sum_from_zero(P[:, :-1] * step)
+        H = sum_from_zero(step * (G[:, :-1] + G[:, 1:]))
+        M = sum_from_zero(sorted_p[:, 1:] / P[:, 1:] * (G[:, 1:] / P[:, :-1]) * G[:, 1:])
+
+        # The radius at which context k leaves (t = u_k) falls with k; contexts that tie with the lowest never leave.
+        mass = float(p.sum())
+        leaves_at = np.full_like(G, np.inf)
+        with np.errstate(over="ignore"):
+            np.divide(H, G, out=leaves_at, where=G > 0.0)
+            np.divide(leaves_at, G, out=leaves_at, where=G > 0.0)
+            leaves_at = mass * (P[:, -1:] * leaves_at - 1.0)
+        k = np.count_nonzero(leaves_at > radius, axis=1)
+        rows, n = np.arange(len(u)), u.shape[1]
+        u_k, P_k, G_k, M_k = (sums[rows, k - 1] for sums in (sorted_u, P, G, M))
+        G_next = np.where(k < n, G[rows, np.minimum(k, n - 1)], np.inf)
+
+        # sum q = mass and chi2 = eps fix b and t. Where M_k is almost 0, rounding leaves b open: u_k <= t <= u_(k+1).
+        excess = (P[:, -1] - P_k) / P_k
+        centre = G_k / P_k
+        with np.errstate(all="ignore"):
+            b = np.sqrt(np.maximum(radius - mass * excess, 0.0)) * (math.sqrt(_UNDERFLOW_GUARD) / np.sqrt(M_k))
+            b = np.fmin(np.fmax(b, P[:, -1] / G_next), np.fmin(P[:, -1] / G_k, _LARGEST_RATE))
+            change = np.maximum(b[:, None] * ((u_k[:, None] - u) - centre[:, None]) + excess[:, None], -1.0)
+            weights = p * change
+            chi2_plus = np.einsum("ij,ij->i", weights, 2.0 + change)  # sum q^2 / p - mass
+            weights += p
+            weights *= (mass / weights.sum(axis=1))[:, None]
+
+            # The dual at t, with t = centre + 1/b split off: for a small radius t is huge and its digits cancel.
+            root = mass + np.sqrt(mass + radius) * np.sqrt(mass + chi2_plus)
+            loss = (mass * (chi2_plus / root) + radius * ((mass + chi2_plus) / root)) / b
+            dual = mass * (u_k - centre + excess / b) - loss
+        return weights, dual

@@ -1,0 +1,32 @@
+"""The reference alone: stochastic optimization as an ambiguity set."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from drbo.ambiguity.contract import AmbiguitySet, WorstCase, expectations
+from drbo.validation import FloatArray
+
+
+class Expectation(AmbiguitySet):
+    """The set that holds the reference alone, whatever the radius: stochastic optimization.
+
+    worst case = sum_i p_i v_i,  distance(p, q) = 0 if p = q, else inf.
+    """
+
+    def __repr__(self) -> str:
+        return "Expectation()"
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> None:
+        """Return None: no distribution of the set leaves the reference."""
+        del values, reference, radius, worst
+
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        return 0.0 if np.array_equal(p, q) else math.inf
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        del radius
+        weights = np.broadcast_to(reference, values.shape).copy()
+        return weights, expectations(weights, values)

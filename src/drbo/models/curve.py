@@ -1,0 +1,131 @@
+"""One action, any context: mean and deviation of f(x, .), and what is certain of them in whole cells of contexts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from drbo.kernels import Product
+from drbo.models.observation import Embedding
+from drbo.validation import FloatArray
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """The norm of the mean as a function of the context, and what rounding may add to mean and variance."""
+
+    mean_norm: float
+    mean_rounding: float
+    variance_rounding: float
+    """As a share of the prior variance."""
+
+
+class Curve:
+    """The values v(c) = mean + slope std of f(x, .) for one action x, in any context, and in cells of contexts.
+
+    A positive slope makes it an upper confidence bound, a negative one a lower bound.
+    """
+
+    def __init__(
+        self,
+        kernel: Product,
+        ridge: float,
+        k_action: FloatArray,
+        embedding: Embedding,
+        whitening: FloatArray,
+        white: FloatArray,
+        slope: float,
+    ) -> None:
+        """`k_action` (t,) is the kernel of x with the actions observed; W (t, t) and W y (t,) are the posterior's."""
+        self.slope = slope
+        self._kernel, self._ridge, self._k_action = kernel, ridge, k_action
+        self._embedding, self._W, self._white = embedding, whitening, white
+
+    @property
+    def steepness(self) -> FloatArray:
+        """The standard deviation of each partial derivative of f(x, .), up to a common factor, (d,)."""
+        return np.sqrt(np.broadcast_to(self._kernel.context.curvature, self._embedding.points.shape[1]))
+
+    @cached_property
+    def _sizes(self) -> _Sizes:
+        """What a bound over a cell must allow for: where the ridge is tiny, W is huge and its products cancel."""
+        t = len(self._white)
+        epsilon = 2.0 * np.finfo(float).eps
+        k_observed = self._embedding.gram()
+        a = self._k_action * (self._white @ self._W)
+        sizes = self._k_action * (np.abs(self._white) @ np.abs(self._W))
+        square = float(a @ k_observed @ a) + t * epsilon * float(sizes @ k_observed @ sizes)
+        k_0 = self._kernel.context.variance
+        off = epsilon * k_0 * float(np.linalg.norm(np.abs(self._W) @ self._k_action))  # of U'^-1 k_t(x, c), a vector
+        # |m|^2 = a' K_C a <= k_X y' (K_t + ridge I)^-1 y
+        limit = self._kernel.action.variance * float(self._white @ self._white)
+        return _Sizes(
+            math.sqrt(max(min(square, limit), 0.0)),
+            epsilon * k_0 * float(sizes.sum()),
+            2.0 * off / math.sqrt(self._kernel.variance) + epsilon,
+        )
+
+    def __call__(self, contexts: FloatArray) -> FloatArray:
+        """Return the bound (m,) in contexts (m, d_c)."""
+        white = self._whitened(self._embedding(contexts))
+        return np.asarray(self._white @ white + self.slope * np.sqrt(self._unexplained(white)))
+
+    def variance(self, contexts: FloatArray) -> FloatArray:
+        """Return the variance of f alone (m,) in contexts (m, d_c)."""
+        return self._unexplained(self._whitened(self._embedding(contexts)))
+
+    def information(self, contexts: FloatArray, atoms: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return by how much an outcome in each context (m, d_c) would lower the variance of g = sum_j w_j f(x, a_j).
+
+        Cov(f(x, c), g)^2 / (variance(x, c) + ridge), (m,), for atoms (n, d_c) of weights (n,).
+        """
+        k_C = self._kernel.context
+        white = self._whitened(self._embedding(contexts))
+        explained = (self._whitened(self._embedding(atoms)) @ weights) @ white
+        prior = self._kernel.action.variance * (k_C(contexts, atoms) @ weights)
+        return np.asarray((prior - explained) ** 2 / (self._unexplained(white) + self._ridge))
+
+    def lowest(self, centres: FloatArray, halves: FloatArray, tilt: FloatArray) -> FloatArray:
+        """Return a lower bound (m,) of v(c) - tilt'(c - centre) over the cells |c - centre| <= half, for slope <= 0.
+
+        Mean and deviation are an inner product <m, phi(c)> and a norm |S phi(c)|, S <= I, of the same feature of c.
+        With its tangent phi(c) = phi(centre) + D_s phi + rest, s = c - centre, and |rest| <= `linear_error`(half),
+
+            mean(c) >= mean + grad mean's - |m| |rest|
+            std(c)  <= |S (phi + D_s phi)| + |rest|,   a root of q(s) = var + 2 cov(f, grad f)'s + s' Cov(grad f) s
+
+        where s' Cov s <= half' |Cov| half = R^2, so sqrt(q(s)) <= std + cov's / std + R^2 / (2 std), or <= std + R,
+        or std(c) <= the prior's, whichever serves best; what is linear in s is least in a corner.
+        """
+        m, d = centres.shape
+        k_C = self._kernel.context
+        white = self._whitened(self._embedding(centres))
+        slope = self._embedding.slope(centres)
+        white_slope = self._whitened(slope.reshape(len(slope), m * d)).reshape(-1, m, d)
+        std = np.sqrt(self._unexplained(white) + self._sizes.variance_rounding * self._kernel.variance)
+        covariance = -np.einsum("sj,sjk->jk", white, white_slope)
+        prior = self._kernel.action.variance * np.broadcast_to(k_C.curvature, d)
+        by_cell = white_slope.transpose(1, 2, 0)
+        spread = np.abs(np.diag(prior) - by_cell @ by_cell.transpose(0, 2, 1))
+        reach2 = np.einsum("jk,jkl,jl->j", halves, spread, halves)
+        reach2 += self._sizes.variance_rounding * (halves @ np.sqrt(prior)) ** 2
+        linear = np.einsum("s,sjk->jk", self._white, white_slope) - tilt
+        joint = -(np.abs(linear + self.slope * covariance / std[:, None]) * halves).sum(axis=1)
+        joint += self.slope * (std + reach2 / (2.0 * std))
+        apart = -(np.abs(linear) * halves).sum(axis=1)
+        rest = k_C.linear_error(halves)
+        deviating = np.maximum(joint, apart + self.slope * (std + np.sqrt(reach2)))
+        deviating += self.slope * math.sqrt(self._kernel.action.variance) * rest
+        known = self._white @ white - self._sizes.mean_norm * rest - self._sizes.mean_rounding
+        return np.asarray(known + np.maximum(deviating, apart + self.slope * math.sqrt(self._kernel.variance)))
+
+    def _whitened(self, k_context: FloatArray) -> FloatArray:
+        """Return U'^-1 k_t for columns k_C (t, m) of the kernel, (t, m)."""
+        return self._W @ (self._k_action[:, None] * k_context)
+
+    def _unexplained(self, white: FloatArray) -> FloatArray:
+        """Return the variance (m,) that the outcomes leave, for whitened columns (t, m)."""
+        return np.asarray(np.maximum(self._kernel.variance - np.einsum("ij,ij->j", white, white), 0.0))

@@ -1,0 +1,148 @@
+"""Mean and variance of f on a whole grid of actions x contexts, kept up to date one observation at a time.
+
+A new observation changes both by a rank-one term, for which we need the posterior covariance of every grid point with
+the new one. With a product kernel that is one small matrix product,
+
+    cov = k_X(:, x) k_C(c, :) - K_X[:, S] diag(b) K_C[S, :],       S: the observations, b = (K_t + ridge I)^-1 k_t(z)
+
+so that no (t, n_actions n_contexts) matrix is ever kept: memory is O(n_actions n_contexts).
+
+Rank-one updates and a solve from scratch agree to rounding error only. A posterior that grew and one that was rebuilt
+must agree to the last bit, so both take a full block of observations in one go: when an observation completes a block,
+the grid is computed anew from where it stood before the block.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
+
+from drbo import validation
+from drbo._compiled import jit
+from drbo.models._cholesky import solve
+from drbo.models.gp import BLOCK, GP, Observation, Posterior
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+_AT_ONCE = 2**22
+"""How many numbers a product may have on either side, 32 MB, when a block of observations is taken in."""
+
+
+class GridPosterior(Posterior):
+    """The posterior of a GP on the grid actions x contexts; the observations may lie anywhere.
+
+    Attributes
+    ----------
+    mean, variance : (n_actions, n_contexts) of f on the grid; `variance` is never negative
+    """
+
+    def __init__(self, gp: GP, actions: FloatArray, contexts: FloatArray) -> None:
+        super().__init__(gp, actions, contexts)
+        self._k_actions = np.empty((len(self._white), len(actions)))  # k_X(observed, grid)
+        self._clear()
+
+    @classmethod
+    def prior(cls, gp: GP, actions: ArrayLike, contexts: ArrayLike) -> Self:
+        """Return the posterior of no observation on actions (n_actions, d_x) x contexts (n_contexts, d_c)."""
+        x = validation.frozen(validation.points("actions", actions))
+        c = validation.frozen(validation.points("contexts", contexts))
+        gp.check(x.shape[1], c.shape[1])
+        return cls(gp, x, c)
+
+    @property
+    def std(self) -> FloatArray:
+        """The posterior standard deviation of f on the grid, (n_actions, n_contexts)."""
+        return np.sqrt(self.variance)
+
+    def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (n_contexts,) of f for one action; those of the grid if it has a place there."""
+        if action.index is None:
+            return super().of_action(action)
+        return self.mean[action.index], self.variance[action.index]
+
+    def on(self, contexts: FloatArray) -> Self:
+        """Return the posterior of the same observations on other contexts (n, d_c); this one must not be used again."""
+        moved = super().on(contexts)
+        told = moved.n_observations
+        moved._clear()
+        for end in range(BLOCK, told + 1, BLOCK):
+            moved.n_observations = end
+            moved._settle()
+        for t in range(told - told % BLOCK, told):
+            moved.n_observations = t + 1
+            moved._update(t)
+        return moved
+
+    def _clear(self) -> None:
+        """Make the grid that of the prior."""
+        self.mean = np.zeros((len(self.actions), len(self.contexts)))
+        self.variance = np.full_like(self.mean, self.gp.kernel.variance)
+        self._settled = self.mean.copy(), self.variance.copy()  # as they were after the last full block
+        self._covariance = np.empty_like(self.mean)
+
+    def _remember(self, observation: Observation, t: int, k_action: FloatArray, k_context: FloatArray) -> None:
+        super()._remember(observation, t, k_action, k_context)
+        self._k_actions[t] = k_action
+
+    def _update(self, t: int) -> None:
+        """Change mean and variance by the rank-one term of observation number t."""
+        if (t + 1) % BLOCK == 0:
+            self._settle()
+            return
+        b = solve(self._U, t, self._U[:t, t])
+        np.matmul(self._k_actions[:t].T, b[:, None] * self._k_contexts[:t], out=self._covariance)
+        root = self._U[t, t]
+        step, pivot = self._white[t] / root, root * root
+        _rank_one(self.mean, self.variance, self._covariance, self._k_actions[t], self._k_contexts[t], pivot, step)
+
+    def _settle(self) -> None:
+        """Compute mean and variance after the last full block from those before it.
+
+        With cov (b, N) the covariance of the block with the grid before the block, and Z = U_bb'^-1 cov, the mean
+        changes by Z' white_b and the variance by -sum_i Z_i^2.
+        """
+        end = self.n_observations
+        start = end - BLOCK
+        n_x, n_c = self.mean.shape
+        U_bb = self._U[start:end, start:end]
+        b = solve_triangular(self._U[:start, :start], self._U[:start, start:end], check_finite=False) if start else None
+        mean, variance = (grid.copy() for grid in self._settled)
+        size = max(_AT_ONCE // (BLOCK * max(n_x, start)), 1)
+        for first in range(0, n_c, size):
+            some = slice(first, min(first + size, n_c))
+            cov = self._k_actions[start:end, :, None] * self._k_contexts[start:end, None, some]
+            if b is not None:
+                right = b[:, :, None] * self._k_contexts[:start, None, some]  # (start, BLOCK, contexts)
+                explained = self._k_actions[:start].T @ right.reshape(start, -1)
+                cov -= explained.reshape(n_x, BLOCK, -1).transpose(1, 0, 2)
+            Z = solve_triangular(U_bb, cov.reshape(BLOCK, -1), trans="T", check_finite=False)
+            mean[:, some] += (self._white[start:end] @ Z).reshape(n_x, -1)
+            variance[:, some] -= np.einsum("ij,ij->j", Z, Z).reshape(n_x, -1)
+        np.maximum(variance, 0.0, out=variance)
+        self.mean, self.variance, self._settled = mean, variance, (mean.copy(), variance.copy())
+
+    def _grow(self) -> None:
+        super()._grow()
+        room = len(self._k_actions)
+        self._k_actions = np.concatenate([self._k_actions, np.empty((room, len(self.actions)))])
+
+
+@jit
+def _rank_one(
+    mean: FloatArray,
+    variance: FloatArray,
+    explained: FloatArray,
+    k_action: FloatArray,
+    k_context: FloatArray,
+    pivot: float,
+    step: float,
+) -> None:
+    """Update mean and variance in place by the covariance with a new observation, prior less explained."""
+    for i in range(mean.shape[0]):
+        for j in range(mean.shape[1]):
+            covariance = k_action[i] * k_context[j] - explained[i, j]
+            mean[i, j] += covariance * step
+            variance[i, j] = max(variance[i, j] - covariance * (covariance / pivot), 0.0)

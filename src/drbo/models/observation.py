@@ -1,0 +1,69 @@
+"""What a model learns from: an action, context points and weights, and an outcome.
+
+One point of weight 1 is an outcome in that context. Several points are an average over contexts, which a kernel meets
+by its mean embedding, k_C(c, w) = sum_j w_j k_C(c, c_j).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from drbo.kernels import Kernel
+from drbo.validation import FloatArray
+
+_ONE = np.ones(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What a posterior learns from: a linear functional of f, and its outcome if there is one.
+
+    Attributes
+    ----------
+    action : (d_x,)
+    contexts, weights : (k, d_c) and (k,): the functional is sum_j weights_j f(action, contexts_j)
+    outcome : its noisy value; None stands for the posterior mean, so that only the variance shrinks
+    """
+
+    action: FloatArray
+    contexts: FloatArray
+    weights: FloatArray
+    outcome: float | None
+
+    @classmethod
+    def of(cls, action: FloatArray, context: FloatArray, outcome: float | None) -> Self:
+        """Return the observation of one outcome in one context (d_c,)."""
+        return cls(action, context[None, :], _ONE, outcome)
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """The contexts of t observations as the kernel sees them: points (t, d_c), but averages over several for some."""
+
+    kernel: Kernel
+    points: FloatArray
+    averages: dict[int, Observation]
+
+    def __call__(self, contexts: FloatArray) -> FloatArray:
+        """Return the kernel of every observation's context with contexts (m, d_c), (t, m)."""
+        k = self.kernel(self.points, contexts)
+        for i, average in self.averages.items():
+            k[i] = average.weights @ self.kernel(average.contexts, contexts)
+        return k
+
+    def slope(self, contexts: FloatArray) -> FloatArray:
+        """Return the gradient of the kernel in the context, at contexts (m, d_c), (t, m, d_c)."""
+        slope = -self.kernel.gradient(self.points, contexts)
+        for i, average in self.averages.items():
+            slope[i] = -np.einsum("s,sjk->jk", average.weights, self.kernel.gradient(average.contexts, contexts))
+        return slope
+
+    def gram(self) -> FloatArray:
+        """Return the kernel of the observations' contexts with each other, (t, t)."""
+        k = self(self.points)
+        for i, average in self.averages.items():
+            k[:, i] = self(average.contexts) @ average.weights
+        return k

@@ -1,0 +1,119 @@
+"""What is believed of f after the facts so far: two posteriors, which lag behind the facts and catch up.
+
+Certificates rest on the outcomes alone. The search for the next evaluation also counts failures and pending
+evaluations, as if they had given their posterior mean: the variance shrinks where they are, and the mean does not move.
+Both posteriors are one object as long as nothing failed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from drbo.ambiguity.reference import Reference
+from drbo.models.gp import FittedGP, Observation, Posterior
+from drbo.optimizer.history import Told
+from drbo.optimizer.state import observations
+from drbo.rounds.ball import Ball
+from drbo.rounds.search import Search
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+
+class Belief:
+    """The posteriors of one fit.
+
+    Attributes
+    ----------
+    fit : the hyper-parameters
+    certain : the posterior of the outcomes
+    searching : the posterior of the outcomes and the failures
+    """
+
+    def __init__(self, search: Search, fit: FittedGP, contexts: FloatArray, sign: float) -> None:
+        self.fit = fit
+        self.certain = self.searching = search.prior(fit.gp, contexts)
+        self._sign = sign
+        self._taken = 0
+
+    @property
+    def contexts(self) -> FloatArray:
+        """The contexts (n, d) that the posteriors are on."""
+        return self.certain.contexts
+
+    def catch_up(self, told: Sequence[Told], contexts: FloatArray) -> None:
+        """Take in the results that are new, on contexts (n, d)."""
+        self.place(contexts)
+        new = told[self._taken :]
+        before = list(itertools.takewhile(lambda record: not record.failed, new)) if self._shared else []
+        self.certain.take_in_all(self._taught(before))
+        rest = new[len(before) :]
+        if rest:
+            if self._shared:
+                self.searching = self.certain.copy()
+            self.certain.take_in_all(self._taught([record for record in rest if not record.failed]))
+            self.searching.take_in_all(self._taught(rest))
+        self._taken = len(told)
+
+    def place(self, contexts: FloatArray) -> None:
+        """Put both posteriors on contexts (n, d)."""
+        if self.certain.contexts is contexts or np.array_equal(self.certain.contexts, contexts):
+            return
+        shared = self._shared
+        self.certain = self.certain.on(contexts)
+        self.searching = self.certain if shared else self.searching.on(contexts)
+
+    @property
+    def _shared(self) -> bool:
+        return self.searching is self.certain
+
+    def _taught(self, records: Sequence[Told]) -> list[Observation]:
+        return [one for record in records for one in observations(record, self.fit, self._sign)]
+
+
+@dataclass(frozen=True, eq=False)
+class Pending:
+    """An evaluation under way: its context, or the reference that nature draws it from."""
+
+    action: Point
+    context: Point | None
+    reference: Reference
+
+    def observation(self) -> Observation:
+        """Return the observation that it will be, without an outcome."""
+        if self.context is not None:
+            return Observation.of(self.action.coordinates, self.context.coordinates, None)
+        used = np.flatnonzero(self.reference.weights)
+        return Observation(self.action.coordinates, self.reference.points[used], self.reference.weights[used], None)
+
+
+@dataclass(frozen=True, eq=False)
+class RoundBeliefs:
+    """The posteriors of one round (`drbo.rounds.beliefs.Beliefs`)."""
+
+    belief: Belief
+    pending: Sequence[Pending]
+    width: float
+    _made: list[Posterior] = field(default_factory=list)
+
+    def certain(self, ball: Ball) -> Posterior:
+        """Return the posterior of the outcomes alone, on the atoms of a ball."""
+        self.belief.place(ball.contexts)
+        return self.belief.certain
+
+    def expected(self, ball: Ball) -> Posterior:
+        """Return the posterior that also counts failed and pending evaluations, on the atoms of a ball."""
+        self.belief.place(ball.contexts)
+        if not self.pending:
+            return self.belief.searching
+        if self._made and self._made[0].contexts is ball.contexts:
+            return self._made[0]
+        posterior = self.belief.searching.copy()
+        known = [p for p in self.pending if p.context is not None]
+        posterior.take_in_all([p.observation() for p in [*known, *(p for p in self.pending if p.context is None)]])
+        posterior.contexts = ball.contexts
+        self._made[:] = [posterior]
+        return posterior

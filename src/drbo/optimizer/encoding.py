@@ -1,0 +1,119 @@
+"""Values <-> JSON: arrays, and objects by their class and arguments.
+
+A class of drbo is stored by its name. A class of the user's is stored by its qualified name, and is loaded only if it
+is handed over. In both cases the arguments are the fields of a dataclass, or what the method `arguments()` returns;
+`from_arguments(**arguments)` makes the object, or else the class itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from drbo import kernels
+from drbo.ambiguity import KL, MMD, ChiSquare, CVaR, Expectation, Neighbourhood, TotalVariation, Wasserstein
+from drbo.models import bounds, gp, learned
+from drbo.rounds import contexts, policies, radius, settings
+from drbo.spaces import box, parameters, samples
+
+_OWN = {
+    cls.__name__: cls
+    for cls in (
+        kernels.RBF, kernels.Matern, kernels.Product, gp.GP, gp.FittedGP, learned.LearnedGP, bounds.TheoreticalBeta,
+        bounds.ConstantBeta, radius.Constant, radius.Theoretical, radius.Decaying, radius.Bootstrap, radius.Calibrated,
+        parameters.Real, parameters.Log, parameters.Integer, parameters.Categorical, box.Box, samples.Samples,
+        settings.General, settings.DataDriven, settings.Simulator, policies.Optimism, contexts.Uncertain,
+        contexts.Informative, MMD, TotalVariation, KL, ChiSquare, CVaR, Wasserstein, Expectation, Neighbourhood,
+    )
+}  # fmt: skip
+_FUNCTIONS = {cls.__name__: cls for cls in (MMD, Neighbourhood, Wasserstein)}
+"""The classes that version 0.1 took as functions from contexts to a set."""
+
+
+class UnknownClassError(TypeError):
+    """A file names a class that was not handed over."""
+
+
+def encode(value: Any) -> Any:
+    """Return a value as JSON."""
+    if value is None or isinstance(value, bool | str | int):
+        return value
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else {"kind": "float", "value": str(float(value))}
+    if isinstance(value, np.integer | np.bool_):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return {"kind": "array", "shape": value.shape, "type": value.dtype.kind, "values": value.ravel().tolist()}
+    if isinstance(value, list | tuple):
+        return {"kind": "tuple", "items": [encode(item) for item in value]}
+    if isinstance(value, dict):
+        return {"kind": "mapping", "items": [[encode(name), encode(item)] for name, item in value.items()]}
+    function = value.func if isinstance(value, functools.partial) else value
+    if isinstance(function, type) and function in _FUNCTIONS.values() and not getattr(value, "args", ()):
+        return {"kind": "family", "of": function.__name__, "given": encode(getattr(value, "keywords", {}))}
+    own = _OWN.get(type(value).__name__)
+    arguments = encode(_arguments(value))
+    if own is type(value):
+        return {"kind": own.__name__, "arguments": arguments}
+    return {"kind": "class", "name": _qualified(type(value)), "arguments": arguments}
+
+
+def decode(value: Any, classes: Sequence[type]) -> Any:
+    """Return what `encode` was given; `classes` are those of the user's that the value may name."""
+    if isinstance(value, list):
+        raise ValueError("it holds a list in place of a value")
+    if not isinstance(value, dict):
+        return value
+    kind = value["kind"]
+    if kind == "float":
+        return float(value["value"])
+    if kind == "array":
+        types = {"f": np.float64, "i": np.intp, "b": np.bool_}
+        array = np.array(value["values"], dtype=types[value["type"]]).reshape(value["shape"])
+        array.flags.writeable = False
+        return array
+    if kind == "tuple":
+        return tuple(decode(item, classes) for item in value["items"])
+    if kind == "mapping":
+        return {decode(name, classes): decode(item, classes) for name, item in value["items"]}
+    if kind == "family":
+        return functools.partial(_FUNCTIONS[value["of"]], **decode(value["given"], classes))
+    if kind == "class":
+        return _made(_handed_over(value["name"], classes), decode(value["arguments"], classes))
+    if kind not in _OWN:
+        raise ValueError(f"it holds an object of the unknown kind {kind!r}")
+    return _made(_OWN[kind], decode(value["arguments"], classes))
+
+
+def _arguments(value: Any) -> dict[str, Any]:
+    """Return what an object is made of, by the names of its arguments."""
+    if hasattr(value, "arguments"):
+        return dict(value.arguments())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+    if type(value) in _OWN.values():
+        return {}
+    raise TypeError(
+        f"save cannot write {value!r}: make its class a frozen dataclass, or give it a method arguments() that returns "
+        "what its constructor takes; in place of a function from contexts to a set, drbo.MMD(kernel=...) can be saved"
+    )
+
+
+def _made(cls: Any, arguments: dict[str, Any]) -> Any:
+    return cls.from_arguments(**arguments) if hasattr(cls, "from_arguments") else cls(**arguments)
+
+
+def _handed_over(name: Any, classes: Sequence[type]) -> type:
+    for cls in classes:
+        if _qualified(cls) == name:
+            return cls
+    raise UnknownClassError(f"it needs the class {name}: hand it over, Optimizer.load(path, classes=[...])")
+
+
+def _qualified(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"

@@ -1,0 +1,158 @@
+"""The facts of an optimizer: what was asked, told and cancelled, in order. Everything else follows from them.
+
+Every command appends one record, which is never changed. A record holds points in the model's coordinates and outcomes
+in the user's units.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from drbo.models.gp import FittedGP
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+
+def now() -> float:
+    """Return the time of a record, in seconds since 1970 (UTC). The one clock of the library; tests replace it."""
+    return time.time()
+
+
+class Ledger(Protocol):
+    """What draws the consequences of records, one kind each."""
+
+    def asked(self, record: Asked) -> None:
+        """Take note of suggestions."""
+
+    def told(self, record: Told) -> None:
+        """Take note of a result."""
+
+    def cancelled(self, record: Cancelled) -> None:
+        """Take note of a suggestion that will not be evaluated."""
+
+    def imported(self, record: Imported) -> None:
+        """Take note of what a file of version 0.1 held."""
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """One suggestion, as a fact.
+
+    Attributes
+    ----------
+    number : counts the suggestions of an optimizer from 0
+    action, context : what to evaluate; no context where nature picks it
+    radius : of the set of its round, what compression costs included
+    score : the optimistic worst-case expectation that it was chosen for, in the user's units
+    guarantee : its worst-case lower confidence bound at its own time, on the atoms of then, in the user's units: eq. 10
+        picks by it
+    further : (k, d) the contexts that the adversary wanted and that became atoms with this suggestion
+    """
+
+    number: int
+    action: Point
+    context: Point | None
+    radius: float
+    score: float
+    guarantee: float
+    further: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """One call of `ask`.
+
+    Attributes
+    ----------
+    time : seconds since 1970, None if it is not known
+    reference, radius : as the caller gave them with the call; None if not
+    fit : the hyper-parameters that were learned for it; None if they are those of the record before
+    proposals : the suggestions, one or several
+    """
+
+    time: float | None
+    reference: Any
+    radius: float | None
+    fit: FittedGP | None
+    proposals: tuple[Proposal, ...]
+
+    def apply(self, ledger: Ledger) -> None:
+        """Tell a ledger of this record."""
+        ledger.asked(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """One call of `tell`.
+
+    Attributes
+    ----------
+    time : seconds since 1970, None if it is not known
+    number : of the suggestion that it answers; None if nobody asked
+    action : what was evaluated
+    contexts : the contexts that it was evaluated in
+    outcomes : one per context, in the user's units; empty if the evaluation failed
+    drawn : whether nature drew the contexts, or the learner picked them. Those of a failure may be a guess
+    """
+
+    time: float | None
+    number: int | None
+    action: Point
+    contexts: tuple[Point, ...]
+    outcomes: tuple[float, ...]
+    drawn: bool
+
+    @property
+    def failed(self) -> bool:
+        """Whether the evaluation gave nothing."""
+        return not self.outcomes
+
+    def apply(self, ledger: Ledger) -> None:
+        """Tell a ledger of this record."""
+        ledger.told(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Cancelled:
+    """One call of `cancel`: suggestion `number` will not be evaluated."""
+
+    time: float | None
+    number: int
+
+    def apply(self, ledger: Ledger) -> None:
+        """Tell a ledger of this record."""
+        ledger.cancelled(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Imported:
+    """What a file of version 0.1 held. Times are not known, and recommendations are certified anew.
+
+    Attributes
+    ----------
+    told : the results, in order
+    pending : the suggestions that were pending, each with its round's set
+    best : the iterate that was recommended, with its round's set; None if there was none
+    n_asked : how many suggestions there had been
+    reference, radius : of the last ask, as they were given
+    fit : the hyper-parameters
+    further : (k, d) the contexts that the adversary had wanted
+    """
+
+    told: tuple[Told, ...]
+    pending: tuple[Asked, ...]
+    best: Asked | None
+    n_asked: int
+    reference: Any
+    radius: float | None
+    fit: FittedGP
+    further: FloatArray
+
+    def apply(self, ledger: Ledger) -> None:
+        """Tell a ledger of this record."""
+        ledger.imported(self)
+
+
+Fact = Asked | Told | Cancelled | Imported

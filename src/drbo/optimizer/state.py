@@ -1,0 +1,140 @@
+"""What follows from the facts at once: what is pending, what was seen, and which iterate leads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drbo import validation
+from drbo.models.gp import FittedGP, Observation
+from drbo.optimizer.history import Asked, Cancelled, Imported, Proposal, Told
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+_FURTHER = 64
+"""How many contexts that the adversary asked for are kept as atoms, the latest ones."""
+
+
+@dataclass(frozen=True, eq=False)
+class Iterate:
+    """A suggestion and the set of its round: what was given with it, and how many contexts had been seen."""
+
+    proposal: Proposal
+    reference: Any
+    n_seen: int
+
+
+class State:
+    """The bookkeeping of the facts so far. It may be thrown away at any moment and made anew.
+
+    Attributes
+    ----------
+    n_asked : how many suggestions there have been
+    pending : those that are neither told nor cancelled, by number
+    told_so_far : the results, in order
+    n_outcomes : how many of them have an outcome
+    failed : those that failed
+    seen : the contexts that nature drew, in order
+    fit : the hyper-parameters recorded last
+    further : (k, d) the contexts that the adversary asked for
+    given : reference and radius of the last ask, as they were given
+    incumbent : the iterate of the largest guarantee at its own time (eq. 10) that has not failed
+    """
+
+    def __init__(self, fit: FittedGP, sign: float, d_c: int) -> None:
+        self.n_asked = 0
+        self.pending: dict[int, Iterate] = {}
+        self.told_so_far: list[Told] = []
+        self.n_outcomes = 0
+        self.failed: list[Told] = []
+        self.seen: list[Point] = []
+        self.fit = fit
+        self.further = np.empty((0, d_c))
+        self.given: tuple[Any, float | None] = (None, None)
+        self.incumbent: Iterate | None = None
+        self._sign = sign
+        self._iterates: list[Iterate] = []
+
+    def asked(self, record: Asked) -> None:
+        """Take note of suggestions."""
+        self.fit = record.fit or self.fit
+        self.given = record.reference, record.radius
+        for proposal in record.proposals:
+            iterate = Iterate(proposal, record.reference, len(self.seen))
+            self.pending[proposal.number] = iterate
+            self._consider(iterate)
+            self.n_asked = proposal.number + 1
+            if len(proposal.further):
+                self.further = validation.frozen(np.concatenate([self.further, proposal.further])[-_FURTHER:])
+
+    def told(self, record: Told) -> None:
+        """Take note of a result."""
+        self.told_so_far.append(record)
+        self.n_outcomes += len(record.outcomes)
+        if record.number is not None:
+            self.pending.pop(record.number, None)
+        if record.drawn:
+            self.seen.extend(record.contexts)
+        if record.failed:
+            self.failed.append(record)
+            if self.incumbent is not None and self._has_failed(self.incumbent.proposal.action):
+                self.incumbent = None
+                iterates, self._iterates = self._iterates, []
+                for iterate in iterates:
+                    self._consider(iterate)
+
+    def cancelled(self, record: Cancelled) -> None:
+        """Take note of a suggestion that will not be evaluated."""
+        self.pending.pop(record.number, None)
+
+    def imported(self, record: Imported) -> None:
+        """Take note of what a file of version 0.1 held."""
+        for told in record.told:
+            self.told(told)
+        for asked in record.pending:
+            self.asked(asked)
+        if record.best is not None:
+            for proposal in record.best.proposals:
+                self._consider(Iterate(proposal, record.best.reference, len(self.seen)))
+        self.n_asked, self.given = record.n_asked, (record.reference, record.radius)
+        self.fit, self.further = record.fit, record.further
+
+    def _consider(self, iterate: Iterate) -> None:
+        """Let an iterate lead if its guarantee is the largest so far; the first of equals leads."""
+        self._iterates.append(iterate)
+        if self._has_failed(iterate.proposal.action):
+            return
+        best = self.incumbent
+        if best is None or self._sign * iterate.proposal.guarantee > self._sign * best.proposal.guarantee:
+            self.incumbent = iterate
+
+    def _has_failed(self, action: Point) -> bool:
+        return any(record.action.same_as(action) for record in self.failed)
+
+    # --- what a model learns from -----------------------------------------------------------------------------------
+
+    def outcomes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return actions (t, d_x), contexts (t, d_c) and outcomes (t,), maximised, of what did not fail."""
+        rows = [
+            (record.action.coordinates, context.coordinates, self._sign * outcome)
+            for record in self.told_so_far
+            for context, outcome in zip(record.contexts, record.outcomes, strict=not record.failed)
+        ]
+        x, c, y = zip(*rows, strict=True)
+        return np.array(x), np.array(c), np.array(y)
+
+    @property
+    def under_way(self) -> list[Point]:
+        """The actions that are pending or failed."""
+        return [r.action for r in self.failed] + [i.proposal.action for i in self.pending.values()]
+
+
+def observations(record: Told, fit: FittedGP, sign: float) -> list[Observation]:
+    """Return what a model learns from a result; a failure stands for its posterior mean, which shrinks the variance."""
+    x, units = record.action.coordinates, fit.units(sign)
+    if record.failed:
+        return [Observation.of(x, context.coordinates, None) for context in record.contexts]
+    pairs = zip(record.contexts, record.outcomes, strict=True)
+    return [Observation.of(x, context.coordinates, units.inward(outcome)) for context, outcome in pairs]

@@ -1,0 +1,140 @@
+"""The files of version 0.1 (format version 2): one JSON document, read as one record of what was imported."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from typing import Any
+
+import numpy as np
+
+from drbo import kernels
+from drbo.ambiguity import KL, MMD, ChiSquare, CVaR, Expectation, Neighbourhood, TotalVariation, Wasserstein
+from drbo.models import bounds, gp, learned
+from drbo.optimizer.history import Asked, Imported, Proposal, Told
+from drbo.rounds import radius, settings
+from drbo.spaces import box, parameters, samples
+from drbo.spaces.finite import FiniteSet
+from drbo.spaces.space import Point, Space
+from drbo.validation import FloatArray
+
+FORMAT = "drbo optimizer"
+VERSION = 2
+_CONFIGURATION = ("actions", "contexts", "ambiguity", "setting", "surrogate", "beta", "maximize", "seed")
+
+_PLAIN: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (
+        kernels.RBF, kernels.Matern, kernels.Product, gp.GP, gp.FittedGP, learned.LearnedGP, bounds.TheoreticalBeta,
+        bounds.ConstantBeta, radius.Constant, radius.Theoretical, radius.Decaying, radius.Bootstrap, radius.Calibrated,
+        parameters.Real, parameters.Log, parameters.Integer, samples.Samples, settings.General, settings.DataDriven,
+        settings.Simulator, TotalVariation, KL, ChiSquare, CVaR, Wasserstein, Expectation, Neighbourhood,
+    )
+}  # fmt: skip
+_FUNCTIONS = {cls.__name__: cls for cls in (MMD, Neighbourhood, Wasserstein)}
+
+
+class RefusedError(ValueError):
+    """A file that is none of ours, or of another version."""
+
+
+def read(text: bytes, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return configuration and state of a document."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(f"{source} is not a saved optimizer: {error}") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise RefusedError(f"{source} is not a saved optimizer: its format is not {FORMAT!r}")
+    if document.get("version") != VERSION:
+        raise RefusedError(f"{source} is of version {document.get('version')!r}; this drbo reads version {VERSION}")
+    state = {name: _decode(value) for name, value in document.items() if name not in ("format", "version")}
+    return {name: state[name] for name in _CONFIGURATION}, state
+
+
+def imported(state: dict[str, Any], actions: Space, contexts: Space) -> Imported:
+    """Return the record of what a document held, with points of these spaces."""
+    sign = 1.0 if state["maximize"] else -1.0
+    told = []
+    for action, context, index, outcome, seen, *_ in state["observations"]:
+        where = contexts.at("context_index", index) if index >= 0 else Point(context)
+        outcomes = () if outcome is None else (sign * outcome,)
+        told.append(Told(None, None, _point(action, actions), (where,), outcomes, bool(seen)))
+    if len(told) != state["told"]:
+        raise ValueError(f"it says {state['told']} results, and holds {len(told)}")
+    given, eps = state["given"]
+    own = given if isinstance(given, samples.Samples) else None
+    best = state["best"]
+    fit = dataclasses.replace(state["fit"], n_outcomes=state["fitted_at"])
+    if isinstance(state["surrogate"], learned.LearnedGP):
+        fit = dataclasses.replace(fit, known=state["fitted_at"] > 0)
+    further = np.asarray(state["further"]).reshape(-1, contexts.dimension)
+    none = np.empty((0, contexts.dimension))
+
+    def asked(s: dict[str, Any], number: int, guarantee: float) -> Asked:
+        where = s.get("context_point")
+        context = None
+        if where is not None:
+            i = s["context_index"]
+            context = Point(where) if i is None else contexts.at("context_index", i)
+        action = _point(s["action_point"], actions)
+        proposal = Proposal(number, action, context, s["radius"], s.get("score", guarantee), guarantee, none)
+        general = isinstance(state["setting"], settings.General)
+        weights = s["reference"] if general and isinstance(contexts, FiniteSet) else own
+        return Asked(None, weights, s["radius"] if general else None, None, (proposal,))
+
+    return Imported(
+        told=tuple(told),
+        pending=tuple(asked(s, s["number"], -sign * np.inf) for s in state["pending"]),
+        best=None if best is None else asked(best, 0, best["value"]),
+        n_asked=state["asked"],
+        reference=given,
+        radius=eps,
+        fit=fit,
+        further=further,
+    )
+
+
+def _point(coordinates: FloatArray, space: Space) -> Point:
+    """Return the point of an action; in a finite set by its place among the others."""
+    if not isinstance(space, FiniteSet):
+        return Point(coordinates)
+    same = np.flatnonzero((space.coordinates == coordinates).all(axis=1))
+    if not len(same):
+        raise ValueError(f"it holds an action that is none of the actions: {coordinates!r}")
+    return space.at("action", int(same[0]))
+
+
+def _decode(value: Any) -> Any:
+    """Return the value of a JSON value of this format; suggestions and recommendations as mappings."""
+    if not isinstance(value, dict):
+        return value
+    kind = value["kind"]
+    if kind == "float":
+        return float(value["value"])
+    if kind == "array":
+        array = np.array(value["values"], dtype={"f": np.float64, "i": np.intp}[value["type"]]).reshape(value["shape"])
+        array.flags.writeable = False
+        return array
+    if kind == "tuple":
+        return tuple(_decode(item) for item in value["items"])
+    if kind == "family":
+        return functools.partial(_FUNCTIONS[value["of"]], **_decode(value["given"]))
+    if kind == "mapping":
+        return {name: _decode(item) for name, item in value["items"]}
+    arguments = {name: _decode(item) for name, item in value.items() if name != "kind"}
+    if kind in ("Suggestion", "Recommendation"):
+        return arguments
+    if kind == "Box":
+        return box.Box(arguments["parameters"])
+    if kind == "Categorical":
+        return parameters.Categorical(*arguments["choices"])
+    if kind == "MMD":
+        return MMD.from_arguments(**arguments)
+    if kind == "Simulator":
+        history = arguments.pop("history")
+        return settings.Simulator(**arguments, history=history if history.size else None)
+    if kind not in _PLAIN:
+        raise ValueError(f"it holds an unknown {kind!r}")
+    return _PLAIN[kind](**arguments)

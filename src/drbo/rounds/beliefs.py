@@ -1,0 +1,25 @@
+"""What a round may know of f: the little that policies and rules of contexts ask for."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from drbo.models.gp import Posterior
+from drbo.rounds.ball import Ball
+
+
+class Beliefs(Protocol):
+    """The posteriors of a round, on the atoms of a ball."""
+
+    @property
+    def width(self) -> float:
+        """The width beta_t of the confidence bounds."""
+
+    def certain(self, ball: Ball) -> Posterior:
+        """Return the posterior of the outcomes alone; certificates rest on nothing else."""
+
+    def expected(self, ball: Ball) -> Posterior:
+        """Return the posterior in which pending and failed evaluations count as if they had given their mean.
+
+        Only the variance is smaller than that of the outcomes alone. The next evaluation is chosen by it.
+        """

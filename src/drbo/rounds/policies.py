@@ -1,0 +1,86 @@
+"""What to evaluate next: a policy chooses an action and, where the learner picks it, a context."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from drbo.models.bounds import UPPER, Bound
+from drbo.rounds.ball import Ball
+from drbo.rounds.beliefs import Beliefs
+from drbo.rounds.contexts import ContextRule
+from drbo.rounds.search import Search
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+_MISJUDGED = 0.02
+"""An action whose score falls by this share of the amplitude of f with further contexts is chosen anew."""
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """One round as a policy sees it.
+
+    Attributes
+    ----------
+    ball : the distributions that nature may choose from
+    search : over the actions
+    near : (k, d) actions that a search over a box starts near: the incumbent, and the last ones told
+    under_way : (l, d) actions that are pending or failed
+    """
+
+    ball: Ball
+    search: Search
+    near: FloatArray
+    under_way: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What a policy chose.
+
+    Attributes
+    ----------
+    action : to evaluate
+    context : to evaluate it in; None where nature picks it
+    score : what the action was chosen for, in the model's units
+    ball : the ball of the round, with the contexts that were added to it on the way
+    """
+
+    action: Point
+    context: Point | None
+    score: float
+    ball: Ball
+
+
+class Policy(ABC):
+    """A rule that chooses the next evaluation."""
+
+    @abstractmethod
+    def choose(self, round: Round, beliefs: Beliefs) -> Choice:
+        """Return the next evaluation."""
+
+
+@dataclass(frozen=True)
+class Optimism(Policy):
+    """The policy of the paper: the action of the largest worst-case upper confidence bound (algorithms 1 and 2).
+
+    Parameters
+    ----------
+    contexts : the rule that picks the context; None where nature does
+    """
+
+    contexts: ContextRule | None = None
+
+    def choose(self, round: Round, beliefs: Beliefs) -> Choice:
+        """Return x_t = argmax_x min_w <w, ucb_t(x, .)>, and its context."""
+        ball, search = round.ball, round.search
+        # Two evaluations of one action may differ in their contexts, if we pick these. Nature's we cannot tell apart.
+        away = round.under_way if self.contexts is None else round.under_way[:0]
+        bound = Bound(beliefs.expected(ball), beliefs.width, UPPER)
+        found = search.best(ball, bound, round.near, away)
+        ball, score = ball.widened(Bound(beliefs.certain(ball), beliefs.width, UPPER), found.action, found.score)
+        if found.score - score > _MISJUDGED * bound.amplitude:
+            found = search.best(ball, Bound(beliefs.expected(ball), beliefs.width, UPPER), round.near, away)
+        context = None if self.contexts is None else self.contexts.pick(ball, beliefs, found.action)
+        return Choice(found.action, context, found.score, ball)

@@ -1,0 +1,91 @@
+"""A finite set of points, in a fixed order."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from drbo import validation
+from drbo.spaces.space import Point, Space
+from drbo.validation import FloatArray
+
+
+class FiniteSet(Space):
+    """A finite set of points (n, d); a flat sequence of n numbers is n points on a line.
+
+    Attributes
+    ----------
+    name : what the points are called in errors, such as "actions"
+    points : (n, d) as they were given
+    coordinates : (n, d) as the model sees them: the points themselves, or scaled to the unit cube
+    """
+
+    def __init__(self, name: str, points: ArrayLike) -> None:
+        self.name = name
+        self.points: FloatArray = validation.frozen(validation.points(name, points))
+        self.dimension = self.points.shape[1]
+        span = np.ptp(self.points, axis=0)
+        self.scales = validation.frozen(np.where(span > 0.0, span, 1.0))
+        self._low, self._unit = np.zeros(self.dimension), np.ones(self.dimension)
+        self.coordinates = self.points
+
+    def __repr__(self) -> str:
+        return f"{len(self)} {self.name}"
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def in_unit_cube(self) -> Self:
+        """Return the same points with coordinates (point - least) / range of each column."""
+        scaled = type(self)(self.name, self.points)
+        scaled._low, scaled._unit = self.points.min(axis=0), self.scales
+        scaled.coordinates = validation.frozen((self.points - scaled._low) / scaled._unit)
+        return scaled
+
+    def encode(self, name: str, value: Any) -> Point:
+        """Return the point equal to `value` (d,), up to 1e-9 of the set's extent in each dimension."""
+        given = np.atleast_1d(validation.finite_array(name, value))
+        if given.shape != (self.dimension,):
+            raise ValueError(f"{name} must be a point of {self.dimension} dimension(s), got {value!r}")
+        tolerance = 1e-9 * np.ptp(self.points, axis=0) + 4.0 * np.finfo(float).eps * np.abs(given)
+        off = (np.abs(self.points - given) / (tolerance + np.finfo(float).tiny)).max(axis=1)
+        nearest = int(np.argmin(off))
+        if off[nearest] > 1.0:
+            raise ValueError(
+                f"{name} must be one of the {self.name}, got {given.tolist()}; the nearest one is "
+                f"{self.points[nearest].tolist()}"
+            )
+        return Point(self.coordinates[nearest], nearest)
+
+    def decode(self, point: Point) -> FloatArray:
+        """Return the point (d,) as it was given."""
+        assert point.index is not None  # a finite set made it
+        return np.asarray(self.points[point.index])
+
+    def at(self, name: str, index: Any) -> Point:
+        """Return the point of this index, from 0 to n - 1."""
+        i = validation.integer(name, index)
+        if not 0 <= i < len(self):
+            raise ValueError(f"{name} must be from 0 to {len(self) - 1}, got {i}")
+        return Point(self.coordinates[i], i)
+
+    def measured(self, coordinates: FloatArray) -> FloatArray:
+        """Return the coordinates (n, d) in the units of the points; all of them as they were given, to the last bit."""
+        if coordinates is self.coordinates:
+            return self.points
+        return np.asarray(self._low + coordinates * self._unit)
+
+    def unmeasured(self, positions: FloatArray) -> FloatArray:
+        """Return the coordinates (n, d) of positions (n, d) in the units of the points."""
+        return np.asarray((positions - self._low) / self._unit)
+
+    @property
+    def units(self) -> FloatArray:
+        """How many of the user's units a step of 1 is in each coordinate, (d,)."""
+        return self._unit
+
+    def widths(self, halves: FloatArray) -> FloatArray:
+        """Return the half-widths (n, d) in the units of the points."""
+        return np.asarray(halves * self._unit)

@@ -1,0 +1,271 @@
+"""The parameters of a box: real, logarithmic, whole numbers, and choices.
+
+In the unit cube, which the model sees, and in the user's units, in which an ambiguity set measures distances:
+
+    (low, high)         (v - low) / (high - low)           one coordinate       v
+    Log(low, high)      log(v / low) / log(high / low)     one coordinate       log(v)
+    Integer(low, high)  as a real number, at whole numbers only                 v
+    Categorical(...)    1 at the choice, 0 elsewhere       one per choice       choices are 1 apart, or equal
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drbo import validation
+from drbo.validation import FloatArray
+
+_LARGEST_INTEGER = 2**53
+"""Larger whole numbers are not all floating-point numbers."""
+
+
+class Parameter(ABC):
+    """One named parameter of a box."""
+
+    width: int = 1
+    """How many coordinates of the unit cube it takes."""
+
+    @property
+    @abstractmethod
+    def origin(self) -> float:
+        """The position of coordinate 0 in the user's units."""
+
+    @property
+    @abstractmethod
+    def unit(self) -> float:
+        """How many of the user's units a step of 1 in a coordinate is."""
+
+    @property
+    def extent(self) -> float:
+        """How far apart two values are at most, in the user's units."""
+        return self.unit
+
+    @abstractmethod
+    def encode(self, name: str, value: Any) -> list[float]:
+        """Return the coordinates of a value, which must be one of the parameter's."""
+
+    @abstractmethod
+    def decode(self, coordinates: FloatArray) -> Any:
+        """Return the value at coordinates (width,)."""
+
+    @property
+    def count(self) -> int | None:
+        """How many values it has, or None if they form an interval."""
+        return None
+
+    def levels(self, indices: NDArray[np.intp]) -> FloatArray:
+        """Return the coordinates (n, width) of the values with these indices (n,), from 0 to count - 1."""
+        del indices
+        raise TypeError(f"the values of {self!r} form an interval")
+
+
+@dataclass(frozen=True)
+class Real(Parameter):
+    """A real number between two bounds; in a box, `(low, high)` stands for it."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        low, high = validation.finite_float("low", self.low), validation.finite_float("high", self.high)
+        if not low < high:
+            raise ValueError(f"low must be less than high, got {low} and {high}")
+
+    @property
+    def origin(self) -> float:
+        """The lower bound."""
+        return self.low
+
+    @property
+    def unit(self) -> float:
+        """The range, high - low."""
+        return self.high - self.low
+
+    def encode(self, name: str, value: Any) -> list[float]:
+        """Return (v - low) / (high - low)."""
+        number = _inside(name, value, self.low, self.high)
+        return [(number - self.low) / (self.high - self.low)]
+
+    def decode(self, coordinates: FloatArray) -> float:
+        """Return the number, never outside its bounds."""
+        share = float(coordinates[0])
+        return min(max(self.low + share * (self.high - self.low), self.low), self.high)
+
+
+@dataclass(frozen=True)
+class Log(Parameter):
+    """A positive number between two bounds that matters by its order of magnitude."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        low, high = validation.positive_float("low", self.low), validation.positive_float("high", self.high)
+        if not low < high:
+            raise ValueError(f"low must be less than high, got {low} and {high}")
+
+    @property
+    def origin(self) -> float:
+        """The logarithm of the lower bound."""
+        return math.log(self.low)
+
+    @property
+    def unit(self) -> float:
+        """The range of the logarithm, log(high / low)."""
+        return math.log(self.high / self.low)
+
+    def encode(self, name: str, value: Any) -> list[float]:
+        """Return log(v / low) / log(high / low)."""
+        number = _inside(name, value, self.low, self.high)
+        return [math.log(number / self.low) / self.unit]
+
+    def decode(self, coordinates: FloatArray) -> float:
+        """Return the number, never outside its bounds."""
+        value = self.low * math.exp(float(coordinates[0]) * self.unit)
+        return min(max(value, self.low), self.high)
+
+
+@dataclass(frozen=True)
+class Integer(Parameter):
+    """A whole number between two bounds, both included."""
+
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            value = validation.integer(name, getattr(self, name), "a whole number")
+            if abs(value) > _LARGEST_INTEGER:
+                raise ValueError(f"{name} must not exceed 2**53 in size, got {value!r}")
+            object.__setattr__(self, name, value)
+        if not self.low <= self.high:
+            raise ValueError(f"low must not exceed high, got {self.low} and {self.high}")
+
+    @property
+    def origin(self) -> float:
+        """The lower bound."""
+        return float(self.low)
+
+    @property
+    def unit(self) -> float:
+        """The range, high - low; 1 if there is one value only."""
+        return float(max(self.high - self.low, 1))
+
+    def encode(self, name: str, value: Any) -> list[float]:
+        """Return (v - low) / (high - low), 0 if there is one value only."""
+        number = _inside(name, value, self.low, self.high)
+        if number != round(number):
+            raise ValueError(f"{name} must be a whole number, got {value!r}")
+        return [(number - self.low) / max(self.high - self.low, 1)]
+
+    def decode(self, coordinates: FloatArray) -> int:
+        """Return the whole number at the coordinate."""
+        return round(self.low + float(coordinates[0]) * (self.high - self.low))
+
+    @property
+    def count(self) -> int:
+        """How many whole numbers there are."""
+        return self.high - self.low + 1
+
+    def levels(self, indices: NDArray[np.intp]) -> FloatArray:
+        """Return i / (high - low), (n, 1), as `encode` does."""
+        return np.asarray(indices[:, None] / max(self.high - self.low, 1))
+
+
+class Categorical(Parameter):
+    """One of several choices, none of them closer to one than to another."""
+
+    def __init__(self, *choices: Any) -> None:
+        if len(choices) == 1 and isinstance(choices[0], list | tuple | set):
+            raise TypeError(f"choices must be given one by one, Categorical('a', 'b'), got {choices[0]!r}")
+        if not choices or len(set(choices)) != len(choices):
+            raise ValueError(f"choices must be different from one another, and at least one, got {choices!r}")
+        self.choices = choices
+        self.width = len(choices)
+
+    def __repr__(self) -> str:
+        return f"Categorical({', '.join(map(repr, self.choices))})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Categorical) and self.choices == other.choices
+
+    def __hash__(self) -> int:
+        return hash(self.choices)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what the parameter was made of, for `from_arguments`."""
+        return {"choices": self.choices}
+
+    @classmethod
+    def from_arguments(cls, choices: tuple[Any, ...]) -> Categorical:
+        """Return the parameter of these choices."""
+        return cls(*choices)
+
+    @property
+    def origin(self) -> float:
+        """Zero: choices have no position, only distances."""
+        return 0.0
+
+    @property
+    def unit(self) -> float:
+        """The number that puts two choices, sqrt(2) apart in the unit cube, at a distance of 1."""
+        return math.sqrt(0.5)
+
+    @property
+    def extent(self) -> float:
+        """One: two choices are equal or not."""
+        return 1.0
+
+    def encode(self, name: str, value: Any) -> list[float]:
+        """Return 1 at the choice, 0 elsewhere."""
+        chosen = [_equal(choice, value) for choice in self.choices]
+        if not any(chosen):
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, self.choices))}, got {value!r}")
+        return [float(one) for one in chosen]
+
+    def decode(self, coordinates: FloatArray) -> Any:
+        """Return the choice of the largest coordinate."""
+        return self.choices[int(np.argmax(coordinates))]
+
+    @property
+    def count(self) -> int:
+        """How many choices there are."""
+        return len(self.choices)
+
+    def levels(self, indices: NDArray[np.intp]) -> FloatArray:
+        """Return 1 at each choice, 0 elsewhere, (n, count)."""
+        return np.eye(self.count)[indices]
+
+
+def parameter(name: str, given: tuple[float, float] | Parameter) -> Parameter:
+    """Return what `(low, high)` or a parameter stands for; an error calls it `name`."""
+    if isinstance(given, Parameter):
+        return given
+    if isinstance(given, tuple | list) and len(given) == 2:
+        low, high = validation.finite_float(f"{name}[0]", given[0]), validation.finite_float(f"{name}[1]", given[1])
+        if not low < high:
+            raise ValueError(f"{name} must be (low, high) with low less than high, got {given!r}")
+        return Real(low, high)
+    raise TypeError(f"{name} must be (low, high), Log, Integer or Categorical, got {given!r}")
+
+
+def _equal(choice: Any, value: Any) -> bool:
+    """Return whether a value is that choice; what cannot be compared, such as a missing one, is not."""
+    try:
+        return bool(choice == value)
+    except (TypeError, ValueError):
+        return False
+
+
+def _inside(name: str, value: Any, low: float, high: float) -> float:
+    number = validation.finite_float(name, value)
+    slack = 1e-9 * (high - low)
+    if not low - slack <= number <= high + slack:
+        raise ValueError(f"{name} must be from {low} to {high}, got {number}")
+    return min(max(number, low), high)

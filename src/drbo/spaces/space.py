@@ -1,0 +1,81 @@
+"""What is chosen from: the user's values on one side, the model's coordinates on the other.
+
+A model sees points of R^d alone. A `Space` converts a user's value into a `Point` and back, and it is the only place
+that does. An ambiguity set measures distances in the user's units, so a space also says how long its coordinates are
+in these units (`measured`) and how wide each column is (`scales`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drbo.validation import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """One point of a space.
+
+    Attributes
+    ----------
+    coordinates : (d,) the coordinates that the model sees
+    index : the position of the point in a finite set; None in a continuous space
+    """
+
+    coordinates: FloatArray
+    index: int | None = None
+
+    def same_as(self, other: Point) -> bool:
+        """Return whether the other point is this one; it may be a copy from another process."""
+        return self.index == other.index and np.array_equal(self.coordinates, other.coordinates)
+
+
+class Space(ABC):
+    """A set of values: a finite set, a box of named parameters, or the range of a table of numbers."""
+
+    dimension: int
+    """The number of coordinates of a point."""
+    scales: FloatArray
+    """(d,) the width of each coordinate's column in the user's units.
+
+    A column of labels takes several coordinates. The widths are then multiplied by sqrt(columns / d), so that
+    sqrt(d) * scales counts columns and not coordinates.
+    """
+
+    @abstractmethod
+    def encode(self, name: str, value: Any) -> Point:
+        """Return the point of a user's value; an error calls the value `name`."""
+
+    @abstractmethod
+    def decode(self, point: Point) -> Any:
+        """Return the user's value at a point."""
+
+    @abstractmethod
+    def measured(self, coordinates: FloatArray) -> FloatArray:
+        """Return coordinates (n, d) in the user's units; log units for `Log`, and labels are 1 apart or equal."""
+
+    @abstractmethod
+    def unmeasured(self, positions: FloatArray) -> FloatArray:
+        """Return the coordinates (n, d) of positions (n, d) in the user's units: the inverse of `measured`."""
+
+    @property
+    @abstractmethod
+    def units(self) -> FloatArray:
+        """How many of the user's units a step of 1 is in each coordinate, (d,)."""
+
+    @abstractmethod
+    def widths(self, halves: FloatArray) -> FloatArray:
+        """Return half-widths (n, d) of cells of coordinates in the user's units, enlarged by what rounding may add."""
+
+    def in_unit_cube(self) -> Space:
+        """Return the same space with coordinates from 0 to 1; most spaces have these already."""
+        return self
+
+    def at(self, name: str, index: Any) -> Point:
+        """Return the point of this index; only a finite set has one. An error calls the index `name`."""
+        del index
+        raise TypeError(f"{name} must not be given: these are no finite set, give the value itself")
