@@ -99,4 +99,4 @@ def test_bad_parameters() -> None:
         (lambda: Categorical(["a", "b"]), "choices must be given one by one"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
-            make()
+            make()  # type: ignore[no-untyped-call]
