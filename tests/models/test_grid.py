@@ -1,23 +1,17 @@
-"""The posterior against from-scratch solves, in double and in extended precision."""
+"""The posterior on a grid against from-scratch solves, in double and in extended precision."""
 
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.linalg
 from numpy.typing import NDArray
 
-import drbo
 from drbo import GP, RBF, GridPosterior, Matern, Product
 from drbo.models.bounds import information_gain
-from tolerances import CLOSED_FORM, FINITE_DIFFERENCES, SOLVER
-
-X = np.linspace(0, 1, 9)[:, None]
-C = np.linspace(0, 1, 11)[:, None]
-
-
-def f(x: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(np.sin(5 * x) * np.cos(3 * c))
+from drbo.models.observation import Observation
+from drbo.spaces import Point
+from models.surrogate import C, X, data, f, observed
+from tolerances import CLOSED_FORM, SOLVER
 
 
 def from_scratch(gp: GP, xs: NDArray[Any], cs: NDArray[Any], y: NDArray[Any], kind: Any) -> tuple[NDArray[Any], ...]:
@@ -42,26 +36,6 @@ def from_scratch(gp: GP, xs: NDArray[Any], cs: NDArray[Any], y: NDArray[Any], ki
     white, z = rest[:, :-1], rest[:, -1]
     shape = (len(X), len(C))
     return (z @ white).reshape(shape), (1 - (white * white).sum(axis=0)).reshape(shape)
-
-
-def observed(gp: GP, xs: NDArray[Any], cs: NDArray[Any], y: NDArray[Any]) -> GridPosterior:
-    posterior = gp.prior(X, C)
-    for x, c, outcome in zip(xs, cs, y, strict=True):
-        posterior.observe(x, c, outcome)
-    return posterior
-
-
-def data(kind: str, n: int, noise: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    rng = np.random.default_rng(1)
-    xs, cs = rng.random((n, 1)), rng.random((n, 1))
-    if kind == "grid points, repeated":
-        xs, cs = X[rng.integers(0, 9, n)], C[rng.integers(0, 11, n)]
-    elif kind == "four points, repeated":
-        xs, cs = X[rng.integers(0, 2, n)], C[rng.integers(0, 2, n)]
-    elif kind == "near-duplicates":
-        xs = X[rng.integers(0, 4, n)] + 1e-7 * rng.normal(size=(n, 1))
-        cs = C[rng.integers(0, 4, n)] + 1e-7 * rng.normal(size=(n, 1))
-    return xs, cs, f(xs, cs)[:, 0] + noise * rng.normal(size=n)
 
 
 @pytest.mark.parametrize("kind", ["anywhere", "grid points, repeated", "four points, repeated", "near-duplicates"])
@@ -116,7 +90,7 @@ def test_grid_and_arbitrary_points_agree(kernel: Product) -> None:
 
 
 def test_prior() -> None:
-    posterior = GP(Product(RBF(0.2, 2.0), RBF(0.3, 3.0)), 0.1).prior(X, C)
+    posterior = GridPosterior.prior(GP(Product(RBF(0.2, 2.0), RBF(0.3, 3.0)), 0.1), X, C)
     assert (posterior.mean == 0.0).all()
     np.testing.assert_allclose(posterior.variance, 36.0)
     mean, variance = posterior.predict([[0.3]], [[0.4]])
@@ -136,7 +110,7 @@ def test_information_gain_is_the_log_determinant() -> None:
 
 
 def test_variance_is_that_of_f_not_of_an_outcome() -> None:
-    posterior = GP(Product(RBF(0.2), RBF(0.3)), 0.5).prior(X, C)
+    posterior = GridPosterior.prior(GP(Product(RBF(0.2), RBF(0.3)), 0.5), X, C)
     for _ in range(2000):
         posterior.observe(X[3], C[4], 1.0)
     assert posterior.variance[3, 4] == pytest.approx(0.25 / 2000, rel=1e-3)
@@ -147,7 +121,7 @@ def test_anticipation_shrinks_the_variance_and_keeps_the_mean() -> None:
     xs, cs, y = data("anywhere", 10, 0.1)
     posterior = observed(gp, xs, cs, y)
     ahead = posterior.copy()
-    ahead.anticipate(X[2], C[5])
+    ahead.take_in(Observation.of(X[2], C[5], None))
     observed_too = posterior.copy()
     observed_too.observe(X[2], C[5], 7.0)
     np.testing.assert_array_equal(ahead.mean, posterior.mean)
@@ -160,9 +134,9 @@ def test_an_average_over_contexts_is_a_linear_functional() -> None:
     kernel = Product(RBF(0.2), RBF(0.3))
     gp = GP(kernel, 0.1)
     weights = np.random.default_rng(0).dirichlet(np.ones(len(C)))
-    posterior = gp.prior(X, C)
-    posterior.anticipate_average(X[2], weights)
-    posterior.anticipate_average(X[4], np.eye(len(C))[3])
+    posterior = GridPosterior.prior(gp, X, C)
+    posterior.take_in(Observation(X[2], C, weights, None))
+    posterior.take_in(Observation(X[4], C[3:4], np.ones(1), None))
     K = np.kron(kernel.action(X, X), kernel.context(C, C))
     H = np.zeros((2, len(X) * len(C)))
     H[0, 2 * len(C) : 3 * len(C)] = weights
@@ -171,99 +145,58 @@ def test_an_average_over_contexts_is_a_linear_functional() -> None:
     np.testing.assert_allclose(posterior.variance.ravel(), np.diag(expected), atol=CLOSED_FORM)
 
 
-def test_bad_input() -> None:
-    kernel = Product(RBF(0.2), RBF(0.3))
-    with pytest.raises(ValueError, match="noise must be positive"):
-        GP(kernel, 0.0)
-    with pytest.raises(ValueError, match="noise must be at least 1e-7 of the kernel's amplitude"):
-        GP(kernel, 1e-8)
-    with pytest.raises(TypeError, match="kernel must be a Product"):
-        GP(RBF(0.2), 0.1)  # type: ignore[arg-type]
-    posterior = GP(kernel, 0.1).prior(X, C)
-    with pytest.raises(ValueError, match="outcome must be finite"):
-        posterior.observe(X[0], C[0], float("nan"))
-    with pytest.raises(ValueError, match=r"contexts must have shape \(2, 1\)"):
-        posterior.predict([[0.0], [1.0]], [[0.0]])
-
-
-def test_actions_off_the_grid_agree_with_the_grid() -> None:
-    gp = GP(Product(RBF(0.2), Matern(0.3)), 0.1)
-    xs, cs, y = data("anywhere", 30, 0.1)
-    on, off = gp.prior(X, C), gp.prior_off_grid(1, C)
-    for posterior in (on, off):
-        for x, c, outcome in zip(xs, cs, y, strict=True):
-            posterior.observe(x, c, outcome)
-        posterior.anticipate_average(X[3], np.full(len(C), 1 / len(C)))
-    mean, variance = off.over_contexts(X)
-    np.testing.assert_allclose(mean, on.mean, atol=CLOSED_FORM)
-    np.testing.assert_allclose(variance, on.variance, atol=CLOSED_FORM)
-    assert off.information_gain == pytest.approx(on.information_gain, abs=CLOSED_FORM)
-
-
-def test_averages_are_those_of_the_contexts() -> None:
+def many(n: int) -> list[Observation]:
+    """Outcomes in one context, averages, and observations without an outcome."""
     rng = np.random.default_rng(0)
-    posterior = GP(Product(Matern(0.4, 1.5), RBF(0.3)), 0.1).prior_off_grid(2, C)
-    actions, weights = rng.random((7, 2)), rng.dirichlet(np.ones(len(C))) * (rng.random(len(C)) > 0.5)
-    weights /= weights.sum()
-    for t in (0, 1, 30):
-        while posterior.n_observations < t:
-            posterior.observe(rng.random(2), rng.random(1), rng.normal())
-        expected = [values @ weights for values in posterior.over_contexts(actions)]
-        np.testing.assert_allclose(posterior.averages(actions, weights), expected, atol=CLOSED_FORM)
+    taken = []
+    for i in range(n):
+        k = 3 if i % 5 == 2 else 1
+        outcome = None if i % 7 == 3 else float(rng.normal())
+        taken.append(Observation(rng.random(1), rng.random((k, 1)), np.full(k, 1 / k), outcome))
+    return taken
 
 
-@pytest.mark.parametrize("kernel", [Product(RBF((0.2, 0.4)), Matern(0.3)), Product(Matern(0.4, 2.0, nu=1.5), RBF(0.3))])
-def test_gradient_of_the_score_by_finite_differences(kernel: Product) -> None:
-    rng = np.random.default_rng(0)
-    posterior = GP(kernel, 0.1).prior_off_grid(2, C)
-    for _ in range(20):
-        posterior.observe(rng.random(2), rng.random(1), rng.normal())
-    weights = rng.dirichlet(np.ones(len(C))) * (rng.random(len(C)) > 0.5)
-
-    def score(x: NDArray[Any]) -> float:
-        mean, variance = posterior.over_contexts(x[None])
-        return float(weights @ (mean + 1.7 * np.sqrt(variance))[0])
-
-    for _ in range(5):
-        x = rng.random(2)
-        gradient = posterior.gradient(x, weights, 1.7)
-        for i in range(2):
-            step = np.eye(2)[i] * 1e-6
-            assert gradient[i] == pytest.approx((score(x + step) - score(x - step)) / 2e-6, abs=FINITE_DIFFERENCES)
-
-
-@pytest.mark.parametrize("n", [0, 12])
-def test_information_is_what_conditioning_takes_from_the_variance(n: int) -> None:
-    """The literal formula from the dense covariance, which is what the variance of the average falls by."""
-    gp = GP(Product(Matern(0.4, amplitude=2.0), RBF(0.3, amplitude=0.7)), 0.1)
-    rng = np.random.default_rng(0)
-    xs, cs, x = rng.random((n, 1)), rng.random((n, 1)), np.array([0.37])
-    posterior = observed(gp, xs, cs, rng.normal(size=n))
-    w = rng.dirichlet(np.ones(len(C))) * (np.arange(len(C)) % 2)
-    w /= w.sum()
-
-    def covariance(xs: NDArray[Any], cs: NDArray[Any]) -> NDArray[Any]:
-        """Of f(x, .) on the contexts C, given outcomes at xs, cs."""
-        k = gp.kernel.action(xs, x[None]) * gp.kernel.context(cs, C)
-        A = gp.kernel.action(xs, xs) * gp.kernel.context(cs, cs) + gp.ridge * np.eye(len(xs))
-        return np.asarray(gp.kernel.action.variance * gp.kernel.context(C, C) - k.T @ np.linalg.solve(A, k))
-
-    before, reduction = covariance(xs, cs), posterior.curve(x, 0.0).information(C, C, w)
-    np.testing.assert_allclose(reduction, (before @ w) ** 2 / (np.diag(before) + gp.ridge), atol=CLOSED_FORM)
-    for c, fall in zip(C, reduction, strict=True):
-        after = covariance(np.append(xs, x[None], axis=0), np.append(cs, c[None], axis=0))
-        assert w @ (before - after) @ w == pytest.approx(fall, abs=CLOSED_FORM)
+@pytest.mark.parametrize("n", [1, 31, 64, 65, 200])
+@pytest.mark.parametrize("first", [0, 1, 40])
+def test_many_at_once_have_the_bits_of_one_by_one(n: int, first: int) -> None:
+    """A rebuilt posterior is that which grew: in its factor, on its grid, and anywhere."""
+    gp, taken = GP(Product(Matern(0.3), RBF(0.3)), 1e-3), many(first + n)
+    grown, rebuilt = (GridPosterior.prior(gp, X, C) for _ in range(2))
+    for observation in taken[:first]:
+        rebuilt.take_in(observation)
+    rebuilt.take_in_all(taken[first:])
+    for observation in taken:
+        grown.take_in(observation)
+    assert rebuilt.n_observations == grown.n_observations == first + n
+    assert rebuilt.information_gain == grown.information_gain
+    for name in ("mean", "variance"):
+        np.testing.assert_array_equal(getattr(rebuilt, name), getattr(grown, name))
+    x, c = np.random.default_rng(1).random((2, 5, 1))
+    np.testing.assert_array_equal(rebuilt.predict(x, c), grown.predict(x, c))
+    np.testing.assert_array_equal(rebuilt.moments(x), grown.moments(x))
 
 
-def test_no_matrix_without_rows_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the first observation; scipy 1.13.0, the oldest one allowed, refuses it."""
+@pytest.mark.parametrize("n", [0, 3, 64, 150])
+def test_other_contexts_have_the_bits_of_a_posterior_made_on_them(n: int) -> None:
+    gp, taken, elsewhere = GP(Product(Matern(0.3), RBF(0.3)), 0.05), many(n + 1), np.linspace(0.1, 0.7, 5)[:, None]
+    moved, made = GridPosterior.prior(gp, X, C), GridPosterior.prior(gp, X, elsewhere)
+    moved.take_in_all(taken[:n])
+    moved = moved.on(elsewhere)
+    made.take_in_all(taken[:n])
+    for observation in (None, taken[n]):  # they also go on alike
+        if observation is not None:
+            moved.take_in(observation)
+            made.take_in(observation)
+        np.testing.assert_array_equal(moved.contexts, elsewhere)
+        np.testing.assert_array_equal(moved.mean, made.mean)
+        np.testing.assert_array_equal(moved.variance, made.variance)
 
-    def refusing(a: NDArray[Any], *arguments: Any, **more: Any) -> NDArray[Any]:
-        if len(a) == 0:
-            raise ValueError("illegal value in 7th argument of internal trtrs")
-        return np.asarray(scipy.linalg.solve_triangular(a, *arguments, **more))
 
-    monkeypatch.setattr(drbo.models.gp, "solve_triangular", refusing)
-    opt = drbo.Optimizer(drbo.Box(x=(0.0, 1.0)), drbo.Box(c=(0.0, 1.0)), setting=drbo.Simulator(radius=0.1))
-    opt.tell(opt.ask(), 1.0)
-    opt.ask()
+def test_an_action_of_the_grid_is_its_row() -> None:
+    xs, cs, y = data("anywhere", 20, 0.1)
+    posterior = observed(GP(Product(RBF(0.2), RBF(0.3)), 0.1), xs, cs, y)
+    mean, variance = posterior.of_action(Point(X[3], 3))
+    np.testing.assert_array_equal(mean, posterior.mean[3])
+    np.testing.assert_array_equal(variance, posterior.variance[3])
+    elsewhere = posterior.of_action(Point(X[3]))
+    np.testing.assert_allclose(elsewhere, [mean, variance], atol=CLOSED_FORM)

@@ -9,8 +9,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal, norm
 
-from drbo import GP, RBF, Matern, Product
+from drbo import GP, RBF, GridPosterior, Matern, Product
 from drbo.kernels import Kernel
+from drbo.models.gp import FittedGP
 from drbo.models.learned import (
     CORRELATION,
     LENGTHSCALES,
@@ -18,7 +19,6 @@ from drbo.models.learned import (
     LOG_LENGTHSCALE,
     LOG_NOISE,
     NOISES,
-    FittedGP,
     LearnedGP,
     _Posterior,
     should_refit,
@@ -161,7 +161,7 @@ def test_the_standardised_outcomes_are_what_the_gp_takes() -> None:
 def log_density(z: Array, y: Array, test: Array, values: Array) -> float:
     """Mean log density of the values at test points under a fit to (z, y); the last dimension is the context."""
     fit = LearnedGP().fit(z[:, :-1], z[:, -1:], y)
-    posterior = fit.gp.prior(z[:1, :-1], z[:1, -1:])
+    posterior = GridPosterior.prior(fit.gp, z[:1, :-1], z[:1, -1:])
     for point, outcome in zip(z, fit.standardise(y), strict=True):
         posterior.observe(point[:-1], point[-1:], outcome)
     mean, variance = posterior.predict(test[:, :-1], test[:, -1:])
@@ -213,7 +213,7 @@ def test_degenerate_data_give_a_sound_gp(config: LearnedGP, kind: str, t: int, d
         lengthscales = scales(kernel)
         assert lengthscales.min() >= LENGTHSCALES[0] * (1 - 1e-9)
         assert lengthscales.max() <= LENGTHSCALES[1] * (1 + 1e-9)
-    posterior = gp.prior(x, c)
+    posterior = GridPosterior.prior(gp, x, c)
     for point, context, outcome in zip(x, c, fit.standardise(y), strict=True):
         posterior.observe(point, context, outcome)
     assert np.isfinite(posterior.mean).all()
@@ -288,7 +288,7 @@ def test_what_is_refused_says_why() -> None:
         LearnedGP(action=wrong)
     with pytest.raises(ValueError, match="noise must be zero or more"):
         LearnedGP(noise=-1.0)
-    with pytest.raises(ValueError, match="one row an outcome"):
+    with pytest.raises(ValueError, match="one row per outcome"):
         LearnedGP().fit(x, c[:-1], y)
     with pytest.raises(ValueError, match="y must be finite"):
         LearnedGP().fit(x, c, np.where(y == y[3], np.nan, y))

@@ -6,8 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from drbo import GP, RBF, Product, TheoreticalBeta, information_gain, maximum_information_gain
-from drbo.models.bounds import ConstantBeta, lower_bound, upper_bound
+from drbo import GP, RBF, GridPosterior, Product, TheoreticalBeta, information_gain, maximum_information_gain
+from drbo.models.bounds import LOWER, UPPER, Bound, ConstantBeta, Side, as_beta
+from drbo.models.units import Units
+from drbo.spaces import Point
 from tolerances import CLOSED_FORM
 
 KERNEL = Product(RBF(0.3), RBF(0.4))
@@ -38,10 +40,49 @@ def test_the_ridge_only_rescales_the_problem() -> None:
 
 
 def test_bounds_are_symmetric_about_the_mean() -> None:
-    posterior = GP(KERNEL, 0.1).prior(X, C)
+    posterior = GridPosterior.prior(GP(KERNEL, 0.1), X, C)
     posterior.observe(X[0], C[0], 1.0)
-    np.testing.assert_allclose(upper_bound(posterior, 2.0), posterior.mean + 2 * posterior.std)
-    np.testing.assert_allclose(lower_bound(posterior, 2.0), posterior.mean - 2 * posterior.std)
+    np.testing.assert_allclose(Bound(posterior, 2.0, UPPER).on_grid(), posterior.mean + 2 * posterior.std)
+    np.testing.assert_allclose(Bound(posterior, 2.0, LOWER).on_grid(), posterior.mean - 2 * posterior.std)
+
+
+@pytest.mark.parametrize("side", [UPPER, LOWER])
+def test_a_bound_answers_alike_on_the_grid_and_off_it(side: Side) -> None:
+    posterior = GridPosterior.prior(GP(KERNEL, 0.1), X, C)
+    for i in range(5):
+        posterior.observe(X[i % 4], C[i % 3], float(i))
+    bound = Bound(posterior, 1.5, side)
+    grid = posterior.mean + side * 1.5 * posterior.std
+    np.testing.assert_allclose(bound.on_grid(), grid, atol=CLOSED_FORM)
+    np.testing.assert_allclose(bound.at(X), grid, atol=CLOSED_FORM)
+    for i, x in enumerate(X):
+        np.testing.assert_allclose(bound.of_action(Point(x, i)), grid[i], atol=CLOSED_FORM)
+        np.testing.assert_allclose(bound.curve(x)(C), grid[i], atol=CLOSED_FORM)
+    assert bound.slope == side * 1.5
+
+
+@pytest.mark.parametrize("side", [UPPER, LOWER])
+def test_no_average_of_a_bound_exceeds_its_ceiling(side: Side) -> None:
+    posterior = GridPosterior.prior(GP(Product(RBF(0.3, 2.0), RBF(0.4)), 0.1), X, C)
+    for i in range(5):
+        posterior.observe(X[i % 4], C[i % 3], float(i))
+    bound = Bound(posterior, 1.5, side)
+    assert bound.amplitude == pytest.approx(2.0, abs=CLOSED_FORM)
+    for weights in np.random.default_rng(0).dirichlet(np.ones(3), 20):
+        assert (bound.ceilings(X, weights) >= bound.on_grid() @ weights - CLOSED_FORM).all()
+
+
+def test_theoretical_beta_converts_noise_and_norm_alike() -> None:
+    """With outcomes in units of 5, noise 1.5 and norm 10 of the user are 0.3 and 2 of the model."""
+    own = TheoreticalBeta(bound=10.0, noise=1.5).width(3.0, 0.04, 2, Units(-1.0, 100.0, 5.0))
+    assert own == pytest.approx(TheoreticalBeta(bound=2.0, noise=0.3).width(3.0, 0.04, 2), abs=CLOSED_FORM)
+
+
+def test_a_number_stands_for_a_constant_width() -> None:
+    assert as_beta(2) == ConstantBeta(2.0)
+    assert as_beta(2).width(7.0, 0.04, 3, Units(scale=5.0)) == 2.0
+    rule = TheoreticalBeta(bound=1.0, noise=0.1)
+    assert as_beta(rule) is rule
 
 
 def test_maximum_information_gain_brackets_the_exact_maximum() -> None:
@@ -63,9 +104,9 @@ def test_bad_input() -> None:
         TheoreticalBeta(bound=-1.0, noise=0.1)
     with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1"):
         TheoreticalBeta(bound=1.0, noise=0.1, delta=1.0)
-    with pytest.raises(ValueError, match="beta must be zero or more"):
+    with pytest.raises(ValueError, match="beta must be from zero to"):
         ConstantBeta(-2.0)
-    with pytest.raises(ValueError, match="horizon must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match="horizon must be at least 1"):
         maximum_information_gain(GP(KERNEL, 0.1), X, C, 0)
     with pytest.raises(ValueError, match="gram must be a square matrix"):
         information_gain(np.zeros((2, 3)), 1.0)
