@@ -92,8 +92,11 @@ class AmbiguitySet(ABC):
 
     n_contexts: int | None = None
     """How many contexts the set was made for; None if it fits any number."""
-    scale: float = 1.0
-    """The unit of the radius: an MMD of a kernel that exceeds 1 has larger distances in proportion."""
+
+    @property
+    def scale(self) -> float:
+        """The unit of the radius: an MMD of a kernel that exceeds 1 has larger distances in proportion."""
+        return 1.0
 
     def distance(self, p: ArrayLike, q: ArrayLike) -> float:
         """Return the distance of the distributions p (n,) and q (n,); inf where they cannot be compared."""
@@ -130,6 +133,7 @@ class AmbiguitySet(ABC):
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:
         """Return points and kernel in which the compression of samples is bounded; None if nothing bounds it."""
         del points, scales
+        return None
 
     def certified(self, values: FloatArray, reference: FloatArray, radius: float) -> WorstCase:
         """Return what `worst_case` does, for values (m, n), reference (n,) and radius known to be valid."""

@@ -73,7 +73,12 @@ class _Placed(AmbiguitySet):
 
     def __init__(self, made: AmbiguitySet, space: Space) -> None:
         self._made, self._space = made, space
-        self.n_contexts, self.scale = made.n_contexts, made.scale
+        self.n_contexts = made.n_contexts
+
+    @property
+    def scale(self) -> float:
+        """The unit of the radius."""
+        return self._made.scale
 
     def __repr__(self) -> str:
         return repr(self._made)

@@ -115,21 +115,30 @@ class Contexts(ABC):
 class FiniteContexts(Contexts):
     """A finite set of contexts: every reference is a vector of weights on its points."""
 
+    space: FiniteSet
+
     def __init__(self, space: FiniteSet) -> None:
         self.space = space
+        self._last: tuple[Any, Reference] | None = None  # what was given last, and its reference
 
     def own(self) -> None:
         """Return None: points alone have no distribution."""
 
     def given(self, reference: ArrayLike) -> Reference:
         """Return the reference of weights (n,), a probability vector or counts."""
+        if self._last is not None and self._last[0] is reference:
+            return self._last[1]
         if isinstance(reference, Samples):
             raise TypeError("reference must be weights, one per context: these are a finite set")
-        return self._weighted(validation.distribution("reference", reference, len(self._finite)), _NOTHING_SEEN)
+        weights = validation.distribution("reference", reference, len(self.space.coordinates))
+        made = self._weighted(weights, _NOTHING_SEEN)
+        if isinstance(reference, np.ndarray) and not reference.flags.writeable:  # nobody can change it
+            self._last = reference, made
+        return made
 
     def chosen(self, weights: FloatArray | None, history: Indices) -> Reference:
         """Return the reference of the weights, or else the empirical distribution of the history."""
-        n = len(self._finite)
+        n = len(self.space.coordinates)
         if history.size and not 0 <= history.min() <= history.max() < n:
             raise ValueError(f"history must hold indices from 0 to {n - 1}, got {history}")
         if weights is not None:
@@ -141,15 +150,12 @@ class FiniteContexts(Contexts):
     def seen(self, contexts: Sequence[Point]) -> Reference:
         """Return the empirical distribution of contexts observed; uniform if there is none."""
         indices = np.array([point.index for point in contexts], dtype=np.intp)
-        return self._weighted(empirical(indices, len(self._finite)), indices)
-
-    @property
-    def _finite(self) -> FloatArray:
-        assert isinstance(self.space, FiniteSet)  # the constructor took one
-        return self.space.coordinates
+        return self._weighted(empirical(indices, len(self.space.coordinates)), indices)
 
     def _weighted(self, weights: FloatArray, history: Indices) -> Reference:
-        return Reference(self._finite, validation.frozen(weights), 0.0, history, numbered=True)
+        if weights.flags.writeable:
+            weights = validation.frozen(weights)
+        return Reference(self.space.coordinates, weights, 0.0, history, numbered=True)
 
 
 _NOTHING_SEEN = np.empty(0, dtype=np.intp)

@@ -5,7 +5,7 @@ what is left shrinks fast, and later terms are rounded relative to it. That is w
 Keeping U rather than L = U' makes this order of operations run along rows, which the compiler can vectorise.
 
 A block does for every entry the same operations in the same order as its points one by one, so that U has the same
-bits. Neither function is compiled with `fastmath`, which would allow the compiler another order.
+bits. No function is compiled with `fastmath`, which would allow the compiler another order.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import math
 import numba
 import numpy as np
 
-from drbo._compiled import jit
-
+LANES = 8
+"""How many partial sums `solve` has. U has room for so many columns more than it has points."""
 _TILE = 16
 """How many rows of U a block of columns meets at once: they stay in the cache."""
 
@@ -80,13 +80,56 @@ def append_points(U, t, columns, variances, least):
     return pivots
 
 
-@jit
-def solve(U, t, rhs):
-    """Return the solution of U x = rhs (t,) for the leading t x t block."""
-    x = np.empty(t)
+@numba.njit(cache=True, error_model="numpy")
+def solve(U, t):
+    """Return b (t,) with U b = u, u = U[:t, t] the column that `append_point` added to the leading t x t block.
+
+    Sums run over groups of `LANES` columns from the last to the first, one partial sum per lane. U must have room for
+    a whole group beyond t.
+    """
+    b = np.zeros(t + LANES)
     for i in range(t - 1, -1, -1):
-        explained = 0.0
-        for j in range(i + 1, t):
-            explained += U[i, j] * x[j]
-        x[i] = (rhs[i] - explained) / U[i, i]
-    return x
+        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+        for j in range((t - 1) // LANES * LANES, (i + 1) // LANES * LANES - 1, -LANES):
+            s0 += U[i, j] * b[j]
+            s1 += U[i, j + 1] * b[j + 1]
+            s2 += U[i, j + 2] * b[j + 2]
+            s3 += U[i, j + 3] * b[j + 3]
+            s4 += U[i, j + 4] * b[j + 4]
+            s5 += U[i, j + 5] * b[j + 5]
+            s6 += U[i, j + 6] * b[j + 6]
+            s7 += U[i, j + 7] * b[j + 7]
+        explained = ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7))
+        b[i] = (U[i, t] - explained) / U[i, i]
+    return b[:t]
+
+
+@numba.njit(cache=True, error_model="numpy")
+def solve_points(U, start, count):
+    """Return `solve(U, start + c)` for c = 0..count - 1 as the columns of an array, with the same bits.
+
+    Entries that a column does not have are zero, and adding a product with zero changes no sum. Rows are taken by the
+    group, so that the columns are read once per group.
+    """
+    last = start + count
+    B = np.zeros((last + LANES, count))
+    sums = np.empty((LANES, LANES, count))
+    for first in range((last - 1) // LANES * LANES, -1, -LANES):
+        sums[:] = 0.0
+        for j in range((last - 1) // LANES * LANES, first, -LANES):
+            for r in range(LANES):
+                for k in range(LANES):
+                    u = U[first + r, j + k] if first + r < last else 0.0
+                    for c in range(count):
+                        sums[r, k, c] += u * B[j + k, c]
+        for i in range(min(first + LANES, last) - 1, first - 1, -1):
+            own = sums[i - first]
+            for k in range(LANES):
+                for c in range(count):
+                    own[k, c] += U[i, first + k] * B[first + k, c]
+            for c in range(max(i + 1 - start, 0), count):
+                explained = ((own[0, c] + own[4, c]) + (own[1, c] + own[5, c])) + (
+                    (own[2, c] + own[6, c]) + (own[3, c] + own[7, c])
+                )
+                B[i, c] = (U[i, start + c] - explained) / U[i, i]
+    return B[:last]

@@ -31,15 +31,15 @@ from scipy.linalg import solve_triangular
 from drbo import validation
 from drbo._compiled import announce
 from drbo.kernels import Product
-from drbo.models._cholesky import append_point, append_points
+from drbo.models._cholesky import LANES, append_point, append_points
 from drbo.models.curve import Curve
 from drbo.models.observation import Embedding, Observation
 from drbo.models.units import Units
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
-BLOCK = 64
-"""Observations are taken in by blocks of this size: then a posterior that grew equals one that was rebuilt."""
+BLOCK = 32
+"""How many observations are taken in at once where there are many: their columns of U stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Posterior:
         self._context_points = np.concatenate([contexts, np.empty((room, contexts.shape[1]))])
         self._averages: dict[int, Observation] = {}  # the observations of several contexts
         self._k_contexts = np.empty((room, len(contexts)))  # k_C(observed, contexts)
-        self._U = np.zeros((room, room))
+        self._U = np.zeros((room, room + LANES))
         self._white = np.empty(room)
         self._inverse: FloatArray | None = None  # W, once somebody asks for it
 
@@ -181,17 +181,15 @@ class Posterior:
 
     def take_in_all(self, observations: Sequence[Observation]) -> None:
         """Condition on many observations: bit for bit what taking in one after the other gives, but faster."""
-        left = list(observations)
-        while left and self.n_observations % BLOCK:
-            self.take_in(left.pop(0))
-        while len(left) >= BLOCK:
-            self._take_in_block(left[:BLOCK])
-            del left[:BLOCK]
-        for observation in left:
-            self.take_in(observation)
+        for first in range(0, len(observations), BLOCK):
+            block = observations[first : first + BLOCK]
+            if len(block) == 1:
+                self.take_in(block[0])
+            else:
+                self._take_in_block(block)
 
     def _take_in_block(self, block: Sequence[Observation]) -> None:
-        """Condition on a full block; the factor gets the same bits as from one observation after the other."""
+        """Condition on a block; the factor gets the same bits as from one observation after the other."""
         start, n_x, n_c = self.n_observations, len(self.actions), len(self.contexts)
         while start + len(block) > len(self._white):
             self._grow()
@@ -207,7 +205,7 @@ class Posterior:
         for i, observation in enumerate(block):
             self._whiten(observation, start + i, float(pivots[i]))
         self.n_observations = start + len(block)
-        self._settle()
+        self._update_all(start)
 
     def _kernels(self, observation: Observation, t: int) -> tuple[FloatArray, FloatArray, float]:
         """Return the kernels of an observation: (n_actions + t,), (n_contexts + t,), and its own variance."""
@@ -242,8 +240,8 @@ class Posterior:
     def _update(self, t: int) -> None:
         """Bring the grid up to date with observation number t; there is no grid here."""
 
-    def _settle(self) -> None:
-        """Bring the grid up to date with the last full block of observations; there is no grid here."""
+    def _update_all(self, start: int) -> None:
+        """Bring the grid up to date with all observations from number `start` on; there is no grid here."""
 
     def _grow(self) -> None:
         """Double the room for observations."""
@@ -251,8 +249,8 @@ class Posterior:
         for name in ("_action_points", "_context_points", "_k_contexts", "_white"):
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.empty((room, *old.shape[1:]))]))
-        U = np.zeros((2 * room, 2 * room))
-        U[:room, :room] = self._U
+        U = np.zeros((2 * room, 2 * room + LANES))
+        U[:room, : room + LANES] = self._U
         self._U = U
 
     def copy(self) -> Self:

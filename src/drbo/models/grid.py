@@ -8,8 +8,7 @@ the new one. With a product kernel that is one small matrix product,
 so that no (t, n_actions n_contexts) matrix is ever kept: memory is O(n_actions n_contexts).
 
 Rank-one updates and a solve from scratch agree to rounding error only. A posterior that grew and one that was rebuilt
-must agree to the last bit, so both take a full block of observations in one go: when an observation completes a block,
-the grid is computed anew from where it stood before the block.
+must agree to the last bit, so a rebuilt one does the same rank-one updates; only the factor U is made in blocks.
 """
 
 from __future__ import annotations
@@ -18,17 +17,14 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import solve_triangular
 
 from drbo import validation
-from drbo._compiled import jit
-from drbo.models._cholesky import solve
-from drbo.models.gp import BLOCK, GP, Observation, Posterior
+from drbo._compiled import announce, jit
+from drbo.models._cholesky import solve, solve_points
+from drbo.models.gp import BLOCK, GP, Posterior
+from drbo.models.observation import Observation
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
-
-_AT_ONCE = 2**22
-"""How many numbers a product may have on either side, 32 MB, when a block of observations is taken in."""
 
 
 class GridPosterior(Posterior):
@@ -66,21 +62,14 @@ class GridPosterior(Posterior):
     def on(self, contexts: FloatArray) -> Self:
         """Return the posterior of the same observations on other contexts (n, d_c); this one must not be used again."""
         moved = super().on(contexts)
-        told = moved.n_observations
         moved._clear()
-        for end in range(BLOCK, told + 1, BLOCK):
-            moved.n_observations = end
-            moved._settle()
-        for t in range(told - told % BLOCK, told):
-            moved.n_observations = t + 1
-            moved._update(t)
+        moved._update_all(0)
         return moved
 
     def _clear(self) -> None:
         """Make the grid that of the prior."""
         self.mean = np.zeros((len(self.actions), len(self.contexts)))
         self.variance = np.full_like(self.mean, self.gp.kernel.variance)
-        self._settled = self.mean.copy(), self.variance.copy()  # as they were after the last full block
         self._covariance = np.empty_like(self.mean)
 
     def _remember(self, observation: Observation, t: int, k_action: FloatArray, k_context: FloatArray) -> None:
@@ -89,40 +78,23 @@ class GridPosterior(Posterior):
 
     def _update(self, t: int) -> None:
         """Change mean and variance by the rank-one term of observation number t."""
-        if (t + 1) % BLOCK == 0:
-            self._settle()
-            return
-        b = solve(self._U, t, self._U[:t, t])
+        announce(solve)
+        self._rank_one(t, solve(self._U, t))
+
+    def _update_all(self, start: int) -> None:
+        """Change mean and variance by the rank-one terms of all observations from number `start` on."""
+        announce(solve_points)
+        for first in range(start, self.n_observations, BLOCK):
+            count = min(BLOCK, self.n_observations - first)
+            columns = solve_points(self._U, first, count)
+            for c in range(count):
+                self._rank_one(first + c, columns[: first + c, c])
+
+    def _rank_one(self, t: int, b: FloatArray) -> None:
         np.matmul(self._k_actions[:t].T, b[:, None] * self._k_contexts[:t], out=self._covariance)
         root = self._U[t, t]
         step, pivot = self._white[t] / root, root * root
         _rank_one(self.mean, self.variance, self._covariance, self._k_actions[t], self._k_contexts[t], pivot, step)
-
-    def _settle(self) -> None:
-        """Compute mean and variance after the last full block from those before it.
-
-        With cov (b, N) the covariance of the block with the grid before the block, and Z = U_bb'^-1 cov, the mean
-        changes by Z' white_b and the variance by -sum_i Z_i^2.
-        """
-        end = self.n_observations
-        start = end - BLOCK
-        n_x, n_c = self.mean.shape
-        U_bb = self._U[start:end, start:end]
-        b = solve_triangular(self._U[:start, :start], self._U[:start, start:end], check_finite=False) if start else None
-        mean, variance = (grid.copy() for grid in self._settled)
-        size = max(_AT_ONCE // (BLOCK * max(n_x, start)), 1)
-        for first in range(0, n_c, size):
-            some = slice(first, min(first + size, n_c))
-            cov = self._k_actions[start:end, :, None] * self._k_contexts[start:end, None, some]
-            if b is not None:
-                right = b[:, :, None] * self._k_contexts[:start, None, some]  # (start, BLOCK, contexts)
-                explained = self._k_actions[:start].T @ right.reshape(start, -1)
-                cov -= explained.reshape(n_x, BLOCK, -1).transpose(1, 0, 2)
-            Z = solve_triangular(U_bb, cov.reshape(BLOCK, -1), trans="T", check_finite=False)
-            mean[:, some] += (self._white[start:end] @ Z).reshape(n_x, -1)
-            variance[:, some] -= np.einsum("ij,ij->j", Z, Z).reshape(n_x, -1)
-        np.maximum(variance, 0.0, out=variance)
-        self.mean, self.variance, self._settled = mean, variance, (mean.copy(), variance.copy())
 
     def _grow(self) -> None:
         super()._grow()

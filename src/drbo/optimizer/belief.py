@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from drbo.ambiguity.reference import Reference
-from drbo.models.gp import FittedGP, Observation, Posterior
+from drbo.models.gp import FittedGP, Posterior
+from drbo.models.observation import Observation
 from drbo.optimizer.history import Told
 from drbo.optimizer.state import observations
 from drbo.rounds.ball import Ball
@@ -28,15 +29,15 @@ class Belief:
 
     Attributes
     ----------
-    fit : the hyper-parameters
+    fit, units : the hyper-parameters, and the units of the outcomes under them
     certain : the posterior of the outcomes
     searching : the posterior of the outcomes and the failures
     """
 
     def __init__(self, search: Search, fit: FittedGP, contexts: FloatArray, sign: float) -> None:
         self.fit = fit
+        self.units = fit.units(sign)
         self.certain = self.searching = search.prior(fit.gp, contexts)
-        self._sign = sign
         self._taken = 0
 
     @property
@@ -47,6 +48,8 @@ class Belief:
     def catch_up(self, told: Sequence[Told], contexts: FloatArray) -> None:
         """Take in the results that are new, on contexts (n, d)."""
         self.place(contexts)
+        if len(told) == self._taken:
+            return
         new = told[self._taken :]
         before = list(itertools.takewhile(lambda record: not record.failed, new)) if self._shared else []
         self.certain.take_in_all(self._taught(before))
@@ -71,7 +74,7 @@ class Belief:
         return self.searching is self.certain
 
     def _taught(self, records: Sequence[Told]) -> list[Observation]:
-        return [one for record in records for one in observations(record, self.fit, self._sign)]
+        return [one for record in records for one in observations(record, self.units)]
 
 
 @dataclass(frozen=True, eq=False)

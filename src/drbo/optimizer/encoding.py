@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drbo import kernels
 from drbo.ambiguity import KL, MMD, ChiSquare, CVaR, Expectation, Neighbourhood, TotalVariation, Wasserstein
@@ -73,8 +74,8 @@ def decode(value: Any, classes: Sequence[type]) -> Any:
     if kind == "float":
         return float(value["value"])
     if kind == "array":
-        types = {"f": np.float64, "i": np.intp, "b": np.bool_}
-        array = np.array(value["values"], dtype=types[value["type"]]).reshape(value["shape"])
+        types: dict[str, Any] = {"f": np.float64, "i": np.intp, "b": np.bool_}
+        array: NDArray[Any] = np.array(value["values"], dtype=types[value["type"]]).reshape(value["shape"])
         array.flags.writeable = False
         return array
     if kind == "tuple":

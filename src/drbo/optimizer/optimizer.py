@@ -15,7 +15,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
+from typing import Any, Self, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,19 +51,18 @@ LARGEST_OUTCOME = 1e100
 _PASSES = 4
 """How often a recommendation is searched anew at most, because the adversary asked for further contexts."""
 
-P = ParamSpec("P")
-R = TypeVar("R")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def _alone(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+def _alone(method: Method) -> Method:
     """Let one thread at a time into an optimizer: a `tell` waits for an `ask` that is running."""
 
     @functools.wraps(method)
-    def locked(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+    def locked(self: Any, *args: Any, **kwargs: Any) -> Any:
         with self._lock:
             return method(self, *args, **kwargs)
 
-    return locked
+    return cast(Method, locked)
 
 
 class Optimizer:
@@ -370,7 +369,7 @@ class Optimizer:
         x, c = self._encode_action(action), self._contexts.encode("context", context)
         belief = self._believe(state, None)
         mean, variance = belief.certain.predict(x.coordinates[None, :], c.coordinates[None, :])
-        units, std, width = belief.fit.units(self._sign), math.sqrt(float(variance[0])), self._width(belief)
+        units, std, width = belief.units, math.sqrt(float(variance[0])), self._width(belief)
         ends = sorted((units.outward(mean[0] - width * std), units.outward(mean[0] + width * std)))
         return Prediction(units.outward(float(mean[0])), units.length_outward(std), *ends)
 
@@ -442,8 +441,8 @@ class Optimizer:
         return belief
 
     def _width(self, belief: Belief) -> float:
-        posterior, units = belief.certain, belief.fit.units(self._sign)
-        return self.beta.width(posterior.information_gain, posterior.gp.ridge, self.setting.events, units)
+        gain, ridge = belief.certain.information_gain, belief.fit.gp.ridge
+        return self.beta.width(gain, ridge, self.setting.events, belief.units)
 
     def _beliefs(self, state: State, ball: Ball, under_way: Sequence[Iterate]) -> RoundBeliefs:
         """Return the posteriors of a round, with evaluations that are under way."""
@@ -465,7 +464,7 @@ class Optimizer:
         lower = Bound(beliefs.certain(choice.ball), beliefs.width, LOWER)
         worst = choice.ball.worst_case(lower.of_action(choice.action))
         wider, _ = choice.ball.widened(lower, choice.action, float(worst.expectation))
-        units = beliefs.belief.fit.units(self._sign)
+        units = beliefs.belief.units
         return Proposal(
             number=number,
             action=frozen_copy(choice.action),
@@ -544,7 +543,7 @@ class Optimizer:
     def _recommendation(self, made: Certificate, action: Point, ball: Ball, width: float) -> Recommendation:
         """Return a certificate in the user's units."""
         assert self._belief is not None
-        units, worst = self._belief.fit.units(self._sign), made.worst_case
+        units, worst = self._belief.units, made.worst_case
         return Recommendation(
             action=self._search.space.decode(action),
             action_index=action.index,

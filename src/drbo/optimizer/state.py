@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 
 from drbo import validation
-from drbo.models.gp import FittedGP, Observation
+from drbo.models.gp import FittedGP
+from drbo.models.observation import Observation
+from drbo.models.units import Units
 from drbo.optimizer.history import Asked, Cancelled, Imported, Proposal, Told
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 _FURTHER = 64
 """How many contexts that the adversary asked for are kept as atoms, the latest ones."""
+_ROUNDING = 1e-9
+"""Actions of a box that differ by no more in any coordinate are the same."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +115,12 @@ class State:
             self.incumbent = iterate
 
     def _has_failed(self, action: Point) -> bool:
-        return any(record.action.same_as(action) for record in self.failed)
+        """Return whether an action failed; a user who tells it by its value may be off by rounding."""
+        return any(
+            record.action.index == action.index
+            and float(np.abs(record.action.coordinates - action.coordinates).max()) <= _ROUNDING
+            for record in self.failed
+        )
 
     # --- what a model learns from -----------------------------------------------------------------------------------
 
@@ -131,9 +140,9 @@ class State:
         return [r.action for r in self.failed] + [i.proposal.action for i in self.pending.values()]
 
 
-def observations(record: Told, fit: FittedGP, sign: float) -> list[Observation]:
+def observations(record: Told, units: Units) -> list[Observation]:
     """Return what a model learns from a result; a failure stands for its posterior mean, which shrinks the variance."""
-    x, units = record.action.coordinates, fit.units(sign)
+    x = record.action.coordinates
     if record.failed:
         return [Observation.of(x, context.coordinates, None) for context in record.contexts]
     pairs = zip(record.contexts, record.outcomes, strict=True)

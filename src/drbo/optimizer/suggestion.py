@@ -29,9 +29,9 @@ class Suggestion:
 
     number: int
     action: Any
-    action_index: int | None
+    action_index: Any
     context: Any
-    context_index: int | None
+    context_index: Any
     reference: FloatArray
     radius: float
     score: float
@@ -115,7 +115,7 @@ class Recommendation:
     """
 
     action: Any
-    action_index: int | None
+    action_index: Any
     value: float
     gap: float
     weights: FloatArray

@@ -51,6 +51,8 @@ _TIE = 1e-9
 class BoxSearch(Search):
     """The search for the best action of a box."""
 
+    space: Box
+
     def __init__(self, actions: Box) -> None:
         self.space = actions
 

@@ -29,12 +29,12 @@ from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 _ROUNDING = 1e-13
-_FIRST = 2
-"""How many actions are solved before anything is ruled out: a call costs more than a second solve."""
 
 
 class GridSearch(Search):
     """The search for the best action of a finite set."""
+
+    space: FiniteSet
 
     def __init__(self, actions: FiniteSet) -> None:
         self.space = actions
@@ -107,21 +107,26 @@ def best_action(
     if feasible is not None:
         _tighten(bounds, values, lowest, feasible)
     guess = np.minimum(bounds, values @ reference)
-    candidates = np.argsort(-guess, kind="stable")[:_FIRST]
-    visited = 0
-    solved = []
+    favourite = int(np.argmax(guess))
+    alone = ambiguity.certified(values[favourite : favourite + 1], reference, radius)
+    scores[favourite] = alone.expectation[0]
+    _tighten(bounds, values, lowest, alone.weights)
+    winner, candidates = _rivals(bounds, scores, tie, rounding)
+    visited, solved = 1, [alone.weights]
     while len(candidates):
+        if len(candidates) > 2 * visited:  # the most promising ones, twice as many as are known
+            order = np.argpartition(-bounds[candidates], 2 * visited)
+            candidates = candidates[order[: 2 * visited]]
         worst = ambiguity.certified(values[candidates], reference, radius)
         visited += len(candidates)
         solved.append(worst.weights)
         scores[candidates] = worst.expectation
         _tighten(bounds, values, lowest, worst.weights)
         winner, candidates = _rivals(bounds, scores, tie, rounding)
-        if len(candidates) > visited:  # the most promising ones, as many again as are known
-            order = np.argpartition(-bounds[candidates], visited)
-            candidates = candidates[order[:visited]]
-    # A solve starts from the one before it, which rounds differently: the score of record is that of a solve alone.
-    alone = ambiguity.certified(values[winner : winner + 1], reference, radius)
+    if winner != favourite:
+        # In a batch a solve starts from the one before it, which rounds differently. The score of record is that of a
+        # solve alone, so that it does not depend on what else was solved.
+        alone = ambiguity.certified(values[winner : winner + 1], reference, radius)
     worst = WorstCase(alone.expectation[0], alone.weights[0], alone.lower_bound[0])
     return Choice(winner, worst, np.concatenate(solved))
 
