@@ -69,9 +69,9 @@ class Wasserstein(AmbiguitySet):
     def _place(self, points: FloatArray) -> None:
         """Take the distances between points (n, d) as the cost."""
         self.contexts = points
+        self._set_cost(_distances(points, self.norm))
         if points.shape[1] == 1:
             self._on_line = points[:, 0] - points[:, 0].min()  # small differences of large positions keep their digits
-        self._set_cost(_distances(points, self.norm))
 
     def _set_cost(self, cost: FloatArray) -> None:
         self._cost = cost

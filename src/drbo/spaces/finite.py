@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,6 +64,11 @@ class FiniteSet(Space):
         """Return the point (d,) as it was given."""
         assert point.index is not None  # a finite set made it
         return np.asarray(self.points[point.index])
+
+    def decode_all(self, coordinates: FloatArray) -> Sequence[Any]:
+        """Return the points (n, d) as they were given; the coordinates are those of all of them, in order."""
+        del coordinates
+        return cast(Sequence[Any], self.points)
 
     def at(self, name: str, index: Any) -> Point:
         """Return the point of this index, from 0 to n - 1."""

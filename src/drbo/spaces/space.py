@@ -8,6 +8,7 @@ in these units (`measured`) and how wide each column is (`scales`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,10 @@ class Space(ABC):
     @abstractmethod
     def decode(self, point: Point) -> Any:
         """Return the user's value at a point."""
+
+    def decode_all(self, coordinates: FloatArray) -> Sequence[Any]:
+        """Return the user's values at coordinates (n, d)."""
+        return tuple(self.decode(Point(row)) for row in coordinates)
 
     @abstractmethod
     def measured(self, coordinates: FloatArray) -> FloatArray:
