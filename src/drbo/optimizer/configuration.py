@@ -1,0 +1,158 @@
+"""What an optimizer was made with: its arguments, checked, and what they mean."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Self
+
+from drbo import validation
+from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.function import FunctionSet
+from drbo.ambiguity.mmd import MMD
+from drbo.ambiguity.reference import SPREAD, Contexts, FiniteContexts, SampledContexts
+from drbo.models.bounds import Beta, as_beta
+from drbo.models.gp import GP, FittedGP
+from drbo.models.learned import LearnedGP
+from drbo.rounds.box import BoxSearch
+from drbo.rounds.grid import GridSearch
+from drbo.rounds.policies import Policy
+from drbo.rounds.search import Search
+from drbo.rounds.settings import Setting
+from drbo.spaces.box import Box
+from drbo.spaces.finite import FiniteSet
+from drbo.spaces.samples import Samples
+from drbo.spaces.space import Space
+
+
+@dataclass(frozen=True, eq=False)
+class Configuration:
+    """The configuration of an optimizer.
+
+    Attributes
+    ----------
+    arguments : of the constructor, by name, as they can be saved
+    actions, contexts : what was given: a finite set, samples or a box
+    search : over the actions
+    nature : the contexts, and how references are made of them
+    ambiguity : the family of ambiguity sets, to be put on the atoms of a round
+    setting, surrogate, policy, beta, maximize, seed : as for `Optimizer`
+    first_fit : the model before any outcome
+    """
+
+    arguments: dict[str, Any]
+    actions: FiniteSet | Box
+    contexts: FiniteSet | Samples | Box
+    search: Search
+    nature: Contexts
+    ambiguity: AmbiguitySet
+    setting: Setting
+    surrogate: GP | LearnedGP
+    policy: Policy
+    beta: Beta
+    maximize: bool
+    seed: int
+    first_fit: FittedGP
+
+    @property
+    def sign(self) -> float:
+        """1 if outcomes are maximised, -1 if they are minimised."""
+        return 1.0 if self.maximize else -1.0
+
+    @classmethod
+    def of(
+        cls,
+        actions: Any,
+        contexts: Any,
+        ambiguity: Any,
+        setting: Any,
+        surrogate: Any,
+        beta: Any,
+        maximize: Any,
+        policy: Any,
+        seed: Any,
+    ) -> Self:
+        """Return the configuration of these arguments; an error names the argument that is wrong."""
+        model = LearnedGP() if surrogate is None else surrogate
+        if not isinstance(setting, Setting):
+            raise TypeError(f"setting must be General(), DataDriven(...) or Simulator(...), got {setting!r}")
+        if not isinstance(model, GP | LearnedGP):
+            raise TypeError(f"surrogate must be a GP or a LearnedGP, got {model!r}")
+        if not (policy is None or isinstance(policy, Policy)):
+            raise TypeError(f"policy must be a Policy such as drbo.Optimism(), or None, got {policy!r}")
+        if not (ambiguity is None or isinstance(ambiguity, AmbiguitySet) or callable(ambiguity)):
+            raise TypeError(f"ambiguity must be an AmbiguitySet such as drbo.MMD(kernel=...), got {ambiguity!r}")
+        number = validation.whole_number("seed", seed, least=0)
+        search, chosen_from = _search(actions, model)
+        nature, drawn_from, family = _nature(contexts, ambiguity, model, number)
+        setting.check(nature)
+        arguments = {
+            "actions": getattr(chosen_from, "points", chosen_from),
+            "contexts": drawn_from.points if isinstance(drawn_from, FiniteSet) else drawn_from,
+            "ambiguity": ambiguity,
+            "setting": setting,
+            "surrogate": model,
+            "beta": as_beta(beta),
+            "maximize": validation.flag("maximize", maximize),
+            "policy": policy,
+            "seed": number,
+        }
+        return cls(
+            arguments=arguments,
+            actions=chosen_from,
+            contexts=drawn_from,
+            search=search,
+            nature=nature,
+            ambiguity=family,
+            setting=setting,
+            surrogate=model,
+            policy=setting.policy if policy is None else policy,
+            beta=arguments["beta"],
+            maximize=arguments["maximize"],
+            seed=number,
+            first_fit=model.first_fit(search.space.dimension, nature.space.dimension),
+        )
+
+
+def _search(actions: Any, model: GP | LearnedGP) -> tuple[Search, FiniteSet | Box]:
+    """Return the search over the actions, and the actions."""
+    if isinstance(actions, Box):
+        return BoxSearch(actions), actions
+    space = model.adapted(FiniteSet("actions", actions))
+    assert isinstance(space, FiniteSet)  # a model changes coordinates, not the kind of a space
+    return GridSearch(space), space
+
+
+def _nature(
+    contexts: Any, ambiguity: Any, model: GP | LearnedGP, seed: int
+) -> tuple[Contexts, FiniteSet | Samples | Box, AmbiguitySet]:
+    """Return how references are made of the contexts, the contexts, and the family of sets."""
+    samples = Samples([], within=contexts, support=SPREAD) if isinstance(contexts, Box) else contexts
+    if not isinstance(samples, Samples):
+        space = model.adapted(FiniteSet("contexts", contexts))
+        assert isinstance(space, FiniteSet)  # a model changes coordinates, not the kind of a space
+        family = _family(ambiguity, space)
+        family.on(space.points, space.scales)  # an error in the configuration shows now
+        return FiniteContexts(space), space, family
+    if samples.within is not None and getattr(ambiguity, "n_contexts", None) is not None:
+        raise TypeError(
+            f"ambiguity must not have contexts of its own where these have a range, got {ambiguity!r}: "
+            "give drbo.Wasserstein() or drbo.MMD(kernel=...)"
+        )
+    family = _family(ambiguity, samples.space)
+    return SampledContexts(samples, family, seed), contexts, family
+
+
+def _family(ambiguity: Any, space: Space) -> AmbiguitySet:
+    """Return the family of sets: by default an MMD in units of each column's range."""
+    if ambiguity is None:
+        return MMD()
+    if isinstance(ambiguity, AmbiguitySet):
+        return ambiguity
+    warnings.warn(
+        "ambiguity as a function from contexts is deprecated: give drbo.MMD(kernel=...) or drbo.Wasserstein(), whose "
+        "distances are in the units of the contexts",
+        DeprecationWarning,
+        stacklevel=5,
+    )
+    return FunctionSet(ambiguity, space)

@@ -1,0 +1,148 @@
+"""What follows from configuration and facts: bookkeeping, hyper-parameters, posteriors, and the ball of a round.
+
+All of it may be dropped at any moment, and is then made anew from the facts. What is being changed is taken out of its
+field first and put back when it is whole, so that an interrupt drops it instead of leaving it half done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.reference import Reference
+from drbo.models.gp import FittedGP
+from drbo.optimizer.belief import Belief, Pending, RoundBeliefs
+from drbo.optimizer.configuration import Configuration
+from drbo.optimizer.history import Fact, Proposal
+from drbo.optimizer.state import Iterate, State
+from drbo.rounds.ball import Ball
+from drbo.rounds.range import make_ball
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+
+class Knowledge:
+    """What is known after the facts so far; it lags behind them and catches up when it is asked."""
+
+    def __init__(self, configuration: Configuration, facts: list[Fact]) -> None:
+        self.configuration = configuration
+        self._facts = facts
+        self._state: State | None = None
+        self._noted = 0  # how many facts the state has noted
+        self._belief: Belief | None = None
+        self._next_fit: tuple[FittedGP, int, FittedGP] | None = None  # of a fit and so many outcomes, the next one
+        self._placed: tuple[FloatArray, AmbiguitySet] | None = None  # atoms, and the set on them
+        self._extended: tuple[Reference, FloatArray, Reference] | None = None  # with further contexts
+
+    # --- bookkeeping, hyper-parameters and posteriors ---------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """The bookkeeping of all facts."""
+        state, self._state = self._state, None
+        if state is None:
+            own = self.configuration
+            state, self._noted = State(own.first_fit, own.sign, own.nature.space.dimension), 0
+        for fact in self._facts[self._noted :]:
+            fact.apply(state)
+        self._noted = len(self._facts)
+        self._state = state
+        return state
+
+    def fit(self, state: State) -> FittedGP:
+        """Return the hyper-parameters of now: a function of the facts and of the last recorded fit."""
+        last, model = state.fit, self.configuration.surrogate
+        if not model.due(state.n_outcomes, last):
+            return last
+        kept = self._next_fit
+        if kept is None or kept[0] is not last or kept[1] != state.n_outcomes:
+            kept = self._next_fit = last, state.n_outcomes, model.refit(*state.outcomes(), last)
+        return kept[2]
+
+    def belief(self, state: State, contexts: FloatArray | None = None) -> Belief:
+        """Return the posteriors of all results, on contexts (n, d); by default on those that they are on."""
+        belief, self._belief = self._belief, None
+        fit = self.fit(state)
+        if contexts is None:
+            contexts = self.atoms(state) if belief is None else belief.contexts
+        if belief is None or belief.fit is not fit:
+            belief = Belief(self.configuration.search, fit, contexts, self.configuration.sign)
+        belief.catch_up(state.told_so_far, contexts)
+        self._belief = belief
+        return belief
+
+    def width(self, belief: Belief) -> float:
+        """Return the width beta_t of the confidence bounds."""
+        own, gain = self.configuration, belief.certain.information_gain
+        return own.beta.width(gain, belief.fit.gp.ridge, own.setting.events, belief.units)
+
+    def beliefs(self, state: State, ball: Ball, under_way: Sequence[Iterate] = ()) -> RoundBeliefs:
+        """Return the posteriors of a round, with evaluations that are under way."""
+        belief = self.belief(state, ball.contexts)
+        pending = [Pending(i.proposal.action, i.proposal.context, self.reference_of(state, i)) for i in under_way]
+        return RoundBeliefs(belief, pending, self.width(belief))
+
+    # --- the ball of a round ----------------------------------------------------------------------------------------
+
+    def ball(self, state: State, given: Any, radius: Any, before: Sequence[Proposal] = ()) -> Ball:
+        """Return the set of a round, with what the caller gave; what compression costs is added to the radius.
+
+        `before` are the suggestions of the same call, which are no facts yet.
+        """
+        own = self.configuration
+        bare = own.setting.reference_of(given, own.nature, state.seen)
+        reference = self._with_further(state, bare, before)
+        eps = own.setting.radius_of(radius, reference, self.on(reference.points)) + bare.error
+        return self._ball(state, reference, eps, len(before))
+
+    def ball_of(self, state: State, iterate: Iterate) -> Ball:
+        """Return the set of an iterate's round."""
+        reference = self._with_further(state, self.reference_of(state, iterate))
+        return self._ball(state, reference, iterate.proposal.radius)
+
+    def reference_of(self, state: State, iterate: Iterate) -> Reference:
+        """Return the reference of an iterate's round, without further contexts."""
+        own = self.configuration
+        return own.setting.reference_of(iterate.reference, own.nature, state.seen[: iterate.n_seen])
+
+    def on(self, points: FloatArray) -> AmbiguitySet:
+        """Return the ambiguity set on atoms (n, d), kept as long as the atoms are the same."""
+        kept = self._placed
+        if kept is None or not (kept[0] is points or np.array_equal(kept[0], points)):
+            space = self.configuration.nature.space
+            kept = self._placed = points, self.configuration.ambiguity.on(space.measured(points), space.scales)
+        return kept[1]
+
+    def atoms(self, state: State) -> FloatArray:
+        """Return the atoms (n, d) of the contexts as they were given, and those that the adversary asked for."""
+        return self._with_further(state, self.configuration.nature.seen([])).points
+
+    def near(self, state: State) -> FloatArray:
+        """Return the actions that a search over a box starts near: the incumbent, and the last ones told, (k, d)."""
+        known = [] if state.incumbent is None else [state.incumbent.proposal.action]
+        return self.rows([*known, *(record.action for record in state.told_so_far[-2:])])
+
+    def rows(self, actions: Sequence[Point]) -> FloatArray:
+        """Return the coordinates of actions as an array (k, d)."""
+        d = self.configuration.search.space.dimension
+        return np.array([point.coordinates for point in actions]).reshape(-1, d)
+
+    def _ball(self, state: State, reference: Reference, radius: float, before: int = 0) -> Ball:
+        own, seed = self.configuration, self.configuration.seed + state.n_asked + before
+        return make_ball(self.on(reference.points), reference, radius, own.nature.space, seed, own.nature.range)
+
+    def _with_further(self, state: State, reference: Reference, before: Sequence[Proposal] = ()) -> Reference:
+        """Return a reference with the contexts that the adversary asked for as further atoms."""
+        further = state.further
+        new = [p.further for p in before if len(p.further)]
+        if new:
+            further = np.concatenate([further, *new])
+        if not len(further):
+            return reference
+        kept = self._extended
+        if kept is None or kept[0] is not reference or not (kept[1] is further or np.array_equal(kept[1], further)):
+            kept = self._extended = reference, further, reference.and_also(further)
+        return kept[2]
