@@ -26,7 +26,7 @@ MAP = """
     optimizer.knowledge optimizer.incumbent optimizer.storage_0_1 optimizer.storage optimizer.optimizer optimizer
     analysis.profile analysis.backtest analysis.regret analysis radius regret
     names problems experiments cli __main__ __init__
-""".split()
+""".split()  # noqa: SIM905  # a list of names, one line per step of the story
 """Every module of drbo, in the order in which data flows; `problems` and `experiments` are one room each."""
 WHOLE_ROOMS = ("problems", "experiments")
 EXTRAS = ("matplotlib", "pandas", "rich", "typer", "joblib", "distributed", "cvxpy", "clarabel", "torch", "sklearn")
@@ -113,9 +113,13 @@ def private_reaches(source: str) -> list[str]:
                 if alias.name.startswith("_") and place(f"{node.module}.{alias.name}") is None
             ]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
-            if re.fullmatch(r"_[a-z]\w*", node.attr):
-                found.append(f"{node.value.id}.{node.attr}")
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in modules
+            and re.fullmatch(r"_[a-z]\w*", node.attr)
+        ):
+            found.append(f"{node.value.id}.{node.attr}")
     return found
 
 

@@ -124,9 +124,8 @@ class Bound:
 
     def on_grid(self) -> FloatArray:
         """Return the bound of every action of the posterior's grid in every context, (n_actions, n_contexts)."""
-        posterior = self.posterior
-        assert isinstance(posterior, GridPosterior)  # the search over a grid made it
-        return np.asarray(posterior.mean + self.slope * posterior.std)
+        mean, variance = self.posterior.on_grid()
+        return np.asarray(mean + self.slope * np.sqrt(variance))
 
     def of_action(self, action: Point) -> FloatArray:
         """Return the bound of one action in every context, (n_contexts,)."""

@@ -293,6 +293,10 @@ class Posterior:
             variance[rows] -= np.einsum("ij,ij->j", white, white).reshape(-1, n)
         return mean, np.maximum(variance, 0.0)
 
+    def on_grid(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (n_actions, n_contexts) of f on the grid of actions."""
+        return self.moments(self.actions)
+
     def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (n_contexts,) of f for one action, in every context."""
         mean, variance = self.moments(action.coordinates[None, :])

@@ -53,6 +53,10 @@ class GridPosterior(Posterior):
         """The posterior standard deviation of f on the grid, (n_actions, n_contexts)."""
         return np.sqrt(self.variance)
 
+    def on_grid(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (n_actions, n_contexts) of f on the grid, which are kept."""
+        return self.mean, self.variance
+
     def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (n_contexts,) of f for one action; those of the grid if it has a place there."""
         if action.index is None:
