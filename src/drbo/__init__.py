@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from drbo.kernels import Matern as Matern
     from drbo.kernels import Product as Product
     from drbo.models import GP as GP
+    from drbo.models import LOWER as LOWER
+    from drbo.models import UPPER as UPPER
+    from drbo.models import Bound as Bound
     from drbo.models import GridPosterior as GridPosterior
     from drbo.models import LearnedGP as LearnedGP
     from drbo.models import MaximumInformationGain as MaximumInformationGain
@@ -45,11 +48,13 @@ if TYPE_CHECKING:
     from drbo.optimizer import Recommendation as Recommendation
     from drbo.optimizer import Result as Result
     from drbo.optimizer import Suggestion as Suggestion
+    from drbo.rounds import Choice as Choice
     from drbo.rounds import DataDriven as DataDriven
     from drbo.rounds import General as General
     from drbo.rounds import Informative as Informative
     from drbo.rounds import Optimism as Optimism
     from drbo.rounds import Policy as Policy
+    from drbo.rounds import Round as Round
     from drbo.rounds import Setting as Setting
     from drbo.rounds import Simulator as Simulator
     from drbo.rounds import Uncertain as Uncertain
@@ -90,6 +95,9 @@ _HOMES = {
     ),
     "drbo.models": (
         "GP",
+        "LOWER",
+        "UPPER",
+        "Bound",
         "GridPosterior",
         "LearnedGP",
         "MaximumInformationGain",
@@ -105,6 +113,8 @@ _HOMES = {
         "Suggestion",
     ),
     "drbo.rounds": (
+        "Choice",
+        "Round",
         "DataDriven",
         "General",
         "Informative",

@@ -14,6 +14,9 @@ from drbo.validation import FloatArray
 Column = Callable[[int], FloatArray]
 """The function from an index i to the column M[:, i] (n,)."""
 
+_FAIR = 100.0
+"""A pivot is kept if no new index has so many times more left to explain."""
+
 
 class PivotedCholesky:
     """The factor of a matrix M (n, n) that is never formed: Cholesky with pivots that the caller chooses.
@@ -67,13 +70,20 @@ class PivotedCholesky:
 
         `column` is that of the larger matrix, `cross` (r, k) its entries between the pivots and the k new indices,
         `diagonal` (k,) its own.
+
+        A row is divided by the root of what was left at its pivot. Where much more is left at a new index, that blows
+        up rounding errors: such pivots and those after them are chosen anew.
         """
-        larger = type(self)(column, np.append(self.rest, diagonal))
         r, n = self.rows.shape
         L = self.rows[:, self.pivots].T  # lower triangular
         new = solve_triangular(L, cross, lower=True, check_finite=False) if r else np.empty((0, len(diagonal)))
+        left = diagonal - np.cumsum(new**2, axis=0) + new**2  # before each pivot, (r, k)
+        coarse = np.flatnonzero(left.max(axis=1) > _FAIR * np.diag(L) ** 2)
+        kept = int(coarse[0]) if len(coarse) else r
+        dropped = (self.rows[kept:] ** 2).sum(axis=0)
+        larger = type(self)(column, np.append(self.rest + dropped, diagonal - (new[:kept] ** 2).sum(axis=0)))
+        np.maximum(larger.rest, 0.0, out=larger.rest)
         larger._rows = np.empty((r + len(diagonal), n + len(diagonal)))
-        larger._rows[:r, :n], larger._rows[:r, n:] = self.rows, new
-        larger.pivots = list(self.pivots)
-        larger.rest[n:] = np.maximum(diagonal - (new**2).sum(axis=0), 0.0)
+        larger._rows[:kept, :n], larger._rows[:kept, n:] = self.rows[:kept], new[:kept]
+        larger.pivots = self.pivots[:kept]
         return larger.complete()

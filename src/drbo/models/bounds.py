@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -64,7 +64,7 @@ class ConstantBeta:
     """The same width at all times; the paper's experiments use 2. A plain number stands for it."""
 
     value: float
-    delta: None = None
+    delta: ClassVar[None] = None
     """No theory gives the probability that the bounds may fail with."""
 
     def __post_init__(self) -> None:

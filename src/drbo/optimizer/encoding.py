@@ -113,7 +113,8 @@ def _handed_over(name: Any, classes: Sequence[type]) -> type:
     for cls in classes:
         if _qualified(cls) == name:
             return cls
-    raise UnknownClassError(f"it needs the class {name}: hand it over, Optimizer.load(path, classes=[...])")
+    short = str(name).rsplit(".", maxsplit=1)[-1]
+    raise UnknownClassError(f"needs the class {name}: hand it over, Optimizer.load(path, classes=[{short}])")
 
 
 def _qualified(cls: type) -> str:

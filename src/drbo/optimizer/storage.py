@@ -32,7 +32,7 @@ import numpy as np
 from drbo import _files
 from drbo.models.gp import FittedGP
 from drbo.optimizer import storage_0_1
-from drbo.optimizer.encoding import decode, encode
+from drbo.optimizer.encoding import UnknownClassError, decode, encode
 from drbo.optimizer.history import Asked, Cancelled, Fact, Imported, Proposal, Told
 from drbo.spaces.space import Point, Space
 
@@ -371,6 +371,8 @@ def told_as_damage(path: str | Path) -> Iterator[None]:
         yield
     except (_RefusedError, storage_0_1.RefusedError):
         raise
+    except UnknownClassError as error:
+        raise ValueError(f"{path} {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         what = str(error) if isinstance(error, ValueError | TypeError) else repr(error)
         raise ValueError(f"{path} is damaged: {what}") from None
