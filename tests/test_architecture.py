@@ -20,8 +20,8 @@ MAP = """
     ambiguity._mmd_solver ambiguity._transport_solver ambiguity.mmd ambiguity.total_variation ambiguity.kl
     ambiguity.chi_square ambiguity.cvar ambiguity.wasserstein ambiguity.expectation ambiguity.neighbourhood ambiguity
     ambiguity.compression ambiguity.reference ambiguity.function
-    rounds.ball rounds.range rounds.search rounds.grid rounds.box rounds.beliefs rounds.contexts rounds.policies
-    rounds.radius rounds.settings rounds
+    rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
+    rounds.beliefs rounds.contexts rounds.policies rounds.radius rounds.settings rounds
     optimizer.history optimizer.encoding optimizer.suggestion optimizer.state optimizer.belief optimizer.configuration
     optimizer.knowledge optimizer.incumbent optimizer.storage_0_1 optimizer.storage optimizer.optimizer optimizer
     analysis.profile analysis.backtest analysis.regret analysis radius regret

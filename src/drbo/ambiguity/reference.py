@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,7 @@ class Reference:
     error : a bound on the MMD between the samples and the weighted atoms
     history : (t,) for each past context in the order of time its atom, for rules that learn a radius
     numbered : whether the atoms are the points of a finite set, in its order
+    represented : (k, d) the samples that the atoms stand for; no row if every sample is an atom
     """
 
     points: FloatArray
@@ -55,6 +56,7 @@ class Reference:
     error: float
     history: Indices
     numbered: bool
+    represented: FloatArray
 
     def atom(self, j: int) -> Point:
         """Return atom number j."""
@@ -66,7 +68,7 @@ class Reference:
             return self
         points = validation.frozen(np.concatenate([self.points, further]))
         weights = validation.frozen(np.append(self.weights, np.zeros(len(further))))
-        return Reference(points, weights, self.error, self.history, self.numbered)
+        return replace(self, points=points, weights=weights)
 
 
 def empirical(seen: Indices, n_contexts: int) -> FloatArray:
@@ -155,7 +157,8 @@ class FiniteContexts(Contexts):
     def _weighted(self, weights: FloatArray, history: Indices) -> Reference:
         if weights.flags.writeable:
             weights = validation.frozen(weights)
-        return Reference(self.space.coordinates, weights, 0.0, history, numbered=True)
+        points = self.space.coordinates
+        return Reference(points, weights, 0.0, history, numbered=True, represented=points[:0])
 
 
 _NOTHING_SEEN = np.empty(0, dtype=np.intp)
@@ -229,7 +232,9 @@ class SampledContexts(Contexts):
             if not len(further):
                 raise ValueError("support must be at least 1 where there are no samples")
             equal = np.full(len(further), 1.0 / len(further))
-            return Reference(validation.frozen(further), validation.frozen(equal), 0.0, _NOTHING_SEEN, numbered=False)
+            return Reference(
+                validation.frozen(further), validation.frozen(equal), 0.0, _NOTHING_SEEN, False, represented=further[:0]
+            )
         bounded = self._ambiguity.compression(self.space.measured(every), self.space.scales)
         if bounded is None:
             if len(np.unique(points[weights > 0.0], axis=0)) > limit:
@@ -241,7 +246,9 @@ class SampledContexts(Contexts):
         atoms = validation.frozen(every[small.index])
         _, history = cKDTree(atoms).query(every)
         nearest = np.asarray(history, dtype=np.intp)
-        return Reference(atoms, small.weights, small.error, nearest, numbered=False).and_also(further)
+        represented = every if small.error > 0.0 else every[:0]
+        made = Reference(atoms, small.weights, small.error, nearest, False, validation.frozen(represented))
+        return made.and_also(further)
 
     def _coordinates(self, samples: Samples) -> FloatArray:
         """Return the coordinates (n, d) of samples in the space of these contexts."""

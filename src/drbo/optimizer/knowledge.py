@@ -19,7 +19,7 @@ from drbo.optimizer.configuration import Configuration
 from drbo.optimizer.history import Fact, Proposal
 from drbo.optimizer.state import Iterate, State
 from drbo.rounds.ball import Ball
-from drbo.rounds.range import make_ball
+from drbo.rounds.balls import make_ball
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 

@@ -23,13 +23,12 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from drbo._threads import one_thread
-from drbo.ambiguity.contract import AmbiguitySet, Dual
-from drbo.ambiguity.reference import Reference
 from drbo.models.bounds import Bound
 from drbo.models.curve import Curve
 from drbo.rounds.ball import Ball, Certificate
+from drbo.rounds.prices import Prices
 from drbo.spaces.box import Box
-from drbo.spaces.space import Point, Space
+from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 TOLERANCE = 1e-3
@@ -86,15 +85,6 @@ class RangeBall(Ball):
             return Point(best_context(worth(), self.contexts, self.box, tie, self.seed))
 
 
-def make_ball(
-    ambiguity: AmbiguitySet, reference: Reference, radius: float, space: Space, seed: int, box: Box | None
-) -> Ball:
-    """Return the ball of a round, on the range `box` of the contexts if they have one."""
-    if box is None:
-        return Ball(ambiguity, reference, radius, space, seed)
-    return RangeBall(ambiguity, reference, radius, space, seed, box)
-
-
 def refine(ball: RangeBall, curve: Curve, *, certify: bool) -> Certificate:
     """Return the worst case of a curve over all distributions of a ball.
 
@@ -126,23 +116,6 @@ def refine(ball: RangeBall, curve: Curve, *, certify: bool) -> Certificate:
         values = np.append(values, curve(found))
         ambiguity, reference = ambiguity.extended(ball.space.measured(found)), reference.and_also(found)
     return Certificate(reference, worst, bound)
-
-
-@dataclass(frozen=True, eq=False)
-class Prices:
-    """The price list of a dual point for contexts in the model's coordinates; the set measures in the user's units."""
-
-    dual: Dual
-    space: Space
-
-    def at(self, contexts: FloatArray) -> FloatArray:
-        """Return the value (m,) below which each context (m, d) does harm."""
-        return self.dual.threshold(self.space.measured(contexts), np.zeros_like(contexts))[0]
-
-    def in_cells(self, centres: FloatArray, halves: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return level (m,) and slope (m, d) of a bound on the threshold over cells |c - centre| <= half."""
-        level, slope = self.dual.threshold(self.space.measured(centres), self.space.widths(halves))
-        return level, slope * self.space.units
 
 
 def best_context(
