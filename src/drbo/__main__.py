@@ -1,6 +1,23 @@
-"""`python -m drbo` is the command `drbo`."""
+"""The command `drbo`, also as `python -m drbo`: the command line, or what to install for it."""
 
-from drbo.cli import main
+from __future__ import annotations
+
+import sys
+
+from drbo._extras import MissingExtraError, require
+
+
+def main() -> None:
+    """Run the command line; exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    try:
+        for module in ("typer", "rich"):
+            require(module, "cli")
+    except MissingExtraError as error:
+        sys.exit(f"drbo: {error}")
+    from drbo.cli import app
+
+    app()
+
 
 if __name__ == "__main__":
     main()

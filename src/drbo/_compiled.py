@@ -18,6 +18,8 @@ _LOGGER = logging.getLogger("drbo")
 @functools.cache  # a look-up from the second call on
 def announce(function: Any) -> None:
     """Log that `function` is about to be compiled, if it is, and if nothing was announced in this process before."""
+    if not hasattr(function, "stats"):  # NUMBA_DISABLE_JIT=1: nothing is compiled
+        return
     cached = Path(function.stats.cache_path).glob(f"*.{function.__name__}-*.nbi")
     if not any(cached):
         _say_once()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drbo._extras import MissingExtraError
 from drbo.names import SetName
 
 if TYPE_CHECKING:
@@ -58,11 +59,11 @@ def demo(
 ) -> None:
     """Compare DRBO, UCB and StableOpt on benchmark 1, in under a minute: a table and a picture."""
     robust_to = _known("ambiguity set", ambiguity, SETS)
-    from drbo.experiments import Plan, demo
-
-    _say(f"benchmark 1 in the simulator setting, 10 runs of 100 rounds, three methods; results go to {out}/")
-    execution = _execution(workers, Backend.LOKY, None)
     with _told_in_one_line():
+        from drbo.experiments import Plan, demo
+
+        _say(f"benchmark 1 in the simulator setting, 10 runs of 100 rounds, three methods; results go to {out}/")
+        execution = _execution(workers, Backend.LOKY, None)
         _show(demo(Plan(out, runs=10, rounds=100, seed=seed, ambiguity=robust_to, execution=execution)), as_json)
 
 
@@ -100,10 +101,10 @@ def reproduce(
         raise typer.BadParameter("--column names a column of --data, which is missing")
     if data is not None and "figure3" not in wanted:
         raise typer.BadParameter("--data is for figure3")
-    execution = _execution(workers, backend, scheduler)
-    from drbo import experiments
-
     with _told_in_one_line():
+        execution = _execution(workers, backend, scheduler)
+        from drbo import experiments
+
         for name in wanted:
             small = runs or (10 if quick else 50)
             length = rounds or (100 if quick or name == "figure3" else 200)
@@ -120,28 +121,41 @@ def reproduce(
 @app.command()
 def problems(as_json: Json = False) -> None:
     """List all problems with their stochastic, distributionally robust and worst-case (StableOpt) optimum."""
-    from drbo.experiments import Outcome, problem_row
-    from drbo.problems import ALL
+    with _told_in_one_line():
+        from drbo.experiments import Outcome, problem_row
+        from drbo.problems import ALL
 
-    _show(Outcome([], [problem_row(make()) for make in ALL]), as_json)
-
-
-def main() -> None:
-    """Run the command line; exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
-    app()
+        _show(Outcome([], [problem_row(make()) for make in ALL]), as_json)
 
 
 @contextlib.contextmanager
 def _told_in_one_line() -> Iterator[None]:
-    """Turn an interrupt or an error in what the user gave into one line and an exit code."""
+    """Turn an interrupt, an error in what the user gave, or a missing package into one line and an exit code."""
     try:
         yield
-    except KeyboardInterrupt:
-        _say("interrupted; finished records are kept, call again to go on")
-        raise typer.Exit(130) from None
-    except (ValueError, TypeError, RuntimeError, OSError) as error:
-        _say(f"error: {error}")
-        raise typer.Exit(1) from None
+    except BaseException as error:
+        if _comes_from_an_interrupt(error):
+            _say("interrupted; finished records are kept, call again to go on")
+            raise typer.Exit(130) from None
+        if isinstance(error, MissingExtraError | ValueError | TypeError | RuntimeError | OSError):
+            _say(f"error: {error}")
+            raise typer.Exit(1) from None
+        raise
+
+
+def _comes_from_an_interrupt(error: BaseException) -> bool:
+    """Return whether an interrupt is the error, its cause or its context.
+
+    An interrupt inside compiled code may surface as a SystemError of numba or as a TypeError of numpy.
+    """
+    to_see, seen = [error], set[int]()
+    while to_see:
+        one = to_see.pop()
+        if isinstance(one, KeyboardInterrupt):
+            return True
+        seen.add(id(one))
+        to_see += [e for e in (one.__cause__, one.__context__) if e is not None and id(e) not in seen]
+    return False
 
 
 def _execution(workers: int, backend: Backend, scheduler: str | None) -> Execution:

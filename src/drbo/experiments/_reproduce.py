@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from drbo._extras import require
 from drbo.analysis.profile import profile, radius_for_loss
 from drbo.experiments._methods import METHODS, SETS, goal
 from drbo.experiments._runs import SETTINGS, data_driven_radius, run
@@ -48,6 +49,7 @@ class Outcome:
 
 def figure1(plan: Plan) -> Outcome:
     """Draw both benchmark functions with their distributions and solutions."""
+    require("matplotlib", "experiments")
     from drbo.experiments import _figures, _style
 
     problems = [benchmark_1(), benchmark_2()]
@@ -57,22 +59,24 @@ def figure1(plan: Plan) -> Outcome:
 
 def figure2(plan: Plan) -> Outcome:
     """Run three methods in three settings on both benchmarks, and draw their robust regret."""
+    require("matplotlib", "experiments")  # said before the sweep, not after it
+    from drbo.experiments import _figures, _style
+
     problems = [benchmark_1(), benchmark_2()]
     name = plan.named("figure2")
     records = regret_sweep(name, plan, problems, SETTINGS)
-    from drbo.experiments import _figures, _style
-
     files = _style.save(_figures.figure2(records, [p.name for p in problems]), plan.out / name)
     return Outcome([plan.out / f"{name}.csv", *files], regret_rows(records))
 
 
 def demo(plan: Plan) -> Outcome:
     """Run three methods on benchmark 1 in the simulator setting, and draw the function and their regret."""
+    require("matplotlib", "experiments")  # said before the sweep, not after it
+    from drbo.experiments import _figures, _style
+
     problem = benchmark_1()
     name = plan.named("demo")
     records = regret_sweep(name, plan, [problem], ["simulator"])
-    from drbo.experiments import _figures, _style
-
     files = _style.save(_figures.demo(problem, records), plan.out / name)
     return Outcome(files, regret_rows(records))
 
@@ -138,6 +142,9 @@ def figure3(plan: Plan, series: WindSeries, hours: int | None = None) -> Outcome
 
     `hours` limits the second year to its first hours, and the backtest likewise.
     """
+    require("matplotlib", "experiments")  # said before the sweep, not after it
+    from drbo.experiments import _figures, _style
+
     year = WindYear(series)
     first, second = year.hours(0)[:hours], year.hours(1)[:hours]
     names = [str(series.times[h[len(h) // 2]].astype("datetime64[Y]")) for h in (first, second)]
@@ -159,8 +166,6 @@ def figure3(plan: Plan, series: WindSeries, hours: int | None = None) -> Outcome
     jobs = {f"hours-{part[0]}": (year.power, part, radii, plan.rounds, plan.seed) for part in parts}
     settings = {**common, "radii": radii, "rounds": plan.rounds, "seed": plan.seed}
     records = sweep("wind: hours", Store(plan.out, "figure3", settings), decide, jobs, plan.execution)
-    from drbo.experiments import _figures, _style
-
     title = f"{series.name}, {names[1]}"
     figure = _figures.figure3(records, backtests, radii, title, series.times[0])
     files = _style.save(figure, plan.out / "figure3")
@@ -182,6 +187,7 @@ def figure3(plan: Plan, series: WindSeries, hours: int | None = None) -> Outcome
 
 def dial(plan: Plan) -> Outcome:
     """Draw how the robust choice moves from stochastic to worst case as the radius grows."""
+    require("matplotlib", "experiments")
     from drbo.experiments import _figures, _style
 
     problem = benchmark_1()
@@ -198,6 +204,7 @@ def dial(plan: Plan) -> Outcome:
 
 def sets(plan: Plan) -> Outcome:
     """Draw the worst distributions of all sets side by side, at radii at which the robust solution loses the same."""
+    require("matplotlib", "experiments")
     from drbo.experiments import _figures, _style
 
     problem = benchmark_1()

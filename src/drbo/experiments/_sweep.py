@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from drbo._extras import require
 from drbo.ambiguity import MMD
 from drbo.experiments._store import Store, Table
 from drbo.kernels import RBF, Product
@@ -41,8 +42,7 @@ def sweep(
 
     The records do not depend on the number of workers. On an interrupt what is finished is collected first.
     """
-    import joblib
-
+    joblib = require("joblib", "experiments")
     todo = {name: arguments for name, arguments in jobs.items() if not store.has(name)}
     try:
         if todo:
@@ -73,8 +73,7 @@ def _named(name: str, function: Callable[..., Table], arguments: tuple[Any, ...]
 
 @contextlib.contextmanager
 def _backend(execution: Execution) -> Iterator[None]:
-    import joblib
-
+    joblib = require("joblib", "experiments")
     if execution.scheduler is None:
         with joblib.parallel_config(backend="loky", n_jobs=execution.workers or os.cpu_count()):
             yield
@@ -93,6 +92,7 @@ def _progress(title: str, total: int, done: int) -> Iterator[Callable[[], None]]
     if not sys.stderr.isatty():
         yield lambda: None
         return
+    require("rich", "experiments")
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
