@@ -12,7 +12,7 @@ The minimum is over all samples, of which there may be many. They are sorted int
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,12 @@ _CELL = 64
 """How many samples a cell holds at most."""
 _AT_ONCE = 64
 """How many cells are bounded at once."""
+_ROUNDS = 12
+"""How often samples become atoms at most."""
+_HARMFUL = 8
+"""How many samples become atoms at once at most."""
+TOLERANCE = 1e-3
+"""What is left may do harm up to this share of the range of the values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,22 +42,36 @@ class RepresentedBall(Ball):
     """All distributions within `radius` of `reference`, on its atoms and on the samples that these stand for."""
 
     def certificate(self, bound: Bound, action: Point) -> Certificate:
-        """Return the worst case of a lower bound on the atoms, with a bound that holds on the samples, too."""
-        made = super().certificate(bound, action)
+        """Return the worst case of a lower bound, certified on the samples, too.
+
+        The samples that do most harm become atoms, and the worst case is solved again, until the rest does little.
+        """
+        curve, samples = bound.curve(action.coordinates), self.reference.represented
+        ball: Ball = self
         values = bound.of_action(action)
-        dual = self.ambiguity.dual(values, self.weights, self.radius, made.worst_case)
-        if dual is None:
-            return made
-        with one_thread():
-            lowest = lowest_excess(
-                bound.curve(action.coordinates), Prices(dual, self.space), self.reference.represented
-            )
-        limit = dual.bound + dual.share * min(lowest, 0.0)
-        return Certificate(made.reference, made.worst_case, min(limit, made.lower_bound))
+        for left in reversed(range(_ROUNDS)):
+            worst = ball.worst_case(values)
+            limit = float(worst.lower_bound)
+            dual = ball.ambiguity.dual(values, ball.weights, self.radius, worst)
+            if dual is None:
+                break
+            with one_thread():
+                lowest, harmful = lowest_excess(curve, Prices(dual, self.space), samples)
+            limit = min(dual.bound + dual.share * min(lowest, 0.0), limit)
+            if not left or lowest > -TOLERANCE * float(np.ptp(values)):
+                break
+            further = samples[harmful]
+            ambiguity = ball.ambiguity.extended(self.space.measured(further))
+            ball = replace(ball, ambiguity=ambiguity, reference=ball.reference.and_also(further))
+            values = np.append(values, curve(further))
+        return Certificate(ball.reference, worst, limit)
 
 
-def lowest_excess(curve: Curve, prices: Prices, samples: FloatArray) -> float:
-    """Return the least v(c) - threshold(c) over samples (n, d), or zero if none is below zero, exactly."""
+def lowest_excess(curve: Curve, prices: Prices, samples: FloatArray) -> tuple[float, NDArray[np.intp]]:
+    """Return the least v(c) - threshold(c) over samples (n, d), or zero if none is below zero, exactly.
+
+    And the samples that are lowest, one per cell, at most `_HARMFUL` of them.
+    """
     cells = _cells(samples)
     centres = np.array([0.5 * (samples[rows].min(axis=0) + samples[rows].max(axis=0)) for rows in cells])
     halves = np.array([0.5 * np.ptp(samples[rows], axis=0) for rows in cells])
@@ -62,12 +82,17 @@ def lowest_excess(curve: Curve, prices: Prices, samples: FloatArray) -> float:
         level, slope = prices.in_cells(centres[some], halves[some])
         floors[some] = curve.lowest(centres[some], halves[some], slope) - level
     lowest = 0.0
+    found: list[tuple[float, int]] = []
     for i in np.argsort(floors):
         if floors[i] >= lowest:
             break
         points = samples[cells[i]]
-        lowest = min(lowest, float((curve(points) - prices.at(points)).min()))
-    return lowest
+        excess = curve(points) - prices.at(points)
+        at = int(np.argmin(excess))
+        lowest = min(lowest, float(excess[at]))
+        found.append((float(excess[at]), int(cells[i][at])))
+    harmful = [row for excess, row in sorted(found) if excess < 0.0][:_HARMFUL]
+    return lowest, np.array(harmful, dtype=np.intp)
 
 
 def _cells(samples: FloatArray) -> list[NDArray[np.intp]]:
