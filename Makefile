@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test test-all lint format bench clean
+.PHONY: run test test-all matrix lint format bench clean
 
 run: $(READY)  ## the paper's main figure at reduced size, and the radius dial
 	$(BIN)/drbo reproduce figure2 --quick
@@ -18,6 +18,9 @@ test: lint  ## ruff, strict mypy, pytest
 
 test-all: lint  ## the long sweeps too
 	$(BIN)/python -m pytest -n 2 -m "slow or not slow"
+
+matrix: $(READY)  ## the tests on every Python, with the lowest packages, and as on other processors; a table
+	$(BIN)/python scripts/matrix.py $(ENVIRONMENTS) -- $(ARGUMENTS)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -33,10 +36,10 @@ bench: $(READY)  ## side by side with what people use today: writes benchmarks/R
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis out
+	rm -rf $(VENV) .matrix .mypy_cache .pytest_cache .ruff_cache .hypothesis out
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip --constraint constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable .
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable '.[all]'
 	touch $(READY)
