@@ -32,6 +32,10 @@ class ChiSquare(OnSupport):
     def __repr__(self) -> str:
         return "ChiSquare()"
 
+    def within(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        return f"within a chi-square divergence of {radius:.3g} of the reference"
+
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         if np.any(p[q == 0.0] > 0.0):
             return math.inf

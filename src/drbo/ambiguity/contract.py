@@ -93,6 +93,13 @@ class AmbiguitySet(ABC):
     n_contexts: int | None = None
     """How many contexts the set was made for; None if it fits any number."""
 
+    has_shift_norm: bool = False
+    """Whether Theorem 2 and Corollary 4 bound the regret in the set: they are for the MMD."""
+
+    def within(self, radius: float) -> str:
+        """Return which distributions the set holds, in words that follow "in every distribution"."""
+        return f"within {radius:.3g} of the reference, by {self!r}"
+
     @property
     def scale(self) -> float:
         """The unit of the radius: an MMD of a kernel that exceeds 1 has larger distances in proportion."""

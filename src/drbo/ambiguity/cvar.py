@@ -26,6 +26,10 @@ class CVaR(OnSupport):
     def __repr__(self) -> str:
         return "CVaR()"
 
+    def within(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        return f"that is a share of at least {max(1.0 - radius, 0.0):.1%} of the reference (CVaR)"
+
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         if np.any(p[q == 0.0] > 0.0):
             return math.inf

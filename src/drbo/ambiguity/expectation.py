@@ -19,6 +19,11 @@ class Expectation(AmbiguitySet):
     def __repr__(self) -> str:
         return "Expectation()"
 
+    def within(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        del radius
+        return "that is the reference itself"
+
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> None:
         """Return None: no distribution of the set leaves the reference."""
         del values, reference, radius, worst

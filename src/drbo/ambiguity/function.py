@@ -75,6 +75,10 @@ class _Placed(AmbiguitySet):
         self._made, self._space = made, space
         self.n_contexts = made.n_contexts
 
+    def within(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        return self._made.within(radius)
+
     @property
     def scale(self) -> float:
         """The unit of the radius."""

@@ -32,6 +32,10 @@ class KL(OnSupport):
     def __repr__(self) -> str:
         return "KL()"
 
+    def within(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        return f"within a Kullback-Leibler divergence of {radius:.3g} nats of the reference"
+
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         if np.any(p[q == 0.0] > 0.0):
             return math.inf

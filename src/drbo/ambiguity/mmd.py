@@ -42,6 +42,10 @@ class _GramColumns:
         return self.gram[:, i]
 
 
+def _within(radius: float) -> str:
+    return f"within a maximum mean discrepancy (MMD) of {radius:.3g} of the reference"
+
+
 class PlacedMMD(AmbiguitySet):
     """An MMD on given contexts: `MMD(...).on(points, scales)` makes one.
 
@@ -50,6 +54,8 @@ class PlacedMMD(AmbiguitySet):
     contexts, kernel : (n, d) and the kernel k_M; both None for a set made of a matrix
     features : (n, r) F with M = F F', up to rounding
     """
+
+    has_shift_norm = True
 
     def __init__(self, factor: PivotedCholesky, contexts: FloatArray | None, kernel: Kernel | None) -> None:
         self.contexts, self.kernel = contexts, kernel
@@ -66,6 +72,10 @@ class PlacedMMD(AmbiguitySet):
 
     def __repr__(self) -> str:
         return f"MMD({self.n_contexts} contexts, rank {self.features.shape[1]})"
+
+    def within(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        return _within(radius)
 
     @property
     def scale(self) -> float:
@@ -182,6 +192,8 @@ class MMD(AmbiguitySet):
     gram : (n, n) instead of both: the matrix M itself, symmetric and positive semi-definite
     """
 
+    has_shift_norm = True
+
     def __init__(
         self, contexts: ArrayLike | None = None, kernel: Kernel | None = None, *, gram: ArrayLike | None = None
     ) -> None:
@@ -256,6 +268,10 @@ class MMD(AmbiguitySet):
             return self._put(c, ranges)
         self.check_size(len(c))
         return self._placed
+
+    def within(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        return _within(radius)
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel]:
         """Return the points and the kernel in which samples may be compressed: those of the MMD itself."""

@@ -35,6 +35,10 @@ class Neighbourhood(AmbiguitySet):
     def __repr__(self) -> str:
         return "Neighbourhood()" if self.contexts is None else f"Neighbourhood({self.n_contexts} contexts)"
 
+    def within(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        return f"on the contexts within {radius:.3g} of the reference's mean, in their units"
+
     def arguments(self) -> dict[str, Any]:
         """Return what the set was made of, by the names of the arguments."""
         return {"contexts": self.contexts}

@@ -23,6 +23,10 @@ class TotalVariation(AmbiguitySet):
     def __repr__(self) -> str:
         return "TotalVariation()"
 
+    def within(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        return f"that replaces at most {min(radius, 1.0):.1%} of the reference (total variation)"
+
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
         """Return the dual point: eps of the mass goes to the lowest value, so a context below that does harm."""
         if radius == 0.0:

@@ -91,6 +91,10 @@ class Wasserstein(AmbiguitySet):
             raise TypeError(f"{self!r} has no contexts yet: give them, drbo.Wasserstein(contexts), or use .on(points)")
         return self._cost
 
+    def within(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        return f"within a Wasserstein distance of {radius:.3g} of the reference, in the units of the contexts"
+
     def arguments(self) -> dict[str, Any]:
         """Return what the set was made of, by the names of the arguments."""
         cost = self._cost if self.contexts is None else None

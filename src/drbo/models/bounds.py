@@ -42,6 +42,8 @@ class TheoreticalBeta:
     bound: float
     noise: float
     delta: float = 0.1
+    proven: ClassVar[bool] = True
+    """Whether a theorem gives the probability that the bounds may fail with."""
 
     def __post_init__(self) -> None:
         validation.positive_float("bound", self.bound)
@@ -64,8 +66,8 @@ class ConstantBeta:
     """The same width at all times; the paper's experiments use 2. A plain number stands for it."""
 
     value: float
-    delta: ClassVar[None] = None
-    """No theory gives the probability that the bounds may fail with."""
+    delta: ClassVar[float | None] = None
+    proven: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         value = validation.finite_float("beta", self.value)
@@ -79,12 +81,29 @@ class ConstantBeta:
         return self.value
 
 
+@dataclass(frozen=True)
+class UnprovenBeta(TheoreticalBeta):
+    """The width of `TheoreticalBeta` with a surrogate that learns, as files of version 0.1 may hold it.
+
+    Nothing is known of the probability that it fails with: the version that wrote the file should have refused it.
+    """
+
+    proven: ClassVar[bool] = False
+
+    def width(self, information_gain: float, ridge: float, events: int = 1, units: Units | None = None) -> float:
+        """Return what version 0.1 computed, in whatever units the outcomes are."""
+        del units
+        return super().width(information_gain, ridge, events)
+
+
 Beta = ConstantBeta | TheoreticalBeta
 
 
-def as_beta(beta: Any) -> Beta:
-    """Return a rule for the width as it is, and a plain number as the constant rule."""
-    return beta if isinstance(beta, TheoreticalBeta | ConstantBeta) else ConstantBeta(beta)
+def as_beta(beta: Any, name: str = "beta") -> Beta:
+    """Return a rule for the width as it is, and a plain number as the constant rule; an error calls it `name`."""
+    if isinstance(beta, TheoreticalBeta | ConstantBeta):
+        return beta
+    return ConstantBeta(validation.finite_float(name, beta))
 
 
 class Side(IntEnum):

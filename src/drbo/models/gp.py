@@ -22,7 +22,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -49,16 +49,23 @@ class GP:
     Parameters
     ----------
     kernel : the covariance of f, a product of an action kernel and a context kernel
-    noise : the standard deviation of the noise of an outcome y = f(x, c) + noise * N(0, 1)
+    noise : the standard deviation of the noise of an outcome, y = offset + scale (f(x, c) + noise * N(0, 1))
+    offset, scale : the units of the outcomes, if the kernel is not in them; fixed beforehand, from a pilot for instance
     """
 
     kernel: Product
     noise: float
+    offset: float = 0.0
+    scale: float = 1.0
+    learns: ClassVar[bool] = False
+    """Whether anything is learned from the outcomes."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Product):
             raise TypeError(f"kernel must be a Product(action kernel, context kernel), got {self.kernel!r}")
         object.__setattr__(self, "noise", validation.positive_float("noise", self.noise))
+        object.__setattr__(self, "offset", validation.finite_float("offset", self.offset))
+        object.__setattr__(self, "scale", validation.positive_float("scale", self.scale))
         if self.noise > 1e100:
             raise ValueError(f"noise must not exceed 1e100, got {self.noise}")
         if self.ridge < 1e-14 * self.kernel.variance:
@@ -77,7 +84,7 @@ class GP:
     def first_fit(self, d_x: int, d_c: int) -> FittedGP:
         """Return the model itself, for actions of d_x and contexts of d_c coordinates: nothing is learned."""
         self.check(d_x, d_c)
-        return FittedGP(self, 0.0, 1.0, 0.0)
+        return FittedGP(self, self.offset, self.scale, 0.0)
 
     def due(self, n_outcomes: int, last: FittedGP) -> bool:
         """Return False: there is nothing to learn anew."""

@@ -33,6 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,6 +77,9 @@ class LearnedGP:
     action, context : a kernel that is fixed, used as it is: its lengthscales in unit-cube coordinates, its amplitude in
         standardised outcomes. The amplitude of f is learned with the kernel that is not fixed, if there is one
     """
+
+    learns: ClassVar[bool] = True
+    """Whether anything is learned from the outcomes: offset and scale always are."""
 
     family: RBF | Matern = Matern(nu=2.5)  # noqa: RUF009 (frozen)
     noise: float | None = None

@@ -100,6 +100,7 @@ class RoundBeliefs:
     belief: Belief
     pending: Sequence[Pending]
     width: float
+    certificate_width: float
     _made: list[Posterior] = field(default_factory=list)
 
     def certain(self, ball: Ball) -> Posterior:

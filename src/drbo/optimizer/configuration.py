@@ -14,6 +14,7 @@ from drbo.ambiguity.reference import SPREAD, Contexts, FiniteContexts, SampledCo
 from drbo.models.bounds import Beta, as_beta
 from drbo.models.gp import GP, FittedGP
 from drbo.models.learned import LearnedGP
+from drbo.optimizer import claims
 from drbo.rounds.box import BoxSearch
 from drbo.rounds.grid import GridSearch
 from drbo.rounds.policies import Policy
@@ -36,7 +37,7 @@ class Configuration:
     search : over the actions
     nature : the contexts, and how references are made of them
     ambiguity : the family of ambiguity sets, to be put on the atoms of a round
-    setting, surrogate, policy, beta, maximize, seed : as for `Optimizer`
+    setting, surrogate, policy, beta, certificate_beta, maximize, seed : as for `Optimizer`
     first_fit : the model before any outcome
     """
 
@@ -50,6 +51,7 @@ class Configuration:
     surrogate: GP | LearnedGP
     policy: Policy
     beta: Beta
+    certificate_beta: Beta
     maximize: bool
     seed: int
     first_fit: FittedGP
@@ -68,6 +70,7 @@ class Configuration:
         setting: Any,
         surrogate: Any,
         beta: Any,
+        certificate_beta: Any,
         maximize: Any,
         policy: Any,
         seed: Any,
@@ -86,13 +89,18 @@ class Configuration:
         search, chosen_from = _search(actions, model)
         nature, drawn_from, family = _nature(contexts, ambiguity, model, number)
         setting.check(nature)
+        rule = as_beta(beta)
+        certifying = rule if certificate_beta is None else as_beta(certificate_beta, "certificate_beta")
+        for one in (rule, certifying):
+            claims.certificate(model, one)  # a claim that cannot be made is refused
         arguments = {
             "actions": getattr(chosen_from, "points", chosen_from),
             "contexts": drawn_from.points if isinstance(drawn_from, FiniteSet) else drawn_from,
             "ambiguity": ambiguity,
             "setting": setting,
             "surrogate": model,
-            "beta": as_beta(beta),
+            "beta": rule,
+            "certificate_beta": None if certificate_beta is None else certifying,
             "maximize": validation.flag("maximize", maximize),
             "policy": policy,
             "seed": number,
@@ -107,7 +115,8 @@ class Configuration:
             setting=setting,
             surrogate=model,
             policy=setting.policy if policy is None else policy,
-            beta=arguments["beta"],
+            beta=rule,
+            certificate_beta=certifying,
             maximize=arguments["maximize"],
             seed=number,
             first_fit=model.first_fit(search.space.dimension, nature.space.dimension),

@@ -12,6 +12,8 @@ from drbo.optimizer.state import State
 from drbo.rounds.ball import Ball, Certificate
 from drbo.spaces.space import Point
 
+_LITTLE = 0.25
+"""Where the posterior variance exceeds this share of the prior's, the outcomes say little."""
 _PASSES = 4
 """How often the best action is searched anew at most, because the adversary asked for further contexts."""
 
@@ -27,6 +29,7 @@ class Guaranteed:
     ball : the set that it is for
     width : of the confidence bound
     units : of the outcomes
+    unseen : the share of the worst distribution on contexts of which the outcomes say little
     """
 
     action: Point
@@ -34,20 +37,32 @@ class Guaranteed:
     ball: Ball
     width: float
     units: Units
+    unseen: float
+
+
+def _guaranteed(action: Point, ball: Ball, bound: Bound, units: Units) -> Guaranteed:
+    """Return the certificate of an action."""
+    made = ball.certificate(bound, action)
+    weights = made.worst_case.weights
+    if made.reference is ball.reference:
+        _, variance = bound.posterior.of_action(action)
+    else:
+        variance = bound.posterior.curve(action.coordinates, 0.0).variance(made.reference.points)
+    little = variance > _LITTLE * bound.amplitude**2
+    return Guaranteed(action, made, ball, bound.width, units, float(weights[little].sum()))
 
 
 def best_now(known: Knowledge, state: State, given: Any, radius: Any) -> Guaranteed:
     """Return the action of the largest worst-case lower confidence bound of all that have not failed."""
     ball = known.ball(state, given, radius)
-    beliefs = known.beliefs(state, ball)
+    beliefs = known.certifying(state, ball)
     search, failed = known.configuration.search, [record.action for record in state.failed]
     found = []
     for _ in range(_PASSES):
-        bound = Bound(beliefs.certain(ball), beliefs.width, LOWER)
+        bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
         action = search.best(ball, bound, known.near(state), known.rows([]), failed).action
-        made = ball.certificate(bound, action)
-        found.append(Guaranteed(action, made, ball, beliefs.width, beliefs.belief.units))
-        wider = ball.adopting(made)
+        found.append(_guaranteed(action, ball, bound, beliefs.belief.units))
+        wider = ball.adopting(found[-1].certificate)
         if wider is ball:  # the adversary asked for no further context
             break
         ball = wider
@@ -60,7 +75,6 @@ def best_iterate(known: Knowledge, state: State) -> Guaranteed:
     if iterate is None:
         raise RuntimeError("recommend_iterate needs an iterate that has not failed: call ask first")
     ball = known.ball_of(state, iterate)
-    beliefs = known.beliefs(state, ball)
-    bound = Bound(beliefs.certain(ball), beliefs.width, LOWER)
-    action = iterate.proposal.action
-    return Guaranteed(action, ball.certificate(bound, action), ball, beliefs.width, beliefs.belief.units)
+    beliefs = known.certifying(state, ball)
+    bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
+    return _guaranteed(iterate.proposal.action, ball, bound, beliefs.belief.units)

@@ -13,6 +13,7 @@ import numpy as np
 
 from drbo.ambiguity.contract import AmbiguitySet
 from drbo.ambiguity.reference import Reference
+from drbo.models.bounds import Beta
 from drbo.models.gp import FittedGP
 from drbo.optimizer.belief import Belief, Pending, RoundBeliefs
 from drbo.optimizer.configuration import Configuration
@@ -52,20 +53,23 @@ class Knowledge:
         self._state = state
         return state
 
-    def fit(self, state: State) -> FittedGP:
-        """Return the hyper-parameters of now: a function of the facts and of the last recorded fit."""
+    def fit(self, state: State, *, fresh: bool = False) -> FittedGP:
+        """Return the hyper-parameters of now: a function of the facts and of the last recorded fit.
+
+        `fresh`: learned from every outcome so far, as a certificate wants it; otherwise they may lag behind a little.
+        """
         last, model = state.fit, self.configuration.surrogate
-        if not model.due(state.n_outcomes, last):
+        if not (model.learns and state.n_outcomes > last.n_outcomes if fresh else model.due(state.n_outcomes, last)):
             return last
         kept = self._next_fit
         if kept is None or kept[0] is not last or kept[1] != state.n_outcomes:
             kept = self._next_fit = last, state.n_outcomes, model.refit(*state.outcomes(), last)
         return kept[2]
 
-    def belief(self, state: State, contexts: FloatArray | None = None) -> Belief:
+    def belief(self, state: State, contexts: FloatArray | None = None, *, fresh: bool = False) -> Belief:
         """Return the posteriors of all results, on contexts (n, d); by default on those that they are on."""
         belief, self._belief = self._belief, None
-        fit = self.fit(state)
+        fit = self.fit(state, fresh=fresh)
         if contexts is None:
             contexts = self.atoms(state) if belief is None else belief.contexts
         if belief is None or belief.fit is not fit:
@@ -74,16 +78,24 @@ class Knowledge:
         self._belief = belief
         return belief
 
-    def width(self, belief: Belief) -> float:
-        """Return the width beta_t of the confidence bounds."""
-        own, gain = self.configuration, belief.certain.information_gain
-        return own.beta.width(gain, belief.fit.gp.ridge, own.setting.events, belief.units)
+    def width(self, belief: Belief, beta: Beta) -> float:
+        """Return the width beta_t of confidence bounds by a rule."""
+        gain, events = belief.certain.information_gain, self.configuration.setting.events
+        return beta.width(gain, belief.fit.gp.ridge, events, belief.units)
 
     def beliefs(self, state: State, ball: Ball, under_way: Sequence[Iterate] = ()) -> RoundBeliefs:
         """Return the posteriors of a round, with evaluations that are under way."""
         belief = self.belief(state, ball.contexts)
         pending = [Pending(i.proposal.action, i.proposal.context, self.reference_of(state, i)) for i in under_way]
-        return RoundBeliefs(belief, pending, self.width(belief))
+        return self._round_beliefs(belief, pending)
+
+    def certifying(self, state: State, ball: Ball) -> RoundBeliefs:
+        """Return the posteriors that a certificate rests on: of all outcomes, with nothing under way."""
+        return self._round_beliefs(self.belief(state, ball.contexts, fresh=True), [])
+
+    def _round_beliefs(self, belief: Belief, pending: Sequence[Pending]) -> RoundBeliefs:
+        own = self.configuration
+        return RoundBeliefs(belief, pending, self.width(belief, own.beta), self.width(belief, own.certificate_beta))
 
     # --- the ball of a round ----------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from drbo.ambiguity.function import AmbiguityFunction
 from drbo.models.bounds import LOWER, Beta, Bound, TheoreticalBeta
 from drbo.models.gp import GP, Posterior
 from drbo.models.learned import LearnedGP
-from drbo.optimizer import history, storage
+from drbo.optimizer import claims, history, storage
 from drbo.optimizer.configuration import Configuration
 from drbo.optimizer.history import Asked, Cancelled, Fact, Proposal, Told
 from drbo.optimizer.incumbent import Guaranteed, best_iterate, best_now
@@ -77,6 +77,7 @@ class Optimizer:
     surrogate : the model of f: a `GP` with fixed hyper-parameters, or a `LearnedGP`, which is the default. Kernels are
         on the coordinates of a finite set as they are; on the unit cube for boxes, samples and learned models
     beta : the width of the confidence bounds, a number or a `TheoreticalBeta`
+    certificate_beta : the width of the bounds that a recommendation rests on, if it is another one
     maximize : False if outcomes are to be minimised
     policy : what to evaluate next; that of the setting by default
     seed : of the candidates of a search over a box; nothing is random for finite sets
@@ -91,12 +92,13 @@ class Optimizer:
         setting: Setting,
         surrogate: GP | LearnedGP | None = None,
         beta: float | TheoreticalBeta = 2.0,
+        certificate_beta: float | TheoreticalBeta | None = None,
         maximize: bool = True,
         policy: Policy | None = None,
         seed: int = 0,
     ) -> None:
         self._configuration = Configuration.of(
-            actions, contexts, ambiguity, setting, surrogate, beta, maximize, policy, seed
+            actions, contexts, ambiguity, setting, surrogate, beta, certificate_beta, maximize, policy, seed
         )
         self._facts: list[Fact] = []
         self._file = storage.File()
@@ -333,7 +335,7 @@ class Optimizer:
         x, c = self._encode_action(action), self._configuration.nature.encode("context", context)
         belief = self._known.belief(self._known.state)
         mean, variance = belief.certain.predict(x.coordinates[None, :], c.coordinates[None, :])
-        units, std, width = belief.units, math.sqrt(float(variance[0])), self._known.width(belief)
+        units, std, width = belief.units, math.sqrt(float(variance[0])), self._known.width(belief, self.beta)
         centre = float(mean[0])
         lower, upper = sorted((units.outward(centre - width * std), units.outward(centre + width * std)))
         return Prediction(units.outward(centre), units.length_outward(std), lower, upper)
@@ -380,7 +382,7 @@ class Optimizer:
         away = known.rows([*state.under_way, *(p.action for p in before)])
         choice = self.policy.choose(Round(ball, search, known.near(state), away), beliefs)
         # Eq. (10): the worst-case lcb at its own time, of outcomes alone: nothing pending counts.
-        lower = Bound(beliefs.certain(choice.ball), beliefs.width, LOWER)
+        lower = Bound(beliefs.certain(choice.ball), beliefs.certificate_width, LOWER)
         worst = choice.ball.worst_case(lower.of_action(choice.action))
         wider, _ = choice.ball.widened(lower, choice.action, float(worst.expectation))
         units = beliefs.belief.units
@@ -415,6 +417,7 @@ class Optimizer:
     def _recommendation(self, found: Guaranteed) -> Recommendation:
         """Return an action and its certificate in the user's units."""
         made, units, space = found.certificate, found.units, self._configuration.nature.space
+        beta = self._configuration.certificate_beta
         return Recommendation(
             action=self._configuration.search.space.decode(found.action),
             action_index=found.action.index,
@@ -426,7 +429,10 @@ class Optimizer:
             radius=found.ball.radius,
             maximize=self.maximize,
             beta=found.width,
-            delta=self.beta.delta,
+            delta=beta.delta if beta.proven else None,
+            within=found.ball.ambiguity.within(found.ball.radius),
+            claim=claims.certificate(self.surrogate, beta),
+            unseen=found.unseen,
             action_point=found.action,
         )
 

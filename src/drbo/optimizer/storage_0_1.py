@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import warnings
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,17 @@ def read(text: bytes, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
     if document.get("version") != VERSION:
         raise RefusedError(f"{source} is of version {document.get('version')!r}; this drbo reads version {VERSION}")
     state = {name: _decode(value) for name, value in document.items() if name not in ("format", "version")}
-    return {name: state[name] for name in _CONFIGURATION}, state
+    configuration = {name: state[name] for name in _CONFIGURATION}
+    beta = configuration["beta"]
+    if configuration["surrogate"].learns and beta.proven:
+        warnings.warn(
+            f"{source} has a TheoreticalBeta with a surrogate that learns, for which there is no theorem: its "
+            "recommendations are estimates, without a probability",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        configuration["beta"] = bounds.UnprovenBeta(beta.bound, beta.noise, beta.delta)
+    return configuration, state
 
 
 def imported(state: dict[str, Any], actions: Space, contexts: Space) -> Imported:

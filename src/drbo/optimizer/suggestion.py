@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from drbo.optimizer.claims import Claim
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -110,7 +111,11 @@ class Recommendation:
     reference, radius : the ambiguity set that the value is for
     maximize : whether the value is a lower bound on a reward, or an upper one on a cost
     beta, delta : the width of the confidence bounds that it rests on, and the probability that they may fail with, if
-        theory gives one
+        a theorem gives one
+    within : which distributions the set holds, in words
+    claim : what is claimed of `value`, and by which theorem or measurement
+    unseen : the share of the worst distribution on contexts of which the outcomes say little for this action: the
+        posterior deviation is there more than half that of the prior
     action_point : the action as a point of its space
     """
 
@@ -125,21 +130,28 @@ class Recommendation:
     maximize: bool
     beta: float
     delta: float | None
+    within: str
+    claim: Claim
+    unseen: float
     action_point: Point
 
     def __str__(self) -> str:
         bound = "at least" if self.maximize else "at most"
-        within = f"within {self.radius:.3g}" if np.isfinite(self.radius) else "at all, as the radius is infinite"
-        if self.delta is None:
-            assurance = f"as far as confidence bounds of {self.beta:.3g} standard deviations hold"
-        else:
-            assurance = f"with probability {1.0 - self.delta:.3g}"
+        word = "guaranteed" if self.claim.proven else "estimated"
+        within = self.within if np.isfinite(self.radius) else "of all, as the radius is infinite"
+        confidence = 1.0 if self.delta is None else 1.0 - self.delta
+        assurance = self.claim.text.format(beta=self.beta, confidence=confidence)
         lines = [
             f"deploy {_readable(self.action)}",
-            f"guaranteed: {bound} {self.value:.4g} on average in every distribution {within},",
+            f"{word}: {bound} {self.value:.4g} on average in every distribution {within},",
             f"  {assurance}{self._left_open()}",
-            "it would do worst if the conditions were",
         ]
+        if self.unseen > 0.5:
+            lines.append(
+                f"{self.unseen:.0%} of the worst case rests on conditions of which too little is known for this action: "
+                "it is the model's ignorance, and outcomes there would raise the bound"
+            )
+        lines.append("it would do worst if the conditions were")
         order = np.argsort(-self.weights)
         used = int(np.count_nonzero(self.weights))
         for j in order[: min(used, 4)]:

@@ -12,6 +12,7 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from drbo.models.bounds import LOWER, Bound
 from drbo.rounds.ball import TIE, Ball
@@ -22,6 +23,9 @@ from drbo.spaces.space import Point
 class ContextRule(ABC):
     """A rule that picks the context of an evaluation."""
 
+    theorem: ClassVar[str | None] = None
+    """The theorem that bounds the regret with this rule, if there is one."""
+
     @abstractmethod
     def pick(self, ball: Ball, beliefs: Beliefs, action: Point) -> Point:
         """Return the context in which to evaluate an action."""
@@ -30,6 +34,8 @@ class ContextRule(ABC):
 @dataclass(frozen=True)
 class Uncertain(ContextRule):
     """The context of which we know least, however rare it is: the rule of the paper, for which Theorem 5 holds."""
+
+    theorem: ClassVar[str | None] = "Theorem 5 and Corollary 6"
 
     def pick(self, ball: Ball, beliefs: Beliefs, action: Point) -> Point:
         """Return the context of largest posterior variance."""

@@ -56,6 +56,14 @@ class Choice:
 class Policy(ABC):
     """A rule that chooses the next evaluation."""
 
+    def theorem(self, by_nature: str | None) -> str | None:
+        """Return the theorem that bounds the regret, None if there is none.
+
+        `by_nature` is that of the setting for the paper's policy with contexts that nature picks.
+        """
+        del by_nature
+        return None
+
     @abstractmethod
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return the next evaluation."""
@@ -71,6 +79,10 @@ class Optimism(Policy):
     """
 
     contexts: ContextRule | None = None
+
+    def theorem(self, by_nature: str | None) -> str | None:
+        """Return the theorem of the setting where nature picks contexts, otherwise that of the rule."""
+        return by_nature if self.contexts is None else self.contexts.theorem
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return x_t = argmax_x min_w <w, ucb_t(x, .)>, and its context."""

@@ -27,6 +27,8 @@ class Setting(ABC):
 
     events: int = 1
     """How many events share the probability of failure delta, for `TheoreticalBeta`."""
+    theorem: str | None = None
+    """The theorem that bounds the regret of the paper's policy where nature picks contexts, if there is one."""
 
     @property
     def policy(self) -> Policy:
@@ -52,6 +54,7 @@ class General(Setting):
     """The environment provides a reference and a radius in every round (algorithm 1)."""
 
     events = 2
+    theorem = "Theorem 2"
 
     def __repr__(self) -> str:
         return "General()"
@@ -92,6 +95,7 @@ class DataDriven(Setting):
     """
 
     events = 3
+    theorem = "Corollary 4"
 
     def __init__(self, delta: float = 0.1, radius: RadiusRule | float | None = None) -> None:
         self.delta = validation.probability("delta", delta)

@@ -1,0 +1,87 @@
+"""What is claimed, and by which theorem or measurement: one table for the printed text, the documents and the tests.
+
+Three claims are never mixed:
+
+1. The certificate: in every distribution of the set, the expected outcome of an action is at least so good. It is a
+   theorem (Lemma 1) where everything that the confidence bound rests on was fixed before the outcomes were seen.
+   Otherwise it is an estimate, whose coverage was measured.
+2. Tomorrow: the distribution that conditions will follow lies in the set. That is the claim of the rule for the radius.
+3. The regret: what the evaluations cost. Only this claim depends on who picks the context, and how.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from drbo.ambiguity.contract import AmbiguitySet
+from drbo.models.bounds import Beta
+from drbo.models.gp import GP
+from drbo.models.learned import LearnedGP
+from drbo.rounds.policies import Policy
+from drbo.rounds.settings import Setting
+
+BREAKS_LEMMA_1 = (
+    "Lemma 1 needs outcomes that arrive whatever they are: if an evaluation fails, or is told late or never, because "
+    "of its outcome, no claim is left"
+)
+"""What the documents say of failures beside a certificate by theorem."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim.
+
+    Attributes
+    ----------
+    proven : whether a theorem says so
+    source : the theorem, or the measurement
+    text : the claim in words; `{beta}` and `{confidence}` stand for numbers
+    """
+
+    proven: bool
+    source: str
+    text: str
+
+
+LEMMA_1 = Claim(
+    True,
+    "Lemma 1",
+    "with probability {confidence:.3g}, for a reward whose norm does not exceed the bound given",
+)
+FIXED = Claim(
+    False,
+    "no theorem for a width that is a number",
+    "an estimated lower bound of {beta:.3g} standard deviations; true as far as the kernel given is",
+)
+LEARNED = Claim(
+    False,
+    "measured, docs/evidence.md",
+    "an estimated lower bound of {beta:.3g} standard deviations of a model that learned its hyper-parameters",
+)
+REFUSED = (
+    "beta must be a number for a surrogate that learns: TheoreticalBeta rests on a kernel, an offset, a scale and a "
+    "noise that were fixed before the outcomes were seen. Give a GP with fixed hyper-parameters, or a number such as 2.0"
+)
+
+
+def certificate(surrogate: GP | LearnedGP, beta: Beta) -> Claim:
+    """Return the claim of a certificate; it does not depend on setting, set, contexts or policy.
+
+    A fixed GP with `TheoreticalBeta` has the bound of Lemma 1 for all actions, contexts and times at once. So it holds
+    for the action that a search found, for the worst distribution of any set, and whoever picked the contexts.
+    """
+    if surrogate.learns and beta.proven:
+        raise TypeError(REFUSED)
+    if beta.proven:
+        return LEMMA_1
+    return LEARNED if surrogate.learns else FIXED
+
+
+def regret(
+    surrogate: GP | LearnedGP, beta: Beta, setting: Setting, policy: Policy, ambiguity: AmbiguitySet, exact: bool
+) -> Claim:
+    """Return the claim about the cost of the evaluations; `exact`: whether actions and contexts are finite sets."""
+    theorem = policy.theorem(setting.theorem if ambiguity.has_shift_norm else None)
+    if certificate(surrogate, beta).proven and exact and theorem is not None:
+        return Claim(True, theorem, f"the robust regret of all rounds is bounded by {theorem}")
+    return Claim(False, "none", "nothing is claimed about the regret")
