@@ -60,7 +60,7 @@ LEARNED = Claim(
 )
 REFUSED = (
     "beta must be a number for a surrogate that learns: TheoreticalBeta rests on a kernel, an offset, a scale and a "
-    "noise that were fixed before the outcomes were seen. Give a GP with fixed hyper-parameters, or a number such as 2.0"
+    "noise that were fixed before the outcomes were seen. Give a GP with fixed hyper-parameters, or a number such as 2"
 )
 
 

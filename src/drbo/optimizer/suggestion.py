@@ -148,8 +148,8 @@ class Recommendation:
         ]
         if self.unseen > 0.5:
             lines.append(
-                f"{self.unseen:.0%} of the worst case rests on conditions of which too little is known for this action: "
-                "it is the model's ignorance, and outcomes there would raise the bound"
+                f"{self.unseen:.0%} of the worst case rests on conditions of which too little is known for this "
+                "action: it is the model's ignorance, and outcomes there would raise the bound"
             )
         lines.append("it would do worst if the conditions were")
         order = np.argsort(-self.weights)
