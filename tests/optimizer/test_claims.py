@@ -1,0 +1,268 @@
+"""What is claimed: every combination that the constructor accepts, what it prints, and what the documents say of it."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drbo
+from drbo import (
+    GP,
+    KL,
+    MMD,
+    RBF,
+    Box,
+    ChiSquare,
+    CVaR,
+    DataDriven,
+    Expectation,
+    General,
+    Informative,
+    LearnedGP,
+    Neighbourhood,
+    Optimism,
+    Optimizer,
+    Product,
+    Samples,
+    Simulator,
+    TheoreticalBeta,
+    TotalVariation,
+    Uncertain,
+    Wasserstein,
+)
+from drbo.optimizer import claims
+
+ROOT = Path(__file__).parents[2]
+KERNEL = Product(RBF(0.3), RBF(0.3))
+SURROGATES = [GP(KERNEL, 0.1), GP(KERNEL, 0.1, offset=5.0, scale=3.0), LearnedGP(), LearnedGP(noise=0.1)]
+BETAS: list[Any] = [2.0, TheoreticalBeta(bound=1.0, noise=0.1)]
+SETTINGS = ["general", "data-driven", "simulator"]
+SETS = [MMD(), TotalVariation(), KL(), ChiSquare(), CVaR(), Wasserstein(), Expectation(), Neighbourhood()]
+POINTS = np.linspace(0.0, 1.0, 4)
+CONTEXTS: dict[str, Any] = {
+    "finite": POINTS,
+    "samples": Samples(POINTS[:, None], support=2),
+    "range": Box(c=(0.0, 1.0)),
+}
+POLICIES: list[Any] = [None, Optimism(), Optimism(Uncertain()), Optimism(Informative())]
+
+
+def make(surrogate: Any, beta: Any, setting: str, ambiguity: Any, contexts: str, policy: Any) -> Optimizer:
+    finite = contexts == "finite"
+    made = {
+        "general": General(),
+        "data-driven": DataDriven(radius=0.1),
+        "simulator": Simulator(np.full(4, 0.25), 0.1) if finite else Simulator(radius=0.1),
+    }[setting]
+    return Optimizer(
+        POINTS,
+        CONTEXTS[contexts],
+        ambiguity=ambiguity,
+        setting=made,
+        surrogate=surrogate,
+        beta=beta,
+        policy=policy,
+    )
+
+
+def given(setting: str, contexts: str) -> dict[str, Any]:
+    if setting != "general":
+        return {}
+    return {"reference": np.full(4, 0.25) if contexts == "finite" else Samples([[0.2], [0.6]], **_within(contexts))}
+
+
+def _within(contexts: str) -> dict[str, Any]:
+    return {"within": CONTEXTS["range"]} if contexts == "range" else {}
+
+
+COMBINATIONS = list(itertools.product(SURROGATES, BETAS, SETTINGS, SETS, CONTEXTS, POLICIES))
+
+
+def test_every_combination_claims_what_the_table_says() -> None:
+    """All are walked: refused ones are refused by the table, and no other prints more than its claim."""
+    refused = accepted = 0
+    for surrogate, beta, setting, ambiguity, contexts, policy in COMBINATIONS:
+        proven = isinstance(beta, TheoreticalBeta)
+        if proven and isinstance(surrogate, LearnedGP):
+            with pytest.raises(TypeError, match="beta must be a number for a surrogate that learns"):
+                make(surrogate, beta, setting, ambiguity, contexts, policy)
+            refused += 1
+            continue
+        opt = make(surrogate, beta, setting, ambiguity, contexts, policy)
+        claim = claims.certificate(opt.surrogate, opt.beta)
+        assert claim.proven == proven
+        regret = claims.regret(opt.surrogate, opt.beta, opt.setting, opt.policy, ambiguity, exact=contexts == "finite")
+        assert regret.proven == (proven and contexts == "finite" and expected_theorem(setting, ambiguity, policy))
+        accepted += 1
+    assert refused == 2 * len(SETTINGS) * len(SETS) * len(CONTEXTS) * len(POLICIES)
+    assert accepted == len(COMBINATIONS) - refused
+
+
+def expected_theorem(setting: str, ambiguity: Any, policy: Any) -> bool:
+    """Written down from the paper: who picks the context decides, and in which set."""
+    by_learner = setting == "simulator" if policy is None else policy.contexts is not None
+    if by_learner:
+        return policy is None or policy.contexts == Uncertain()
+    return setting in ("general", "data-driven") and isinstance(ambiguity, MMD)
+
+
+@pytest.mark.parametrize("contexts", CONTEXTS)
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("beta", BETAS, ids=lambda beta: type(beta).__name__)
+@pytest.mark.parametrize("surrogate", SURROGATES[:3], ids=lambda one: type(one).__name__)
+def test_what_is_printed_is_what_is_claimed(surrogate: Any, beta: Any, setting: str, contexts: str) -> None:
+    proven = isinstance(beta, TheoreticalBeta)
+    if proven and isinstance(surrogate, LearnedGP):
+        return  # refused: the walk above shows it
+    opt = make(surrogate, beta, setting, MMD(), contexts, None)
+    radius = {"radius": 0.1} if setting == "general" else {}
+    for c in (0.1, 0.5, 0.9) if contexts != "finite" else POINTS[:3]:
+        opt.tell(POINTS[1], 5.0 + float(c), context={"c": float(c)} if contexts == "range" else c)
+    r = opt.recommend(**given(setting, contexts), **radius)
+    printed = str(r)
+    assert ("with probability" in printed) == proven
+    assert ("guaranteed: at least" in printed) == proven
+    assert ("estimated: at least" in printed) != proven
+    assert "within a maximum mean discrepancy (MMD) of" in printed
+    assert (r.delta is not None) == proven
+
+
+@pytest.mark.parametrize(
+    ("ambiguity", "words"),
+    [
+        (MMD(), "within a maximum mean discrepancy (MMD) of 0.1 of the reference"),
+        (TotalVariation(), "that replaces at most 10.0% of the reference (total variation)"),
+        (KL(), "within a Kullback-Leibler divergence of 0.1 nats of the reference"),
+        (ChiSquare(), "within a chi-square divergence of 0.1 of the reference"),
+        (CVaR(), "that is a share of at least 90.0% of the reference (CVaR)"),
+        (Wasserstein(), "within a Wasserstein distance of 0.1 of the reference, in the units of the contexts"),
+        (Expectation(), "that is the reference itself"),
+        (Neighbourhood(), "on the contexts within 0.1 of the reference's mean, in their units"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_certificate_names_its_set_and_units(ambiguity: Any, words: str) -> None:
+    """REVIEW U20: "within 0.292" of what?"""
+    opt = make(GP(KERNEL, 0.1), 2.0, "simulator", ambiguity, "finite", None)
+    assert words in str(opt.recommend())
+
+
+def test_a_worst_case_of_ignorance_is_called_so() -> None:
+    """REVIEW S12: with one outcome, most of the worst case lies where nothing has been seen."""
+    opt = make(GP(Product(RBF(0.3), RBF(0.05)), 0.05), 2.0, "simulator", TotalVariation(), "finite", None)
+    opt.tell(POINTS[0], 1.0, context=POINTS[0])
+    assert "it is the model's ignorance" in str(opt.recommend())
+    for x in POINTS:
+        for c in POINTS:
+            opt.tell(x, 1.0, context=c)
+    r = opt.recommend()
+    assert r.unseen == 0.0
+    assert "ignorance" not in str(r)
+
+
+def test_failures_and_pending_ones_never_enter_a_certificate() -> None:
+    """REVIEW S1: f = -1, correct norm bound; 0.1 promised "at least -0.85" after failures and no outcome at all."""
+    opt = Optimizer(
+        [0.0, 1.0],
+        [0.0],
+        ambiguity=Expectation(),
+        setting=Simulator([1.0], 0.0),
+        surrogate=GP(Product(RBF(0.1), RBF(1.0)), 0.1),
+        beta=TheoreticalBeta(bound=1.5, noise=0.1, delta=0.01),
+    )
+    prior = opt.recommend().value
+    assert prior <= -1.0
+    for number in range(10):
+        s = opt.ask()
+        if s.action_index == 0:
+            opt.tell(s, failed=True)
+        r = opt.recommend()
+        assert r.value == prior
+        assert r.action_index == 1 or number == 0
+    assert len(opt.pending) > 0
+    assert any(result.failed for result in opt.results)
+
+
+@pytest.mark.parametrize("size", [0.01, 100.0])
+def test_units_fixed_beforehand_change_nothing_but_the_units(size: float) -> None:
+    """REVIEW S2: outcomes, noise and bound scaled together."""
+    rng = np.random.default_rng(0)
+    noise = 0.05 * rng.normal(size=12)
+
+    def run(scale: float, offset: float) -> tuple[list[tuple[int, int]], float, float]:
+        opt = Optimizer(
+            POINTS,
+            POINTS,
+            ambiguity=MMD(),
+            setting=Simulator(np.full(4, 0.25), 0.1),
+            surrogate=GP(KERNEL, 0.05, offset=offset, scale=scale),
+            beta=TheoreticalBeta(bound=2.0 * scale, noise=0.05 * scale),
+        )
+        chosen = []
+        for error in noise:
+            s = opt.ask()
+            y = float(np.sin(5 * s.action[0]) * s.context[0]) + error
+            opt.tell(s, offset + scale * y)
+            chosen.append((s.action_index, s.context_index))
+        r = opt.recommend()
+        return chosen, (r.value - offset) / scale, r.beta
+
+    chosen, value, beta = run(1.0, 0.0)
+    assert run(size, 3.0 * size)[0] == chosen
+    assert run(size, 3.0 * size)[1:] == pytest.approx((value, beta), rel=1e-9)
+
+
+def test_a_file_of_0_1_with_the_refused_pair_loads_with_a_warning(tmp_path: Path) -> None:
+    """REVIEW S2: such a file goes on, and prints no probability."""
+    files = sorted((ROOT / "tests" / "golden" / "files").glob("*learned*.json"))
+    document = json.loads(files[0].read_text())
+    document["beta"] = {"kind": "TheoreticalBeta", "bound": 2.0, "noise": 0.1, "delta": 0.1}
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(document))
+    with pytest.warns(RuntimeWarning, match="for which there is no theorem"):
+        opt = Optimizer.load(path)
+    printed = str(opt.recommend())
+    assert "with probability" not in printed
+    assert "estimated" in printed
+    opt.save(tmp_path / "new.drbo")
+    assert "with probability" not in str(Optimizer.load(tmp_path / "new.drbo").recommend())
+
+
+def test_a_width_of_its_own_for_certificates() -> None:
+    values = []
+    for width in (2.0, 3.0):
+        opt = Optimizer(
+            POINTS,
+            POINTS,
+            setting=Simulator(np.full(4, 0.25), 0.1),
+            surrogate=GP(KERNEL, 0.1),
+            certificate_beta=width,
+        )
+        for _ in range(6):
+            s = opt.ask()
+            opt.tell(s, float(s.action[0]))
+        r = opt.recommend()
+        assert r.beta == width
+        values.append((r.value, [result.action[0] for result in opt.results]))
+    assert values[1][0] < values[0][0]
+    assert values[1][1] == values[0][1]  # the search keeps its own
+    with pytest.raises(TypeError, match="certificate_beta must be a number"):
+        Optimizer(POINTS, POINTS, setting=Simulator(np.full(4, 0.25), 0.1), certificate_beta="wide")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="surrogate that learns"):
+        Optimizer(POINTS, POINTS, setting=Simulator(np.full(4, 0.25), 0.1), certificate_beta=BETAS[1])
+
+
+def test_the_documents_hold_the_table() -> None:
+    """docs/claims.md has every claim of the table, word for word."""
+    page = " ".join((ROOT / "docs" / "claims.md").read_text().split())
+    for claim in (claims.LEMMA_1, claims.FIXED, claims.LEARNED):
+        text = claim.text.format(beta=2.0, confidence=0.9)
+        assert text in page
+        assert claim.source in page
+    assert claims.BREAKS_LEMMA_1 in page
+    for name in ("Theorem 2", "Corollary 4", "Theorem 5 and Corollary 6"):
+        assert name in page
+    assert drbo.__version__.startswith("0.2")
