@@ -13,8 +13,9 @@ def bits(value: Any) -> Any:
     if isinstance(value, Point):
         return ("point", value.index, value.coordinates.tobytes())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: bits(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return (type(value).__name__, fields)
+        return (type(value).__name__, {f.name: bits(getattr(value, f.name)) for f in dataclasses.fields(value)})
+    if hasattr(value, "arguments"):
+        return (type(value).__name__, bits(value.arguments()))
     if isinstance(value, np.ndarray):
         return (value.shape, value.dtype.str, value.tobytes())
     if isinstance(value, float | np.floating):

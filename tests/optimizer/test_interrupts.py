@@ -152,12 +152,6 @@ def facts(opt: Optimizer) -> Any:
     return bits(opt.history)
 
 
-@pytest.fixture
-def still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let all records have the same time."""
-    monkeypatch.setattr("drbo.optimizer.history.now", lambda: 0.0)
-
-
 @pytest.mark.usefixtures("still")
 @pytest.mark.parametrize(("place", "moments"), PLACES, ids=lambda value: getattr(value, "__name__", ""))
 @pytest.mark.parametrize("command", ["ask", "tell", "cancel"])

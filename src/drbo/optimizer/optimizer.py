@@ -163,8 +163,12 @@ class Optimizer:
     @property
     @_alone
     def posterior(self) -> Posterior:
-        """The posterior of the outcomes told so far, in the model's coordinates and units; not to be changed."""
-        return self._known.belief(self._known.state).certain
+        """The posterior of the outcomes told so far, in the model's coordinates and units; not to be changed.
+
+        It is on the contexts of `ambiguity`.
+        """
+        state = self._known.state
+        return self._known.belief(state, self._known.atoms(state)).certain
 
     @property
     @_alone
