@@ -419,3 +419,130 @@ def test_misfits_are_found_when_the_optimizer_is_made() -> None:
         Optimizer(robos.X, robos.C, ambiguity=SET, setting=General(), surrogate=wrong)
     with pytest.raises(ValueError, match="reference must hold 50 weights"):
         make(Simulator([0.5, 0.5], 0.1))
+
+
+def test_a_simulator_may_be_given_the_set_of_one_round() -> None:
+    """S13: algorithm 2 with P_t and epsilon_t; without them those that it was made with."""
+    opt = make(Simulator(robos.REFERENCE, robos.RADIUS))
+    rng = np.random.default_rng(0)
+    for t in range(12):
+        own = t % 2 == 0
+        s = opt.ask() if own else opt.ask(reference=robos.TRUTH, radius=0.05)
+        assert s.context is not None
+        np.testing.assert_array_equal(s.reference, robos.REFERENCE if own else robos.TRUTH)
+        assert s.radius == (robos.RADIUS if own else 0.05)
+        tell(opt, s, rng)
+    opt.tell(opt.ask(), 0.1)
+    lcb = posterior(opt).mean - 2.0 * posterior(opt).std
+    for given, reference, radius in (
+        ({}, robos.REFERENCE, robos.RADIUS),
+        ({"reference": robos.TRUTH, "radius": 0.05}, robos.TRUTH, 0.05),
+        ({"radius": 0.1}, robos.REFERENCE, 0.1),
+        ({"reference": robos.TRUTH}, robos.TRUTH, robos.RADIUS),
+        ({}, robos.REFERENCE, robos.RADIUS),
+    ):
+        r = opt.recommend(**given)  # type: ignore[arg-type]
+        scores = SET.worst_case(lcb, reference, radius).lower_bound
+        assert r.radius == radius
+        np.testing.assert_array_equal(r.reference, reference)
+        assert r.value == pytest.approx(scores.max(), abs=1e-8)
+        assert r.action_index == np.argmax(scores)
+
+
+def test_counts_and_rounded_shares_are_weights() -> None:
+    """U17: 0.1 refused all that did not sum to 1 within 1e-8."""
+    counts = np.arange(50)
+    shares = np.floor(1e5 * robos.TRUTH) / 1e5
+    assert abs(shares.sum() - 1.0) > 1e-8
+    for given in (counts, counts.astype(float), counts.tolist(), 1.0009 * counts / counts.sum()):
+        s = make(General()).ask(reference=given, radius=0.1)
+        np.testing.assert_allclose(s.reference, counts / counts.sum(), rtol=0.0, atol=1e-12)
+    np.testing.assert_allclose(make(Simulator(shares, 0.1)).ask().reference, shares / shares.sum(), rtol=1e-12)
+    for wrong in (1.5 * robos.REFERENCE, np.zeros(50), 0.99 * robos.REFERENCE):
+        with pytest.raises(ValueError, match="reference must sum to 1 .* or be counts"):
+            make(General()).ask(reference=wrong, radius=0.1)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=repr)
+def test_several_at_once(setting: Setting) -> None:
+    """U19: ask(3) is three asks in one call, and one record."""
+    one, two = make(setting), make(setting)
+    for opt in (one, two):
+        run(opt, 4)
+    given: dict[str, Any] = {"reference": robos.REFERENCE, "radius": robos.RADIUS}
+    several = one.ask(3, **(given if isinstance(setting, General) else {}))
+    assert isinstance(several, list)
+    single = [ask(two) for _ in range(3)]
+    assert bits(several) == bits(single)
+    assert bits(one.pending) == bits(several)
+    assert len(one.history) == len(two.history) - 2
+    for s in reversed(several):
+        tell(one, s, np.random.default_rng(s.number))
+    assert one.n_told == 7
+    assert len(one.ask(1, **(given if isinstance(setting, General) else {}))) == 1
+
+
+@pytest.mark.parametrize(
+    ("n", "message"),
+    [
+        (0, "n must be at least 1"),
+        (-2, "n must be at least 1"),
+        (1.5, "n must be a whole number"),
+        ("2", "n must be a whole number"),
+        (True, "n must be a whole number"),
+        (robos.REFERENCE, "reference must be given by its name"),
+    ],
+    ids=str,
+)
+def test_a_number_of_suggestions_that_is_none(n: Any, message: str) -> None:
+    opt = make(Simulator(robos.REFERENCE, robos.RADIUS))
+    with pytest.raises((TypeError, ValueError), match=message):
+        opt.ask(n)
+    assert opt.history == ()
+
+
+def test_a_box_from_a_mapping() -> None:
+    """U19: names that are no Python names, and plain pairs."""
+    box = drbo.Box({"order": (40, 200), "max. delay": drbo.Integer(0, 3)})
+    opt = Optimizer(box, robos.C, setting=Simulator(robos.REFERENCE, 0.1), surrogate=SURROGATE)
+    first, second = opt.ask(2)
+    for s in (first, second):
+        assert s.action.keys() == {"order", "max. delay"}
+        assert 40 <= s.action["order"] <= 200
+        opt.tell(s, s.action["order"] / 200)
+    assert opt.results[1].action == second.action
+
+
+def test_the_old_name_of_a_recommendation_warns() -> None:
+    opt = make(Simulator(robos.REFERENCE, robos.RADIUS))
+    run(opt, 3)
+    with pytest.warns(DeprecationWarning, match="recommend_final is now called recommend"):
+        old = opt.recommend_final()
+    assert bits(old) == bits(opt.recommend())
+    with pytest.warns(DeprecationWarning, match="recommend_final"):
+        assert opt.recommend_final(robos.TRUTH, 0.1).radius == 0.1
+
+
+def test_a_function_as_a_set_warns_and_works() -> None:
+    with pytest.warns(DeprecationWarning, match="ambiguity as a function from contexts is deprecated"):
+        opt = make(
+            Simulator(robos.REFERENCE, robos.RADIUS), ambiguity=lambda points: drbo.MMD(points, robos.MMD_KERNEL)
+        )
+    usual = make(Simulator(robos.REFERENCE, robos.RADIUS))
+    for a, b in zip(run(opt, 4), run(usual, 4), strict=True):
+        assert (a.action_index, a.context_index) == (b.action_index, b.context_index)
+
+
+def test_predictions_are_in_the_users_units() -> None:
+    """U8: mean, deviation and bounds of f, also for costs and learned units."""
+    for maximize, surrogate in ((True, SURROGATE), (False, SURROGATE), (False, drbo.LearnedGP())):
+        opt = make(Simulator(robos.REFERENCE, robos.RADIUS), maximize=maximize, surrogate=surrogate)
+        for i in range(8):
+            opt.tell(robos.X[i], 100.0 * (surrogate is not SURROGATE) + robos.F[i, 20], context_index=20)
+        p = opt.predict(robos.X[3], robos.C[20])
+        assert p.mean == pytest.approx(100.0 * (surrogate is not SURROGATE) + robos.F[3, 20], abs=0.3)
+        assert p.std > 0.0
+        assert p.lower == pytest.approx(p.mean - 2.0 * p.std)
+        assert p.upper == pytest.approx(p.mean + 2.0 * p.std)
+    with pytest.raises(ValueError, match="action must be one of the actions"):
+        opt.predict(0.123, robos.C[20])

@@ -194,7 +194,7 @@ def test_a_kernel_of_ones_own_on_a_range() -> None:
 
 def test_what_has_no_arguments_cannot_be_saved(tmp_path: Path) -> None:
     class Bare(Contamination):
-        arguments = property()  # type: ignore[assignment]
+        arguments = property()
 
     opt = robos.make(SIMULATOR, ambiguity=Bare())
     with pytest.raises(TypeError, match=r"save cannot write .* frozen dataclass, or give it a method arguments"):
