@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo import GP, MMD, RBF, Product
-from drbo.models.bounds import upper_bound
-from drbo.models.gp import GridPosterior
+from drbo import GP, MMD, RBF, GridPosterior, Product
 
 Array = NDArray[np.float64]
 
@@ -75,7 +73,7 @@ def posterior_of_a_sample(actions: Array, contexts: Array, n_observations: int, 
     """Yield the posterior on the grid after each of the random noisy observations of a sample path; one object."""
     rng = np.random.default_rng(seed)
     f = SamplePath(rng)
-    posterior = GP(GP_KERNEL, NOISE).prior(actions, contexts)
+    posterior = GridPosterior.prior(GP(GP_KERNEL, NOISE), actions, contexts)
     for _ in range(n_observations):
         x, c = actions[rng.integers(len(actions))], contexts[rng.integers(len(contexts))]
         posterior.observe(x, c, f(x, c) + NOISE * rng.normal())
@@ -95,6 +93,6 @@ def worst_cases(
     mmd = MMD(contexts, kernel)
     reference = gaussian(contexts, 0.5, 0.05)
     radius = radius_share * mmd.distance(reference, gaussian(contexts, 0.45, 0.1))
-    bounds = [upper_bound(p, BETA) for p in posterior_of_a_sample(grid(n_actions), contexts, N_OBSERVATIONS, seed)]
+    bounds = [p.mean + BETA * p.std for p in posterior_of_a_sample(grid(n_actions), contexts, N_OBSERVATIONS, seed)]
     name = f"n={n}, lengthscale {lengthscale}" + ("" if radius_share == 1.0 else f", {radius_share:g} of the radius")
     return WorstCases(name, contexts, mmd, kernel, bounds[-1], bounds[-2], reference, radius)

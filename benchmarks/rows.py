@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from drbo import GP, MMD, RBF, General, Optimizer
+from drbo import GP, MMD, RBF, General, GridPosterior, Optimizer
 from drbo.experiments._wind import WindYear, decide
 from drbo.problems import la_haute_borne
 from instances import BETA, GP_KERNEL, NOISE, Array, SamplePath, WorstCases, cholesky, gaussian, grid, worst_cases
@@ -165,13 +165,13 @@ class Round:
         if self._drifting:
             self.reference = gaussian(self.contexts, 0.5 + 0.1 * np.sin(len(self.outcomes)), 0.05)
         start = clock()
-        suggestion = self.optimizer.ask(self.reference, self.radius)
+        suggestion = self.optimizer.ask(reference=self.reference, radius=self.radius)
         asked = clock() - start
         j = int(self._rng.choice(len(self.contexts), p=self.reference))
         y = self._f(suggestion.action, self.contexts[j]) + NOISE * self._rng.normal()
         start = clock()
         self.optimizer.tell(suggestion, y, context_index=j)
-        self.optimizer.recommend()
+        self.optimizer.recommend_iterate()
         told = clock() - start
         self.points.append((float(suggestion.action[0]), float(self.contexts[j, 0])))
         self.outcomes.append(y)
@@ -200,8 +200,9 @@ def whole_round_rows(quick: bool) -> list[Row]:
         z = np.stack([np.repeat(play.actions[:, 0], m), np.tile(play.contexts[:, 0], n)], axis=1)
         ours = round_time(n, m, t, 3 if quick else 10)
         posterior = play.optimizer.posterior
+        assert isinstance(posterior, GridPosterior)
         opponents, note = {}, ""
-        own = play.optimizer.ask(play.reference, play.radius).action_index
+        own = play.optimizer.ask(reference=play.reference, radius=play.radius).action_index
         dense = cholesky(RBF(0.1)(play.contexts, play.contexts))
         for name, factor in (("reference loop", play.mmd.features), ("reference loop, dense factor", dense)):
             if n == 1000 and (quick or factor is dense):

@@ -37,7 +37,7 @@ def main(evaluations: int = 24, workers: int = 3) -> drbo.Recommendation:
             running[pool.submit(simulate, s.action, s.context)] = s
         while running:
             collect(opt, running)
-    return opt.recommend_final()
+    return opt.recommend()
 
 
 def collect(opt: drbo.Optimizer, running: dict[Future[float], drbo.Suggestion]) -> None:

@@ -36,8 +36,8 @@ def main(file: Path = Path("plant.json"), shifts: int = 12) -> drbo.Recommendati
         opt.save(file)
         yielded, seen = run_shift(s.action, s.number)
         opt.tell(s, yielded, context=seen)
-        opt.save(file)  # atomic: the file is the old one or the new one, never half of one
-    return opt.recommend_final()
+        opt.save(file)  # appends one record: what was saved before is safe whatever happens
+    return opt.recommend()
 
 
 if __name__ == "__main__":

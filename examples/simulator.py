@@ -41,7 +41,7 @@ def main(rounds: int = 20) -> drbo.Recommendation:
     for _ in range(rounds):
         s = opt.ask()  # which controller to simulate next, and in which weather
         opt.tell(s, simulate(s.action, s.context))
-    return opt.recommend_final()
+    return opt.recommend()
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ SETS = ("Expectation", "MMD")
 
 
 def measure(name: str, family: str, rule: Literal["uncertain", "informative"], seed: int) -> dict[str, Any]:
-    """Return the regrets of `recommend` and `recommend_final`; both rules get the same draws and noise."""
+    """Return the regrets of `recommend_iterate` and `recommend`; both rules get the same draws and noise."""
     problem, robust = PROBLEMS[name], family == "MMD"
     warm_up()
     rng = np.random.default_rng([seed, 2])
@@ -45,8 +45,8 @@ def measure(name: str, family: str, rule: Literal["uncertain", "informative"], s
     for _ in range(EVALUATIONS):
         s = opt.ask()
         opt.tell(s, problem.evaluate(point(s.action), s.context, rng))
-    made = {"recommend": opt.recommend(), "recommend_final": opt.recommend_final()}
-    last = made["recommend_final"]
+    made = {"recommend_iterate": opt.recommend_iterate(), "recommend": opt.recommend()}
+    last = made["recommend"]
     contexts = np.array(last.contexts).reshape(-1, problem.d_c)
 
     def worst(x: FloatArray) -> FloatArray:
@@ -79,7 +79,7 @@ def table() -> None:
     rows = read()
     print("| set | problem | recommendation | " + " | ".join(RULES) + " | better in | p |")
     print("|---" * 7 + "|")
-    for family, name, label in itertools.product(SETS, PROBLEMS, ("recommend_final", "recommend")):
+    for family, name, label in itertools.product(SETS, PROBLEMS, ("recommend", "recommend_iterate")):
         own = [r for r in rows if r["set"] == family and r["problem"] == name]
         a, b = ({r["seed"]: r[label] for r in own if r["rule"] == rule} for rule in RULES)
         pairs = np.array([(a[seed], b[seed]) for seed in a if seed in b])

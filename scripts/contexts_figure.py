@@ -12,9 +12,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 import drbo
-from drbo import refinement
+from drbo.ambiguity.reference import Reference
 from drbo.experiments import _style
-from drbo.models.gp import Curve
+from drbo.models.curve import Curve
+from drbo.models.gp import Posterior
+from drbo.rounds.range import RangeBall, refine
 from drbo.validation import FloatArray
 
 RADIUS = 0.35
@@ -29,7 +31,8 @@ def family(points: FloatArray) -> drbo.MMD:
 def one_action() -> Curve:
     """Return the lower confidence bound of one action after 22 noisy outcomes."""
     rng = np.random.default_rng(4)
-    posterior = drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.RBF(0.12)), 0.05).prior_off_grid(1, np.zeros((1, 1)))
+    gp = drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.RBF(0.12)), 0.05)
+    posterior = Posterior(gp, np.empty((0, 1)), np.zeros((1, 1)))
     for c in rng.random(22):
         posterior.observe(np.array([0.5]), np.array([c]), float(np.cos(9 * c) + 0.4 * np.cos(23 * c)))
     return posterior.curve(np.array([0.5]), -2.0)
@@ -39,7 +42,8 @@ def draw(panel: Axes, curve: Curve, atoms: FloatArray, reference: FloatArray, ti
     """Draw the bound, the threshold of the dual, and where the worst distribution puts its mass."""
     values, c = curve(atoms), np.linspace(0.0, 1.0, 800)[:, None]
     ball = family(atoms)
-    worst, dual = ball.worst_case(values, reference, RADIUS), ball.dual(values, reference, RADIUS)
+    worst = ball.worst_case(values, reference, RADIUS)
+    dual = ball.dual(values, reference, RADIUS, worst)
     assert dual is not None
     v, threshold = curve(c), dual.threshold(c, np.zeros_like(c))[0]
     panel.plot(c, v, color=BOUND, label="v(c): what the action earns at least")
@@ -61,13 +65,16 @@ def main() -> None:
     curve = one_action()
     samples = np.clip(np.random.default_rng(1).normal(0.75, 0.12, 12), 0.0, 1.0)[:, None]
     reference = np.full(len(samples), 1.0 / len(samples))
-    made = refinement.refine(curve, samples, reference, RADIUS, drbo.Box(c=(0.0, 1.0)), family, 0)
+    box = drbo.Box(c=(0.0, 1.0))
+    atoms = Reference(samples, reference, 0.0, np.arange(len(samples)), numbered=False, represented=samples[:0])
+    made = refine(RangeBall(family(samples).placed, atoms, RADIUS, box, 0, box), curve, certify=True)
+    further = made.reference.points[len(samples) :]
     figure = _style.new_figure(9.6, 3.8)
     with mpl.rc_context(_style.STYLE):
         left, right = figure.subplots(1, 2, sharey=True)
         draw(left, curve, samples, reference, "The adversary on the samples alone")
-        points, p = np.concatenate([samples, made.further]), np.append(reference, np.zeros(len(made.further)))
-        draw(right, curve, points, p, f"{len(made.further)} contexts priced in: no worse one is left")
+        points, p = made.reference.points, made.reference.weights
+        draw(right, curve, points, p, f"{len(further)} contexts priced in: no worse one is left")
         left.set_ylabel("reward")
         right.text(0.02, 1.08, f"certified {made.lower_bound:.3f}", color="black", fontsize=9)
         handles, labels = left.get_legend_handles_labels()

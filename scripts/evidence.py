@@ -31,9 +31,9 @@ from scipy.optimize import minimize
 from scipy.special import ndtr
 
 import drbo
+from drbo import Box
 from drbo.problems._branin import _modified_branin
 from drbo.problems._published import _hartmann6, _newsvendor, _three_hump_camel
-from drbo.spaces.box import Box
 from drbo.validation import FloatArray
 
 EVALUATIONS, SEEDS, DRAWS, RADIUS = 100, 10, 200, 0.1
@@ -147,7 +147,7 @@ def run_drbo(
     for _ in range(EVALUATIONS):
         s = opt.ask()
         opt.tell(s, problem.evaluate(point(s.action), s.context, rng))
-    return {"drbo": point(opt.recommend().action), "drbo, final": point(opt.recommend_final().action)}
+    return {"drbo": point(opt.recommend_iterate().action), "drbo, final": point(opt.recommend().action)}
 
 
 def run_draws(problem: Problem, seed: int) -> dict[str, FloatArray]:
@@ -172,10 +172,10 @@ def run_random(problem: Problem, seed: int) -> dict[str, FloatArray]:
     )
     for x in rng.random((EVALUATIONS, problem.d_x)):
         c = rng.choice(draws)
-        opt.tell(problem.box.decode(x), problem.evaluate(x, c, rng), context=c)
+        opt.tell(dict(zip(problem.box.names, x.tolist(), strict=True)), problem.evaluate(x, c, rng), context=c)
     return {
         "random search": actions[int(np.argmax(means))],
-        "random evaluations, drbo's model": point(opt.recommend_final().action),
+        "random evaluations, drbo's model": point(opt.recommend().action),
     }
 
 
@@ -250,7 +250,7 @@ def run_robust(problem: Problem) -> dict[str, float]:
     for _ in range(EVALUATIONS):
         s = opt.ask()
         opt.tell(s, problem.evaluate(point(s.action), s.context, rng))
-    last = opt.recommend()
+    last = opt.recommend_iterate()
     contexts = np.array(last.contexts).reshape(-1, problem.d_c)
 
     def worst(x: FloatArray) -> FloatArray:
@@ -258,7 +258,7 @@ def run_robust(problem: Problem) -> dict[str, float]:
         return opt.ambiguity.worst_case(values, last.reference, last.radius).expectation
 
     found: dict[str, float] = {"optimum": maximum(worst, problem.box)[1]}
-    for name, r in (("recommend", last), ("final", opt.recommend_final())):
+    for name, r in (("recommend", last), ("final", opt.recommend())):
         x = point(r.action)[None]
         found |= {f"{name}: certified": r.value, f"{name}: true worst case": float(worst(x)[0])}
         found[f"{name}: expectation"] = float(problem.expectation(x)[0])
@@ -381,10 +381,9 @@ def time_ask() -> None:
         if fit == "first fit of all":
             opt = drbo.Optimizer(box, drbo.Samples(rng.random((136, 2))), setting=drbo.Simulator(radius=RADIUS))
             opt.ask()  # compiles
-            for z in rng.random((200, 8)):
-                opt.tell(box.decode(z[:6]), f(z), context=z[6:])
-        else:
-            opt._model.fitted_at = 150 if fit == "warm refit" else 200  # a refit is due 10% after the last one
+        more = {"first fit of all": 200, "warm refit": opt.n_told // 10, "no refit": 0}[fit]  # due after 10% more
+        for z in rng.random((more, 8)):
+            opt.tell(dict(zip(box.names, z[:6].tolist(), strict=True)), f(z), context=z[6:])
         start, cpu = time.perf_counter(), time.process_time()
         s = opt.ask()
         taken, cpu = time.perf_counter() - start, time.process_time() - cpu
@@ -418,7 +417,7 @@ def certify_range() -> None:
             times.append(time.process_time() - start)
             opt.tell(s, f(np.concatenate([s.action_point, s.context_point])))
         start = time.process_time()
-        r = opt.recommend_final()
+        r = opt.recommend()
         last = time.process_time() - start
         asks = f"{np.median(times[1:]):.2f} ({min(times[1:]):.2f} to {max(times[1:]):.2f})"
         print(f"| {d} | {100 * r.gap / np.std(outcomes):.1f}% | {asks} s | {last:.2f} s |", flush=True)

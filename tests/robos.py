@@ -1,5 +1,7 @@
 """The RoBOS function of shared/FIELD.md, where stochastic, robust and worst-case optima all differ."""
 
+from typing import Any
+
 import numpy as np
 
 import drbo
@@ -27,3 +29,52 @@ F = f(X[:, None], C[None, :])
 REFERENCE = normal(2.0, 1.0)
 TRUTH = normal(0.0, 5.0)
 RADIUS = 0.434330
+
+
+# --- an optimizer of it -----------------------------------------------------------------------------------------------
+
+SET = drbo.MMD(C, MMD_KERNEL)
+SURROGATE = drbo.GP(GP_KERNEL, noise=0.05)
+SETTINGS: list[drbo.Setting] = [
+    drbo.General(),
+    drbo.DataDriven(radius=drbo.radius.Theoretical(factor=0.1)),
+    drbo.Simulator(REFERENCE, RADIUS),
+    drbo.Simulator(REFERENCE, RADIUS, pick="informative"),
+]
+
+
+def make(setting: drbo.Setting, **more: Any) -> drbo.Optimizer:
+    arguments: dict[str, Any] = {"ambiguity": SET, "surrogate": SURROGATE, **more}
+    return drbo.Optimizer(X, C, setting=setting, **arguments)
+
+
+def ask(opt: drbo.Optimizer) -> drbo.Suggestion:
+    if isinstance(opt.setting, drbo.General):
+        return opt.ask(reference=REFERENCE, radius=RADIUS)
+    return opt.ask()
+
+
+def tell(opt: drbo.Optimizer, s: drbo.Suggestion, rng: np.random.Generator) -> None:
+    """Answer with a noisy outcome; nature draws the context from the true distribution unless the setting picked it."""
+    noise = 0.05 * rng.normal()
+    j = rng.choice(len(C), p=TRUTH)
+    if s.context_index is None:
+        opt.tell(s, F[s.action_index, j] + noise, context=C[j])
+    else:
+        opt.tell(s, F[s.action_index, s.context_index] + noise)
+
+
+def run(opt: drbo.Optimizer, rounds: int, seed: int = 0) -> list[drbo.Suggestion]:
+    rng = np.random.default_rng(seed)
+    suggestions = []
+    for _ in range(rounds):
+        suggestions.append(ask(opt))
+        tell(opt, suggestions[-1], rng)
+    return suggestions
+
+
+def posterior(opt: drbo.Optimizer) -> drbo.GridPosterior:
+    """Return the posterior on the grid."""
+    on_grid = opt.posterior
+    assert isinstance(on_grid, drbo.GridPosterior)
+    return on_grid

@@ -7,17 +7,22 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCKS = [
-    pytest.param(block, id=f"{page.name}-{i}")
-    for page in PAGES
-    for i, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
-]
+STORIES = {"architecture.md"}
+"""Pages whose blocks go on where the one before ended; those of the others stand alone."""
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-def test_code_block_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def programs(page: Path) -> list[str]:
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    return ["\n".join(blocks)] if page.name in STORIES and blocks else blocks
+
+
+PROGRAMS = [pytest.param(program, id=f"{page.name}-{i}") for page in PAGES for i, program in enumerate(programs(page))]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_code_block_runs(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    exec(compile(block, "README", "exec"), {"__name__": "readme"})
+    exec(compile(program, "README", "exec"), {"__name__": "readme"})
 
 
 def test_links_lead_somewhere() -> None:

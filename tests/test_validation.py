@@ -57,7 +57,9 @@ def test_a_single_number_is_no_set_of_points() -> None:
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([0.5, 0.5 + 2e-8], "p must sum to 1"),
+        ([0.5, 0.5 + 2e-3], "p must sum to 1"),
+        ([0.0, 0.0], "p must sum to 1"),
+        ([2.0, 0.5], r"p must sum to 1 \(within 0.001\), or be counts, got the sum 2.5"),
         ([1.5, -0.5], "p must not be negative, got -0.5 at index 1"),
         ([], "p must hold at least one weight"),
         ([np.nan, 1.0], r"p must be finite, got nan at index \[0\]"),
@@ -71,6 +73,13 @@ def test_distributions(weights: list[float], message: str) -> None:
 def test_a_sum_within_the_tolerance_is_kept_as_it_is() -> None:
     given = np.array([0.5, 0.5 + 5e-9])
     np.testing.assert_array_equal(validation.distribution("p", given), given)
+
+
+@pytest.mark.parametrize("given", [[3, 1], [3.0, 1.0], [0.75 + 2e-8, 0.25], [0.7504, 0.2504], (np.int64(6), 2)])
+def test_counts_and_rounded_shares_are_divided_by_their_sum(given: Any) -> None:
+    found = validation.distribution("p", given)
+    np.testing.assert_allclose(found, np.asarray(given, dtype=float) / np.sum(given), rtol=1e-15)
+    assert found.sum() == pytest.approx(1.0, abs=1e-15)
 
 
 @pytest.mark.parametrize(

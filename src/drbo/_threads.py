@@ -26,7 +26,8 @@ def one_thread() -> Iterator[None]:
     global _inside, _limit
     with _LOCK:
         if _inside == 0:
-            _limit = _controller().limit(limits=1, user_api="blas")
+            with _in_control():
+                _limit = _controller().limit(limits=1, user_api="blas")
         _inside += 1
     try:
         yield
@@ -34,7 +35,8 @@ def one_thread() -> Iterator[None]:
         with _LOCK:
             _inside -= 1
             if _inside == 0:
-                _limit.restore_original_limits()
+                with _in_control():
+                    _limit.restore_original_limits()
                 _limit = None
 
 
@@ -45,11 +47,31 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
+@contextmanager
+def _in_control() -> Iterator[None]:
+    """Let this thread set the limit, and whichever thread comes next.
+
+    From version 3.8 on threadpoolctl heeds only the thread that set a limit first, and ignores all others without a
+    word. The counter needs no such guard: the last to leave is often another thread than the first to enter.
+    """
+    import threadpoolctl
+
+    let_go = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
+    if let_go is not None:
+        let_go(force=True)
+    try:
+        yield
+    finally:
+        if let_go is not None:
+            let_go(force=True)
+
+
 def _reset() -> None:
     """Forget the counter of a parent process, whose threads a forked child does not have."""
     global _LOCK, _inside, _limit
     if _limit is not None:
-        _limit.restore_original_limits()
+        with _in_control():
+            _limit.restore_original_limits()
     _LOCK, _inside, _limit = threading.Lock(), 0, None
 
 

@@ -8,7 +8,7 @@ import drbo
 from drbo import RBF, Matern
 from drbo.ambiguity.compression import Compression, compress
 from drbo.kernels import Kernel
-from drbo.validation import WEIGHT_TOLERANCE
+from drbo.validation import EXACT
 from tolerances import SOLVER
 
 Array = NDArray[np.float64]
@@ -30,7 +30,7 @@ def check(
     assert np.array_equal(c.atoms, samples[c.index])
     assert len(np.unique(c.atoms, axis=0)) == len(c.atoms)
     assert c.weights.min() > 0.0
-    assert abs(c.weights.sum() - 1.0) <= WEIGHT_TOLERANCE
+    assert abs(c.weights.sum() - 1.0) <= EXACT
     exact = mmd(samples, p, c, kernel)
     rounding = ROUNDING * np.sqrt(kernel.variance)
     assert exact <= c.error <= slack * exact + rounding
@@ -48,8 +48,8 @@ def test_the_bound_holds_and_is_tight(kernel: Kernel, d: int) -> None:
 
 @pytest.mark.parametrize("kernel", [RBF(0.1), Matern(0.2, nu=1.5), RBF(1e-4)], ids=repr)
 def test_the_bound_holds_over_several_blocks(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drbo.compression.PAIRS", 1)  # blocks of 500
-    monkeypatch.setattr("drbo.compression.CANDIDATES", 700)
+    monkeypatch.setattr("drbo.ambiguity.compression.PAIRS", 1)  # blocks of 500
+    monkeypatch.setattr("drbo.ambiguity.compression.CANDIDATES", 700)
     samples = np.random.default_rng(0).random((1_800, 2))
     check(samples, compress(samples, kernel, atoms=150), kernel, 150, slack=2.0)
 
@@ -105,6 +105,16 @@ def test_weights_are_respected() -> None:
     c = compress(samples, RBF(0.2), p, atoms=50)
     check(samples, c, RBF(0.2), 50, p)
     assert c.index.min() >= 300
+
+
+def test_counts_are_weights() -> None:
+    rng = np.random.default_rng(3)
+    samples, counts = rng.random((200, 2)), rng.integers(0, 5, 200)
+    a = compress(samples, RBF(0.2), counts, atoms=30)
+    b = compress(samples, RBF(0.2), counts / counts.sum(), atoms=30)
+    np.testing.assert_array_equal(a.index, b.index)
+    np.testing.assert_array_equal(a.weights, b.weights)
+    assert a.error == b.error
 
 
 def test_near_duplicates_and_one_atom() -> None:
@@ -171,7 +181,7 @@ def test_errors_name_the_argument() -> None:
     with pytest.raises(TypeError, match="kernel must be a kernel"):
         compress(good, 0.3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="weights must sum to 1"):
-        compress(good, RBF(0.3), np.ones(10))
+        compress(good, RBF(0.3), np.full(10, 0.09))
     with pytest.raises(ValueError, match="weights must hold 10"):
         compress(good, RBF(0.3), np.full(9, 1 / 9))
     with pytest.raises(ValueError, match="atoms must be at least 1"):

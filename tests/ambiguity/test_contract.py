@@ -1,13 +1,16 @@
 """Every ambiguity set keeps the contract; and the checks of the contract catch sets that do not."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
 from ambiguity import contract
 from ambiguity.contract import FAMILIES, RADII, Array, Family, Instance, instances
-from drbo.ambiguity import AmbiguitySet, TotalVariation
+from drbo.ambiguity import AmbiguitySet, TotalVariation, Wasserstein, WorstCase
 from drbo.validation import FloatArray
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -144,6 +147,37 @@ def test_bad_input_is_refused(family: Family) -> None:
     contract.check_bad_input(family.make(np.random.default_rng(7).random((4, 2))), 4)
 
 
+@every_family
+def test_counts_and_rounded_shares_are_normalised(family: Family) -> None:
+    contract.check_weights_are_normalised(family.make(np.random.default_rng(7).random((4, 2))), 4)
+
+
+@every_family
+@quick
+@given(instance=instances(), radius=radii)
+def test_a_configuration_is_put_on_contexts(family: Family, instance: Instance, radius: float) -> None:
+    contract.check_placing(family.configured, family.make, instance, radius)
+
+
+@every_family
+@quick
+@given(instance=instances(), radius=radii, data=st.data())
+def test_further_contexts_extend_a_set(family: Family, instance: Instance, radius: float, data: st.DataObject) -> None:
+    contract.check_extended(family.configured, instance, data.draw(st.integers(1, len(instance.reference))), radius)
+
+
+@every_family
+@pytest.mark.parametrize("radius", [0.0, 0.05, 0.4, float("inf")])
+def test_copies_and_pickles_are_the_same_set(family: Family, radius: float) -> None:
+    instance = contract.random_instance(np.random.default_rng(8))
+    for ambiguity in (family.make(instance.contexts), family.configured.on(instance.contexts)):
+        contract.check_copies(ambiguity, instance, radius)
+        contract.check_copies(ambiguity.on(instance.contexts), instance, radius)
+    contract.check_copies(family.configured.on(instance.contexts[:3]).extended(instance.contexts[3:]), instance, radius)
+    unplaced = pickle.loads(pickle.dumps(family.configured)).on(instance.contexts)
+    contract.check_alike(unplaced, family.configured.on(instance.contexts), instance, radius, exactly=True)
+
+
 # --- the checks can fail: each of these sets breaks one promise ------------------------------------------------------
 
 
@@ -199,6 +233,28 @@ class Hopeful(TotalVariation):
         return weights, (weights * values).sum(axis=1)
 
 
+class Misplaced(Wasserstein):
+    """Forgets its order when it is put on contexts or extended, and whom it is for when it is copied."""
+
+    def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> "Misplaced":
+        del scales
+        return Misplaced(points)
+
+    def extended(self, further: FloatArray) -> "Misplaced":
+        assert self.contexts is not None
+        return Misplaced(np.concatenate([self.contexts, 2.0 * further]))
+
+    def __reduce__(self) -> tuple[type, tuple[FloatArray | None]]:
+        return Misplaced, (None if self.contexts is None else self.contexts[::-1],)
+
+
+class Literal(TotalVariation):
+    """Takes counts for a distribution."""
+
+    def worst_case(self, values: ArrayLike, reference: ArrayLike, radius: float) -> WorstCase:
+        return self.certified(np.atleast_2d(np.asarray(values)), np.asarray(reference, dtype=float), radius)
+
+
 class Permissive(TotalVariation):
     """Takes any input."""
 
@@ -233,6 +289,11 @@ def test_the_checks_catch_broken_sets() -> None:
     caught(contract.check_concave, Hopeful(), SAMPLE, 0.2, OTHER)
     caught(contract.check_gradient, Softened(), SAMPLE, 0.2)
     caught(contract.check_bad_input, Permissive(), 4)
+    squared = Misplaced(order=2)
+    caught(contract.check_placing, squared, lambda c: Misplaced(c, order=2), SAMPLE, 0.2)
+    caught(contract.check_extended, squared, SAMPLE, 2, 0.2)
+    caught(contract.check_copies, squared.on(SAMPLE.contexts), SAMPLE, 0.2)
+    caught(contract.check_weights_are_normalised, Literal(), 4)
 
 
 def test_the_checks_pass_a_sound_set() -> None:

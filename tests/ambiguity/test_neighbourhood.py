@@ -1,24 +1,14 @@
-"""Stochastic UCB and StableOpt as ambiguity sets."""
+"""StableOpt as an ambiguity set: all distributions near the reference's mean."""
 
 import math
 
 import numpy as np
 import pytest
 
-from drbo import Expectation, Neighbourhood
+from drbo import Neighbourhood
 
 CONTEXTS = np.linspace(0, 1, 11)
 REFERENCE = np.full(11, 1 / 11)  # its mean is 0.5
-
-
-def test_expectation_ignores_the_radius() -> None:
-    values = np.arange(11.0)
-    for radius in (0.0, 0.3, math.inf):
-        worst = Expectation().worst_case(values, REFERENCE, radius)
-        assert worst.expectation == pytest.approx(5.0)
-        np.testing.assert_array_equal(worst.weights, REFERENCE)
-    assert Expectation().distance(REFERENCE, REFERENCE) == 0.0
-    assert Expectation().distance(np.eye(11)[0], REFERENCE) == math.inf
 
 
 @pytest.mark.parametrize("steps", range(1, 6))

@@ -223,8 +223,10 @@ def test_mass_is_conserved_where_the_reference_is_off_by_rounding() -> None:
 
 
 def test_bad_construction_is_refused() -> None:
-    with pytest.raises(TypeError, match="either contexts or cost"):
-        Wasserstein()
+    with pytest.raises(TypeError, match=r"has no contexts yet: give them, drbo.Wasserstein\(contexts\), or use .on"):
+        Wasserstein().worst_case([0.0, 1.0], [0.5, 0.5], 0.1)
+    with pytest.raises(TypeError, match="has no contexts yet"):
+        Wasserstein().distance([0.5, 0.5], [0.5, 0.5])
     with pytest.raises(TypeError, match="either contexts or cost"):
         Wasserstein([0.0, 1.0], cost=np.zeros((2, 2)))
     with pytest.raises(ValueError, match="order"):

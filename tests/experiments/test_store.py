@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from drbo._files import write_atomically
 from drbo.experiments._store import Store, Table, read_csv, select, stack, to_csv
-from drbo.optimizer.storage import write_atomically
 
 
 def table(start: int) -> Table:

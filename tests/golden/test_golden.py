@@ -1,4 +1,17 @@
-"""The runs of `runs.py` on the drbo that is installed, against what version 0.1 chose and saved."""
+"""The runs of `runs.py` on the drbo that is installed, against what version 0.1 chose and saved.
+
+Differences on purpose, each with its reason:
+
+- A pending evaluation whose context is not known yet counts with the reference of its own round. Version 0.1 took the
+  reference of the present round. It shows in `samples_general_kl_minimise` alone: its choices are compared up to the
+  first ask with something pending, and from its saved file on; its recommendations are not.
+- A failure no longer shrinks a certificate (REVIEW S1). The recommendations of runs with a failure are not compared.
+- A certificate on compressed samples holds for the samples themselves (REVIEW S3), so it is lower: in
+  `samples_data_mmd_compressed` the actions are compared, and that nothing more is promised than before.
+- The certificate of the best iterate (eq. 10) is computed now, from all outcomes; version 0.1 kept that of its own
+  time. So the value and the gap of `iterate` are not compared, and its action only where nothing was learned: after a
+  refit version 0.1 picked by values of two different models.
+"""
 
 import copy
 import json
@@ -66,9 +79,27 @@ def _close(old: Any, new: Any, tolerance: float, scale: float = 1.0) -> bool:
     return a == b or math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance * scale)
 
 
-def certificates(recorded: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return both recommendations as they are compared: how they are printed is for readers."""
-    return [{k: v for k, v in recorded[kind].items() if k != "printed"} for kind in ("iterate", "final")]
+OWN_REFERENCE = {"samples_general_kl_minimise": 4}
+"""Runs in which the reference of a pending evaluation shows, and the first step at which it does."""
+
+
+COMPRESSED = {"samples_data_mmd_compressed"}
+"""Runs whose samples are more than their atoms."""
+
+
+def comparable(run: Run, choices: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the choices that must be those of 0.1."""
+    return [one for one in choices if one["step"] < OWN_REFERENCE.get(run.name, len(run.script))]
+
+
+def certificates(run: Run, recorded: dict[str, Any], upto: int | None = None) -> list[dict[str, Any]]:
+    """Return what is compared of both recommendations; how they are printed is for readers."""
+    if "f" in run.script[:upto] or run.name in OWN_REFERENCE:
+        return []
+    actions = "action", "action_index"
+    iterate = [] if run.learned else [{k: recorded["iterate"][k] for k in actions}]
+    final = actions if run.name in COMPRESSED else (*actions, "value", "gap")
+    return [*iterate, {k: recorded["final"][k] for k in final}]
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +117,33 @@ def replay(run: Run, known: dict[str, Any]) -> Any:
 
 @every_run
 def test_choices(run: Run, replayed: dict[str, Any]) -> None:
-    assert differences(run, RECORDED[run.name]["choices"], replay(run, replayed)[0]) == []
+    old, new = comparable(run, RECORDED[run.name]["choices"]), comparable(run, replay(run, replayed)[0])
+    assert differences(run, old, new) == []
+
+
+@pytest.mark.parametrize("name", OWN_REFERENCE)
+def test_the_deliberate_difference_is_there(name: str, replayed: dict[str, Any]) -> None:
+    """If it is not, the run must be compared as a whole."""
+    run = BY_NAME[name]
+    assert differences(run, RECORDED[name]["choices"], replay(run, replayed)[0]) != []
+    assert comparable(run, RECORDED[name]["choices"])
 
 
 @every_run
 def test_recommendations(run: Run, replayed: dict[str, Any]) -> None:
-    old, new = certificates(RECORDED[run.name]["at_the_end"]), certificates(replay(run, replayed)[1])
+    old, new = (certificates(run, one) for one in (RECORDED[run.name]["at_the_end"], replay(run, replayed)[1]))
     assert differences(run, old, new) == []
+
+
+@pytest.mark.parametrize("name", COMPRESSED)
+def test_a_certificate_on_compressed_samples_promises_less(name: str, replayed: dict[str, Any]) -> None:
+    old, new = RECORDED[name]["at_the_end"], replay(BY_NAME[name], replayed)[1]
+    assert new["final"]["value"] < old["final"]["value"]
+
+
+def test_most_recommendations_are_compared() -> None:
+    numbers = [len(certificates(run, RECORDED[run.name]["at_the_end"])) for run in RUNS]
+    assert [numbers.count(n) for n in (0, 1, 2)] == [4, 4, 12]
 
 
 @every_file
@@ -109,7 +160,9 @@ def test_saved_files_go_on(run: Run) -> None:
 def test_saved_files_recommend(run: Run) -> None:
     with as_in_0_1():
         opt = Optimizer.load(run.file)
-    old, new = certificates(RECORDED[run.name]["when_saved"]), certificates(recommendations(opt))
+    old, new = (
+        certificates(run, one, run.saved_at) for one in (RECORDED[run.name]["when_saved"], recommendations(opt))
+    )
     assert differences(run, old, new) == []
 
 

@@ -31,7 +31,7 @@ def rounds(thread):
         for i in range(20):
             s = opt.ask()
             opt.tell(s, float(np.sin(6 * s.action[0]) + 0.1 * thread), context_index=(5 * thread + i) % 12)
-            opt.recommend(), opt.recommend_final(), opt.pending, opt.posterior, repr(opt)
+            opt.recommend_iterate(), opt.recommend(), opt.pending, opt.posterior, repr(opt), opt.results
     except BaseException as error:
         errors.append(error)
 
@@ -44,8 +44,8 @@ assert not errors, errors
 assert opt.n_told == opt.posterior.n_observations == 121, (opt.n_told, opt.posterior.n_observations)
 assert opt.pending == ()
 mean = opt.posterior.mean.copy()
-opt._place()
-np.testing.assert_allclose(opt.posterior.mean, mean, atol=1e-8)
+opt._start_anew()
+np.testing.assert_array_equal(opt.posterior.mean, mean)
 """
 
 
@@ -76,14 +76,18 @@ def test_a_copy_has_a_lock_of_its_own(again: Any) -> None:
     [
         lambda opt: opt.ask(),
         lambda opt: opt.tell([0.0], 1.0, context_index=0),
-        lambda opt: opt.cancel(opt._pending[0]),
+        lambda opt: opt.cancel(opt.pending[0]),
+        lambda opt: opt.recommend_iterate(),
         lambda opt: opt.recommend(),
-        lambda opt: opt.recommend_final(),
         lambda opt: opt.save("/dev/null/nowhere"),
         lambda opt: opt.posterior,
         lambda opt: opt.n_told,
         lambda opt: opt.pending,
         lambda opt: opt.ambiguity,
+        lambda opt: opt.predict([0.0], [0.0]),
+        lambda opt: opt.results,
+        lambda opt: opt.history,
+        lambda opt: opt.to_frame(),
         repr,
     ],
 )

@@ -78,7 +78,7 @@ class PivotedCholesky:
         L = self.rows[:, self.pivots].T  # lower triangular
         new = solve_triangular(L, cross, lower=True, check_finite=False) if r else np.empty((0, len(diagonal)))
         left = diagonal - np.cumsum(new**2, axis=0) + new**2  # before each pivot, (r, k)
-        coarse = np.flatnonzero(left.max(axis=1) > _FAIR * np.diag(L) ** 2)
+        coarse = np.flatnonzero(left.max(axis=1, initial=0.0) > _FAIR * np.diag(L) ** 2)
         kept = int(coarse[0]) if len(coarse) else r
         dropped = (self.rows[kept:] ** 2).sum(axis=0)
         larger = type(self)(column, np.append(self.rest + dropped, diagonal - (new[:kept] ** 2).sum(axis=0)))

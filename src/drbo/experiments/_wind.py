@@ -113,4 +113,4 @@ def _solve_hour(
         s = opt.ask()
         assert s.context_index is not None
         opt.tell(s, float(problem.values[s.action_index, s.context_index]) + problem.noise * rng.normal())
-    return int(opt.recommend().action_index)
+    return int(opt.recommend_iterate().action_index)

@@ -35,7 +35,7 @@ from drbo.models._cholesky import LANES, append_point, append_points
 from drbo.models.curve import Curve
 from drbo.models.observation import Embedding, Observation
 from drbo.models.units import Units
-from drbo.spaces.space import Point, Space
+from drbo.spaces.space import AnySpace, Point
 from drbo.validation import FloatArray
 
 BLOCK = 32
@@ -77,7 +77,7 @@ class GP:
         """The noise variance: the ridge of the regression of which the posterior mean is the solution."""
         return self.noise**2
 
-    def adapted(self, space: Space) -> Space:
+    def adapted(self, space: AnySpace) -> AnySpace:
         """Return the space with the coordinates that the model needs: those of the space itself."""
         return space
 

@@ -44,7 +44,7 @@ from drbo import validation
 from drbo._threads import one_thread
 from drbo.kernels import RBF, Kernel, Matern, Product
 from drbo.models.gp import GP, FittedGP
-from drbo.spaces.space import Space
+from drbo.spaces.space import AnySpace
 from drbo.validation import FloatArray
 
 LOG_LENGTHSCALE = (math.sqrt(2.0) - 3.0, math.sqrt(3.0))
@@ -97,7 +97,7 @@ class LearnedGP:
             if kernel is not None and not isinstance(kernel, Kernel):
                 raise TypeError(f"{name} must be a kernel such as RBF(0.2), or None to learn it, got {kernel!r}")
 
-    def adapted(self, space: Space) -> Space:
+    def adapted(self, space: AnySpace) -> AnySpace:
         """Return the space with the coordinates that the model needs: those of the unit cube."""
         return space.in_unit_cube()
 

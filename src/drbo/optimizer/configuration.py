@@ -128,7 +128,6 @@ def _search(actions: Any, model: GP | LearnedGP) -> tuple[Search, FiniteSet | Bo
     if isinstance(actions, Box):
         return BoxSearch(actions), actions
     space = model.adapted(FiniteSet("actions", actions))
-    assert isinstance(space, FiniteSet)  # a model changes coordinates, not the kind of a space
     return GridSearch(space), space
 
 
@@ -139,7 +138,6 @@ def _nature(
     samples = Samples([], within=contexts, support=SPREAD) if isinstance(contexts, Box) else contexts
     if not isinstance(samples, Samples):
         space = model.adapted(FiniteSet("contexts", contexts))
-        assert isinstance(space, FiniteSet)  # a model changes coordinates, not the kind of a space
         family = _family(ambiguity, space)
         family.on(space.points, space.scales)  # an error in the configuration shows now
         return FiniteContexts(space), space, family

@@ -94,7 +94,7 @@ class Told:
     action : what was evaluated
     contexts : the contexts that it was evaluated in
     outcomes : one per context, in the user's units; empty if the evaluation failed
-    drawn : whether nature drew the contexts, or the learner picked them. Those of a failure may be a guess
+    drawn : whether nature drew the contexts; False where the learner picked them, or where they are a guess
     """
 
     time: float | None

@@ -165,8 +165,12 @@ class Optimizer:
     @property
     @_alone
     def posterior(self) -> Posterior:
-        """The posterior of the outcomes told so far, in the model's coordinates and units; not to be changed."""
-        return self._known.belief(self._known.state).certain
+        """The posterior of the outcomes told so far, in the model's coordinates and units; not to be changed.
+
+        It is on the contexts of `ambiguity`.
+        """
+        state = self._known.state
+        return self._known.belief(state, self._known.atoms(state)).certain
 
     @property
     @_alone
@@ -272,20 +276,11 @@ class Optimizer:
         if validation.flag("failed", failed) == (outcome is not None):
             raise TypeError("tell needs an outcome, or failed=True in its place, and not both")
         if isinstance(suggestion, Suggestion):
-            self._check_pending(state, suggestion)
-            action, number = suggestion.action_point, suggestion.number
-            picked, likeliest = suggestion.context_point, int(np.argmax(suggestion.reference))
+            iterate = self._own(state, suggestion)
+            number, action = suggestion.number, iterate.proposal.action
+            where, drawn = self._context_of(state, iterate, context, context_index, failed)
         else:
-            action, number, picked, likeliest = self._encode_action(suggestion), None, None, -1
-        unknown = context is None and context_index is None
-        if picked is not None:
-            if not unknown:
-                raise TypeError("context must not be given: it was picked with the suggestion, see suggestion.context")
-            where, drawn = picked, True
-        elif failed and number is not None and unknown:
-            # Nobody knows in which context it failed: the likeliest one keeps it from being asked again.
-            where, drawn = self._known.reference_of(state, state.pending[number]).atom(likeliest), False
-        else:
+            number, action = None, self._encode_action(suggestion)
             where, drawn = self._observed_context(context, context_index), True
         outcomes = () if outcome is None else (_checked_outcome(outcome),)
         self._facts.append(Told(history.now(), number, action, (where,), outcomes, drawn))
@@ -293,8 +288,8 @@ class Optimizer:
     @_alone
     def cancel(self, suggestion: Suggestion) -> None:
         """Forget a pending suggestion that will not be evaluated."""
-        self._check_pending(self._known.state, suggestion)
-        self._facts.append(Cancelled(history.now(), suggestion.number))
+        iterate = self._own(self._known.state, suggestion)
+        self._facts.append(Cancelled(history.now(), iterate.proposal.number))
 
     # --- queries: they append nothing -------------------------------------------------------------------------------
 
@@ -451,15 +446,34 @@ class Optimizer:
             return self._configuration.nature.space.at("context_index", context_index)
         return self._configuration.nature.encode("context", context)
 
-    def _check_pending(self, state: State, suggestion: Suggestion) -> None:
+    def _context_of(
+        self, state: State, iterate: Iterate, context: Any, context_index: int | None, failed: bool
+    ) -> tuple[Point, bool]:
+        """Return the context in which a suggestion was evaluated, and whether nature drew it."""
+        unknown = context is None and context_index is None
+        picked = iterate.proposal.context
+        if picked is not None:
+            if not unknown:
+                raise TypeError("context must not be given: it was picked with the suggestion, see suggestion.context")
+            return picked, False
+        if failed and unknown:
+            # Nobody knows in which context it failed: the likeliest one keeps it from being asked again.
+            reference = self._known.reference_of(state, iterate)
+            return reference.atom(int(np.argmax(reference.weights))), False
+        return self._observed_context(context, context_index), True
+
+    def _own(self, state: State, suggestion: Suggestion) -> Iterate:
+        """Return the pending suggestion that `suggestion` is, or a copy of; raise if it is none of this optimizer."""
         if not isinstance(suggestion, Suggestion):
             raise TypeError(f"suggestion must be what ask returned, got {suggestion!r}")
         own = state.pending.get(suggestion.number)
         if own is None and 0 <= suggestion.number < state.n_asked:
             raise ValueError(f"suggestion {suggestion.number} has been told or cancelled already")
-        mine = own is not None and own.proposal.action is suggestion.action_point
-        if own is None or not (mine or self._suggestion(state, own).same_as(suggestion)):
+        if own is not None and own.proposal.action is suggestion.action_point:
+            return own
+        if own is None or not self._suggestion(state, own).same_as(suggestion):
             raise ValueError(f"suggestion {suggestion.number} is not one of this optimizer's")
+        return own
 
 
 _alive: weakref.WeakSet[Optimizer] = weakref.WeakSet()

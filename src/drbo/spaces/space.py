@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -76,7 +76,7 @@ class Space(ABC):
     def widths(self, halves: FloatArray) -> FloatArray:
         """Return half-widths (n, d) of cells of coordinates in the user's units, enlarged by what rounding may add."""
 
-    def in_unit_cube(self) -> Space:
+    def in_unit_cube(self) -> Self:
         """Return the same space with coordinates from 0 to 1; most spaces have these already."""
         return self
 
@@ -84,3 +84,6 @@ class Space(ABC):
         """Return the point of this index; only a finite set has one. An error calls the index `name`."""
         del index
         raise TypeError(f"{name} must not be given: these are no finite set, give the value itself")
+
+
+AnySpace = TypeVar("AnySpace", bound=Space)

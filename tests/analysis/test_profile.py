@@ -103,7 +103,7 @@ def test_a_loss_at_any_radius_but_zero() -> None:
 
 def test_the_radii_of_the_documentation() -> None:
     """Each range of docs/ambiguity.md, to the digits printed: where the optima lose a tenth to a half of the most."""
-    page = (Path(__file__).parents[1] / "docs" / "ambiguity.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "ambiguity.md").read_text()
     rows = re.findall(r"^\| `(\w+)\(.*\| ([\d.]+) to ([\d.]+) \| ([\d.]+) to ([\d.]+) \|", page, flags=re.MULTILINE)
     assert [name for name, *_ in rows] == ["CVaR", "TotalVariation", "KL", "ChiSquare", "Wasserstein", "MMD"]
     for problem, column in ((wind(), 1), (benchmark_1(), 3)):

@@ -1,15 +1,17 @@
 """The maximiser over boxes against brute force."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from drbo import GP, MMD, RBF, Expectation, Matern, Neighbourhood, Product, TotalVariation
 from drbo.ambiguity import AmbiguitySet
-from drbo.models.gp import GridPosterior
-from drbo.rounds.box import Objective, best_in_box
-from drbo.spaces.box import Box, Categorical, Integer, Log, Parameter
+from drbo.ambiguity.reference import FiniteContexts
+from drbo.models.bounds import LOWER, UPPER, Bound
+from drbo.models.gp import Posterior
+from drbo.rounds.ball import Ball
+from drbo.rounds.box import BoxSearch, Objective, best_in_box
+from drbo.spaces import Box, Categorical, FiniteSet, Integer, Log, Point
+from drbo.spaces.parameters import Parameter
 from drbo.validation import FloatArray
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES
 
@@ -17,15 +19,25 @@ CONTEXTS = np.linspace(0, 1, 12)[:, None]
 REFERENCE = np.full(12, 1 / 12)
 
 
+def ball_of(ambiguity: AmbiguitySet, seed: int = 0) -> Ball:
+    space = FiniteSet("contexts", CONTEXTS)
+    return Ball(ambiguity, FiniteContexts(space).given(REFERENCE), 0.2, space, seed)
+
+
+def bound_of(posterior: Posterior, beta: float) -> Bound:
+    """An upper bound of width beta, or a lower one for a negative beta."""
+    return Bound(posterior, abs(beta), UPPER if beta >= 0.0 else LOWER)
+
+
 def random_objective(box: Box, seed: int, beta: float = 2.0) -> Objective:
     rng = np.random.default_rng(seed)
     d = box.dimension
     kernel = Product(Matern(tuple(rng.uniform(0.2, 0.8, d) * np.sqrt(d))), RBF(0.3))
-    posterior = GP(kernel, 0.05).prior_off_grid(d, CONTEXTS)
+    posterior = Posterior(GP(kernel, 0.05), np.empty((0, d)), CONTEXTS)
     for x in box.sample(5 + 5 * d, seed):
         posterior.observe(x, rng.random(1), rng.normal())
     ambiguity = MMD(CONTEXTS, RBF(0.2)) if seed % 2 else Expectation()
-    return Objective(posterior, beta, ambiguity, REFERENCE, 0.2)
+    return Objective(ball_of(ambiguity), bound_of(posterior, beta))
 
 
 def test_gradient_of_the_robust_score_by_finite_differences() -> None:
@@ -49,7 +61,7 @@ SETS = [Expectation(), MMD(CONTEXTS, RBF(0.2)), TotalVariation(), Neighbourhood(
 def test_leaders_are_those_of_all_scores(ambiguity: AmbiguitySet, beta: float) -> None:
     box = Box(x=(0.0, 1.0), y=(0.0, 1.0), n=Integer(0, 3))
     for seed in range(3):
-        objective = replace(random_objective(box, seed, beta), ambiguity=ambiguity)
+        objective = Objective(ball_of(ambiguity), random_objective(box, seed, beta).bound)
         actions = np.concatenate([box.sample(300, seed), 0.5 + 0.01 * np.random.default_rng(seed).normal(size=(50, 3))])
         all_scores = objective.scores(actions)
         for count in (1, 5, 1000):
@@ -66,11 +78,11 @@ def test_leaders_are_those_of_all_scores(ambiguity: AmbiguitySet, beta: float) -
 @pytest.mark.parametrize("beta", [2.0, -2.0])
 def test_no_score_exceeds_its_ceiling(ambiguity: AmbiguitySet, beta: float) -> None:
     box = Box(x=(0.0, 1.0), y=(0.0, 1.0))
-    objective = replace(random_objective(box, 1, beta), ambiguity=ambiguity)
+    objective = Objective(ball_of(ambiguity), random_objective(box, 1, beta).bound)
     actions = box.sample(64, 0)
-    worst = ambiguity.worst_case(objective.bounds(actions), REFERENCE, objective.radius)
+    worst = ambiguity.worst_case(objective.bound.at(actions), REFERENCE, objective.ball.radius)
     for w in worst.weights:
-        assert (objective.ceilings(actions, w) >= worst.expectation - CLOSED_FORM).all()
+        assert (objective.bound.ceilings(actions, w) >= worst.expectation - CLOSED_FORM).all()
 
 
 def test_few_actions_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,21 +90,21 @@ def test_few_actions_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     objective = random_objective(box, 1)
     scored = 0
 
-    def counted(self: GridPosterior, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def counted(self: Posterior, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
         nonlocal scored
         scored += len(actions)
-        return over_contexts(self, actions)
+        return moments(self, actions)
 
-    over_contexts = GridPosterior.over_contexts
-    monkeypatch.setattr(GridPosterior, "over_contexts", counted)
+    moments = Posterior.moments
+    monkeypatch.setattr(Posterior, "moments", counted)
     objective.leaders(box.sample(1024, 0), 8)
     assert scored <= 128
 
 
 def test_nothing_is_known_before_the_first_outcome() -> None:
     box = Box(x=(0.0, 1.0), kind=Categorical("a", "b"))
-    posterior = GP(Product(Matern(0.3), RBF(0.3)), 0.05).prior_off_grid(3, CONTEXTS)
-    objective = Objective(posterior, 2.0, MMD(CONTEXTS, RBF(0.2)), REFERENCE, 0.2)
+    posterior = Posterior(GP(Product(Matern(0.3), RBF(0.3)), 0.05), np.empty((0, 3)), CONTEXTS)
+    objective = Objective(ball_of(MMD(CONTEXTS, RBF(0.2))), bound_of(posterior, 2.0))
     point = best_in_box(box, objective, np.empty((0, 3)), np.empty((0, 3)), 0)
     assert objective.scores(point[None])[0] == pytest.approx(2.0, abs=CLOSED_FORM)
 
@@ -130,7 +142,7 @@ def test_whole_numbers_and_choices_are_exact() -> None:
     for seed in range(4):
         objective = random_objective(box, seed)
         point = best_in_box(box, objective, np.empty((0, box.dimension)), np.empty((0, box.dimension)), seed)
-        np.testing.assert_allclose(box.encode("action", box.decode(point)), point, atol=1e-9)
+        np.testing.assert_allclose(box.encode("action", box.decode(Point(point))).coordinates, point, atol=1e-9)
         parts = box.discrete_parts()
         assert parts is not None
         rates = np.linspace(0, 1, 200)
@@ -171,3 +183,20 @@ def test_what_is_to_be_avoided_is() -> None:
     tiny = Box(kind=Categorical("a", "b"))  # nothing else is left: better the best again than nothing
     objective = random_objective(tiny, 1)
     assert best_in_box(tiny, objective, np.eye(2), np.eye(2), 0).sum() == 1.0
+
+
+def test_the_search_answers_with_a_point_and_its_score() -> None:
+    box = Box(x=(0.0, 1.0), y=(0.0, 1.0))
+    objective = random_objective(box, 5)
+    search, nowhere = BoxSearch(box), np.empty((0, 2))
+    found = search.best(objective.ball, objective.bound, nowhere, nowhere)
+    np.testing.assert_array_equal(
+        found.action.coordinates, best_in_box(box, objective, nowhere, nowhere, objective.ball.seed)
+    )
+    assert found.action.index is None
+    assert found.score == objective.scores(found.action.coordinates[None])[0]
+    other = search.best(objective.ball, objective.bound, nowhere, nowhere, failed=[found.action])
+    assert np.abs(other.action.coordinates - found.action.coordinates).max() >= 0.01
+    prior = search.prior(objective.bound.posterior.gp, CONTEXTS)
+    assert prior.n_observations == 0
+    np.testing.assert_array_equal(prior.contexts, CONTEXTS)

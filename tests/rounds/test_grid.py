@@ -5,6 +5,7 @@ import pytest
 
 import robos
 from drbo import (
+    GP,
     KL,
     MMD,
     RBF,
@@ -13,11 +14,16 @@ from drbo import (
     CVaR,
     Expectation,
     Neighbourhood,
+    Product,
     TotalVariation,
     Wasserstein,
     WorstCaseError,
 )
-from drbo.rounds.grid import TIE, best_action, first_of_the_best, robust_scores
+from drbo.ambiguity.reference import FiniteContexts
+from drbo.models.bounds import UPPER, Bound
+from drbo.rounds.ball import TIE, Ball, first_of_the_best
+from drbo.rounds.grid import GridSearch, best_action, robust_scores
+from drbo.spaces import FiniteSet, Point
 from drbo.validation import FloatArray
 from tolerances import FEASIBLE
 
@@ -121,15 +127,20 @@ def test_robos_choices() -> None:
 @pytest.mark.parametrize(
     ("values", "reference", "feasible", "message"),
     [
-        (np.eye(4), np.full(4, 0.25), None, "values must have one column for each of the 25 contexts of the set"),
-        (np.zeros((3, 30)), np.full(30, 1 / 30), None, "values must have one column for each of the 25 contexts"),
-        (np.zeros(N_CONTEXTS), np.full(N_CONTEXTS, 1 / N_CONTEXTS), None, "values must have 2 dimensions"),
-        (np.zeros((3, N_CONTEXTS)), np.full(5, 0.2), None, r"reference must have shape \(25,\) to match values"),
+        (np.eye(4), np.full(4, 0.25), None, "ambiguity is for 25 contexts, but there are 4"),
+        (np.zeros((3, 30)), np.full(30, 1 / 30), None, "ambiguity is for 25 contexts, but there are 30"),
+        (
+            np.zeros(N_CONTEXTS),
+            np.full(N_CONTEXTS, 1 / N_CONTEXTS),
+            None,
+            r"values must have shape \(n_actions, 25\) to match",
+        ),
+        (np.zeros((3, N_CONTEXTS)), np.full(5, 0.2), None, r"values must have shape \(n_actions, 5\) to match"),
         (
             np.zeros((3, N_CONTEXTS)),
             np.full(N_CONTEXTS, 1 / N_CONTEXTS),
             np.full((1, 40), 1 / 40),
-            r"feasible must have shape \(k, 25\) to match values",
+            r"feasible must have shape \(k, 25\) to match reference",
         ),
     ],
 )
@@ -139,3 +150,54 @@ def test_sizes_that_disagree_never_reach_compiled_code(
     for ambiguity in (SETS[0], SETS[2], SETS[-1]):
         with pytest.raises(ValueError, match=message):
             best_action(values, ambiguity, reference, 0.1, feasible)
+
+
+# --- the search of an optimizer ---------------------------------------------------------------------------------------
+
+
+def ball_and_bound(ambiguity: AmbiguitySet, seed: int = 0) -> tuple[GridSearch, Ball, Bound]:
+    """A grid of 12 actions after 20 outcomes."""
+    rng = np.random.default_rng(seed)
+    actions, contexts = FiniteSet("actions", np.linspace(0, 1, 12)), FiniteSet("contexts", CONTEXTS)
+    search = GridSearch(actions)
+    posterior = search.prior(GP(Product(RBF(0.2), RBF(0.3)), 0.1), contexts.coordinates)
+    for _ in range(20):
+        posterior.observe(rng.random(1), rng.random(1), rng.normal())
+    reference = FiniteContexts(contexts).given(rng.dirichlet(np.ones(N_CONTEXTS)))
+    return search, Ball(ambiguity, reference, 0.1, contexts, seed), Bound(posterior, 2.0, UPPER)
+
+
+NOWHERE = np.empty((0, 1))
+
+
+@pytest.mark.parametrize("ambiguity", SETS, ids=repr)
+def test_the_search_finds_the_best_of_the_grid(ambiguity: AmbiguitySet) -> None:
+    search, ball, bound = ball_and_bound(ambiguity)
+    values = bound.on_grid()
+    expected = exhaustive(values, ambiguity, ball.weights, ball.radius)
+    for _ in range(2):  # what the last search met saves work, and changes nothing
+        found = search.best(ball, bound, NOWHERE, NOWHERE)
+        assert found.action.same_as(search.space.at("action_index", expected))
+        assert found.score == ambiguity.worst_case(values[expected], ball.weights, ball.radius).expectation
+
+
+def test_actions_that_failed_are_left_out() -> None:
+    search, ball, bound = ball_and_bound(SETS[0])
+    scores = robust_scores(bound.on_grid(), SETS[0], ball.weights, ball.radius)
+    failed: list[Point] = []
+    for expected in np.argsort(-scores):
+        found = search.best(ball, bound, NOWHERE, NOWHERE, failed)
+        assert found.action.index == expected
+        failed.append(found.action)
+    with pytest.raises(RuntimeError, match="every action has failed"):
+        search.best(ball, bound, NOWHERE, NOWHERE, failed)
+
+
+def test_the_score_does_not_hang_on_what_was_asked_before() -> None:
+    """A batch starts each solve from the one before it; the score of record is that of a solve alone, to the bit."""
+    for ambiguity in SETS:
+        search, ball, bound = ball_and_bound(ambiguity)
+        fresh = search.best(ball, bound, NOWHERE, NOWHERE).score
+        _, other, _ = ball_and_bound(ambiguity, seed=1)
+        search.best(other, bound, NOWHERE, NOWHERE)
+        assert search.best(ball, bound, NOWHERE, NOWHERE).score == fresh

@@ -1,4 +1,4 @@
-"""The rules for the radius: their formulas, their coverage by simulation, and the backtest."""
+"""The rules for the radius: their formulas, and their coverage by simulation."""
 
 import math
 
@@ -17,8 +17,7 @@ from drbo import (
     TotalVariation,
     Wasserstein,
 )
-from drbo.radius import Bootstrap, Calibrated, Constant, Decaying, RadiusRule, Theoretical, backtest, empirical
-from drbo.rounds.grid import robust_scores
+from drbo.radius import Bootstrap, Calibrated, Constant, Decaying, RadiusRule, Theoretical, empirical
 from tolerances import CLOSED_FORM, STANDARD_ERRORS
 
 N = 8
@@ -104,40 +103,7 @@ def test_calibrated_is_the_quantile_of_the_definition() -> None:
     assert Calibrated(window=4).radius(seen, mmd, N) == math.inf
 
 
-def test_backtest_is_its_definition() -> None:
-    rng = np.random.default_rng(0)
-    values, seen = rng.normal(size=(6, N)), rng.integers(0, N, 30)
-    radii = [0.0, 0.1, 0.5, math.inf]
-    result = backtest(values, SETS[0], seen, radii, window=10)
-    assert result.rewards.shape == (4, 20)
-    for k, radius in enumerate(radii):
-        for step in range(20):
-            t = step + 10
-            scores = robust_scores(values, SETS[0], empirical(seen[t - 10 : t], N), radius)
-            assert scores[result.actions[k, step]] == pytest.approx(scores.max(), abs=1e-9)
-            assert result.rewards[k, step] == values[result.actions[k, step], seen[t]]
-    np.testing.assert_allclose(result.revenue, result.rewards.sum(axis=1))
-    assert result.best_radius == radii[int(np.argmax(result.revenue))]
-
-
-def test_backtest_with_rewards_of_its_own() -> None:
-    rng = np.random.default_rng(0)
-    values, seen, rewards = rng.normal(size=(6, N)), rng.integers(0, N, 30), rng.normal(size=(30, 6))
-    result = backtest(values, SETS[0], seen, [0.1], 10, rewards)
-    assert result.rewards[0, 3] == rewards[13, result.actions[0, 3]]
-
-
 def test_bad_input() -> None:
-    values, seen = np.zeros((2, N)), [0, 1, 2]
-    for arguments, message in (
-        ((values, SETS[0], seen, [-0.1], 1), "radii must be zero or more"),
-        ((values, SETS[0], seen, [0.1], 3), "window must be from 1 to 2"),
-        ((values, SETS[0], [0.5, 1.0], [0.1], 1), "seen must be a flat sequence of context indices"),
-        ((values, SETS[0], [0, N], [0.1], 1), "seen must hold indices from 0 to 7"),
-        ((values, SETS[0], seen, [0.1], 1, np.zeros((3, 3))), r"rewards must have shape \(3, 2\)"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            backtest(*arguments)
     for make, message in (
         (lambda: Bootstrap(delta=1.5), "delta must lie strictly between"),
         (lambda: Bootstrap(resamples=0), "resamples must be at least 1"),
@@ -149,11 +115,3 @@ def test_bad_input() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             make()
-
-
-@pytest.mark.parametrize("n_contexts", [5, 2000])
-def test_backtest_of_a_set_of_another_size(n_contexts: int) -> None:
-    """Compiled code checks no bounds: such a call once ended the interpreter, or answered with what lay in memory."""
-    ambiguity = MMD(np.linspace(0, 1, n_contexts))
-    with pytest.raises(ValueError, match=f"each of the {n_contexts} contexts of the set"):
-        backtest(np.eye(4), ambiguity, [0, 1, 2], [0.1], 1)

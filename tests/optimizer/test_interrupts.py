@@ -1,0 +1,308 @@
+"""A call that is interrupted has happened as a whole or not at all (REVIEW S4, F2 and F3)."""
+
+import copy
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drbo
+import heating
+import ranges
+import robos
+from bits import bits
+from drbo import DataDriven, LearnedGP, Optimizer, Setting, Simulator
+from drbo.optimizer.state import State
+from interrupts import interrupted, lines
+from robos import SETTINGS, ask, make, run
+
+
+def same_state(one: Optimizer, other: Optimizer) -> None:
+    """Both have the same facts, believe the same and go on alike, to the last bit; times aside."""
+    assert one.n_told == other.n_told
+    assert [s.number for s in one.pending] == [s.number for s in other.pending]
+    assert bits(one.pending) == bits(other.pending)
+    assert [(r.number, r.outcome, r.failed) for r in one.results] == [
+        (r.number, r.outcome, r.failed) for r in other.results
+    ]
+    a, b = one.posterior, other.posterior
+    assert a.n_observations == b.n_observations
+    if isinstance(a, drbo.GridPosterior) and isinstance(b, drbo.GridPosterior):
+        np.testing.assert_array_equal(a.mean, b.mean)
+        np.testing.assert_array_equal(a.variance, b.variance)
+    assert a.information_gain == b.information_gain
+    assert bits(ask(one)) == bits(ask(other))
+    assert bits(one.recommend_iterate()) == bits(other.recommend_iterate())
+    assert bits(one.recommend()) == bits(other.recommend())
+
+
+def test_an_interrupt_in_the_middle_of_an_update_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F2: the mean on the grid is new by then, and the number of observations is not."""
+    opt = make(SETTINGS[2])
+    run(opt, 5)
+    s = ask(opt)
+    opt.tell(s, 1.0)
+    whole = copy.deepcopy(opt)
+    rank_one = drbo.models.grid._rank_one
+
+    def stopped(*arguments: Any) -> None:
+        rank_one(*arguments)
+        raise KeyboardInterrupt
+
+    for call in (Optimizer.ask, Optimizer.recommend, Optimizer.recommend_iterate):
+        opt = copy.deepcopy(whole)
+        with monkeypatch.context() as patch:
+            patch.setattr(drbo.models.grid, "_rank_one", stopped)
+            with pytest.raises(KeyboardInterrupt):
+                call(opt)
+        same_state(opt, copy.deepcopy(whole))
+
+
+def test_an_interrupt_between_a_result_and_its_suggestion_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F3: the record of the result is there, and what follows from it is not drawn yet."""
+    opt = make(SETTINGS[2])
+    run(opt, 5)
+    s = ask(opt)
+    whole = copy.deepcopy(opt)
+    whole.tell(s, 1.0)
+    told = State.told
+
+    def stopped(*arguments: Any) -> None:
+        told(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(State, "told", stopped)
+        opt.tell(s, 1.0)
+        with pytest.raises(KeyboardInterrupt):  # the first call that draws the consequences
+            opt.n_told  # noqa: B018
+    with pytest.raises(ValueError, match="has been told or cancelled already"):
+        opt.tell(s, 1.0)
+    with pytest.raises(ValueError, match="has been told or cancelled already"):
+        opt.cancel(s)
+    same_state(opt, whole)
+
+
+@pytest.mark.parametrize("outcome", [1.0, None], ids=["result", "failure"])
+@pytest.mark.parametrize("setting", SETTINGS[1:3], ids=repr)
+def test_an_interrupt_anywhere_in_tell_leaves_all_of_it_or_nothing(setting: Setting, outcome: float | None) -> None:
+    """F2 and F3: whoever tells again what is still pending has the state of a call that was not interrupted."""
+    start = make(setting)
+    for i in range(5):
+        start.tell(robos.X[i], robos.F[i, 9 * i], context_index=9 * i)
+    s = ask(start)
+    assert start.recommend_iterate().action_index == s.action_index  # a failure changes the incumbent
+    for _ in range(2):
+        ask(start)
+    context = {} if isinstance(setting, Simulator) else {"context_index": 3}
+
+    def tell_it(opt: Optimizer) -> None:
+        opt.tell(s, outcome, failed=outcome is None, **context)
+
+    whole = copy.deepcopy(start)
+    tell_it(whole)
+    retried = 0
+    for before in itertools.count(1):
+        opt = copy.deepcopy(start)
+        if not interrupted(lambda opt=opt: tell_it(opt), before):  # type: ignore[misc]  # a loop variable, bound
+            break
+        if s.number in [p.number for p in opt.pending]:
+            retried += 1
+            tell_it(opt)
+        with pytest.raises(ValueError, match="has been told or cancelled already"):
+            tell_it(opt)
+        same_state(opt, copy.deepcopy(whole))
+    assert 10 < retried < before - 1  # both happened
+
+
+# --- every command, everywhere --------------------------------------------------------------------------------------
+
+
+def on_a_grid() -> Optimizer:
+    opt = make(DataDriven(radius=0.3))
+    run(opt, 4)
+    return opt
+
+
+def on_a_learned_grid() -> Optimizer:
+    opt = make(Simulator(robos.REFERENCE, robos.RADIUS), surrogate=LearnedGP())
+    run(opt, 4)
+    return opt
+
+
+def on_a_box() -> Optimizer:
+    opt = heating.make(Simulator(radius=0.2))
+    heating.run(opt, 2)
+    return opt
+
+
+def on_a_range() -> Optimizer:
+    opt = Optimizer(ranges.GRID, ranges.CONTEXTS, setting=DataDriven(radius=0.2), surrogate=ranges.FIXED)
+    ranges.run(opt, 3)
+    return opt
+
+
+PLACES = [(on_a_grid, 40), (on_a_learned_grid, 12), (on_a_box, 12), (on_a_range, 12)]
+
+
+def facts(opt: Optimizer) -> Any:
+    return bits(opt.history)
+
+
+@pytest.mark.usefixtures("still")
+@pytest.mark.parametrize(("place", "moments"), PLACES, ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize("command", ["ask", "tell", "cancel"])
+def test_an_interrupt_anywhere_in_a_command(place: Callable[[], Optimizer], moments: int, command: str) -> None:
+    """F2 and F3: at lines of the package spread over the call, the last ones among them."""
+    start = place()
+    s = start.ask()
+    failed_too = start.ask()
+
+    def call(opt: Optimizer) -> Any:
+        if command == "ask":
+            return opt.ask()
+        return opt.cancel(s) if command == "cancel" else opt.tell(s, failed=True)
+
+    whole = copy.deepcopy(start)
+    total = lines(lambda: call(whole))
+    before, after = facts(start), facts(whole)
+    assert before != after
+    happened = {False: 0, True: 0}
+    spread = np.unique(np.linspace(1, total, moments).astype(int))
+    last = range(max(total - 6, 1), total + 1)
+    for moment in sorted({*spread.tolist(), *last}):
+        opt = copy.deepcopy(start)
+        if not interrupted(lambda opt=opt: call(opt), moment):  # type: ignore[misc]  # a loop variable, bound
+            continue
+        now = facts(opt)
+        assert now in (before, after), moment
+        happened[now == after] += 1
+        if now == before:
+            call(opt)
+        opt.tell(failed_too, failed=True)
+        twin = copy.deepcopy(whole)
+        twin.tell(failed_too, failed=True)
+        assert bits(opt.pending) == bits(twin.pending)
+        assert bits(opt.ask()) == bits(twin.ask()), moment
+        assert bits(opt.recommend()) == bits(twin.recommend()), moment
+    assert happened[False] > 3
+    assert happened[True] > 0
+
+
+def test_an_interrupt_between_new_hyper_parameters_and_their_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
+    opt = heating.make(Simulator(radius=0.2), surrogate=LearnedGP())
+    heating.run(opt, 6)
+    twin = copy.deepcopy(opt)
+
+    refit, refits = LearnedGP.refit, []
+
+    def counted(*arguments: Any) -> Any:
+        refits.append(refit(*arguments))
+        return refits[-1]
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LearnedGP, "refit", counted)
+    monkeypatch.setattr(drbo.optimizer.belief.Belief, "catch_up", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        opt.ask()
+    monkeypatch.undo()
+    assert len(refits) == 1  # the refit was over, and its posterior not there yet
+    assert opt.posterior.gp == refits[0].gp
+    assert opt.ask().score == twin.ask().score
+    assert opt.recommend_iterate().value == twin.recommend_iterate().value
+
+
+def test_an_interrupt_between_a_refit_and_a_certificate_then_save_and_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S4: the file and the live optimizer recommend the same; 0.1 said 5.0 and -39.4."""
+    opt = heating.make(Simulator(radius=0.2), surrogate=LearnedGP())
+    for _ in range(4):
+        opt.tell(opt.ask(), 5.0)
+    opt.ask()
+    sure = opt.recommend_iterate().value
+    assert sure > 4.0
+    for s in (*opt.pending, opt.ask(), opt.ask()):
+        opt.tell(s, -50.0 * (1 + s.number))
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for moment in ("certificate", "worst_case"):
+        with monkeypatch.context() as patch:
+            patch.setattr(drbo.rounds.ball.Ball, moment, stopped)
+            for call in (opt.recommend_iterate, opt.recommend, opt.ask):
+                if moment == "worst_case" or call != opt.ask:
+                    with pytest.raises(KeyboardInterrupt):
+                        call()
+        opt.save(tmp_path / "state.json")
+        loaded = Optimizer.load(tmp_path / "state.json")
+        assert opt.recommend_iterate().value < sure - 1.0
+        assert bits(loaded.recommend_iterate()) == bits(opt.recommend_iterate())
+        assert bits(loaded.recommend()) == bits(opt.recommend())
+        assert bits(loaded.ask()) == bits(opt.ask())
+
+
+def test_an_interrupted_tell_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    opt = heating.make(Simulator(radius=0.2))
+    heating.run(opt, 2)
+    s = opt.ask()
+    twin = copy.deepcopy(opt)
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(drbo.optimizer.optimizer, "_checked_outcome", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        opt.tell(s, 1.0)
+    monkeypatch.undo()
+    for some in (opt, twin):
+        some.tell(s, 1.0)
+    assert opt.n_told == 3
+    monkeypatch.setattr(drbo.models.gp.Posterior, "_whiten", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        opt.ask()
+    monkeypatch.undo()
+    assert opt.ask().score == twin.ask().score
+
+
+def test_an_interrupt_while_the_model_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    opt = Optimizer(ranges.ACTIONS, ranges.CONTEXTS, setting=DataDriven(radius=0.2), surrogate=ranges.FIXED)
+    ranges.run(opt, 4)
+    opt._start_anew()
+    whiten, left = drbo.models.gp.Posterior._whiten, [2]
+
+    def stopped(*arguments: Any) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        whiten(*arguments)
+
+    monkeypatch.setattr(drbo.models.gp.Posterior, "_whiten", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        opt.ask()
+    monkeypatch.undo()
+    opt.recommend_iterate()
+    assert opt.posterior.n_observations == opt.n_told == 4
+
+
+@pytest.mark.parametrize("setting", ranges.SETTINGS, ids=repr)
+def test_an_interrupt_while_the_adversary_searches(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    opt = Optimizer(ranges.ACTIONS, ranges.CONTEXTS, setting=setting, surrogate=ranges.FIXED)
+    ranges.run(opt, 2)
+
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(drbo.rounds.range, "_downhill", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        ranges.ask(opt, 2)
+    monkeypatch.undo()
+    assert opt.pending == ()
+    ranges.run(opt, 2, 2)
+    assert opt.posterior.n_observations == opt.n_told == 4

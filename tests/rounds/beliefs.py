@@ -1,0 +1,45 @@
+"""A small round with a fixed belief, for the tests of context rules and policies."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from drbo import GP, RBF, GridPosterior, Product
+from drbo.ambiguity.reference import FiniteContexts
+from drbo.models.gp import Posterior
+from drbo.models.observation import Observation
+from drbo.rounds.ball import Ball
+from drbo.spaces import FiniteSet
+
+ACTIONS = FiniteSet("actions", np.linspace(0, 1, 9))
+CONTEXTS = FiniteSet("contexts", np.linspace(0, 1, 7))
+REFERENCE = FiniteContexts(CONTEXTS).given(np.random.default_rng(0).dirichlet(np.ones(7)))
+KERNEL = Product(RBF(0.3), RBF(0.3))
+
+
+@dataclass(frozen=True)
+class FixedBeliefs:
+    """The same posteriors in every ball: of outcomes alone, and with what is under way."""
+
+    outcomes: Posterior
+    ahead: Posterior
+    width: float = 2.0
+
+    def certain(self, ball: Ball) -> Posterior:
+        del ball
+        return self.outcomes
+
+    def expected(self, ball: Ball) -> Posterior:
+        del ball
+        return self.ahead
+
+
+def beliefs(seed: int = 0, n: int = 10, pending: int = 2) -> FixedBeliefs:
+    rng = np.random.default_rng(seed)
+    outcomes = GridPosterior.prior(GP(KERNEL, 0.1), ACTIONS.points, CONTEXTS.points)
+    for _ in range(n):
+        outcomes.observe(rng.random(1), rng.random(1), rng.normal())
+    ahead = outcomes.copy()
+    for _ in range(pending):
+        ahead.take_in(Observation.of(rng.random(1), rng.random(1), None))
+    return FixedBeliefs(outcomes, ahead)

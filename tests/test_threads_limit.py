@@ -1,0 +1,132 @@
+"""One process-wide limit of BLAS threads: the last to leave lifts what the first to enter set."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from drbo._threads import one_thread
+
+PATIENCE = 30.0
+"""Seconds after which a thread that waits for another one has failed."""
+
+
+def limits() -> set[int]:
+    """Return the numbers of threads that the loaded BLAS libraries may use."""
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    """Allow two threads, whatever the machine and its environment allow, so that one is a change."""
+    np.ones((2, 2)) @ np.ones((2, 2))
+    with threadpool_limits(2, user_api="blas"):
+        if limits() != {2}:
+            pytest.skip("this BLAS library cannot be told how many threads to use")
+        yield
+
+
+def test_the_limit_is_one_inside_and_as_before_outside() -> None:
+    with one_thread():
+        assert limits() == {1}
+    assert limits() == {2}
+
+
+def test_nested_uses_leave_the_limit_to_the_outermost() -> None:
+    with one_thread():
+        with one_thread():
+            assert limits() == {1}
+        assert limits() == {1}
+    assert limits() == {2}
+
+
+def test_an_error_inside_lifts_the_limit() -> None:
+    with pytest.raises(ValueError, match="inside"), one_thread():
+        raise ValueError("inside")
+    assert limits() == {2}
+
+
+def test_overlapping_uses_leave_the_limit_as_it_was() -> None:
+    """The first to enter leaves first: two independent contexts would leave the limit at one for good."""
+    first_is_in, second_is_in, first_is_out = threading.Event(), threading.Event(), threading.Event()
+    seen: dict[str, set[int]] = {}
+
+    def first() -> None:
+        with one_thread():
+            first_is_in.set()
+            assert second_is_in.wait(PATIENCE)
+        seen["between"] = limits()
+        first_is_out.set()
+
+    def second() -> None:
+        assert first_is_in.wait(PATIENCE)
+        with one_thread():
+            second_is_in.set()
+            assert first_is_out.wait(PATIENCE)
+            seen["second"] = limits()
+
+    threads = [threading.Thread(target=first), threading.Thread(target=second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert seen == {"between": {1}, "second": {1}}
+    assert limits() == {2}
+
+
+def test_independent_contexts_that_overlap_leave_it_wrong() -> None:
+    """This is what the counter is for; the test shows that the test above can fail."""
+    first = threadpool_limits(1, user_api="blas")
+    second = threadpool_limits(1, user_api="blas")
+    first.restore_original_limits()
+    second.restore_original_limits()
+    assert limits() == {1}
+
+
+def test_many_threads_at_once() -> None:
+    wrong: list[set[int]] = []
+
+    def enter_often() -> None:
+        for _ in range(50):
+            with one_thread():
+                if limits() != {1}:
+                    wrong.append(limits())
+
+    threads = [threading.Thread(target=enter_often) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert wrong == []
+    assert limits() == {2}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_starts_without_the_limit_of_its_parent() -> None:
+    code = """
+import os, sys, warnings
+import numpy, scipy.linalg
+from threadpoolctl import threadpool_info, threadpool_limits
+from drbo._threads import one_thread
+warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of a fork with threads
+threadpool_limits(2, user_api="blas")
+def limits():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+with one_thread():
+    child = os.fork()
+    if child == 0:
+        before = limits()
+        with one_thread():
+            inside = limits()
+        os._exit(0 if (before, inside, limits()) == ({2}, {1}, {2}) else 1)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert limits() == {1}
+sys.exit(status)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
