@@ -41,7 +41,7 @@ def test_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     )  # fmt: skip
     anything = np.mean([cost(box.decode(Point(point))) for point in box.sample(64, seed=0)])
     assert cost(r.action) < 0.6 * anything
-    assert "guaranteed: at most" in str(r)
+    assert "estimated: at most" in str(r)
 
 
 def test_production_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,7 +98,7 @@ class AmbiguitySet(ABC):
 
     def within(self, radius: float) -> str:
         """Return which distributions the set holds, in words that follow "in every distribution"."""
-        return f"within {radius:.3g} of the reference, by {self!r}"
+        return f"within {radius:.3g} of the reference, as {type(self).__name__} measures it"
 
     @property
     def scale(self) -> float:
