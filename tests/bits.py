@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from drbo import AmbiguitySet
 from drbo.spaces.space import Point
 
 
@@ -24,4 +25,4 @@ def bits(value: Any) -> Any:
         return {name: bits(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [bits(item) for item in value]
-    return value
+    return ("plain", repr(value)) if isinstance(value, AmbiguitySet) else value

@@ -7,9 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
+
+from drbo import cli
 
 COMMAND = [sys.executable, "-m", "drbo"]
 
@@ -94,6 +98,80 @@ def test_an_interrupt_leaves_the_finished_records(tmp_path: Path) -> None:
     assert (len(lines) - 1) % 60 == 0
     assert len(lines) > 3 * 60
     assert not list((tmp_path / "o").rglob("*.tmp"))
+
+
+def as_a_cause() -> None:
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt as interrupt:
+        raise SystemError("CPUDispatcher returned a result with an exception set") from interrupt
+
+
+def as_a_context() -> None:
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        raise TypeError("ufunc 'add' did not contain a loop")  # noqa: B904
+
+
+def two_errors_deep() -> None:
+    try:
+        as_a_context()
+    except TypeError as error:
+        raise ValueError("the worst case was not found") from error
+
+
+def hidden_from_the_traceback() -> None:
+    try:
+        as_a_cause()
+    except SystemError:
+        raise ValueError("the worst case was not found") from None
+
+
+def by_itself() -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "surface",
+    [by_itself, as_a_cause, as_a_context, two_errors_deep, hidden_from_the_traceback],
+    ids=lambda f: f.__name__,
+)
+def test_an_interrupt_that_surfaces_as_another_error(
+    surface: Callable[[], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("drbo.experiments.problem_row", lambda _: surface())
+    with pytest.raises(typer.Exit) as caught:
+        cli.problems()
+    assert caught.value.exit_code == 130
+    assert capsys.readouterr().err == "interrupted; finished records are kept, call again to go on\n"
+
+
+@pytest.mark.parametrize("kind", [SystemError, AssertionError])
+def test_an_error_of_our_own_is_no_interrupt(kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistake in drbo shows its traceback."""
+
+    def fail(_: object) -> None:
+        raise kind("a mistake")
+
+    monkeypatch.setattr("drbo.experiments.problem_row", fail)
+    with pytest.raises(kind, match="a mistake"):
+        cli.problems()
+
+
+def test_an_error_that_is_its_own_context_ends_the_walk(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> None:
+        one, two = ValueError("one"), ValueError("two")
+        one.__cause__, two.__cause__ = two, one
+        raise one
+
+    monkeypatch.setattr("drbo.experiments.problem_row", fail)
+    with pytest.raises(typer.Exit) as caught:
+        cli.problems()
+    assert caught.value.exit_code == 1
+    assert capsys.readouterr().err == "error: one\n"
 
 
 def test_an_unknown_name_suggests_the_nearest(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from drbo import _files
 from drbo._files import append, signature, write_atomically
 
 
@@ -50,7 +49,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else_and_names_the_file(
 ) -> None:
     path = tmp_path / "file"
     path.write_text("old")
-    monkeypatch.setattr(_files.os, step, lambda *_: fail_to_sync(0))
+    monkeypatch.setattr(os, step, lambda *_: fail_to_sync(0))
     with pytest.raises(OSError, match=f"{path} could not be written: No space left on device") as caught:
         write_atomically(path, "new")
     assert caught.value.errno == errno.ENOSPC
@@ -64,7 +63,7 @@ def test_an_interrupt_leaves_the_old_file_and_nothing_else(tmp_path: Path, monke
 
     path = tmp_path / "file"
     path.write_text("old")
-    monkeypatch.setattr(_files.os, "replace", interrupt)
+    monkeypatch.setattr(os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_atomically(path, "new")
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
@@ -94,7 +93,7 @@ def test_append_adds_to_what_is_there(tmp_path: Path) -> None:
 def test_append_goes_on_after_a_short_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, write = tmp_path / "file", os.write
     path.touch()
-    monkeypatch.setattr(_files.os, "write", lambda descriptor, data: write(descriptor, data[:3]))
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:3]))
     append(path, "0123456789")
     assert path.read_text() == "0123456789"
 
@@ -107,7 +106,7 @@ def test_append_makes_no_file_and_names_what_is_missing(tmp_path: Path) -> None:
 
 def test_append_names_the_file_when_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
-    monkeypatch.setattr(_files.os, "fsync", fail_to_sync)
+    monkeypatch.setattr(os, "fsync", fail_to_sync)
     with pytest.raises(OSError, match="file could not be written: No space left on device"):
         append(tmp_path / "file", "text")
 

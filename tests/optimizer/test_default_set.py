@@ -14,13 +14,8 @@ P, Q = np.full(7, 1.0 / 7.0), np.arange(7) / 21.0
 
 def make(ambiguity: Any, scale: float = 1.0, surrogate: Any = None) -> Optimizer:
     fixed = GP(Product(RBF(0.3), RBF(0.3 * scale)), 0.1)
-    return Optimizer(
-        X,
-        scale * C,
-        ambiguity=ambiguity,
-        setting=Simulator(P, 0.2),
-        surrogate=fixed if surrogate is None else surrogate,
-    )
+    chosen = fixed if surrogate is None else surrogate
+    return Optimizer(X, scale * C, ambiguity=ambiguity, setting=Simulator(P, 0.2), surrogate=chosen)
 
 
 @pytest.mark.parametrize("scale", [1000.0, 1e-3])

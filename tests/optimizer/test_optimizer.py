@@ -441,7 +441,7 @@ def test_a_simulator_may_be_given_the_set_of_one_round() -> None:
         ({"reference": robos.TRUTH}, robos.TRUTH, robos.RADIUS),
         ({}, robos.REFERENCE, robos.RADIUS),
     ):
-        r = opt.recommend(**given)  # type: ignore[arg-type]
+        r = opt.recommend(**given)
         scores = SET.worst_case(lcb, reference, radius).lower_bound
         assert r.radius == radius
         np.testing.assert_array_equal(r.reference, reference)
@@ -459,7 +459,7 @@ def test_counts_and_rounded_shares_are_weights() -> None:
         np.testing.assert_allclose(s.reference, counts / counts.sum(), rtol=0.0, atol=1e-12)
     np.testing.assert_allclose(make(Simulator(shares, 0.1)).ask().reference, shares / shares.sum(), rtol=1e-12)
     for wrong in (1.5 * robos.REFERENCE, np.zeros(50), 0.99 * robos.REFERENCE):
-        with pytest.raises(ValueError, match="reference must sum to 1 .* or be counts"):
+        with pytest.raises(ValueError, match=r"reference must sum to 1 .* or be counts"):
             make(General()).ask(reference=wrong, radius=0.1)
 
 
@@ -524,11 +524,10 @@ def test_the_old_name_of_a_recommendation_warns() -> None:
 
 
 def test_a_function_as_a_set_warns_and_works() -> None:
+    setting = Simulator(robos.REFERENCE, robos.RADIUS)
     with pytest.warns(DeprecationWarning, match="ambiguity as a function from contexts is deprecated"):
-        opt = make(
-            Simulator(robos.REFERENCE, robos.RADIUS), ambiguity=lambda points: drbo.MMD(points, robos.MMD_KERNEL)
-        )
-    usual = make(Simulator(robos.REFERENCE, robos.RADIUS))
+        opt = make(setting, ambiguity=lambda points: drbo.MMD(points, robos.MMD_KERNEL))
+    usual = make(setting)
     for a, b in zip(run(opt, 4), run(usual, 4), strict=True):
         assert (a.action_index, a.context_index) == (b.action_index, b.context_index)
 

@@ -235,7 +235,7 @@ def test_any_other_damage_is_one_sentence(tmp_path: Path) -> None:
         if text == whole:
             continue
         path.write_text(text)
-        with pytest.raises(ValueError, match="is damaged|is not a saved optimizer") as error:
+        with pytest.raises(ValueError, match=r"is damaged|is not a saved optimizer") as error:
             Optimizer.load(path)
         assert str(path) in str(error.value)
         assert error.value.__cause__ is None

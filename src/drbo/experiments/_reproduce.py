@@ -59,7 +59,8 @@ def figure1(plan: Plan) -> Outcome:
 
 def figure2(plan: Plan) -> Outcome:
     """Run three methods in three settings on both benchmarks, and draw their robust regret."""
-    require("matplotlib", "experiments")  # said before the sweep, not after it
+    for module in ("matplotlib", "joblib"):  # said before the sweep, not after it
+        require(module, "experiments")
     from drbo.experiments import _figures, _style
 
     problems = [benchmark_1(), benchmark_2()]
@@ -71,7 +72,8 @@ def figure2(plan: Plan) -> Outcome:
 
 def demo(plan: Plan) -> Outcome:
     """Run three methods on benchmark 1 in the simulator setting, and draw the function and their regret."""
-    require("matplotlib", "experiments")  # said before the sweep, not after it
+    for module in ("matplotlib", "joblib"):  # said before the sweep, not after it
+        require(module, "experiments")
     from drbo.experiments import _figures, _style
 
     problem = benchmark_1()
@@ -142,7 +144,8 @@ def figure3(plan: Plan, series: WindSeries, hours: int | None = None) -> Outcome
 
     `hours` limits the second year to its first hours, and the backtest likewise.
     """
-    require("matplotlib", "experiments")  # said before the sweep, not after it
+    for module in ("matplotlib", "joblib"):  # said before the sweep, not after it
+        require(module, "experiments")
     from drbo.experiments import _figures, _style
 
     year = WindYear(series)

@@ -1,0 +1,85 @@
+"""What the optimizer hands out: how it is compared and printed."""
+
+import dataclasses
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drbo import Recommendation, Suggestion
+from drbo.spaces.space import Point
+
+S = Suggestion(
+    number=3,
+    action={"setpoint": 21.23456, "stages": 2, "mode": "eco"},
+    action_index=None,
+    context=np.array([0.5, 2.0]),
+    context_index=1,
+    reference=np.array([0.25, 0.75]),
+    radius=0.1,
+    score=1.5,
+    action_point=Point(np.array([0.5, 0.3])),
+    context_point=Point(np.array([0.5, 2.0]), 1),
+)
+R = Recommendation(
+    action=np.array([0.25]),
+    action_index=1,
+    value=1.23456,
+    gap=0.0,
+    weights=np.array([0.1, 0.3, 0.2, 0.25, 0.15, 0.0]),
+    contexts=np.arange(6.0)[:, None],
+    reference=np.full(6, 1 / 6),
+    radius=0.2,
+    maximize=True,
+    beta=2.0,
+    delta=None,
+    action_point=Point(np.array([0.25]), 1),
+)
+
+
+def test_a_suggestion_in_one_line() -> None:
+    assert str(S) == repr(S) == "suggestion 3: setpoint = 21.23, stages = 2, mode = eco in 0.5, 2"
+    assert str(dataclasses.replace(S, context=None)) == "suggestion 3: setpoint = 21.23, stages = 2, mode = eco"
+
+
+def test_a_copy_is_the_same_suggestion() -> None:
+    assert S.same_as(pickle.loads(pickle.dumps(S)))
+    assert S.same_as(dataclasses.replace(S, score=9.0))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"number": 4},
+        {"radius": 0.2},
+        {"reference": np.array([0.75, 0.25])},
+        {"action_point": Point(np.array([0.5, 0.4]))},
+        {"context_point": None},
+        {"context_point": Point(np.array([0.5, 2.0]), 0)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_another_evaluation_is_another_suggestion(change: dict[str, Any]) -> None:
+    other = dataclasses.replace(S, **change)
+    assert not S.same_as(other)
+    assert not other.same_as(S)
+
+
+def test_a_recommendation_says_what_it_promises() -> None:
+    lines = str(R).splitlines()
+    assert lines[0] == "deploy 0.25"
+    assert "at least 1.235" in lines[1]
+    assert "within 0.2" in lines[1]
+    assert "confidence bounds of 2 standard deviations" in lines[2]
+    assert [line.split()[0] for line in lines[4:]] == ["30.0%", "25.0%", "20.0%", "15.0%", "10.0%"]
+    assert lines[-1].endswith("1 others")
+
+
+def test_a_recommendation_of_a_cost_with_theory() -> None:
+    text = str(dataclasses.replace(R, maximize=False, delta=0.05, radius=math.inf, gap=0.5))
+    assert "at most 1.235" in text
+    assert "with probability 0.95" in text
+    assert "as the radius is infinite" in text
+    assert "the worst one found gives 0.7346" in text
