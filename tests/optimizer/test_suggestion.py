@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from drbo import Recommendation, Suggestion
+from drbo.optimizer import claims
 from drbo.spaces.space import Point
 
 S = Suggestion(
@@ -35,6 +36,9 @@ R = Recommendation(
     maximize=True,
     beta=2.0,
     delta=None,
+    within="within an MMD of 0.2 of the reference",
+    claim=claims.FIXED,
+    unseen=0.0,
     action_point=Point(np.array([0.25]), 1),
 )
 
@@ -46,6 +50,9 @@ def test_a_suggestion_in_one_line() -> None:
 
 def test_a_copy_is_the_same_suggestion() -> None:
     assert S.same_as(pickle.loads(pickle.dumps(S)))
+    assert pickle.loads(pickle.dumps(S)) in (S,)
+    assert len({S, pickle.loads(pickle.dumps(S))}) == 1
+    assert S != 3
     assert S.same_as(dataclasses.replace(S, score=9.0))
 
 
@@ -71,14 +78,15 @@ def test_a_recommendation_says_what_it_promises() -> None:
     lines = str(R).splitlines()
     assert lines[0] == "deploy 0.25"
     assert "at least 1.235" in lines[1]
-    assert "within 0.2" in lines[1]
-    assert "confidence bounds of 2 standard deviations" in lines[2]
+    assert "in every distribution within an MMD of 0.2 of the reference" in lines[1]
+    assert "an estimated lower bound of 2 standard deviations" in lines[2]
     assert [line.split()[0] for line in lines[4:]] == ["30.0%", "25.0%", "20.0%", "15.0%", "10.0%"]
     assert lines[-1].endswith("1 others")
 
 
 def test_a_recommendation_of_a_cost_with_theory() -> None:
-    text = str(dataclasses.replace(R, maximize=False, delta=0.05, radius=math.inf, gap=0.5))
+    proven = {"delta": 0.05, "claim": claims.LEMMA_1}
+    text = str(dataclasses.replace(R, maximize=False, radius=math.inf, gap=0.5, **proven))
     assert "at most 1.235" in text
     assert "with probability 0.95" in text
     assert "as the radius is infinite" in text

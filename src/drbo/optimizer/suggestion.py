@@ -45,6 +45,12 @@ class Suggestion:
 
     __repr__ = __str__
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Suggestion) and self.same_as(other)
+
+    def __hash__(self) -> int:
+        return hash((self.number, self.radius))
+
     def same_as(self, other: Suggestion) -> bool:
         """Return whether the other one asks for the same evaluation; it may be a copy from another process."""
         mine, others = self.context_point, other.context_point
