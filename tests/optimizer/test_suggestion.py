@@ -85,8 +85,8 @@ def test_a_recommendation_says_what_it_promises() -> None:
 
 
 def test_a_recommendation_of_a_cost_with_theory() -> None:
-    proven = {"delta": 0.05, "claim": claims.LEMMA_1}
-    text = str(dataclasses.replace(R, maximize=False, radius=math.inf, gap=0.5, **proven))
+    cost = dataclasses.replace(R, maximize=False, radius=math.inf, gap=0.5)
+    text = str(dataclasses.replace(cost, delta=0.05, claim=claims.LEMMA_1))
     assert "at most 1.235" in text
     assert "with probability 0.95" in text
     assert "as the radius is infinite" in text
