@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from drbo import validation
+from tolerances import ROUNDING
 
 NOT_NUMBERS = [
     ["1", "2"],
@@ -78,8 +79,8 @@ def test_a_sum_within_the_tolerance_is_kept_as_it_is() -> None:
 @pytest.mark.parametrize("given", [[3, 1], [3.0, 1.0], [0.75 + 2e-8, 0.25], [0.7504, 0.2504], (np.int64(6), 2)])
 def test_counts_and_rounded_shares_are_divided_by_their_sum(given: Any) -> None:
     found = validation.distribution("p", given)
-    np.testing.assert_allclose(found, np.asarray(given, dtype=float) / np.sum(given), rtol=1e-15)
-    assert found.sum() == pytest.approx(1.0, abs=1e-15)
+    np.testing.assert_allclose(found, np.asarray(given, dtype=float) / np.sum(given), rtol=ROUNDING)
+    assert found.sum() == pytest.approx(1.0, abs=ROUNDING)
 
 
 @pytest.mark.parametrize(

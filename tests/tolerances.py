@@ -10,3 +10,5 @@ FEASIBLE = 1e-9
 """How far outside its set a worst case may lie."""
 STANDARD_ERRORS = 4.0
 """How many standard errors a Monte Carlo estimate may be off."""
+ROUNDING = 1e-12
+"""For what differs by the rounding of a few hundred operations alone, relative to the size of what is compared."""

@@ -169,11 +169,11 @@ def test_an_offset_of_the_values_is_one_of_the_price_list(family: Family, offset
             assert plain is not None
             assert moved is not None
             assert moved.bound <= ambiguity.worst_case(offset + values, reference, radius).expectation
-            assert abs(moved.bound - (offset + plain.bound)) <= 2.0 * ulp
+            assert abs(moved.bound - (offset + plain.bound)) <= 8.0 * ulp
             for points in (contexts, more):
                 here = np.zeros_like(points)
                 level, of_plain = moved.threshold(points, here)[0], plain.threshold(points, here)[0]
-                assert np.allclose(level, offset + of_plain, rtol=1e-15, atol=2.0 * ulp)
+                assert np.allclose(level, offset + of_plain, rtol=0.0, atol=8.0 * ulp)
 
 
 def test_peak_of_concave_functions() -> None:

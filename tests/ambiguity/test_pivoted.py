@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from drbo import RBF, Matern
 from drbo.ambiguity.pivoted import Column, PivotedCholesky
 from drbo.kernels import Kernel
+from tolerances import ROUNDING
 
 Array = NDArray[np.float64]
 KERNELS: list[Kernel] = [RBF(0.3), RBF(2.0, 3.0), Matern(0.1, nu=1.5), RBF(1e-3)]
@@ -64,7 +65,7 @@ def test_pivots_may_be_chosen() -> None:
     assert found.pivots == [7, 0, 13]
     np.testing.assert_allclose(found.rows[:, [7, 0, 13]].T, np.linalg.cholesky(M[np.ix_([7, 0, 13], [7, 0, 13])]))
     left = M - M[:, [7, 0, 13]] @ np.linalg.solve(M[np.ix_([7, 0, 13], [7, 0, 13])], M[[7, 0, 13]])
-    np.testing.assert_allclose(found.rest, left.diagonal(), atol=1e-14)
+    np.testing.assert_allclose(found.rest, left.diagonal(), atol=ROUNDING)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)

@@ -20,6 +20,7 @@ from drbo.problems import (
     three_hump_camel,
 )
 from drbo.validation import FloatArray
+from tolerances import ROUNDING
 
 
 def clamped_quadrature(cdf: Callable[[FloatArray], FloatArray], n: int) -> tuple[FloatArray, FloatArray]:
@@ -132,7 +133,7 @@ class TestModifiedBranin:
         problem = modified_branin()
         assert len(problem.contexts) == 11 * 11
         joint = problem.reference.reshape(11, 11)
-        np.testing.assert_allclose(joint, np.outer(joint.sum(1), joint.sum(0)), atol=1e-15)
+        np.testing.assert_allclose(joint, np.outer(joint.sum(1), joint.sum(0)), atol=ROUNDING)
         np.testing.assert_array_equal(problem.contexts.reshape(11, 11, 2)[3, 7], np.linspace(0, 1, 11)[[3, 7]])
 
     def test_branin_at_its_three_minima(self) -> None:
