@@ -6,17 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from drbo import GP, MMD, RBF, GridPosterior, Product
-
-Array = NDArray[np.float64]
+from world import Array, SamplePath, gaussian, grid
 
 BETA, NOISE = 2.0, 0.05
 GP_KERNEL = Product(RBF(0.2), RBF(0.2))
 N_OBSERVATIONS = 60
-FEATURES = 500
-"""Random Fourier features of a sample path: unlike a Cholesky factor they do not know the grid, and cost nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,31 +38,6 @@ class WorstCases:
 def cholesky(gram: Array) -> Array:
     """Return the Cholesky factor of a Gram matrix (n, n), with the jitter that it needs."""
     return np.asarray(np.linalg.cholesky(gram + 1e-10 * np.eye(len(gram))), dtype=np.float64)
-
-
-def grid(n: int) -> Array:
-    """Return n points (n, 1) from 0 to 1."""
-    return np.linspace(0.0, 1.0, n)[:, None]
-
-
-def gaussian(contexts: Array, mean: float, std: float) -> Array:
-    """Return the normal distribution on the contexts, (n,)."""
-    density: Array = np.exp(-0.5 * ((contexts[:, 0] - mean) / std) ** 2)
-    return np.asarray(density / density.sum())
-
-
-class SamplePath:
-    """A function drawn from the GP prior (by random Fourier features), to be evaluated anywhere."""
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self._frequencies = rng.normal(size=(FEATURES, 2)) / 0.2
-        self._phases = rng.uniform(0.0, 2.0 * np.pi, FEATURES)
-        self._amplitudes = rng.normal(size=FEATURES) * np.sqrt(2.0 / FEATURES)
-
-    def __call__(self, action: Array, context: Array) -> float:
-        """Return f(x, c) of one action (1,) and one context (1,)."""
-        point = np.concatenate([action, context])
-        return float(self._amplitudes @ np.cos(self._frequencies @ point + self._phases))
 
 
 def posterior_of_a_sample(actions: Array, contexts: Array, n_observations: int, seed: int) -> Iterator[GridPosterior]:

@@ -9,8 +9,8 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 
 from drbo.experiments._style import COLOURS, STYLE, TRUTH, new_figure
-from instances import Array
 from rows import Row
+from world import Array
 
 LINES = {
     "drbo": (COLOURS["DRBO"], "o"),

@@ -14,7 +14,7 @@ import numpy as np
 from drbo import GP, MMD, RBF, General, GridPosterior, Optimizer
 from drbo.experiments._wind import WindYear, decide
 from drbo.problems import la_haute_borne
-from instances import BETA, GP_KERNEL, NOISE, Array, SamplePath, WorstCases, cholesky, gaussian, grid, worst_cases
+from instances import BETA, GP_KERNEL, NOISE, WorstCases, cholesky, worst_cases
 from measure import best_of, clock, peak, reset_peak, resident
 from opponents import (
     HAS_BOTORCH,
@@ -25,6 +25,7 @@ from opponents import (
     reference_round,
     sklearn_posterior,
 )
+from world import Array, SamplePath, gaussian, grid
 
 DENSE = "CVXPY + Clarabel, dense factor"
 EQUAL = 1e-6
@@ -161,7 +162,7 @@ class Round:
         self.chosen: list[int] = []
 
     def play(self) -> float:
-        """Play one round; return the time that the optimizer took: ask, tell and recommend."""
+        """Play one round; return the time that the optimizer took: ask and tell."""
         if self._drifting:
             self.reference = gaussian(self.contexts, 0.5 + 0.1 * np.sin(len(self.outcomes)), 0.05)
         start = clock()
@@ -171,7 +172,6 @@ class Round:
         y = self._f(suggestion.action, self.contexts[j]) + NOISE * self._rng.normal()
         start = clock()
         self.optimizer.tell(suggestion, y, context_index=j)
-        self.optimizer.recommend_iterate()
         told = clock() - start
         self.points.append((float(suggestion.action[0]), float(self.contexts[j, 0])))
         self.outcomes.append(y)
