@@ -27,6 +27,7 @@ sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Pa
 import numpy as np  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 from scipy.stats import beta as beta_distribution  # noqa: E402
+from scipy.stats import wilcoxon  # noqa: E402
 
 import drbo  # noqa: E402
 
@@ -138,8 +139,10 @@ def run(case: Case, seed: int) -> list[dict[str, Any]]:
                 for kind in ("recommend", "recommend_iterate") if width == WIDTHS[0] else ("recommend",):
                     r = getattr(same, kind)()
                     truth = worst_case(f, names, r)
-                    slack = (truth - r.value) / float(np.std(outcomes))
-                    rows.append({"case": case.name, "seed": seed, "t": t, "width": width, "kind": kind, "slack": slack})
+                    spread_of_outcomes = float(np.std(outcomes))
+                    row = {"case": case.name, "seed": seed, "t": t, "width": width, "kind": kind}
+                    row |= {"slack": (truth - r.value) / spread_of_outcomes, "truth": truth / spread_of_outcomes}
+                    rows.append(row)
     return rows
 
 
@@ -190,6 +193,27 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def which(rows: list[dict[str, Any]]) -> str:
+    """Return how often the truth of `recommend` beats that of `recommend_iterate` in the same run, as Markdown."""
+    lines = ["| evaluations | runs | `recommend` better | equal | worse | mean difference | Wilcoxon's p |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for t in CHECKPOINTS:
+        pairs: dict[tuple[str, int], dict[str, float]] = {}
+        for row in rows:
+            if row["t"] == t and row["width"] == WIDTHS[0] and "truth" in row:
+                pairs.setdefault((row["case"], row["seed"]), {})[row["kind"]] = row["truth"]
+        gain = np.array([both["recommend"] - both["recommend_iterate"] for both in pairs.values()])
+        if not len(gain):
+            continue
+        apart = np.abs(gain) > 1e-6
+        p = float(wilcoxon(gain[apart]).pvalue) if apart.sum() > 5 else math.nan
+        better, worse = int((gain > 1e-6).sum()), int((gain < -1e-6).sum())
+        lines.append(
+            f"| {t} | {len(gain)} | {better} | {len(gain) - better - worse} | {worse} | {gain.mean():+.3f} | {p:.2g} |"
+        )
+    return "\n".join(lines)
+
+
 def _share(rows: list[dict[str, Any]]) -> float:
     return sum(r["slack"] < 0.0 for r in rows) / len(rows)
 
@@ -209,7 +233,7 @@ def main() -> None:
     arguments = parser.parse_args()
     known = [json.loads(line) for line in arguments.out.read_text().splitlines()] if arguments.out.exists() else []
     if arguments.table:
-        print(table(known))
+        print(table(known), which(known), sep="\n")
         return
     from joblib import Parallel, delayed
 

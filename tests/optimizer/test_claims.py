@@ -255,11 +255,21 @@ def test_a_width_of_its_own_for_certificates() -> None:
         Optimizer(POINTS, POINTS, setting=Simulator(np.full(4, 0.25), 0.1), certificate_beta=BETAS[1])
 
 
+def test_the_default_width_is_what_was_measured() -> None:
+    """A model that learns certifies with 3 deviations at least; a width that is given is kept."""
+    arguments: dict[str, Any] = {"setting": Simulator(np.full(4, 0.25), 0.1)}
+    assert Optimizer(POINTS, POINTS, **arguments).recommend().beta == 3.0
+    assert Optimizer(POINTS, POINTS, **arguments, beta=4.0).recommend().beta == 4.0
+    assert Optimizer(POINTS, POINTS, **arguments, certificate_beta=1.0).recommend().beta == 1.0
+    assert Optimizer(POINTS, POINTS, **arguments, surrogate=GP(KERNEL, 0.1)).recommend().beta == 2.0
+
+
 def test_the_documents_hold_the_table() -> None:
     """docs/claims.md has every claim of the table, word for word."""
     page = " ".join((ROOT / "docs" / "claims.md").read_text().split())
-    for claim in (claims.LEMMA_1, claims.FIXED, claims.LEARNED):
-        text = claim.text.format(beta=2.0, confidence=0.9)
+    widths = {claims.LEMMA_1: 2.0, claims.FIXED: 2.0, claims.LEARNED: LearnedGP.certificate_width}
+    for claim, width in widths.items():
+        text = claim.text.format(beta=width, confidence=0.9)
         assert text in page
         assert claim.source in page
     assert claims.BREAKS_LEMMA_1 in page

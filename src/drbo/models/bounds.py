@@ -50,6 +50,11 @@ class TheoreticalBeta:
         validation.positive_float("noise", self.noise)
         validation.probability("delta", self.delta)
 
+    def at_least(self, width: float) -> TheoreticalBeta:
+        """Return this rule: its width is what theory says."""
+        del width
+        return self
+
     def width(self, information_gain: float, ridge: float, events: int = 1, units: Units | None = None) -> float:
         """Return beta_t for log det(I + K_t / ridge) = information_gain.
 
@@ -74,6 +79,10 @@ class ConstantBeta:
         if not 0.0 <= value <= _LARGEST_BETA:
             raise ValueError(f"beta must be from zero to {_LARGEST_BETA:g}, got {self.value}")
         object.__setattr__(self, "value", value)
+
+    def at_least(self, width: float) -> ConstantBeta:
+        """Return the constant rule of this width, if that is larger; otherwise this rule."""
+        return self if self.value >= width else ConstantBeta(width)
 
     def width(self, information_gain: float, ridge: float, events: int = 1, units: Units | None = None) -> float:
         """Return the constant."""

@@ -59,6 +59,8 @@ class GP:
     scale: float = 1.0
     learns: ClassVar[bool] = False
     """Whether anything is learned from the outcomes."""
+    certificate_width: ClassVar[float] = 0.0
+    """The least width of a certificate by default; a width that is given is as good as the kernel that is."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Product):

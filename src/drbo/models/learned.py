@@ -80,6 +80,8 @@ class LearnedGP:
 
     learns: ClassVar[bool] = True
     """Whether anything is learned from the outcomes: offset and scale always are."""
+    certificate_width: ClassVar[float] = 3.0
+    """The least width of a certificate by default, chosen by its measured coverage (docs/evidence.md)."""
 
     family: RBF | Matern = Matern(nu=2.5)  # noqa: RUF009 (frozen)
     noise: float | None = None

@@ -90,7 +90,10 @@ class Configuration:
         nature, drawn_from, family = _nature(contexts, ambiguity, model, number)
         setting.check(nature)
         rule = as_beta(beta)
-        certifying = rule if certificate_beta is None else as_beta(certificate_beta, "certificate_beta")
+        if certificate_beta is None:
+            certifying = rule.at_least(model.certificate_width)
+        else:
+            certifying = as_beta(certificate_beta, "certificate_beta")
         for one in (rule, certifying):
             claims.certificate(model, one)  # a claim that cannot be made is refused
         arguments = {

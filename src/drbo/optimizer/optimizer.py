@@ -77,7 +77,8 @@ class Optimizer:
     surrogate : the model of f: a `GP` with fixed hyper-parameters, or a `LearnedGP`, which is the default. Kernels are
         on the coordinates of a finite set as they are; on the unit cube for boxes, samples and learned models
     beta : the width of the confidence bounds, a number or a `TheoreticalBeta`
-    certificate_beta : the width of the bounds that a recommendation rests on, if it is another one
+    certificate_beta : the width of the bounds that a recommendation rests on. By default that of `beta`; for a
+        surrogate that learns at least 3, with which fewer than 1 in 100 certificates were false (docs/evidence.md)
     maximize : False if outcomes are to be minimised
     policy : what to evaluate next; that of the setting by default
     seed : of the candidates of a search over a box; nothing is random for finite sets
@@ -377,7 +378,7 @@ class Optimizer:
         away = known.rows([*state.under_way, *(p.action for p in before)])
         choice = self.policy.choose(Round(ball, search, known.near(state), away), beliefs)
         # Eq. (10): the worst-case lcb at its own time, of outcomes alone: nothing pending counts.
-        lower = Bound(beliefs.certain(choice.ball), beliefs.certificate_width, LOWER)
+        lower = Bound(beliefs.certain(choice.ball), beliefs.width, LOWER)
         worst = choice.ball.worst_case(lower.of_action(choice.action))
         wider, _ = choice.ball.widened(lower, choice.action, float(worst.expectation))
         units = beliefs.belief.units
