@@ -34,8 +34,9 @@ class Belief:
     searching : the posterior of the outcomes and the failures
     """
 
-    def __init__(self, search: Search, fit: FittedGP, contexts: FloatArray, sign: float) -> None:
-        self.fit = fit
+    def __init__(self, search: Search, fit: FittedGP, contexts: FloatArray, sign: float, corrections: int = 0) -> None:
+        """`corrections`: how many results had been retracted or amended when it was made."""
+        self.fit, self.corrections = fit, corrections
         self.units = fit.units(sign)
         self.certain = self.searching = search.prior(fit.gp, contexts)
         self._taken = 0

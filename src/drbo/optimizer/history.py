@@ -32,6 +32,12 @@ class Ledger(Protocol):
     def cancelled(self, record: Cancelled) -> None:
         """Take note of a suggestion that will not be evaluated."""
 
+    def retracted(self, record: Retracted) -> None:
+        """Take note of a result that was a mistake."""
+
+    def amended(self, record: Amended) -> None:
+        """Take note of a result that was corrected."""
+
     def imported(self, record: Imported) -> None:
         """Take note of what a file of version 0.1 held."""
 
@@ -127,6 +133,32 @@ class Cancelled:
 
 
 @dataclass(frozen=True, eq=False)
+class Retracted:
+    """One call of `retract`: result number `result` was a mistake, and counts no more."""
+
+    time: float | None
+    result: int
+
+    def apply(self, ledger: Ledger) -> None:
+        """Tell a ledger of this record."""
+        ledger.retracted(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Amended:
+    """One call of `amend`: result number `result` should have been told with these contexts and outcomes."""
+
+    time: float | None
+    result: int
+    contexts: tuple[Point, ...]
+    outcomes: tuple[float, ...]
+
+    def apply(self, ledger: Ledger) -> None:
+        """Tell a ledger of this record."""
+        ledger.amended(self)
+
+
+@dataclass(frozen=True, eq=False)
 class Imported:
     """What a file of version 0.1 held. Times are not known, and recommendations are certified anew.
 
@@ -155,4 +187,4 @@ class Imported:
         ledger.imported(self)
 
 
-Fact = Asked | Told | Cancelled | Imported
+Fact = Asked | Told | Cancelled | Retracted | Amended | Imported

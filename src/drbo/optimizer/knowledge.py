@@ -34,7 +34,8 @@ class Knowledge:
         self._state: State | None = None
         self._noted = 0  # how many facts the state has noted
         self._belief: Belief | None = None
-        self._next_fit: tuple[FittedGP, int, FittedGP] | None = None  # of a fit and so many outcomes, the next one
+        # Of a fit, and so many outcomes and corrections, the next one.
+        self._next_fit: tuple[FittedGP, tuple[int, int], FittedGP] | None = None
         self._placed: tuple[FloatArray, AmbiguitySet] | None = None  # atoms, and the set on them
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # with further contexts
 
@@ -59,11 +60,16 @@ class Knowledge:
         `fresh`: learned from every outcome so far, as a certificate wants it; otherwise they may lag behind a little.
         """
         last, model = state.fit, self.configuration.surrogate
-        if not (model.learns and state.n_outcomes > last.n_outcomes if fresh else model.due(state.n_outcomes, last)):
+        corrected = model.learns and state.corrections != state.fit_corrections
+        more = model.learns and state.n_outcomes > last.n_outcomes if fresh else model.due(state.n_outcomes, last)
+        if not (corrected or more):
             return last
+        if state.n_outcomes == 0:  # all of them were retracted
+            return self.configuration.first_fit
+        key = state.n_outcomes, state.corrections
         kept = self._next_fit
-        if kept is None or kept[0] is not last or kept[1] != state.n_outcomes:
-            kept = self._next_fit = last, state.n_outcomes, model.refit(*state.outcomes(), last)
+        if kept is None or kept[0] is not last or kept[1] != key:
+            kept = self._next_fit = last, key, model.refit(*state.outcomes(), last)
         return kept[2]
 
     def belief(self, state: State, contexts: FloatArray | None = None, *, fresh: bool = False) -> Belief:
@@ -72,8 +78,8 @@ class Knowledge:
         fit = self.fit(state, fresh=fresh)
         if contexts is None:
             contexts = self.atoms(state) if belief is None else belief.contexts
-        if belief is None or belief.fit is not fit:
-            belief = Belief(self.configuration.search, fit, contexts, self.configuration.sign)
+        if belief is None or belief.fit is not fit or belief.corrections != state.corrections:
+            belief = Belief(self.configuration.search, fit, contexts, self.configuration.sign, state.corrections)
         belief.catch_up(state.told_so_far, contexts)
         self._belief = belief
         return belief
@@ -86,7 +92,7 @@ class Knowledge:
     def beliefs(self, state: State, ball: Ball, under_way: Sequence[Iterate] = ()) -> RoundBeliefs:
         """Return the posteriors of a round, with evaluations that are under way."""
         belief = self.belief(state, ball.contexts)
-        pending = [Pending(i.proposal.action, i.proposal.context, self.reference_of(state, i)) for i in under_way]
+        pending = [Pending(i.proposal.action, i.proposal.context, self.reference_of(i)) for i in under_way]
         return self._round_beliefs(belief, pending)
 
     def certifying(self, state: State, ball: Ball) -> RoundBeliefs:
@@ -112,13 +118,13 @@ class Knowledge:
 
     def ball_of(self, state: State, iterate: Iterate) -> Ball:
         """Return the set of an iterate's round."""
-        reference = self._with_further(state, self.reference_of(state, iterate))
+        reference = self._with_further(state, self.reference_of(iterate))
         return self._ball(state, reference, iterate.proposal.radius)
 
-    def reference_of(self, state: State, iterate: Iterate) -> Reference:
+    def reference_of(self, iterate: Iterate) -> Reference:
         """Return the reference of an iterate's round, without further contexts."""
         own = self.configuration
-        return own.setting.reference_of(iterate.reference, own.nature, state.seen[: iterate.n_seen])
+        return own.setting.reference_of(iterate.reference, own.nature, iterate.seen[: iterate.n_seen])
 
     def on(self, points: FloatArray) -> AmbiguitySet:
         """Return the ambiguity set on atoms (n, d), kept as long as the atoms are the same."""

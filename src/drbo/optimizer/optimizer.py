@@ -29,7 +29,7 @@ from drbo.models.gp import GP, Posterior
 from drbo.models.learned import LearnedGP
 from drbo.optimizer import claims, history, storage
 from drbo.optimizer.configuration import Configuration
-from drbo.optimizer.history import Asked, Cancelled, Fact, Proposal, Told
+from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
 from drbo.optimizer.incumbent import Guaranteed, best_iterate, best_now
 from drbo.optimizer.knowledge import Knowledge
 from drbo.optimizer.state import Iterate, State
@@ -190,7 +190,7 @@ class Optimizer:
     def pending(self) -> tuple[Suggestion, ...]:
         """The suggestions that have been neither told nor cancelled, the oldest first."""
         state = self._known.state
-        return tuple(self._suggestion(state, iterate) for iterate in state.pending.values())
+        return tuple(self._suggestion(iterate) for iterate in state.pending.values())
 
     @property
     @_alone
@@ -204,6 +204,7 @@ class Optimizer:
         """What was told, in the user's units and in order."""
         return tuple(
             Result(
+                id_,
                 record.number,
                 self._configuration.search.space.decode(record.action),
                 self._configuration.nature.space.decode(context),
@@ -211,7 +212,7 @@ class Optimizer:
                 record.failed,
                 record.time,
             )
-            for record in self._known.state.told_so_far
+            for id_, record in self._known.state.results.items()
             for i, context in enumerate(record.contexts)
         )
 
@@ -249,10 +250,10 @@ class Optimizer:
         iterates: list[Iterate] = []
         for _ in range(count):
             proposals.append(self._propose(state, given, radius, proposals))
-            iterates.append(Iterate(proposals[-1], given, len(state.seen)))
+            iterates.append(state.iterate(proposals[-1], given))
         kept_radius = None if radius is None else float(radius)
         learned = None if fit is state.fit else fit
-        suggestions = [self._suggestion(state, iterate) for iterate in iterates]
+        suggestions = [self._suggestion(iterate) for iterate in iterates]
         self._facts.append(Asked(history.now(), given, kept_radius, learned, tuple(proposals)))
         return suggestions[0] if n is None else suggestions
 
@@ -265,6 +266,7 @@ class Optimizer:
         context: Any = None,
         context_index: int | None = None,
         failed: bool = False,
+        drawn: bool = True,
     ) -> None:
         """Take in the outcome of a suggestion, and the context that it was observed in where nature picked it.
 
@@ -272,6 +274,7 @@ class Optimizer:
         `failed=True` in place of an outcome: the evaluation gave nothing, by accident. The model learns no value from
         it, will not ask for the same again, and recommends another action. Where actions themselves cannot work, tell a
         poor outcome instead: the model learns nothing from failures about what is near them.
+        `drawn=False`: the context was evaluated, but nature did not draw it; a data-driven reference does not count it.
         """
         state = self._known.state
         if validation.flag("failed", failed) == (outcome is not None):
@@ -279,18 +282,49 @@ class Optimizer:
         if isinstance(suggestion, Suggestion):
             iterate = self._own(state, suggestion)
             number, action = suggestion.number, iterate.proposal.action
-            where, drawn = self._context_of(state, iterate, context, context_index, failed)
+            where, by_nature = self._context_of(iterate, context, context_index, failed)
         else:
             number, action = None, self._encode_action(suggestion)
-            where, drawn = self._observed_context(context, context_index), True
+            where, by_nature = self._observed_context(context, context_index), True
         outcomes = () if outcome is None else (_checked_outcome(outcome),)
-        self._facts.append(Told(history.now(), number, action, (where,), outcomes, drawn))
+        self._warn_if_far(where)
+        by_nature = validation.flag("drawn", drawn) and by_nature
+        self._facts.append(Told(history.now(), number, action, (where,), outcomes, by_nature))
 
     @_alone
     def cancel(self, suggestion: Suggestion) -> None:
         """Forget a pending suggestion that will not be evaluated."""
         iterate = self._own(self._known.state, suggestion)
         self._facts.append(Cancelled(history.now(), iterate.proposal.number))
+
+    @_alone
+    def retract(self, result: Result | int) -> None:
+        """Take back a result that was a mistake: one of `results`, or its `id`. It counts no more, as if never told.
+
+        The suggestion that it answered stays answered.
+        """
+        id_, _ = self._told(result)
+        self._facts.append(Retracted(history.now(), id_))
+
+    @_alone
+    def amend(
+        self,
+        result: Result | int,
+        outcome: float | None = None,
+        *,
+        context: Any = None,
+        context_index: int | None = None,
+    ) -> None:
+        """Correct a result: one of `results`, or its `id`. What is not given stays as it was told."""
+        id_, old = self._told(result)
+        if outcome is None and context is None and context_index is None:
+            raise TypeError("amend needs what is to be corrected: an outcome, a context or a context_index")
+        outcomes = old.outcomes if outcome is None else (_checked_outcome(outcome),)
+        contexts = old.contexts
+        if context is not None or context_index is not None:
+            contexts = (self._observed_context(context, context_index),)
+            self._warn_if_far(contexts[0])
+        self._facts.append(Amended(history.now(), id_, contexts, outcomes))
 
     # --- queries: they append nothing -------------------------------------------------------------------------------
 
@@ -373,7 +407,7 @@ class Optimizer:
         """Return the next suggestion, with those `before` it in the same call under way."""
         known, search = self._known, self._configuration.search
         ball = known.ball(state, given, radius, before)
-        under_way = [*state.pending.values(), *(Iterate(p, given, len(state.seen)) for p in before)]
+        under_way = [*state.pending.values(), *(state.iterate(p, given) for p in before)]
         beliefs = known.beliefs(state, ball, under_way)
         away = known.rows([*state.under_way, *(p.action for p in before)])
         choice = self.policy.choose(Round(ball, search, known.near(state), away), beliefs)
@@ -394,7 +428,7 @@ class Optimizer:
 
     # --- the user's side --------------------------------------------------------------------------------------------
 
-    def _suggestion(self, state: State, iterate: Iterate) -> Suggestion:
+    def _suggestion(self, iterate: Iterate) -> Suggestion:
         proposal, space = iterate.proposal, self._configuration.nature.space
         context = proposal.context
         return Suggestion(
@@ -403,7 +437,7 @@ class Optimizer:
             action_index=proposal.action.index,
             context=None if context is None else space.decode(context),
             context_index=None if context is None else context.index,
-            reference=self._known.reference_of(state, iterate).weights,
+            reference=self._known.reference_of(iterate).weights,
             radius=proposal.radius,
             score=proposal.score,
             action_point=proposal.action,
@@ -448,7 +482,7 @@ class Optimizer:
         return self._configuration.nature.encode("context", context)
 
     def _context_of(
-        self, state: State, iterate: Iterate, context: Any, context_index: int | None, failed: bool
+        self, iterate: Iterate, context: Any, context_index: int | None, failed: bool
     ) -> tuple[Point, bool]:
         """Return the context in which a suggestion was evaluated, and whether nature drew it."""
         unknown = context is None and context_index is None
@@ -459,9 +493,23 @@ class Optimizer:
             return picked, False
         if failed and unknown:
             # Nobody knows in which context it failed: the likeliest one keeps it from being asked again.
-            reference = self._known.reference_of(state, iterate)
+            reference = self._known.reference_of(iterate)
             return reference.atom(int(np.argmax(reference.weights))), False
         return self._observed_context(context, context_index), True
+
+    def _told(self, result: Result | int) -> tuple[int, Told]:
+        """Return the id of a result and what was told."""
+        id_ = result.id if isinstance(result, Result) else validation.whole_number("result", result, least=0)
+        told = self._known.state.results.get(id_)
+        if told is None:
+            raise ValueError(f"result {id_} is none of this optimizer's, or has been retracted; see opt.results")
+        return id_, told
+
+    def _warn_if_far(self, context: Point) -> None:
+        """Warn of a context that is far outside of what the samples show; it may be a slip."""
+        far = self._configuration.nature.space.far_outside(context)
+        if far is not None:
+            warnings.warn(f"context {far}; if it is a mistake, see opt.amend", UserWarning, stacklevel=4)
 
     def _own(self, state: State, suggestion: Suggestion) -> Iterate:
         """Return the pending suggestion that `suggestion` is, or a copy of; raise if it is none of this optimizer."""
@@ -472,7 +520,7 @@ class Optimizer:
             raise ValueError(f"suggestion {suggestion.number} has been told or cancelled already")
         if own is not None and own.proposal.action is suggestion.action_point:
             return own
-        if own is None or not self._suggestion(state, own).same_as(suggestion):
+        if own is None or not self._suggestion(own).same_as(suggestion):
             raise ValueError(f"suggestion {suggestion.number} is not one of this optimizer's")
         return own
 
@@ -506,7 +554,7 @@ def _checked_outcome(outcome: Any) -> float:
 
 def _row(result: Result, pandas: Any) -> dict[str, Any]:
     """Return a result as a row of a table: one column per parameter and condition."""
-    row: dict[str, Any] = {"number": result.number}
+    row: dict[str, Any] = {"result": result.id, "number": result.number}
     for kind, value in (("action", result.action), ("context", result.context)):
         row.update(value if isinstance(value, dict) else {kind: np.squeeze(value).tolist()})
     row.update(outcome=result.outcome, failed=result.failed)

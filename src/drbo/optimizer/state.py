@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from drbo import validation
 from drbo.models.gp import FittedGP
 from drbo.models.observation import Observation
 from drbo.models.units import Units
-from drbo.optimizer.history import Asked, Cancelled, Imported, Proposal, Told
+from drbo.optimizer.history import Amended, Asked, Cancelled, Imported, Proposal, Retracted, Told
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -23,10 +23,15 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
-    """A suggestion and the set of its round: what was given with it, and how many contexts had been seen."""
+    """A suggestion and the set of its round: what was given with it, and which contexts had been seen.
+
+    `seen` is a list that only grows: a correction of what was told makes a new one. The first `n_seen` of it had been
+    seen at the time of the suggestion.
+    """
 
     proposal: Proposal
     reference: Any
+    seen: list[Point]
     n_seen: int
 
 
@@ -37,11 +42,13 @@ class State:
     ----------
     n_asked : how many suggestions there have been
     pending : those that are neither told nor cancelled, by number
-    told_so_far : the results, in order
+    results : what was told and not retracted, as amended, by its number
+    told_so_far : the same, in order
+    corrections : how many results were retracted or amended
     n_outcomes : how many of them have an outcome
     failed : those that failed
     seen : the contexts that nature drew, in order
-    fit : the hyper-parameters recorded last
+    fit, fit_corrections : the hyper-parameters recorded last, and how many corrections there had been by then
     further : (k, d) the contexts that the adversary asked for
     given : reference and radius of the last ask, as they were given
     incumbent : the iterate of the largest guarantee at its own time (eq. 10) that has not failed
@@ -50,31 +57,42 @@ class State:
     def __init__(self, fit: FittedGP, sign: float, d_c: int) -> None:
         self.n_asked = 0
         self.pending: dict[int, Iterate] = {}
+        self.results: dict[int, Told] = {}
         self.told_so_far: list[Told] = []
+        self.corrections = 0
         self.n_outcomes = 0
         self.failed: list[Told] = []
         self.seen: list[Point] = []
         self.fit = fit
+        self.fit_corrections = 0
         self.further = np.empty((0, d_c))
         self.given: tuple[Any, float | None] = (None, None)
         self.incumbent: Iterate | None = None
         self._sign = sign
         self._iterates: list[Iterate] = []
+        self._n_results = 0
 
     def asked(self, record: Asked) -> None:
         """Take note of suggestions."""
-        self.fit = record.fit or self.fit
+        if record.fit is not None:
+            self.fit, self.fit_corrections = record.fit, self.corrections
         self.given = record.reference, record.radius
         for proposal in record.proposals:
-            iterate = Iterate(proposal, record.reference, len(self.seen))
+            iterate = self.iterate(proposal, record.reference)
             self.pending[proposal.number] = iterate
             self._consider(iterate)
             self.n_asked = proposal.number + 1
             if len(proposal.further):
                 self.further = validation.frozen(np.concatenate([self.further, proposal.further])[-_FURTHER:])
 
+    def iterate(self, proposal: Proposal, reference: Any) -> Iterate:
+        """Return a suggestion with the set of its round, which is the present one."""
+        return Iterate(proposal, reference, self.seen, len(self.seen))
+
     def told(self, record: Told) -> None:
         """Take note of a result."""
+        self.results[self._n_results] = record
+        self._n_results += 1
         self.told_so_far.append(record)
         self.n_outcomes += len(record.outcomes)
         if record.number is not None:
@@ -84,10 +102,34 @@ class State:
         if record.failed:
             self.failed.append(record)
             if self.incumbent is not None and self._has_failed(self.incumbent.proposal.action):
-                self.incumbent = None
-                iterates, self._iterates = self._iterates, []
-                for iterate in iterates:
-                    self._consider(iterate)
+                self._choose_incumbent()
+
+    def retracted(self, record: Retracted) -> None:
+        """Take note of a result that was a mistake."""
+        del self.results[record.result]
+        self._correct()
+
+    def amended(self, record: Amended) -> None:
+        """Take note of a result that was corrected."""
+        old = self.results[record.result]
+        self.results[record.result] = replace(old, contexts=record.contexts, outcomes=record.outcomes)
+        self._correct()
+
+    def _correct(self) -> None:
+        """Draw the consequences of the results anew."""
+        self.corrections += 1
+        self.told_so_far = list(self.results.values())
+        self.n_outcomes = sum(len(record.outcomes) for record in self.told_so_far)
+        self.failed = [record for record in self.told_so_far if record.failed]
+        self.seen = [context for record in self.told_so_far if record.drawn for context in record.contexts]
+        self._choose_incumbent()
+
+    def _choose_incumbent(self) -> None:
+        """Choose the leading iterate anew."""
+        self.incumbent = None
+        iterates, self._iterates = self._iterates, []
+        for iterate in iterates:
+            self._consider(iterate)
 
     def cancelled(self, record: Cancelled) -> None:
         """Take note of a suggestion that will not be evaluated."""
@@ -101,7 +143,7 @@ class State:
             self.asked(asked)
         if record.best is not None:
             for proposal in record.best.proposals:
-                self._consider(Iterate(proposal, record.best.reference, len(self.seen)))
+                self._consider(self.iterate(proposal, record.best.reference))
         self.n_asked, self.given = record.n_asked, (record.reference, record.radius)
         self.fit, self.further = record.fit, record.further
 

@@ -33,7 +33,7 @@ from drbo import _files
 from drbo.models.gp import FittedGP
 from drbo.optimizer import storage_0_1
 from drbo.optimizer.encoding import UnknownClassError, decode, encode
-from drbo.optimizer.history import Asked, Cancelled, Fact, Imported, Proposal, Told
+from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Imported, Proposal, Retracted, Told
 from drbo.spaces.space import Point, Space
 
 FORMAT = 3
@@ -164,6 +164,23 @@ def _write_cancelled(fact: Cancelled, position: Any) -> dict[str, Any]:
     return {"kind": "cancelled", "time": fact.time, "number": fact.number}
 
 
+def _write_retracted(fact: Retracted, position: Any) -> dict[str, Any]:
+    del position
+    return {"kind": "retracted", "time": fact.time, "result": fact.result}
+
+
+def _write_amended(fact: Amended, position: Any) -> dict[str, Any]:
+    del position
+    contexts = [_point(context) for context in fact.contexts]
+    return {
+        "kind": "amended",
+        "time": fact.time,
+        "result": fact.result,
+        "contexts": contexts,
+        "outcomes": list(fact.outcomes),
+    }
+
+
 def _write_imported(fact: Imported, position: Any) -> dict[str, Any]:
     return {
         "kind": "imported",
@@ -182,6 +199,8 @@ _WRITERS: dict[type, Any] = {
     Asked: _write_asked,
     Told: _write_told,
     Cancelled: _write_cancelled,
+    Retracted: _write_retracted,
+    Amended: _write_amended,
     Imported: _write_imported,
 }
 
@@ -228,6 +247,10 @@ class _Reader:
             return self._told(record)
         if kind == "cancelled":
             return Cancelled(_time(record), _count(record["number"]))
+        if kind == "retracted":
+            return Retracted(_time(record), _count(record["result"]))
+        if kind == "amended":
+            return Amended(_time(record), _count(record["result"]), *self._outcomes(record))
         if kind == "imported":
             return self._imported(record)
         if kind == "0.1":
@@ -250,11 +273,15 @@ class _Reader:
         radius = None if record["radius"] is None else _float(record["radius"])
         return Asked(_time(record), self._reference(record), radius, self._fit(record["fit"]), proposals)
 
-    def _told(self, record: dict[str, Any]) -> Told:
+    def _outcomes(self, record: dict[str, Any]) -> tuple[tuple[Point, ...], tuple[float, ...]]:
         contexts = tuple(_read_point(context, self.contexts) for context in record["contexts"])
         outcomes = tuple(_float(outcome) for outcome in record["outcomes"])
         if not contexts or (outcomes and len(outcomes) != len(contexts)):
             raise ValueError(f"it holds a result with {len(outcomes)} outcomes in {len(contexts)} contexts")
+        return contexts, outcomes
+
+    def _told(self, record: dict[str, Any]) -> Told:
+        contexts, outcomes = self._outcomes(record)
         number = None if record["number"] is None else _count(record["number"])
         action = _read_point(record["action"], self.actions)
         return Told(_time(record), number, action, contexts, outcomes, bool(record["drawn"]))

@@ -69,6 +69,7 @@ class Result:
 
     Attributes
     ----------
+    id : counts what was told from 0; `retract` and `amend` know a result by it
     number : of the suggestion that it answers; None if nobody asked
     action : what was evaluated
     context : the context that it was evaluated in; for a failure in an unknown context, the likeliest one
@@ -77,6 +78,7 @@ class Result:
     time : when it was told, in seconds since 1970 (UTC); None if that is not known
     """
 
+    id: int
     number: int | None
     action: Any
     context: Any

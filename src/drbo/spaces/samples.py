@@ -18,6 +18,9 @@ from drbo.spaces.box import Box, spread
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
+_FAR = 1.0
+"""A context is far outside if it is beyond the samples' range by more than this share of it."""
+
 
 class DataRange(Space):
     """The range of numeric columns, from the least to the largest sample, as a unit cube; contexts may lie outside.
@@ -50,6 +53,17 @@ class DataRange(Space):
         """Return a context in the user's units: a mapping if the columns have names, otherwise an array (d,)."""
         values = self.low + point.coordinates * self.span
         return values if self.names is None else dict(zip(self.names, values.tolist(), strict=True))
+
+    def far_outside(self, point: Point) -> str | None:
+        """Return which columns lie more than the range of the samples outside of it."""
+        outside = np.maximum(point.coordinates - 1.0, -point.coordinates) > _FAR
+        if not outside.any():
+            return None
+        names = self.names or [f"[{i}]" for i in range(self.dimension)]
+        values = self.low + point.coordinates * self.span
+        ends = zip(names, values, self.low, self.low + self.span, outside, strict=True)
+        parts = [f"{name} = {v:.6g} (the samples go from {a:.6g} to {b:.6g})" for name, v, a, b, far in ends if far]
+        return "lies far outside of the samples: " + ", ".join(parts)
 
     def measured(self, coordinates: FloatArray) -> FloatArray:
         """Return coordinates (n, d) in the user's units."""

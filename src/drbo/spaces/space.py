@@ -76,6 +76,11 @@ class Space(ABC):
     def widths(self, halves: FloatArray) -> FloatArray:
         """Return half-widths (n, d) of cells of coordinates in the user's units, enlarged by what rounding may add."""
 
+    def far_outside(self, point: Point) -> str | None:
+        """Return in words how a point lies far outside of the space; None if it does not, or cannot."""
+        del point
+        return None
+
     def in_unit_cube(self) -> Self:
         """Return the same space with coordinates from 0 to 1; most spaces have these already."""
         return self
