@@ -97,7 +97,7 @@ def test_an_interrupt_anywhere_in_tell_leaves_all_of_it_or_nothing(setting: Sett
     assert start.recommend_iterate().action_index == s.action_index  # a failure changes the incumbent
     for _ in range(2):
         ask(start)
-    context = {} if isinstance(setting, Simulator) else {"context_index": 3}
+    context: dict[str, Any] = {} if isinstance(setting, Simulator) else {"context_index": 3}
 
     def tell_it(opt: Optimizer) -> None:
         opt.tell(s, outcome, failed=outcome is None, **context)

@@ -164,10 +164,13 @@ def test_saving_appends(tmp_path: Path) -> None:
     loaded.save(path)
     assert path.stat().st_ino == inode
     assert len(records(path)) == 1 + 2 * 5
-    opt.save(path)  # the file is no longer the one that it wrote
-    assert path.stat().st_ino != inode
-    assert len(records(path)) == 1 + 2 * 4
-    assert not [p for p in tmp_path.iterdir() if p != path]
+    after = path.read_bytes()
+    with pytest.raises(RuntimeError, match="has changed since it was read or written here"):
+        opt.save(path)  # the file is no longer the one that it wrote: what another one saved would be lost
+    assert path.read_bytes() == after
+    opt.save(tmp_path / "other.json")
+    assert len(records(tmp_path / "other.json")) == 1 + 2 * 4
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["other.json", "state.json"]
 
 
 def test_many_appended_records_are_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +210,7 @@ def test_a_last_line_without_its_end_is_dropped(tmp_path: Path) -> None:
     tell(opt, ask(opt), 3)
     opt.save(path)
     whole = path.read_bytes()
-    for end in (len(before) + 1, len(before) + 40, len(whole) - 1):
+    for end in (len(before) + 1, len(before) + 40, len(whole) - 2):
         path.write_bytes(whole[:end])
         with pytest.warns(RuntimeWarning, match="ends in the middle of a record"):
             loaded = Optimizer.load(path)
@@ -217,6 +220,17 @@ def test_a_last_line_without_its_end_is_dropped(tmp_path: Path) -> None:
         tell(loaded, ask(loaded) if not loaded.pending else loaded.pending[0], 3)
         loaded.save(path)  # whole again
         assert bits(Optimizer.load(path).history) == bits(loaded.history)
+
+
+def test_a_last_line_that_lacks_nothing_but_its_end_counts(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    opt = saved(path)
+    path.write_bytes(path.read_bytes()[:-1])
+    loaded = Optimizer.load(path)
+    assert bits(loaded.history) == bits(opt.history)
+    tell(loaded, ask(loaded), 3)
+    loaded.save(path)
+    assert bits(Optimizer.load(path).history) == bits(loaded.history)
 
 
 def test_any_other_damage_is_one_sentence(tmp_path: Path) -> None:
@@ -274,7 +288,7 @@ def test_a_line_after_the_configuration_says_more(tmp_path: Path) -> None:
     """A file is written as a whole first, so a file without its first line's end holds nothing."""
     path = tmp_path / "state.json"
     saved(path)
-    path.write_text(path.read_text().splitlines()[0])
+    path.write_text(path.read_text().splitlines()[0][:-1])
     with pytest.warns(RuntimeWarning, match="ends in the middle"), pytest.raises(ValueError, match="is damaged"):
         Optimizer.load(path)
 

@@ -70,8 +70,8 @@ class GP:
         object.__setattr__(self, "scale", validation.positive_float("scale", self.scale))
         if self.noise > 1e100:
             raise ValueError(f"noise must not exceed 1e100, got {self.noise}")
-        if self.ridge < 1e-14 * self.kernel.variance:
-            least = 1e-7 * math.sqrt(self.kernel.variance)
+        least = 1e-7 * math.sqrt(self.kernel.variance)
+        if self.noise < (1.0 - 1e-9) * least:
             raise ValueError(f"noise must be at least 1e-7 of the kernel's amplitude, {least:.3g}, got {self.noise}")
 
     @property
@@ -83,10 +83,13 @@ class GP:
         """Return the space with the coordinates that the model needs: those of the space itself."""
         return space
 
-    def first_fit(self, d_x: int, d_c: int) -> FittedGP:
-        """Return the model itself, for actions of d_x and contexts of d_c coordinates: nothing is learned."""
+    def first_fit(self, d_x: int, d_c: int, sign: float) -> FittedGP:
+        """Return the model itself, for actions of d_x and contexts of d_c coordinates: nothing is learned.
+
+        `sign` is -1 if outcomes are minimised: the model maximises, so the offset changes its sign with them.
+        """
         self.check(d_x, d_c)
-        return FittedGP(self, self.offset, self.scale, 0.0)
+        return FittedGP(self, sign * self.offset, self.scale, 0.0)
 
     def due(self, n_outcomes: int, last: FittedGP) -> bool:
         """Return False: there is nothing to learn anew."""
@@ -106,7 +109,7 @@ class GP:
 
 @dataclass(frozen=True)
 class FittedGP:
-    """A GP on standardised outcomes, where outcome = offset + scale * standardised outcome.
+    """A GP on standardised outcomes, where outcome = offset + scale * standardised outcome, to be maximised.
 
     Attributes
     ----------

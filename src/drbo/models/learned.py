@@ -103,8 +103,9 @@ class LearnedGP:
         """Return the space with the coordinates that the model needs: those of the unit cube."""
         return space.in_unit_cube()
 
-    def first_fit(self, d_x: int, d_c: int) -> FittedGP:
+    def first_fit(self, d_x: int, d_c: int, sign: float) -> FittedGP:
         """Return the model before any outcome, for actions of d_x and contexts of d_c coordinates: the prior's mode."""
+        del sign
         fit = self.fit(np.zeros((1, d_x)), np.zeros((1, d_c)), [0.0])
         return replace(fit, n_outcomes=0, known=False)
 

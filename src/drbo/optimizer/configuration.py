@@ -122,7 +122,9 @@ class Configuration:
             certificate_beta=certifying,
             maximize=arguments["maximize"],
             seed=number,
-            first_fit=model.first_fit(search.space.dimension, nature.space.dimension),
+            first_fit=model.first_fit(
+                search.space.dimension, nature.space.dimension, 1.0 if arguments["maximize"] else -1.0
+            ),
         )
 
 

@@ -75,7 +75,7 @@ def decode(value: Any, classes: Sequence[type]) -> Any:
     if kind == "float":
         return float(value["value"])
     if kind == "array":
-        types: dict[str, Any] = {"f": np.float64, "i": np.intp, "b": np.bool_}
+        types: dict[str, Any] = {"f": np.float64, "i": np.intp, "u": np.intp, "b": np.bool_}
         array: NDArray[Any] = np.array(value["values"], dtype=types[value["type"]]).reshape(value["shape"])
         array.flags.writeable = False
         return array

@@ -50,7 +50,8 @@ class Proposal:
     ----------
     number : counts the suggestions of an optimizer from 0
     action, context : what to evaluate; no context where nature picks it
-    radius : of the set of its round, what compression costs included
+    radius : of the set of its round, what compression costs included; nan for an iterate of a file of version 0.1 that
+        does not hold its set, which is then certified for the present one
     score : the optimistic worst-case expectation that it was chosen for, in the user's units
     guarantee : its worst-case lower confidence bound at its own time, on the atoms of then, in the user's units: eq. 10
         picks by it
@@ -166,7 +167,7 @@ class Imported:
     ----------
     told : the results, in order
     pending : the suggestions that were pending, each with its round's set
-    best : the iterate that was recommended, with its round's set; None if there was none
+    best : the iterate that was recommended, with its round's set if the file holds it; None if there was none
     n_asked : how many suggestions there had been
     reference, radius : of the last ask, as they were given
     fit : the hyper-parameters

@@ -6,6 +6,7 @@ field first and put back when it is whole, so that an interrupt drops it instead
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ class Knowledge:
         self._belief: Belief | None = None
         # Of a fit, and so many outcomes and corrections, the next one.
         self._next_fit: tuple[FittedGP, tuple[int, int], FittedGP] | None = None
-        self._placed: tuple[FloatArray, AmbiguitySet] | None = None  # atoms, and the set on them
+        self._placed: list[tuple[FloatArray, AmbiguitySet]] = []  # the last two kinds of atoms, and the set on them
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # with further contexts
 
     # --- bookkeeping, hyper-parameters and posteriors ---------------------------------------------------------------
@@ -112,12 +113,14 @@ class Knowledge:
         """
         own = self.configuration
         bare = own.setting.reference_of(given, own.nature, state.seen)
-        reference = self._with_further(state, bare, before)
-        eps = own.setting.radius_of(radius, reference, self.on(reference.points)) + bare.error
-        return self._ball(state, reference, eps, len(before))
+        # A rule for the radius sees the data alone, not the contexts that the adversary asked for since.
+        eps = own.setting.radius_of(radius, bare, self.on(bare.points)) + bare.error
+        return self._ball(state, self._with_further(state, bare, before), eps, len(before))
 
     def ball_of(self, state: State, iterate: Iterate) -> Ball:
-        """Return the set of an iterate's round."""
+        """Return the set of an iterate's round, or the present one if its own is not known."""
+        if math.isnan(iterate.proposal.radius):
+            return self.ball(state, *state.given)
         reference = self._with_further(state, self.reference_of(iterate))
         return self._ball(state, reference, iterate.proposal.radius)
 
@@ -127,12 +130,14 @@ class Knowledge:
         return own.setting.reference_of(iterate.reference, own.nature, iterate.seen[: iterate.n_seen])
 
     def on(self, points: FloatArray) -> AmbiguitySet:
-        """Return the ambiguity set on atoms (n, d), kept as long as the atoms are the same."""
-        kept = self._placed
-        if kept is None or not (kept[0] is points or np.array_equal(kept[0], points)):
-            space = self.configuration.nature.space
-            kept = self._placed = points, self.configuration.ambiguity.on(space.measured(points), space.scales)
-        return kept[1]
+        """Return the ambiguity set on atoms (n, d), kept for the last two kinds of atoms: with further ones or not."""
+        for kept, placed in self._placed:
+            if kept is points or np.array_equal(kept, points):
+                return placed
+        space = self.configuration.nature.space
+        made = self.configuration.ambiguity.on(space.measured(points), space.scales)
+        self._placed = [*self._placed[-1:], (points, made)]
+        return made
 
     def atoms(self, state: State) -> FloatArray:
         """Return the atoms (n, d) of the contexts as they were given, and those that the adversary asked for."""

@@ -13,7 +13,7 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar, cast, overload
 
@@ -361,11 +361,21 @@ class Optimizer:
 
     @_alone
     def predict(self, action: Any, context: Any) -> Prediction:
-        """Return mean, standard deviation and confidence bounds of f(action, context), in the user's units."""
+        """Return mean, standard deviation and bounds of f(action, context), in the user's units.
+
+        Model and bounds are those that a certificate rests on: hyper-parameters learned from every outcome, and the
+        width of `certificate_beta`.
+        """
         x, c = self._encode_action(action), self._configuration.nature.encode("context", context)
-        belief = self._known.belief(self._known.state)
+        belief = self._known.belief(self._known.state, fresh=True)
+        if not belief.units.known:
+            return Prediction(math.nan, math.nan, -math.inf, math.inf)
         mean, variance = belief.certain.predict(x.coordinates[None, :], c.coordinates[None, :])
-        units, std, width = belief.units, math.sqrt(float(variance[0])), self._known.width(belief, self.beta)
+        units, std, width = (
+            belief.units,
+            math.sqrt(float(variance[0])),
+            self._known.width(belief, self._configuration.certificate_beta),
+        )
         centre = float(mean[0])
         lower, upper = sorted((units.outward(centre - width * std), units.outward(centre + width * std)))
         return Prediction(units.outward(centre), units.length_outward(std), lower, upper)
@@ -539,10 +549,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def _kept(reference: Any) -> Any:
-    """Return a reference as it is kept with the facts: weights as an array that nobody can change."""
-    if isinstance(reference, np.ndarray | list | tuple):
-        return validation.frozen(validation.finite_array("reference", reference))
-    return reference
+    """Return a reference as it is kept with the facts: weights of any kind as an array that nobody can change."""
+    if reference is None or isinstance(reference, Samples | str | Mapping):
+        return reference  # what a setting of one's own makes of it is its own affair
+    return validation.frozen(validation.finite_array("reference", reference))
 
 
 def _checked_outcome(outcome: Any) -> float:
@@ -552,11 +562,20 @@ def _checked_outcome(outcome: Any) -> float:
     return y
 
 
+_COLUMNS = ("result", "number", "outcome", "failed", "time")
+"""The columns of every table of results; a parameter of the same name gets "action." or "context." before it."""
+
+
 def _row(result: Result, pandas: Any) -> dict[str, Any]:
     """Return a result as a row of a table: one column per parameter and condition."""
     row: dict[str, Any] = {"result": result.id, "number": result.number}
-    for kind, value in (("action", result.action), ("context", result.context)):
-        row.update(value if isinstance(value, dict) else {kind: np.squeeze(value).tolist()})
+    both = {
+        kind: value if isinstance(value, dict) else {kind: np.squeeze(value).tolist()}
+        for kind, value in (("action", result.action), ("context", result.context))
+    }
+    taken = [*_COLUMNS, *(name for columns in both.values() for name in columns)]
+    for kind, columns in both.items():
+        row |= {f"{kind}.{name}" if taken.count(name) > 1 else name: value for name, value in columns.items()}
     row.update(outcome=result.outcome, failed=result.failed)
     row["time"] = pandas.NaT if result.time is None else pandas.Timestamp(result.time, unit="s", tz="UTC")
     return row

@@ -69,7 +69,14 @@ class File:
     def save(self, path: Path, configuration: dict[str, Any], facts: Sequence[Fact]) -> None:
         """Bring a file up to date with the facts: append what is new if the file is ours, else write all of it."""
         target = path.resolve()
-        ours = self.path == target and self.signature is not None and _files.signature(target) == self.signature
+        now = _files.signature(target)
+        ours = self.path == target and self.signature is not None and now == self.signature
+        if self.path == target and self.signature is not None and now is not None and not ours:
+            raise RuntimeError(
+                f"{path} has changed since it was read or written here, and saving would lose what it holds now: "
+                "load it again, or save under another name"
+            )
+        self.signature = None  # unknown until the file is whole again
         if ours and self.written <= len(facts) and self.appended < _COMPACT:
             lines = _Lines(self.crc, dict(self.references))
             for fact in facts[self.written :]:
@@ -368,23 +375,36 @@ def read(path: Path, classes: Sequence[type]) -> Contents:
 
 def _checked_lines(path: Path, text: bytes) -> tuple[list[dict[str, Any]], int]:
     """Return the records of a file and the checksum of the last one."""
-    lines = text.split(b"\n")
-    if lines.pop():
+    *lines, rest = text.split(b"\n")
+    crc, records = 0, []
+    for number, line in enumerate(lines, start=1):
+        found = _checked(line, crc)
+        if found is None:
+            raise ValueError(f"line {number} does not fit its checksum")
+        crc, record = found
+        records.append(record)
+    last = _checked(rest, crc)  # it may lack nothing but the end of its line
+    if last is not None:
+        crc, record = last
+        records.append(record)
+    elif rest:
         warnings.warn(
             f"{path} ends in the middle of a record: a save was interrupted. What was saved before it is loaded",
             RuntimeWarning,
             stacklevel=4,
         )
-    if not lines:
+    if not records:
         raise ValueError("its first record is not complete")
-    crc, records = 0, []
-    for number, line in enumerate(lines, start=1):
-        body = line[_HEAD_LENGTH : -len(_TAIL)]
-        crc = zlib.crc32(body, crc)
-        if line != f"{_HEAD % crc}".encode() + body + _TAIL.encode():
-            raise ValueError(f"line {number} does not fit its checksum")
-        records.append(json.loads(body))
     return records, crc
+
+
+def _checked(line: bytes, crc: int) -> tuple[int, dict[str, Any]] | None:
+    """Return the checksum and the record of a line; None if it does not fit its checksum."""
+    body = line[_HEAD_LENGTH : -len(_TAIL)]
+    crc = zlib.crc32(body, crc)
+    if line != f"{_HEAD % crc}".encode() + body + _TAIL.encode():
+        return None
+    return crc, json.loads(body)
 
 
 class _RefusedError(ValueError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import warnings
 from typing import Any
 
@@ -90,10 +91,11 @@ def imported(state: dict[str, Any], actions: Space, contexts: Space) -> Imported
             i = s["context_index"]
             context = Point(where) if i is None else contexts.at("context_index", i)
         action = _point(s["action_point"], actions)
-        proposal = Proposal(number, action, context, s["radius"], s.get("score", guarantee), guarantee, none)
         general = isinstance(state["setting"], settings.General)
-        weights = s["reference"] if general and isinstance(contexts, FiniteSet) else own
-        return Asked(None, weights, s["radius"] if general else None, None, (proposal,))
+        known = general and isinstance(contexts, FiniteSet)  # otherwise the set of its round is not in the file
+        radius = s["radius"] if known or "number" in s else math.nan
+        proposal = Proposal(number, action, context, radius, s.get("score", guarantee), guarantee, none)
+        return Asked(None, s["reference"] if known else own, s["radius"] if general else None, None, (proposal,))
 
     return Imported(
         told=tuple(told),

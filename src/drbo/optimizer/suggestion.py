@@ -94,7 +94,8 @@ class Prediction:
     Attributes
     ----------
     mean, std : of f itself, not of a noisy outcome
-    lower, upper : the confidence bounds, mean -+ width * std
+    lower, upper : the confidence bounds, mean -+ width * std; infinite, and the others nan, as long as a model that
+        learns its scale has seen no outcome
     """
 
     mean: float

@@ -41,7 +41,7 @@ _CLIMBS = 8
 _APART = 0.05
 """Points that differ by less in every coordinate lead to the same summit: only the best of them is climbed from."""
 _AWAY = 0.01
-"""By how much the answer differs from actions to avoid, in some coordinate."""
+"""By how much the answer differs from actions to avoid, in some coordinate that moves freely."""
 _FIRST = 16
 """How many points are scored before anything is ruled out."""
 _TIE = 1e-9
@@ -61,11 +61,11 @@ class BoxSearch(Search):
         return Posterior(gp, np.empty((0, self.space.dimension)), contexts)
 
     def best(self, ball: Ball, bound: Bound, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()) -> Found:
-        """Return the best action found, which differs by 0.01 in some coordinate from those under way or failed."""
-        avoid = np.concatenate([away, *(point.coordinates[None, :] for point in failed)])
+        """Return the best action found, which is none of those under way or failed."""
+        bad = np.array([point.coordinates for point in failed]).reshape(-1, self.space.dimension)
         objective = Objective(ball, bound)
         with one_thread():
-            x = best_in_box(self.space, objective, np.unique(near, axis=0), avoid, ball.seed)
+            x = best_in_box(self.space, objective, np.unique(near, axis=0), away, ball.seed, bad)
             return Found(Point(x), float(objective.scores(x[None])[0]))
 
 
@@ -115,24 +115,40 @@ class Objective:
         return self.ball.worst_cases(self.bound.at(actions))
 
 
-def best_in_box(box: Box, objective: Objective, known: FloatArray, avoid: FloatArray, seed: int) -> FloatArray:
+def best_in_box(
+    box: Box, objective: Objective, known: FloatArray, away: FloatArray, seed: int, failed: FloatArray | None = None
+) -> FloatArray:
     """Return the coordinates (dimension,) of the best action found.
 
-    `known` (k, dimension) are good places to start; `avoid` (l, dimension) are actions under way or failed, from which
-    the answer differs by 0.01 in some coordinate, if there is such a one.
+    `known` (k, dimension) are good places to start. `away` (l, dimension) are actions under way, from which the answer
+    differs if there is another one. `failed` (m, dimension) are actions from which it must differ.
     """
+    failed = away[:0] if failed is None else failed
     candidates = _candidates(box, known, seed)
-    taboo = _close(candidates, avoid, _AWAY).any(axis=1)
+    candidates = candidates[~_same_action(box, candidates, failed)]
+    if not len(candidates):
+        raise RuntimeError("every action has failed: there is none to recommend")
+    taboo = _same_action(box, candidates, away)
     if taboo.all():  # repeat the best one rather than fail
-        avoid = avoid[:0]
+        away = away[:0]
     else:
         candidates = candidates[~taboo]
     starts, scores = objective.leaders(candidates, _CLIMBS)
     climbed = [_climb(box, objective, *start) for start in zip(starts, scores, strict=True)]
     points = np.concatenate([starts, *(point[None] for point, _ in climbed)])
     scores = np.append(scores, [score for _, score in climbed])
-    taboo = _close(points, avoid, _AWAY).any(axis=1)
+    taboo = _same_action(box, points, np.concatenate([away, failed]))
     return np.asarray(points[int(np.argmax(np.where(taboo, -np.inf, scores)))])
+
+
+def _same_action(box: Box, points: FloatArray, others: FloatArray) -> np.ndarray:
+    """Return (m,): which points (m, d) are as good as one of the others (k, d).
+
+    Whole numbers and choices are equal, and free coordinates differ by less than `_AWAY`.
+    """
+    distance = np.where(box.continuous, _AWAY, 1e-9)
+    close = np.abs(points[:, None, :] - others[None, :, :]) < distance
+    return np.asarray(np.any(np.all(close, axis=2), axis=1))
 
 
 def _apart(points: FloatArray, scores: FloatArray, indices: list[int], count: int) -> list[int]:

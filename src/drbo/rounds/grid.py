@@ -51,7 +51,9 @@ class GridSearch(Search):
         values = bound.on_grid()
         rows = np.arange(len(values))
         if failed:
-            rows = np.setdiff1d(rows, [point.index for point in failed])
+            bad = np.array([point.coordinates for point in failed])
+            points = self.space.coordinates  # equal actions may stand in the set more than once
+            rows = rows[~(points[:, None, :] == bad[None, :, :]).all(axis=2).any(axis=1)]
             if not len(rows):
                 raise RuntimeError("every action has failed: there is none to recommend")
             values = values[rows]

@@ -163,9 +163,11 @@ class Simulator(Setting):
         self.radius = as_rule("radius", radius)
         self.history = np.empty(0, dtype=np.intp)
         if history is not None:
-            self.history = np.array(history)
-            if self.history.ndim != 1 or not np.issubdtype(self.history.dtype, np.integer):
+            given = np.asarray(history)
+            if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer):
                 raise ValueError(f"history must be a flat sequence of context indices, got {history!r}")
+            self.history = given.astype(np.intp)
+        self.history.flags.writeable = False
 
     def __repr__(self) -> str:
         return f"Simulator(radius={self.radius}, pick={self.pick!r})"

@@ -76,6 +76,8 @@ class Real(Parameter):
         low, high = validation.finite_float("low", self.low), validation.finite_float("high", self.high)
         if not low < high:
             raise ValueError(f"low must be less than high, got {low} and {high}")
+        if not math.isfinite(high - low):
+            raise ValueError(f"high must be a finite way above low, got {low} and {high}")
 
     @property
     def origin(self) -> float:
@@ -118,7 +120,7 @@ class Log(Parameter):
     @property
     def unit(self) -> float:
         """The range of the logarithm, log(high / low)."""
-        return math.log(self.high / self.low)
+        return math.log(self.high) - math.log(self.low)
 
     def encode(self, name: str, value: Any) -> list[float]:
         """Return log(v / low) / log(high / low)."""
