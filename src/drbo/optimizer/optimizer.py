@@ -1,8 +1,9 @@
 """Ask, tell, recommend: the loop of algorithms 1 and 2, turned inside out.
 
 An optimizer is its configuration and a history of facts (`drbo.optimizer.history`). Commands (`ask`, `tell`, `cancel`,
-`retract`, `amend`) append one record each. Everything else is derived from the history and may be dropped at any moment: the bookkeeping
-(`state.py`), the posteriors (`belief.py`), certificates. Queries never append, and never change the next `ask`.
+`retract`, `amend`) append one record each. Everything else is derived from the history and may be dropped at any
+moment: the bookkeeping (`state.py`), the posteriors (`belief.py`), certificates. Queries never append, and never change
+the next `ask`.
 """
 
 from __future__ import annotations
