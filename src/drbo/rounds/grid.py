@@ -110,26 +110,29 @@ def best_action(
         _tighten(bounds, values, lowest, feasible)
     guess = np.minimum(bounds, values @ reference)
     favourite = int(np.argmax(guess))
-    alone = ambiguity.certified(values[favourite : favourite + 1], reference, radius)
-    scores[favourite] = alone.expectation[0]
-    _tighten(bounds, values, lowest, alone.weights)
+    first = ambiguity.certified(values[favourite : favourite + 1], reference, radius)
+    alone = {favourite: first}  # what was solved in no batch
+    scores[favourite] = first.expectation[0]
+    _tighten(bounds, values, lowest, first.weights)
     winner, candidates = _rivals(bounds, scores, tie, rounding)
-    visited, solved = 1, [alone.weights]
+    visited, solved = 1, [first.weights]
     while len(candidates):
         if len(candidates) > 2 * visited:  # the most promising ones, twice as many as are known
             order = np.argpartition(-bounds[candidates], 2 * visited)
             candidates = candidates[order[: 2 * visited]]
         worst = ambiguity.certified(values[candidates], reference, radius)
+        if len(candidates) == 1:
+            alone[int(candidates[0])] = worst
         visited += len(candidates)
         solved.append(worst.weights)
         scores[candidates] = worst.expectation
         _tighten(bounds, values, lowest, worst.weights)
         winner, candidates = _rivals(bounds, scores, tie, rounding)
-    if winner != favourite:
-        # In a batch a solve starts from the one before it, which rounds differently. The score of record is that of a
-        # solve alone, so that it does not depend on what else was solved.
-        alone = ambiguity.certified(values[winner : winner + 1], reference, radius)
-    worst = WorstCase(alone.expectation[0], alone.weights[0], alone.lower_bound[0])
+    # In a batch a solve starts from the one before it, which rounds differently. The score of record is that of a solve
+    # alone, so that it does not depend on what else was solved.
+    kept = alone.get(winner)
+    own = ambiguity.certified(values[winner : winner + 1], reference, radius) if kept is None else kept
+    worst = WorstCase(own.expectation[0], own.weights[0], own.lower_bound[0])
     return Choice(winner, worst, np.concatenate(solved))
 
 
