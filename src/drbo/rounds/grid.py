@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo._compiled import jit
-from drbo.ambiguity.contract import AmbiguitySet, WorstCase
+from drbo.ambiguity.contract import EPSILON, AmbiguitySet, WorstCase
 from drbo.models.bounds import Bound
 from drbo.models.gp import GP
 from drbo.models.grid import GridPosterior
@@ -102,7 +102,7 @@ def best_action(
     _check_sizes(values, ambiguity, reference, feasible)
     lowest, highest = values.min(axis=1), float(values.max())
     span = highest - float(lowest.min())
-    rounding = _ROUNDING * span + 16.0 * np.finfo(float).eps * max(abs(highest), abs(highest - span))
+    rounding = _ROUNDING * span + 16.0 * EPSILON * max(abs(highest), abs(highest - span))
     tie = TIE * span + rounding
     bounds = np.full(len(values), np.inf)
     scores = np.full(len(values), -np.inf)
