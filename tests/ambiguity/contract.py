@@ -267,6 +267,21 @@ def check_distance(ambiguity: AmbiguitySet, p: Array, q: Array) -> None:
         assert bound <= p @ values + SOLVER * np.ptp(values)
 
 
+def check_diameter(ambiguity: AmbiguitySet, instance: Instance) -> None:
+    """The diameter is the largest finite distance of a vertex, and from there on nothing more comes into the set."""
+    diameter = ambiguity.diameter(instance.reference)
+    distances = np.array([ambiguity.distance(vertex, instance.reference) for vertex in np.eye(len(instance.reference))])
+    furthest = distances[np.isfinite(distances)].max(initial=0.0)
+    assert diameter == pytest.approx(furthest, rel=1e-9, abs=CLOSED_FORM)
+    at, beyond = (
+        ambiguity.worst_case(instance.values, instance.reference, radius).expectation
+        for radius in (diameter * (1.0 + 1e-12), float("inf"))
+    )
+    if diameter > 0.0:
+        # A vertex at distance d, moved by a rounding of 1e-9 d, changes the expectation by at most that share of it.
+        assert at <= beyond + 1e-7 * instance.span + instance.rounding
+
+
 def check_grid(ambiguity: AmbiguitySet, instance: Instance, radius: float, steps: int = 40) -> None:
     """On three contexts, the worst case is that of all distributions on a fine grid, to the width of the grid."""
     i, j = np.meshgrid(np.arange(steps + 1), np.arange(steps + 1))

@@ -132,6 +132,26 @@ def test_distance_and_set_agree(family: Family, first: Instance, data: st.DataOb
 
 
 @every_family
+@quick
+@given(instance=instances())
+def test_the_diameter_is_the_furthest_distribution(family: Family, instance: Instance) -> None:
+    contract.check_diameter(family.make(instance.contexts), instance)
+
+
+@every_family
+@quick
+@given(instance=instances(), data=st.data())
+def test_a_hull_has_a_diameter_that_holds_every_context_in_it(
+    family: Family, instance: Instance, data: st.DataObject
+) -> None:
+    corners = np.array([[0.0, 0.0], [0.0, 2.0], [3.0, 0.0], [3.0, 2.0]])
+    inside = np.array(data.draw(st.lists(st.tuples(st.floats(0, 3), st.floats(0, 2)), min_size=1, max_size=4)))
+    ambiguity = family.configured.on(instance.contexts)
+    wide = ambiguity.extended(inside).diameter(np.append(instance.reference, np.zeros(len(inside))))
+    assert ambiguity.diameter(instance.reference, corners) >= wide * (1.0 - 1e-9)
+
+
+@every_family
 @pytest.mark.parametrize("radius", [0.03, 0.15, 0.35, 0.8])
 def test_brute_force_over_a_grid(family: Family, radius: float) -> None:
     rng = np.random.default_rng(6)
@@ -262,6 +282,13 @@ class Permissive(TotalVariation):
         return super().worst_case(np.zeros(4), np.full(4, 0.25), 0.1)
 
 
+class Cramped(TotalVariation):
+    """A diameter that leaves distributions out."""
+
+    def _diameter(self, reference: FloatArray) -> float:
+        return 0.5 * super()._diameter(reference)
+
+
 VALUES: Array = np.array([0.3, 2.0, 0.7, -1.0])
 SAMPLE = Instance(np.random.default_rng(8).random((4, 2)), np.array([0.4, 0.3, 0.3, 0.0]), VALUES)
 OTHER: Array = np.array([1.0, -2.0, 0.0, 5.0])
@@ -293,6 +320,7 @@ def test_the_checks_catch_broken_sets() -> None:
     caught(contract.check_placing, squared, lambda c: Misplaced(c, order=2), SAMPLE, 0.2)
     caught(contract.check_extended, squared, SAMPLE, 2, 0.2)
     caught(contract.check_copies, squared.on(SAMPLE.contexts), SAMPLE, 0.2)
+    caught(contract.check_diameter, Cramped(), SAMPLE)
     caught(contract.check_weights_are_normalised, Literal(), 4)
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -276,3 +277,29 @@ def test_the_documents_hold_the_table() -> None:
     for name in ("Theorem 2", "Corollary 4", "Theorem 5 and Corollary 6"):
         assert name in page
     assert drbo.__version__.startswith("0.2")
+
+
+@pytest.mark.parametrize(
+    ("contexts", "ambiguity", "radius", "words"),
+    [
+        ("finite", MMD(), 3.0, r"\(that is every distribution on the contexts: none is further away than"),
+        ("finite", CVaR(), 1.7, r"\(that is every distribution on the contexts that the reference shows: none"),
+        ("samples", Wasserstein(), 5.0, r"\(that is every distribution on the contexts: none is further away than"),
+        ("range", Wasserstein(), 5.0, r"\(that is every distribution on the contexts: none is further away than 0.6\)"),
+        ("range", MMD(), 3.0, r"\(that is every distribution on the contexts: none is further away than"),
+    ],
+)
+def test_a_radius_beyond_the_diameter_is_said_to_be_one(
+    contexts: str, ambiguity: Any, radius: float, words: str
+) -> None:
+    """REVIEW U7: such a radius was taken silently."""
+    opt = make(GP(KERNEL, 0.1), 2.0, "general", ambiguity, contexts, None)
+
+    def at(radius: float) -> drbo.Recommendation:
+        return opt.recommend(**given("general", contexts), radius=radius)
+
+    beyond = at(radius)
+    assert beyond.radius >= beyond.diameter
+    assert re.search(words, str(beyond))
+    assert "that is every distribution" not in str(at(0.5 * beyond.diameter))
+    assert "that is every distribution" not in str(at(np.inf))

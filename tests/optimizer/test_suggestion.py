@@ -33,6 +33,7 @@ R = Recommendation(
     contexts=np.arange(6.0)[:, None],
     reference=np.full(6, 1 / 6),
     radius=0.2,
+    diameter=1.2,
     maximize=True,
     beta=2.0,
     delta=None,

@@ -128,3 +128,17 @@ def test_a_box_has_no_indices() -> None:
     with pytest.raises(TypeError, match="action_index must not be given: these are no finite set"):
         BOX.at("action_index", 0)
     assert BOX.in_unit_cube() is BOX
+
+
+def test_a_box_lies_between_its_corners() -> None:
+    box = Box(temperature=(-5.0, 30.0), stages=Integer(1, 3), mode=Categorical("a", "b", "c"), only=Integer(2, 2))
+    corners = box.corners()
+    assert len(corners) == 2 * 2 * 3 * 2
+    np.testing.assert_array_equal(np.unique(corners[:, 0]), [0.0, 1.0])
+    np.testing.assert_array_equal(corners[:, 2:5].sum(axis=1), 1.0)
+    assert not corners[:, 5].any()
+    wide = Box({f"x{i}": (0.0, 1.0) for i in range(13)})
+    around = wide.corners() - 0.5
+    assert len(around) == 26
+    # A cross-polytope holds the points whose absolute coordinates, divided by its size, sum to at most one.
+    assert np.abs(np.full(13, 0.5)).sum() / np.abs(around).max() <= 1.0

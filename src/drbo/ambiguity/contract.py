@@ -13,6 +13,7 @@ Nature minimises: the worst case is min <w, v> over the distributions w with dis
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -123,6 +124,20 @@ class AmbiguitySet(ABC):
         fields = (worst.expectation, worst.weights, worst.lower_bound)
         return WorstCase(*(rows.reshape(v.shape[:-1] + rows.shape[1:])[()] for rows in fields))
 
+    def diameter(self, reference: ArrayLike, hull: FloatArray | None = None) -> float:
+        """Return the largest finite distance of a distribution on the contexts from `reference` (n,).
+
+        From this radius on the set holds `everything`. With `hull` (k, d) contexts may also lie anywhere between these
+        points and the set's own; the radius returned is then large enough, and may be larger than need be.
+        """
+        p = validation.distribution("reference", reference, self.n_contexts)
+        return self._diameter(p) if hull is None else self._diameter_in(p, hull)
+
+    @property
+    def everything(self) -> str:
+        """What the set holds from its diameter on, in words."""
+        return "every distribution on the contexts"
+
     def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> AmbiguitySet:
         """Return the set on contexts (n, d) in the user's units, whose columns have the ranges `scales` (d,).
 
@@ -170,6 +185,22 @@ class AmbiguitySet(ABC):
         if self.n_contexts is not None:
             raise TypeError(f"{self!r} has no `extended`, which contexts with a range need: give a finite set of them")
         return self
+
+    def _diameter(self, reference: FloatArray) -> float:
+        """Return the largest finite distance of a distribution from a valid reference.
+
+        The sets are convex, so the distance is quasi-convex and largest at a vertex of the simplex.
+        """
+        vertices = np.eye(len(reference))
+        return max((d for vertex in vertices if (d := self._distance(vertex, reference)) < math.inf), default=0.0)
+
+    def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
+        """Return a radius that holds everything on the convex hull of the set's contexts and of points (k, d).
+
+        This is exact for a set whose distance to a context is convex in where that context lies: then it is largest in
+        one of the points.
+        """
+        return self.extended(hull)._diameter(np.append(reference, np.zeros(len(hull))))
 
     @abstractmethod
     def _distance(self, p: FloatArray, q: FloatArray) -> float:

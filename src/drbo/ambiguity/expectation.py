@@ -31,6 +31,10 @@ class Expectation(AmbiguitySet):
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return 0.0 if np.array_equal(p, q) else math.inf
 
+    def _diameter(self, reference: FloatArray) -> float:
+        del reference
+        return 0.0
+
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         del radius
         weights = np.broadcast_to(reference, values.shape).copy()

@@ -80,6 +80,11 @@ class _Placed(AmbiguitySet):
         return self._made.within(radius)
 
     @property
+    def everything(self) -> str:
+        """What the set holds from its diameter on, in words."""
+        return self._made.everything
+
+    @property
     def scale(self) -> float:
         """The unit of the radius."""
         return self._made.scale
@@ -106,6 +111,12 @@ class _Placed(AmbiguitySet):
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return self._made.distance(p, q)
+
+    def _diameter(self, reference: FloatArray) -> float:
+        return self._made.diameter(reference)
+
+    def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
+        return self._made.diameter(reference, self._space.unmeasured(hull))
 
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         worst = self._made.certified(values, reference, radius)

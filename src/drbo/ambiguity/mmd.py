@@ -145,6 +145,15 @@ class PlacedMMD(AmbiguitySet):
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return float(np.linalg.norm((p - q) @ self.features))
 
+    def _diameter(self, reference: FloatArray) -> float:
+        return float(np.linalg.norm(self.features - reference @ self.features, axis=1).max())
+
+    def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
+        """Return sqrt(k_M(c, c)) + ||m_p||, which no distance to another context exceeds (triangle inequality)."""
+        del hull
+        kernel, _ = self._with_kernel()
+        return math.sqrt(kernel.variance) + float(np.linalg.norm(reference @ self.features))
+
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         weights = np.empty_like(values)
         lower_bound = np.empty(len(values))
@@ -292,6 +301,12 @@ class MMD(AmbiguitySet):
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return self.placed.distance(p, q)
+
+    def _diameter(self, reference: FloatArray) -> float:
+        return self.placed._diameter(reference)
+
+    def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
+        return self.placed._diameter_in(reference, hull)
 
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         return self.placed._solve(values, reference, radius)

@@ -82,6 +82,9 @@ class Neighbourhood(AmbiguitySet):
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return float(self._from_mean(q)[p > 0.0].max())
 
+    def _diameter(self, reference: FloatArray) -> float:
+        return float(self._from_mean(reference).max())
+
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         distance = self._from_mean(reference)
         inside = distance <= _BORDER * max(radius, float(distance.min()))

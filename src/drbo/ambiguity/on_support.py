@@ -18,6 +18,14 @@ class OnSupport(AmbiguitySet):
         """Return None: no further context is on the support."""
         del values, reference, radius, worst
 
+    @property
+    def everything(self) -> str:
+        """What the set holds from its diameter on, in words."""
+        return "every distribution on the contexts that the reference shows"
+
+    def _diameter(self, reference: FloatArray) -> float:
+        return float(self._collapse(reference[reference > 0.0].min(keepdims=True), float(reference.sum()))[0])
+
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         if radius == 0.0:
             return reference_alone(values, reference)

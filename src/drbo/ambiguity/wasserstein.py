@@ -155,6 +155,10 @@ class Wasserstein(AmbiguitySet):
             least = cheapest_plan_on_line(q[along], p[along], self._on_line[along] / self._largest, self.order)
         return self._largest * float(least ** (1.0 / self.order))
 
+    def _diameter(self, reference: FloatArray) -> float:
+        self._require_cost()
+        return self._largest * float((reference @ self._relative).max() ** (1.0 / self.order))
+
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         self._require_cost()
         if radius == 0.0:

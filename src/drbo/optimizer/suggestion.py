@@ -118,6 +118,7 @@ class Recommendation:
     weights : (n_contexts,) the distribution in which it would do worst
     contexts : the contexts that the weights are for, as they were given
     reference, radius : the ambiguity set that the value is for
+    diameter : the radius from which on the set holds every distribution on the contexts that it could hold
     maximize : whether the value is a lower bound on a reward, or an upper one on a cost
     beta, delta : the width of the confidence bounds that it rests on, and the probability that they may fail with, if
         a theorem gives one
@@ -136,6 +137,7 @@ class Recommendation:
     contexts: Any
     reference: FloatArray
     radius: float
+    diameter: float
     maximize: bool
     beta: float
     delta: float | None

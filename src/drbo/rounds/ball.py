@@ -76,6 +76,23 @@ class Ball:
         """The atoms (n, d) in the model's coordinates."""
         return self.reference.points
 
+    @property
+    def diameter(self) -> float:
+        """The radius from which on the set holds every distribution on the contexts that it could hold."""
+        return self.ambiguity.diameter(self.weights, self._hull())
+
+    @property
+    def words(self) -> str:
+        """Which distributions the set holds, in words that follow "in every distribution"."""
+        within, diameter = self.ambiguity.within(self.radius), self.diameter
+        if not 0.0 < diameter <= self.radius:
+            return within
+        return f"{within} (that is {self.ambiguity.everything}: none is further away than {diameter:.3g})"
+
+    def _hull(self) -> FloatArray | None:
+        """Return points (k, d) in the user's units between which contexts lie that are no atoms; None if none does."""
+        return None
+
     def worst_cases(self, values: FloatArray) -> WorstCase:
         """Return the worst case of each row of values (m, n)."""
         if values.shape[1:] != self.weights.shape:

@@ -54,6 +54,9 @@ class RangeBall(Ball):
 
     box: Box
 
+    def _hull(self) -> FloatArray:
+        return self.space.measured(self.box.corners())
+
     def certificate(self, bound: Bound, action: Point) -> Certificate:
         """Return the worst case of a lower bound for one action, certified for the whole range."""
         with one_thread():

@@ -41,6 +41,9 @@ TOLERANCE = 1e-3
 class RepresentedBall(Ball):
     """All distributions within `radius` of `reference`, on its atoms and on the samples that these stand for."""
 
+    def _hull(self) -> FloatArray:
+        return self.space.measured(self.reference.represented)
+
     def certificate(self, bound: Bound, action: Point) -> Certificate:
         """Return the worst case of a lower bound, certified on the samples, too.
 

@@ -123,6 +123,17 @@ class Box(Space):
             parts[:, self._slices[name]] = self.parameters[name].levels(index)
         return parts
 
+    def corners(self) -> FloatArray:
+        """Return points (k, dimension) whose convex hull holds the box: its corners, with every choice of labels.
+
+        A box of more than 4,096 corners gets the 2 d corners of a cross-polytope round it, which lie outside of it.
+        """
+        ends = [p.ends for p in self.parameters.values()]
+        if math.prod(len(levels) for levels in ends) > 4096:
+            around = 0.5 * self.dimension * np.eye(self.dimension)
+            return np.concatenate([0.5 + around, 0.5 - around])
+        return np.array([np.concatenate(chosen) for chosen in itertools.product(*ends)])
+
     def sample(self, count: int, seed: int) -> FloatArray:
         """Return well-spread points (count, dimension) of the box: scrambled Sobol points, each on its levels."""
         cube = spread(count, len(self.parameters), seed)

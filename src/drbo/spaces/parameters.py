@@ -59,6 +59,11 @@ class Parameter(ABC):
         """How many values it has, or None if they form an interval."""
         return None
 
+    @property
+    def ends(self) -> FloatArray:
+        """The coordinates (k, width) of the values between which all others lie: the two bounds, or every choice."""
+        return np.array([[0.0], [1.0]])
+
     def levels(self, indices: NDArray[np.intp]) -> FloatArray:
         """Return the coordinates (n, width) of the values with these indices (n,), from 0 to count - 1."""
         del indices
@@ -175,6 +180,11 @@ class Integer(Parameter):
         """How many whole numbers there are."""
         return self.high - self.low + 1
 
+    @property
+    def ends(self) -> FloatArray:
+        """The coordinates of the least and the largest whole number."""
+        return self.levels(np.array([0, self.count - 1]))
+
     def levels(self, indices: NDArray[np.intp]) -> FloatArray:
         """Return i / (high - low), (n, 1), as `encode` does."""
         return np.asarray(indices[:, None] / max(self.high - self.low, 1))
@@ -239,6 +249,11 @@ class Categorical(Parameter):
     def count(self) -> int:
         """How many choices there are."""
         return len(self.choices)
+
+    @property
+    def ends(self) -> FloatArray:
+        """The coordinates of every choice."""
+        return self.levels(np.arange(self.count))
 
     def levels(self, indices: NDArray[np.intp]) -> FloatArray:
         """Return 1 at each choice, 0 elsewhere, (n, count)."""
