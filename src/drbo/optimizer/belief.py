@@ -70,6 +70,19 @@ class Belief:
         self.certain = self.certain.on(contexts)
         self.searching = self.certain if shared else self.searching.on(contexts)
 
+    def prediction(self, actions: FloatArray, contexts: FloatArray, width: float) -> tuple[FloatArray, ...]:
+        """Return mean, deviation and both bounds of f, each (m,), at actions and contexts (m, d), in the user's units.
+
+        Bounds are infinite, and the others nan, as long as the units of the outcomes are not known.
+        """
+        m = len(actions)
+        if not self.units.known:
+            return np.full(m, np.nan), np.full(m, np.nan), np.full(m, -np.inf), np.full(m, np.inf)
+        mean, variance = self.certain.predict(actions, contexts) if m else (np.empty(0), np.empty(0))
+        centre = np.array([self.units.outward(one) for one in mean.tolist()])
+        std = np.array([self.units.length_outward(one) for one in np.sqrt(variance).tolist()])
+        return centre, std, centre - width * std, centre + width * std
+
     @property
     def _shared(self) -> bool:
         return self.searching is self.certain

@@ -9,7 +9,6 @@ the next `ask`.
 from __future__ import annotations
 
 import functools
-import math
 import os
 import threading
 import warnings
@@ -28,7 +27,7 @@ from drbo.ambiguity.function import AmbiguityFunction
 from drbo.models.bounds import LOWER, Beta, Bound, TheoreticalBeta
 from drbo.models.gp import GP, Posterior
 from drbo.models.learned import LearnedGP
-from drbo.optimizer import claims, history, storage
+from drbo.optimizer import claims, history, storage, tables
 from drbo.optimizer.configuration import Configuration
 from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
 from drbo.optimizer.incumbent import Guaranteed, best_iterate, best_now
@@ -361,25 +360,33 @@ class Optimizer:
         return self.recommend(reference, radius)
 
     @_alone
-    def predict(self, action: Any, context: Any) -> Prediction:
+    def predict(self, action: Any, context: Any) -> Any:
         """Return mean, standard deviation and bounds of f(action, context), in the user's units.
+
+        For one action in one context it is a `Prediction` of numbers. Either may be a table of many: an array (m, d), a
+        list of mappings, or a pandas frame with the parameters' columns. Tables are paired row by row. One action is
+        paired with every row of a table of contexts, and one context with every row of a table of actions. The answer
+        is then a `Prediction` of arrays (m,). If a frame was given, it is a frame with the same index and the columns
+        mean, std, lower and upper.
 
         Model and bounds are those that a certificate rests on: hyper-parameters learned from every outcome, and the
         width of `certificate_beta`.
         """
-        x, c = self._encode_action(action), self._configuration.nature.encode("context", context)
-        belief = self._known.belief(self._known.state, fresh=True)
-        if not belief.units.known:
-            return Prediction(math.nan, math.nan, -math.inf, math.inf)
-        mean, variance = belief.certain.predict(x.coordinates[None, :], c.coordinates[None, :])
-        units, std, width = (
-            belief.units,
-            math.sqrt(float(variance[0])),
-            self._known.width(belief, self._configuration.certificate_beta),
+        own = self._configuration
+        given = (
+            tables.rows("action", action, own.search.space, own.search.space.encode),
+            tables.rows("context", context, own.nature.space, own.nature.encode),
         )
-        centre = float(mean[0])
-        lower, upper = sorted((units.outward(centre - width * std), units.outward(centre + width * std)))
-        return Prediction(units.outward(centre), units.length_outward(std), lower, upper)
+        x, c = tables.paired(*given)
+        belief = self._known.belief(self._known.state, fresh=True)
+        predicted = belief.prediction(x, c, self._known.width(belief, own.certificate_beta))
+        if all(part.single for part in given):
+            return Prediction(*(float(column[0]) for column in predicted))
+        index = next((part.index for part in given if part.index is not None), None)
+        if index is None:
+            return Prediction(*(validation.frozen(column) for column in predicted))
+        columns = dict(zip(("mean", "std", "lower", "upper"), predicted, strict=True))
+        return require("pandas", "frame").DataFrame(columns, index=index)
 
     @_alone
     def to_frame(self) -> Any:

@@ -89,7 +89,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model expects of f, in the user's units.
+    """What the model expects of f, in the user's units: numbers, or arrays (m,) for m actions and contexts.
 
     Attributes
     ----------
@@ -98,10 +98,10 @@ class Prediction:
         learns its scale has seen no outcome
     """
 
-    mean: float
-    std: float
-    lower: float
-    upper: float
+    mean: Any
+    std: Any
+    lower: Any
+    upper: Any
 
 
 @dataclass(frozen=True, eq=False)

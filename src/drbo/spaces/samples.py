@@ -28,13 +28,17 @@ class DataRange(Space):
     Attributes
     ----------
     low, span : (d,) the least sample of each column, and the difference to the largest (1 if there is none)
-    names : of the columns, if they have any
     """
 
     def __init__(self, low: FloatArray, span: FloatArray, names: tuple[str, ...] | None) -> None:
-        self.low, self.span, self.names = validation.frozen(low), validation.frozen(span), names
+        self.low, self.span, self._names = validation.frozen(low), validation.frozen(span), names
         self.dimension = len(low)
         self.scales = self.span
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the columns, if they have any."""
+        return self._names
 
     def encode(self, name: str, value: Any) -> Point:
         """Return the point of a context: a mapping from the columns' names, or its numbers in order."""

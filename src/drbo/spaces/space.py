@@ -8,9 +8,9 @@ in these units (`measured`) and how wide each column is (`scales`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
@@ -59,6 +59,31 @@ class Space(ABC):
         """Return the user's values at coordinates (n, d)."""
         return tuple(self.decode(Point(row)) for row in coordinates)
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the parameters or columns; None if they have none."""
+        return None
+
+    def many(self, name: str, value: Any) -> Sequence[Any] | None:
+        """Return the values of a table in order, or None if `value` is one value; an error calls the table `name`.
+
+        A table is a pandas frame, an array (m, d), or a list of mappings or of sequences. Of a frame the columns of
+        the same names are taken where the space has names, and otherwise all of them.
+        """
+        if hasattr(value, "columns"):
+            if self.names is None:
+                return cast(Sequence[Any], value.to_numpy())
+            missing = [column for column in self.names if column not in value.columns]
+            if missing:
+                has = ", ".join(map(str, value.columns))
+                raise ValueError(f"{name} lacks the column(s) {', '.join(missing)}; it has {has}")
+            return cast(Sequence[Any], value[list(self.names)].to_dict("records"))
+        if isinstance(value, np.ndarray):
+            return list(value) if value.ndim == 2 else None
+        if isinstance(value, list | tuple) and value and all(_is_row(one) for one in value):
+            return value
+        return None
+
     @abstractmethod
     def measured(self, coordinates: FloatArray) -> FloatArray:
         """Return coordinates (n, d) in the user's units; log units for `Log`, and labels are 1 apart or equal."""
@@ -92,3 +117,12 @@ class Space(ABC):
 
 
 AnySpace = TypeVar("AnySpace", bound=Space)
+
+
+def _is_row(value: Any) -> bool:
+    """Return whether a value can be a row of a table: a mapping, or several numbers or labels in order."""
+    return (
+        isinstance(value, Mapping | list | tuple)
+        or (hasattr(value, "index") and hasattr(value, "to_dict"))
+        or (isinstance(value, np.ndarray) and value.ndim == 1)
+    )

@@ -1,0 +1,54 @@
+"""Many values of the user at once: frames, arrays and lists, as rows of coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drbo.spaces.space import Point, Space
+from drbo.validation import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """One value or many, as the model sees them.
+
+    Attributes
+    ----------
+    name : what the values are called in errors
+    coordinates : (m, d), one row if there is one value
+    single : whether it was one value, which fits any number of others
+    index : that of the frame that the values came from; None if it was none
+    """
+
+    name: str
+    coordinates: FloatArray
+    single: bool
+    index: Any = None
+
+
+def rows(name: str, value: Any, space: Space, encode: Callable[[str, Any], Point]) -> Rows:
+    """Return the coordinates of one value or many; `encode` turns one value of the space into a point."""
+    many: Sequence[Any] | None = space.many(name, value)
+    if many is None:
+        return Rows(name, encode(name, value).coordinates[None, :], True)
+    points = [encode(f"{name}[{i}]", one).coordinates for i, one in enumerate(many)]
+    index = value.index if hasattr(value, "columns") else None
+    return Rows(name, np.array(points).reshape(-1, space.dimension), False, index)
+
+
+def paired(first: Rows, second: Rows) -> tuple[FloatArray, FloatArray]:
+    """Return the coordinates of both, row by row: one value is paired with every row of the other."""
+    if not (first.single or second.single) and len(first.coordinates) != len(second.coordinates):
+        raise ValueError(
+            f"{first.name} and {second.name} must have as many rows as each other, or one of them be one value, got "
+            f"{len(first.coordinates)} and {len(second.coordinates)} rows"
+        )
+    if first.index is not None and second.index is not None and not first.index.equals(second.index):
+        raise ValueError(f"{first.name} and {second.name} must have the same index, row by row")
+    m = len(second.coordinates) if first.single else len(first.coordinates)
+    a, b = (np.broadcast_to(r.coordinates, (m, r.coordinates.shape[1])) for r in (first, second))
+    return a, b
