@@ -21,7 +21,7 @@ MAP = """
     ambiguity.chi_square ambiguity.cvar ambiguity.wasserstein ambiguity.expectation ambiguity.neighbourhood ambiguity
     ambiguity.compression ambiguity.reference ambiguity.function
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
-    rounds.beliefs rounds.contexts rounds.policies rounds.radius rounds.settings rounds
+    rounds.beliefs rounds.contexts rounds.policies rounds.blocks rounds.radius rounds.settings rounds
     optimizer.claims optimizer.history optimizer.encoding optimizer.suggestion optimizer.tables optimizer.state
     optimizer.belief optimizer.configuration optimizer.knowledge optimizer.incumbent optimizer.storage_0_1
     optimizer.storage optimizer.optimizer optimizer

@@ -2,7 +2,15 @@
 
 from drbo.ambiguity.reference import empirical
 from drbo.analysis.backtest import Backtest, backtest
-from drbo.rounds.radius import Bootstrap, Calibrated, Constant, Decaying, RadiusRule, Theoretical
+from drbo.rounds.radius import (
+    Bootstrap,
+    Calibrated,
+    Constant,
+    Decaying,
+    EmpiricalLikelihood,
+    RadiusRule,
+    Theoretical,
+)
 
 __all__ = [
     "Backtest",
@@ -10,6 +18,7 @@ __all__ = [
     "Calibrated",
     "Constant",
     "Decaying",
+    "EmpiricalLikelihood",
     "RadiusRule",
     "Theoretical",
     "backtest",

@@ -12,6 +12,7 @@ Differences on purpose, each with its reason:
   time. So the value and the gap of `iterate` are not compared.
 - A certificate of a model that learns rests on hyper-parameters learned from every outcome; version 0.1 let them lag
   behind. The recommendations of such runs are not compared.
+- `Calibrated` answers another question than in 0.1 (REVIEW U5). The runs use the formula of 0.1 in its place.
 """
 
 import copy
@@ -19,9 +20,11 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
-from drbo import Optimizer
+from drbo import AmbiguitySet, Optimizer
+from drbo.radius import Calibrated, empirical
 from golden.runs import BY_NAME, RECORD, RUNS, Axes, Run, as_in_0_1, drive, named, recommendations
 
 RECORDED: dict[str, Any] = json.loads(RECORD.read_text())
@@ -78,6 +81,19 @@ def _near(axes: Axes, old: Any, new: Any, tolerance: float) -> bool:
 def _close(old: Any, new: Any, tolerance: float, scale: float = 1.0) -> bool:
     a, b = float(old), float(new)
     return a == b or math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance * scale)
+
+
+@pytest.fixture(autouse=True)
+def calibrated_as_in_0_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `Calibrated` be the quantile of the distances of overlapping windows."""
+
+    def radius(self: Calibrated, seen: Any, ambiguity: AmbiguitySet, n_contexts: int) -> float:
+        window = self.window or max(len(seen) // 5, 1)
+        pairs = [(seen[i : i + window], seen[i + window : i + 2 * window]) for i in range(len(seen) - 2 * window + 1)]
+        moved = [ambiguity.distance(empirical(b, n_contexts), empirical(a, n_contexts)) for a, b in pairs]
+        return float(np.quantile(moved, self.quantile, method="higher")) if moved else math.inf
+
+    monkeypatch.setattr(Calibrated, "radius", radius)
 
 
 OWN_REFERENCE = {"samples_general_kl_minimise": 4}

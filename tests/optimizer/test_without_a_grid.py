@@ -88,7 +88,7 @@ class Counting(RadiusRule):
     def __init__(self) -> None:
         self.shown: list[int] = []
 
-    def radius(self, history: Any, ambiguity: drbo.AmbiguitySet, n_contexts: int) -> float:
+    def radius(self, history: Any, ambiguity: drbo.AmbiguitySet, n_contexts: int) -> float:  # type: ignore[override]
         del ambiguity, n_contexts
         self.shown.append(len(history))
         return 0.2

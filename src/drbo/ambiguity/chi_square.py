@@ -29,8 +29,16 @@ class ChiSquare(OnSupport):
     more the minimum over the support.
     """
 
+    instead_of_a_rule = (
+        "Use drbo.radius.EmpiricalLikelihood(confidence), which covers the expected reward against sampling error."
+    )
+
     def __repr__(self) -> str:
         return "ChiSquare()"
+
+    def likelihood_radius(self, z: float) -> float:
+        """Return z^2: chi-square covers an expectation with radius z^2 / t (Duchi, Glynn and Namkoong)."""
+        return z**2
 
     def within(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""

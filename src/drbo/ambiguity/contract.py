@@ -97,6 +97,23 @@ class AmbiguitySet(ABC):
     has_shift_norm: bool = False
     """Whether Theorem 2 and Corollary 4 bound the regret in the set: they are for the MMD."""
 
+    instead_of_a_rule: str = ""
+    """What to do in place of a rule that learns the radius from continuous samples, if the set has no such rule.
+
+    It is for sets that know no positions: two contexts are the same or not, however close they are.
+    """
+
+    def likelihood_radius(self, z: float) -> float:
+        """Return t times the radius that covers an expectation at z standard errors, t contexts being seen.
+
+        KL and chi-square have one, `drbo.radius.EmpiricalLikelihood`.
+        """
+        del z
+        instead = self.instead_of_a_rule or "Use drbo.radius.Bootstrap or drbo.radius.Calibrated."
+        raise TypeError(
+            f"radius=EmpiricalLikelihood(...) is for drbo.KL() and drbo.ChiSquare(), got {self!r}. {instead}"
+        )
+
     def within(self, radius: float) -> str:
         """Return which distributions the set holds, in words that follow "in every distribution"."""
         return f"within {radius:.3g} of the reference, as {type(self).__name__} measures it"

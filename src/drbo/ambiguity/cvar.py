@@ -23,6 +23,11 @@ class CVaR(OnSupport):
     at most 1 on the support of p, inf off it, and not symmetric.
     """
 
+    instead_of_a_rule = (
+        "No rule learns a CVaR's radius from them: give 1 - alpha as a number, such as radius=0.9 for the mean of the "
+        "worst tenth."
+    )
+
     def __repr__(self) -> str:
         return "CVaR()"
 

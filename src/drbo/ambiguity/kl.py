@@ -29,8 +29,16 @@ class KL(OnSupport):
     the support.
     """
 
+    instead_of_a_rule = (
+        "Use drbo.radius.EmpiricalLikelihood(confidence), which covers the expected reward against sampling error."
+    )
+
     def __repr__(self) -> str:
         return "KL()"
+
+    def likelihood_radius(self, z: float) -> float:
+        """Return z^2 / 2: KL covers an expectation with radius z^2 / (2 t) (Duchi, Glynn and Namkoong)."""
+        return 0.5 * z**2
 
     def within(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""

@@ -85,10 +85,12 @@ class Contexts(ABC):
     ----------
     space : user's values <-> coordinates
     range : the box in which the adversary may put mass anywhere; None if the atoms are all there is
+    enumerated : whether every context that there can be is one of a list
     """
 
     space: Space
     range: Box | None = None
+    enumerated: bool = False
 
     @abstractmethod
     def own(self) -> Reference | None:
@@ -118,6 +120,7 @@ class FiniteContexts(Contexts):
     """A finite set of contexts: every reference is a vector of weights on its points."""
 
     space: FiniteSet
+    enumerated = True
 
     def __init__(self, space: FiniteSet) -> None:
         self.space = space
@@ -176,6 +179,7 @@ class SampledContexts(Contexts):
 
     def __init__(self, samples: Samples, ambiguity: AmbiguitySet, seed: int) -> None:
         self.samples, self.space, self.range = samples, samples.space, samples.within
+        self.enumerated = samples.within is not None and not samples.within.continuous.any()
         self._ambiguity, self._seed = ambiguity, seed
         self._kept: list[tuple[Samples, bytes, Reference]] = []  # samples, contexts seen, and their reference
         self.seen([])  # an error in the configuration shows now
@@ -228,6 +232,8 @@ class SampledContexts(Contexts):
         points, weights, limit = self._coordinates(samples), samples.weights, samples.atoms
         n = len(points)
         every = np.concatenate([points, seen])
+        if self.enumerated:  # a value that was seen is no further one
+            further = _new_rows(further, every)
         if not len(every):
             if not len(further):
                 raise ValueError("support must be at least 1 where there are no samples")
@@ -256,3 +262,9 @@ class SampledContexts(Contexts):
             return samples.points
         rows = [self.encode("reference", samples.space.decode(Point(point))).coordinates for point in samples.points]
         return np.array(rows).reshape(-1, self.space.dimension)
+
+
+def _new_rows(rows: FloatArray, known: FloatArray) -> FloatArray:
+    """Return the different ones of rows (k, d), in their order, that are none of the known ones (n, d)."""
+    _, first = np.unique(np.concatenate([known, rows]), axis=0, return_index=True)
+    return rows[np.sort(first[first >= len(known)]) - len(known)]

@@ -89,6 +89,7 @@ class Configuration:
         search, chosen_from = _search(actions, model)
         nature, drawn_from, family = _nature(contexts, ambiguity, model, number)
         setting.check(nature)
+        setting.check_radius(nature, family)
         rule = as_beta(beta)
         if certificate_beta is None:
             certifying = rule.at_least(model.certificate_width)

@@ -27,7 +27,7 @@ _OWN = {
     for cls in (
         kernels.RBF, kernels.Matern, kernels.Product, gp.GP, gp.FittedGP, learned.LearnedGP, bounds.TheoreticalBeta,
         bounds.ConstantBeta, bounds.UnprovenBeta, radius.Constant, radius.Theoretical, radius.Decaying,
-        radius.Bootstrap, radius.Calibrated,
+        radius.Bootstrap, radius.Calibrated, radius.EmpiricalLikelihood,
         parameters.Real, parameters.Log, parameters.Integer, parameters.Categorical, box.Box, samples.Samples,
         settings.General, settings.DataDriven, settings.Simulator, policies.Optimism, contexts.Uncertain,
         contexts.Informative, MMD, TotalVariation, KL, ChiSquare, CVaR, Wasserstein, Expectation, Neighbourhood,

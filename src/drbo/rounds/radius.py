@@ -1,29 +1,75 @@
 """How large the radius epsilon_t must be: rules that turn the contexts seen so far into a radius.
 
-`seen` is a sequence of context indices in the order of time. Before the first context nothing is known, and every rule
-that learns from data answers inf: every distribution is possible.
+`seen` is a sequence of context indices in the order of time, `weights` say how much each of them counts in the
+reference; None if all count the same. Before the first context nothing is known, and every rule that learns from data
+answers inf: every distribution is possible.
+
+docs/radius.md shows how to choose a rule, and how often each of them held the truth in simulations.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from scipy.special import ndtri
 
 from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.ambiguity.reference import Indices, empirical
+from drbo.ambiguity.mmd import MMD
+from drbo.ambiguity.reference import Contexts, Indices, SampledContexts, empirical
+from drbo.rounds.blocks import block_length, in_blocks
+from drbo.spaces.samples import Samples
+from drbo.validation import FloatArray
+
+_WINDOWS = 20
+"""How many pairs of windows are compared at most where windows may overlap."""
 
 
 class RadiusRule(ABC):
-    """A rule that says how far the world may be from what has been seen."""
+    """A rule that says how far the world may be from what has been seen.
+
+    A rule of one's own is a subclass with `radius`. It needs `weights` only where contexts count unequally.
+    """
 
     @abstractmethod
-    def radius(self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int) -> float:
-        """Return the radius after the contexts `seen` (t,), indices into n_contexts contexts."""
+    def radius(
+        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+    ) -> float:
+        """Return the radius after the contexts `seen` (t,), indices into n_contexts contexts.
+
+        `weights` (t,) say how much each of them counts, None if all count the same.
+        """
+
+    def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:  # noqa: B027  # most rules fit every set
+        """Raise if the rule has no answer for this set on these contexts."""
+
+    def for_samples(self, samples: Samples, ambiguity: AmbiguitySet | None = None) -> float:
+        """Return the radius for samples of past conditions, as an optimizer with these contexts would use it.
+
+        What compressing the samples costs is included. The set is an MMD by default, as in the optimizer.
+        """
+        if not isinstance(samples, Samples):
+            raise TypeError(f"samples must be Samples of past conditions, got {type(samples).__name__}")
+        family = MMD() if ambiguity is None else ambiguity
+        contexts = SampledContexts(samples, family, seed=0)
+        self.check(contexts, family)
+        reference, space = contexts.seen([]), contexts.space
+        placed = family.on(space.measured(reference.points), space.scales)
+        return self.radius(reference.history, placed, len(reference.points)) + reference.error
+
+
+def effective_number(count: int, weights: FloatArray | None) -> float:
+    """Return how many equally weighted contexts tell as much: n_eff = (sum w)^2 / sum w^2, `count` without weights."""
+    if weights is None or count == 0:
+        return float(count)
+    if weights.shape != (count,):
+        raise ValueError(f"weights must be {count}, one per context seen, got shape {weights.shape}")
+    return float(weights.sum() ** 2 / (weights**2).sum())
 
 
 @dataclass(frozen=True)
@@ -35,9 +81,11 @@ class Constant(RadiusRule):
     def __post_init__(self) -> None:
         validation.radius(self.value)
 
-    def radius(self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int) -> float:
+    def radius(
+        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+    ) -> float:
         """Return the constant."""
-        del seen, ambiguity, n_contexts
+        del seen, ambiguity, n_contexts, weights
         return self.value
 
 
@@ -50,7 +98,8 @@ class Theoretical(RadiusRule):
     The bound is for the MMD with k_M <= 1 (Lemma 3, with a union bound over t); for a larger kernel it is scaled by
     sqrt(max k_M). As no MMD then exceeds sqrt(2), it is the pure worst case for the first dozens of rounds: use a
     factor below 1, or a rule that learns from the data, where the guarantee may be traded for performance. For other
-    sets it is the number that the paper's comparison uses, without a guarantee.
+    sets it is the number that the paper's comparison uses, without a guarantee. Contexts that count unequally are as
+    many as their effective number in 1 / sqrt(t), as in the bounded-differences inequality behind Lemma 3.
     """
 
     delta: float = 0.1
@@ -60,18 +109,24 @@ class Theoretical(RadiusRule):
         validation.probability("delta", self.delta)
         validation.positive_float("factor", self.factor)
 
-    def radius(self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int) -> float:
+    def radius(
+        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+    ) -> float:
         """Return eps_t, inf for t = 0."""
         del n_contexts
         t = len(seen)
         if t == 0:
             return math.inf
-        return self.factor * ambiguity.scale * (2.0 + math.sqrt(2.0 * math.log(6.0 * t**2 / self.delta))) / math.sqrt(t)
+        width = 2.0 + math.sqrt(2.0 * math.log(6.0 * t**2 / self.delta))
+        return self.factor * ambiguity.scale * width / math.sqrt(effective_number(t, weights))
 
 
 @dataclass(frozen=True)
 class Decaying(RadiusRule):
-    """A radius that shrinks with the number of contexts seen: eps_t = scale / t^power."""
+    """A radius that shrinks with the number of contexts seen: eps_t = scale / t^power.
+
+    t is the effective number where contexts count unequally.
+    """
 
     scale: float
     power: float = 0.5
@@ -80,10 +135,12 @@ class Decaying(RadiusRule):
         validation.positive_float("scale", self.scale)
         validation.positive_float("power", self.power)
 
-    def radius(self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int) -> float:
+    def radius(
+        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+    ) -> float:
         """Return scale / t^power, inf for t = 0."""
         del ambiguity, n_contexts
-        return self.scale / len(seen) ** self.power if len(seen) else math.inf
+        return self.scale / effective_number(len(seen), weights) ** self.power if len(seen) else math.inf
 
 
 @dataclass(frozen=True)
@@ -94,66 +151,248 @@ class Bootstrap(RadiusRule):
 
     P_i = (t_i + 1/2) / (t + n/2): the distribution of the t contexts seen, with half a count more (Jeffreys), for
     contexts drawn independently from one distribution; inf before the second one. Smoothing matters: P stands for the
-    truth, which has contexts that the sample does not, and the plain bootstrap covers too rarely for that reason. Sets
-    that stay on the reference's support (KL, chi-square, CVaR) cannot hold such a truth: their radius is inf until a
-    sample is likely to show every context. The guarantee is for one t, not for all of them at once.
+    truth, which has contexts that the sample does not, and the plain bootstrap covers too rarely for that reason. The
+    guarantee is for one t, not for all of them at once.
+
+    Days that resemble the day before are not independent, and the radius of independent ones is then too small: give
+    `block`. Runs of `block` days are resampled as a whole (circular block bootstrap), and the radius is never smaller
+    than for independent days. "auto" chooses the length from the autocorrelation (`drbo.rounds.blocks`).
+
+    The rule says nothing of drift: `Calibrated` does. KL, chi-square and CVaR stay on the reference's support. On a
+    finite set of contexts their radius is inf until a sample is likely to show every context; on continuous samples
+    they and the total variation are refused, as no radius would hold the truth.
+
+    Where contexts count unequally, the resamples have the same weights.
     """
 
     delta: float = 0.1
     resamples: int = 500
     seed: int = 0
+    block: int | Literal["auto"] = 1
 
     def __post_init__(self) -> None:
         validation.probability("delta", self.delta)
         validation.whole_number("resamples", self.resamples, least=1)
         validation.whole_number("seed", self.seed, least=0)
+        _check_block(self.block)
 
-    def radius(self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int) -> float:
+    def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
+        """Raise for sets that know no positions, on samples of which each is new."""
+        _check_samples(self, contexts, ambiguity)
+
+    def radius(
+        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+    ) -> float:
         """Return the quantile of the resamples of `seen`."""
-        t = len(seen)
-        if t < 2:
+        n = effective_number(len(seen), weights)
+        if n <= 1.0 or len(seen) < 2:
             return math.inf
-        smooth = (np.bincount(seen, minlength=n_contexts) + 0.5) / (t + 0.5 * n_contexts)
-        counts = np.random.default_rng(self.seed).multinomial(t, smooth / smooth.sum(), size=self.resamples)
-        distances = [ambiguity.distance(smooth, sample / t) for sample in counts]
-        return math.sqrt(t / (t - 1)) * float(np.quantile(distances, 1.0 - self.delta, method="higher"))
+        independent = math.sqrt(n / (n - 1.0)) * self._quantile(self._independent(seen, ambiguity, n_contexts, weights))
+        block = block_length(seen, ambiguity, n_contexts) if self.block == "auto" else self.block
+        if block == 1:
+            return independent
+        blocks = n / block
+        if blocks <= 1.0:
+            return math.inf
+        resampled = self._quantile(self._blocks(seen, ambiguity, n_contexts, weights, block))
+        return max(independent, math.sqrt(blocks / (blocks - 1.0)) * resampled)
+
+    def _quantile(self, distances: Iterator[float]) -> float:
+        return float(np.quantile(list(distances), 1.0 - self.delta, method="higher"))
+
+    def _independent(
+        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None
+    ) -> Iterator[float]:
+        """Yield the distances of independent resamples from the smoothed distribution."""
+        t, rng = len(seen), np.random.default_rng(self.seed)
+        if weights is None:
+            smooth = (np.bincount(seen, minlength=n_contexts) + 0.5) / (t + 0.5 * n_contexts)
+            for sample in rng.multinomial(t, smooth / smooth.sum(), size=self.resamples):
+                yield ambiguity.distance(smooth, sample / t)
+            return
+        n = effective_number(t, weights)
+        smooth = n * weighted(seen, n_contexts, weights) + 0.5
+        smooth /= smooth.sum()
+        for _ in range(self.resamples):
+            yield ambiguity.distance(smooth, weighted(rng.choice(n_contexts, t, p=smooth), n_contexts, weights))
+
+    def _blocks(
+        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None, block: int
+    ) -> Iterator[float]:
+        """Yield the distances of resamples in blocks from the distribution of what was seen."""
+        rng = np.random.default_rng(self.seed)
+        centre = empirical(seen, n_contexts)  # every day is as likely as every other in a circular block bootstrap
+        for _ in range(self.resamples):
+            yield ambiguity.distance(centre, weighted(seen[in_blocks(len(seen), block, rng)], n_contexts, weights))
 
 
 @dataclass(frozen=True)
 class Calibrated(RadiusRule):
     """The radius that would have held what followed in a given share of the past, for conditions that drift.
 
-    eps_t = the quantile of distance(distribution of the `horizon` contexts that followed, distribution of a window)
+    It answers one of two questions. Both compare pairs in the past: a window of contexts, and the `horizon` contexts
+    that followed.
 
-    over the past windows of `window` contexts each. The horizon is as long as the window if not given; the window is a
-    fifth of what has been seen if not given. Before one window and its horizon have passed the radius is inf.
+    target="population" (the default): what will the next days be drawn from?
+
+        eps_t = Bootstrap's radius for delta = 1 - quantile  +  drift,   drift^2 = max(0, moved^2 - noise^2)
+
+    `moved` is the quantile of the distances of the past pairs. `noise` is the same quantile's own quantile over
+    resamples of the whole past: what windows of days without drift move. Squares are subtracted because distances of
+    independent errors add in squares. Without drift the radius is about `Bootstrap`'s. The window is a fifth of what
+    has been seen if not given; pairs overlap by half a window.
+
+    target="window": how far will the empirical distribution of the next window be?
+
+        eps_t = the ceil((K + 1) quantile)-smallest of the distances of K disjoint pairs, inf if K is smaller
+
+    It holds the next window's distribution with probability `quantile` if pairs are exchangeable (split-conformal), and
+    needs no correction: sampling error of the next window is part of it, so it is larger, and does not vanish with more
+    data. The window is by default as long as leaves enough pairs: 9 for a quantile of 0.9. A reference of more contexts
+    than a window is closer.
+
+    The horizon is as long as the window if not given. `block` is as for `Bootstrap`: resamples keep runs of so many
+    days, so that autocorrelation is not taken for drift. Where contexts count unequally, a default window is made of
+    their effective number.
     """
 
     quantile: float = 0.9
     window: int | None = None
     horizon: int | None = None
+    target: Literal["population", "window"] = "population"
+    block: int | Literal["auto"] = 1
+    resamples: int = 500
+    seed: int = 0
 
     def __post_init__(self) -> None:
         validation.probability("quantile", self.quantile)
         for name, value in (("window", self.window), ("horizon", self.horizon)):
             if value is not None:
                 validation.whole_number(name, value, least=1)
+        if self.target not in ("population", "window"):
+            raise ValueError(f'target must be "population" or "window", got {self.target!r}')
+        _check_block(self.block)
+        validation.whole_number("resamples", self.resamples, least=1)
+        validation.whole_number("seed", self.seed, least=0)
 
-    def radius(self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int) -> float:
-        """Return the quantile over at most 1,000 evenly spaced windows of `seen`."""
-        window = self.window or max(len(seen) // 5, 1)
-        horizon = self.horizon or window
-        starts = len(seen) - window - horizon + 1
-        if starts < 1:
+    def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
+        """Raise for sets that know no positions, on samples of which each is new."""
+        _check_samples(self, contexts, ambiguity)
+
+    def radius(
+        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+    ) -> float:
+        """Return the radius for the target."""
+        n = effective_number(len(seen), weights)
+        if self.target == "window":
+            return self._of_next_window(seen, ambiguity, n_contexts, n)
+        bootstrap = Bootstrap(1.0 - self.quantile, self.resamples, self.seed, self.block)
+        sampling = bootstrap.radius(seen, ambiguity, n_contexts, weights)
+        return sampling + self._drift(seen, ambiguity, n_contexts, n) if math.isfinite(sampling) else math.inf
+
+    def _of_next_window(self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, n: float) -> float:
+        """Return the split-conformal quantile of the distances of disjoint pairs, the last of which ends now."""
+        # the smallest K with ceil((K + 1) quantile) <= K
+        needed = math.ceil(self.quantile / (1.0 - self.quantile) - 1e-9)
+        window = self.window or max(min(len(seen) // (2 * needed), int(n)), 1)
+        length = window + (self.horizon or window)
+        starts = np.arange(len(seen) % length, len(seen) - length + 1, length)
+        rank = math.ceil((len(starts) + 1) * self.quantile - 1e-9)
+        if rank > len(starts):
             return math.inf
-        distances = [
+        return sorted(self._distances(seen, ambiguity, n_contexts, starts, window))[rank - 1]
+
+    def _drift(self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, n: float) -> float:
+        """Return what the windows of the past moved beyond what resampled ones do; inf before the first pair."""
+        window = self.window or max(int(n) // 5, 1)
+        last = len(seen) - window - (self.horizon or window)
+        if last < 0:
+            return math.inf
+        count = min(last // max(window // 2, 1) + 1, _WINDOWS)
+        starts = np.unique(np.linspace(0, last, count).astype(np.intp)) if count > 1 else np.array([last])
+
+        def moved(days: Indices) -> float:
+            return self._quantile(self._distances(days, ambiguity, n_contexts, starts, window))
+
+        observed = moved(seen)
+        block = block_length(seen, ambiguity, n_contexts) if self.block == "auto" else self.block
+        rng = np.random.default_rng(self.seed)
+        # A fifth of the resamples is enough for one quantile of a quantile.
+        noise = [moved(seen[in_blocks(len(seen), block, rng)]) for _ in range(math.ceil(self.resamples / 5))]
+        beyond = observed, self._quantile(noise)
+        if math.isinf(beyond[0]):  # a set that stays on the support, and a window with a context that is new in it
+            return 0.0 if math.isinf(beyond[1]) else math.inf
+        return math.sqrt(max((beyond[0] - beyond[1]) * (beyond[0] + beyond[1]), 0.0))
+
+    def _quantile(self, distances: list[float]) -> float:
+        return float(np.quantile(distances, self.quantile, method="higher"))
+
+    def _distances(
+        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, starts: Indices, window: int
+    ) -> list[float]:
+        """Return the distance of what followed from each window that begins at `starts`."""
+        horizon = self.horizon or window
+        return [
             ambiguity.distance(
                 empirical(seen[i + window : i + window + horizon], n_contexts),
                 empirical(seen[i : i + window], n_contexts),
             )
-            for i in np.unique(np.linspace(0, starts - 1, min(starts, 1000)).astype(int))
+            for i in starts
         ]
-        return float(np.quantile(distances, self.quantile, method="higher"))
+
+
+@dataclass(frozen=True)
+class EmpiricalLikelihood(RadiusRule):
+    """The radius of KL or chi-square balls that covers the expected reward of an action, with probability `confidence`.
+
+    eps_t = z^2 / (2 t) for KL,   z^2 / t for chi-square,   z the one-sided normal quantile of the confidence.
+
+    The truth is never inside of such a ball round an empirical distribution of continuous samples. Its *value* is
+    covered: the worst case is below the true expectation with about that probability, for a fixed action, with t
+    contexts drawn independently (Duchi, Glynn and Namkoong). It is a rule against sampling error, not against drift. t
+    is the effective number where contexts count unequally.
+    """
+
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        validation.probability("confidence", self.confidence)
+        if self.confidence < 0.5:
+            raise ValueError(f"confidence must be at least 0.5, got {self.confidence}")
+
+    def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
+        """Raise for sets without such a radius."""
+        del contexts
+        ambiguity.likelihood_radius(1.0)
+
+    def radius(
+        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+    ) -> float:
+        """Return z^2 / (2 t) or z^2 / t, inf for t = 0."""
+        del n_contexts
+        per_context = ambiguity.likelihood_radius(float(ndtri(self.confidence)))
+        return per_context / effective_number(len(seen), weights) if len(seen) else math.inf
+
+
+def weighted(seen: Indices, n_contexts: int, weights: FloatArray | None) -> FloatArray:
+    """Return the distribution (n_contexts,) of contexts seen (t,), each with its weight (t,)."""
+    if weights is None:
+        return empirical(seen, n_contexts)
+    return np.asarray(np.bincount(seen, weights, minlength=n_contexts) / weights.sum())
+
+
+def _check_block(block: Any) -> None:
+    if block != "auto":
+        validation.whole_number("block", block, least=1)
+
+
+def _check_samples(rule: RadiusRule, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
+    if ambiguity.instead_of_a_rule and not contexts.enumerated:
+        raise TypeError(
+            f"radius={type(rule).__name__}(...) has no answer for {ambiguity!r} on samples: nearly every day is new, "
+            f"and the set's distance of two samples says nothing of what they are drawn from. "
+            f"{ambiguity.instead_of_a_rule}"
+        )
 
 
 def as_rule(name: str, value: Any) -> RadiusRule:

@@ -38,6 +38,9 @@ class Setting(ABC):
     def check(self, contexts: Contexts) -> None:  # noqa: B027  # most settings fit any contexts
         """Raise if the setting was made for other contexts."""
 
+    def check_radius(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:  # noqa: B027  # most have no rule
+        """Raise if the setting's rule for the radius has no answer for this set on these contexts."""
+
     @abstractmethod
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
         """Return the reference of this round.
@@ -107,6 +110,10 @@ class DataDriven(Setting):
     def arguments(self) -> dict[str, Any]:
         """Return what the setting was made of, by the names of the arguments."""
         return {"delta": self.delta, "radius": self.radius}
+
+    def check_radius(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
+        """Raise if the rule has no answer for this set on these contexts."""
+        self.radius.check(contexts, ambiguity)
 
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
         """Return the empirical distribution of the contexts seen, uniform before the first one."""
@@ -185,6 +192,10 @@ class Simulator(Setting):
     def check(self, contexts: Contexts) -> None:
         """Raise if the setting has no reference for these contexts, or one for others."""
         self.reference_of(None, contexts, [])
+
+    def check_radius(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
+        """Raise if the rule has no answer for this set on these contexts."""
+        self.radius.check(contexts, ambiguity)
 
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
         """Return what the caller gave for this round, or else what the simulator was made with."""
