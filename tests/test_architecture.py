@@ -21,10 +21,10 @@ MAP = """
     ambiguity.chi_square ambiguity.cvar ambiguity.wasserstein ambiguity.expectation ambiguity.neighbourhood ambiguity
     ambiguity.compression ambiguity.reference ambiguity.function
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
-    rounds.beliefs rounds.contexts rounds.policies rounds.blocks rounds.radius rounds.settings rounds
+    rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.blocks rounds.radius rounds.settings rounds
     optimizer.claims optimizer.history optimizer.encoding optimizer.suggestion optimizer.tables optimizer.state
-    optimizer.belief optimizer.configuration optimizer.knowledge optimizer.incumbent optimizer.storage_0_1
-    optimizer.storage optimizer.optimizer optimizer
+    optimizer.belief optimizer.production optimizer.configuration optimizer.knowledge optimizer.incumbent
+    optimizer.storage_0_1 optimizer.storage optimizer.optimizer optimizer
     analysis.profile analysis.backtest analysis.regret analysis radius regret
     names problems experiments cli __main__ __init__
 """.split()  # noqa: SIM905  # a list of names, one line per step of the story

@@ -24,6 +24,7 @@ class FixedBeliefs:
     outcomes: Posterior
     ahead: Posterior
     width: float = 2.0
+    certificate_width: float = 2.0
 
     def certain(self, ball: Ball) -> Posterior:
         del ball

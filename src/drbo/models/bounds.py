@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo.models.curve import Curve
@@ -150,9 +150,9 @@ class Bound:
         """The prior standard deviation of f, the scale of the bound's values."""
         return math.sqrt(self.posterior.gp.kernel.variance)
 
-    def on_grid(self) -> FloatArray:
-        """Return the bound of every action of the posterior's grid in every context, (n_actions, n_contexts)."""
-        mean, variance = self.posterior.on_grid()
+    def on_grid(self, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
+        """Return the bound of the actions `rows` of the posterior's grid, by default of all, in every context."""
+        mean, variance = (part[rows] for part in self.posterior.on_grid())
         return np.asarray(mean + self.slope * np.sqrt(variance))
 
     def of_action(self, action: Point) -> FloatArray:

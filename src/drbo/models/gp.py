@@ -291,11 +291,28 @@ class Posterior:
 
     def moments(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) of f at actions (m, d_x) anywhere, in every context."""
-        m, n, t = len(actions), len(self.contexts), self.n_observations
-        mean, variance = np.zeros((m, n)), np.full((m, n), self.gp.kernel.variance)
+        k_X = self.gp.kernel.action
+        return self._moments(k_X(self.observed_actions, actions), np.full(len(actions), k_X.variance))
+
+    def difference(self, actions: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x) and another (d_x,).
+
+        Both are of the joint posterior: what is unknown about two similar actions is mostly the same, and cancels.
+        """
+        k_X, seen = self.gp.kernel.action, self.observed_actions
+        k_other = k_X(seen, other[None, :])
+        own = 2.0 * (k_X.variance - k_X(actions, other[None, :])[:, 0])
+        return self._moments(k_X(seen, actions) - k_other, np.maximum(own, 0.0))
+
+    def _moments(self, k_action: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, n_contexts) of m linear functionals of f(., c), in every context c.
+
+        `k_action` (t, m) is the action kernel of each with the observations, and `own` (m,) with itself.
+        """
+        m, n, t = len(own), len(self.contexts), self.n_observations
+        mean, variance = np.zeros((m, n)), np.repeat((own * self.gp.kernel.context.variance)[:, None], n, axis=1)
         if t == 0:
             return mean, variance
-        k_action = self.gp.kernel.action(self.observed_actions, actions)
         block = max(2**18 // (t * n), 1)  # 2 MB at a time stay in the cache
         for start in range(0, m, block):
             rows = slice(start, start + block)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,15 +16,16 @@ from drbo.models.bounds import Beta, as_beta
 from drbo.models.gp import GP, FittedGP
 from drbo.models.learned import LearnedGP
 from drbo.optimizer import claims
+from drbo.rounds.ball import frozen_copy
 from drbo.rounds.box import BoxSearch
 from drbo.rounds.grid import GridSearch
 from drbo.rounds.policies import Policy
-from drbo.rounds.search import Search
+from drbo.rounds.search import WholeSearch
 from drbo.rounds.settings import Setting
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet
 from drbo.spaces.samples import Samples
-from drbo.spaces.space import Space
+from drbo.spaces.space import Point, Space
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +40,15 @@ class Configuration:
     nature : the contexts, and how references are made of them
     ambiguity : the family of ambiguity sets, to be put on the atoms of a round
     setting, surrogate, policy, beta, certificate_beta, maximize, seed : as for `Optimizer`
+    baseline : the action of today, None if there is none
+    explore_budget : the largest loss against the baseline, summed over rounds; infinite if there is no limit
     first_fit : the model before any outcome
     """
 
     arguments: dict[str, Any]
     actions: FiniteSet | Box
     contexts: FiniteSet | Samples | Box
-    search: Search
+    search: WholeSearch
     nature: Contexts
     ambiguity: AmbiguitySet
     setting: Setting
@@ -54,6 +58,8 @@ class Configuration:
     certificate_beta: Beta
     maximize: bool
     seed: int
+    baseline: Point | None
+    explore_budget: float
     first_fit: FittedGP
 
     @property
@@ -74,6 +80,8 @@ class Configuration:
         maximize: Any,
         policy: Any,
         seed: Any,
+        baseline: Any,
+        explore_budget: Any,
     ) -> Self:
         """Return the configuration of these arguments; an error names the argument that is wrong."""
         model = LearnedGP() if surrogate is None else surrogate
@@ -97,6 +105,8 @@ class Configuration:
             certifying = as_beta(certificate_beta, "certificate_beta")
         for one in (rule, certifying):
             claims.certificate(model, one)  # a claim that cannot be made is refused
+        today = None if baseline is None else frozen_copy(search.space.encode("baseline", baseline))
+        budget = _budget(explore_budget, today, nature)
         arguments = {
             "actions": getattr(chosen_from, "points", chosen_from),
             "contexts": drawn_from.points if isinstance(drawn_from, FiniteSet) else drawn_from,
@@ -108,6 +118,8 @@ class Configuration:
             "maximize": validation.flag("maximize", maximize),
             "policy": policy,
             "seed": number,
+            "baseline": None if today is None else search.space.decode(today),
+            "explore_budget": None if explore_budget is None else budget,
         }
         return cls(
             arguments=arguments,
@@ -123,18 +135,37 @@ class Configuration:
             certificate_beta=certifying,
             maximize=arguments["maximize"],
             seed=number,
+            baseline=today,
+            explore_budget=budget,
             first_fit=model.first_fit(
                 search.space.dimension, nature.space.dimension, 1.0 if arguments["maximize"] else -1.0
             ),
         )
 
 
-def _search(actions: Any, model: GP | LearnedGP) -> tuple[Search, FiniteSet | Box]:
+def _search(actions: Any, model: GP | LearnedGP) -> tuple[WholeSearch, FiniteSet | Box]:
     """Return the search over the actions, and the actions."""
     if isinstance(actions, Box):
         return BoxSearch(actions), actions
     space = model.adapted(FiniteSet("actions", actions))
     return GridSearch(space), space
+
+
+def _budget(explore_budget: Any, baseline: Point | None, nature: Contexts) -> float:
+    """Return what exploration may lose against the baseline, summed over rounds; infinite if nothing limits it."""
+    if explore_budget is None:
+        return math.inf
+    if baseline is None:
+        raise TypeError("explore_budget needs a baseline: the action of today, which losses are counted against")
+    if nature.range is not None:
+        raise TypeError(
+            "explore_budget must not be given where contexts have a range: the loss against the baseline is bounded on "
+            "atoms alone. Give a finite set of contexts, or Samples without within="
+        )
+    budget = validation.finite_float("explore_budget", explore_budget)
+    if budget < 0.0:
+        raise ValueError(f"explore_budget must be zero or more, got {budget}")
+    return budget
 
 
 def _nature(

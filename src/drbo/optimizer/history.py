@@ -56,6 +56,8 @@ class Proposal:
     guarantee : its worst-case lower confidence bound at its own time, on the atoms of then, in the user's units: eq. 10
         picks by it
     further : (k, d) the contexts that the adversary wanted and that became atoms with this suggestion
+    loss : what it may lose against the baseline in expectation, in the user's units; 0 where no budget limits that
+    fallback : whether it is the baseline because no action met what was asked for
     """
 
     number: int
@@ -65,6 +67,8 @@ class Proposal:
     score: float
     guarantee: float
     further: FloatArray
+    loss: float = 0.0
+    fallback: bool = False
 
 
 @dataclass(frozen=True, eq=False)

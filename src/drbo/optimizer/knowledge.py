@@ -90,9 +90,11 @@ class Knowledge:
         gain, events = belief.certain.information_gain, self.configuration.setting.events
         return beta.width(gain, belief.fit.gp.ridge, events, belief.units)
 
-    def beliefs(self, state: State, ball: Ball, under_way: Sequence[Iterate] = ()) -> RoundBeliefs:
-        """Return the posteriors of a round, with evaluations that are under way."""
-        belief = self.belief(state, ball.contexts)
+    def beliefs(
+        self, state: State, ball: Ball, under_way: Sequence[Iterate] = (), *, fresh: bool = False
+    ) -> RoundBeliefs:
+        """Return the posteriors of a round, with evaluations that are under way; `fresh` as for `fit`."""
+        belief = self.belief(state, ball.contexts, fresh=fresh)
         pending = [Pending(i.proposal.action, i.proposal.context, self.reference_of(i)) for i in under_way]
         return self._round_beliefs(belief, pending)
 

@@ -32,6 +32,7 @@ from drbo.optimizer.configuration import Configuration
 from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
 from drbo.optimizer.incumbent import Guaranteed, best_iterate, best_now
 from drbo.optimizer.knowledge import Knowledge
+from drbo.optimizer.production import Wishes
 from drbo.optimizer.state import Iterate, State
 from drbo.optimizer.suggestion import Prediction, Recommendation, Result, Suggestion
 from drbo.rounds.ball import frozen_copy
@@ -82,6 +83,11 @@ class Optimizer:
     maximize : False if outcomes are to be minimised
     policy : what to evaluate next; that of the setting by default
     seed : of the candidates of a search over a box; nothing is random for finite sets
+    baseline : the action of today, which `ask(guarantee=...)` and `explore_budget` fall back to
+    explore_budget : the most that suggestions may lose against the baseline, summed over rounds, in the units of the
+        outcomes. A suggestion's loss is that of its expectation in the worst distribution of its round's set, as far
+        as the bounds of `certificate_beta` leave it open. One suggestion may use a tenth of what is left. Where no
+        other action fits into that, the baseline is suggested
     """
 
     def __init__(
@@ -97,9 +103,22 @@ class Optimizer:
         maximize: bool = True,
         policy: Policy | None = None,
         seed: int = 0,
+        baseline: Any = None,
+        explore_budget: float | None = None,
     ) -> None:
         self._configuration = Configuration.of(
-            actions, contexts, ambiguity, setting, surrogate, beta, certificate_beta, maximize, policy, seed
+            actions,
+            contexts,
+            ambiguity,
+            setting,
+            surrogate,
+            beta,
+            certificate_beta,
+            maximize,
+            policy,
+            seed,
+            baseline,
+            explore_budget,
         )
         self._facts: list[Fact] = []
         self._file = storage.File()
@@ -164,6 +183,11 @@ class Optimizer:
         return self._configuration.maximize
 
     @property
+    def baseline(self) -> Any:
+        """The action of today, as it was given; None if there is none."""
+        return self._configuration.arguments["baseline"]
+
+    @property
     @_alone
     def posterior(self) -> Posterior:
         """The posterior of the outcomes told so far, in the model's coordinates and units; not to be changed.
@@ -219,10 +243,26 @@ class Optimizer:
     # --- commands: each appends one record --------------------------------------------------------------------------
 
     @overload
-    def ask(self, n: None = None, *, reference: Any = None, radius: float | None = None) -> Suggestion: ...
+    def ask(
+        self,
+        n: None = None,
+        *,
+        reference: Any = None,
+        radius: float | None = None,
+        action: Any = None,
+        guarantee: float | None = None,
+    ) -> Suggestion: ...
 
     @overload
-    def ask(self, n: int, *, reference: Any = None, radius: float | None = None) -> list[Suggestion]: ...
+    def ask(
+        self,
+        n: int,
+        *,
+        reference: Any = None,
+        radius: float | None = None,
+        action: Any = None,
+        guarantee: float | None = None,
+    ) -> list[Suggestion]: ...
 
     @_alone
     def ask(
@@ -231,6 +271,8 @@ class Optimizer:
         *,
         reference: ArrayLike | Samples | None = None,
         radius: float | None = None,
+        action: Any = None,
+        guarantee: float | None = None,
     ) -> Suggestion | list[Suggestion]:
         """Return the next evaluation. It stays pending, and counts for later asks, until it is told or cancelled.
 
@@ -239,17 +281,27 @@ class Optimizer:
         General setting: `reference` and `radius` are those of this round, the reference as weights (n_contexts,) of a
         finite set, or as `Samples` of what the contexts of this round may be. Simulator: both may be given, in place of
         those that it was made with, for this round. Data-driven: neither.
+
+        `action` is an action of your own choice, such as `recommend().action`; the context is picked as ever.
+
+        `guarantee` is a floor for production: only actions are suggested whose worst-case expectation, under the set of
+        this round, is at least so good (at most, where outcomes are minimised) as far as the bounds of
+        `certificate_beta` hold. If there is none, it is the baseline, which may itself be below the floor. The floor is
+        for an expectation and not for the outcome of one day. Bounds of a fixed width fail now and then: over many
+        rounds some suggestions will be below it. A learned model that has seen one action only knows nothing of others:
+        the baseline is suggested until there are five outcomes, of two actions or more. Tell those of a log at first.
         """
         if n is not None and (np.ndim(n) > 0 or isinstance(n, Samples)):
             raise TypeError("reference must be given by its name: ask(reference=..., radius=...)")
         count = 1 if n is None else validation.whole_number("n", n, least=1)
         state = self._known.state
-        fit = self._known.fit(state)
+        wishes = self._wishes(action, guarantee)
+        fit = self._known.fit(state, fresh=wishes.fresh)
         given = _kept(reference)
         proposals: list[Proposal] = []
         iterates: list[Iterate] = []
         for _ in range(count):
-            proposals.append(self._propose(state, given, radius, proposals))
+            proposals.append(self._propose(state, given, radius, proposals, wishes))
             iterates.append(state.iterate(proposals[-1], given))
         kept_radius = None if radius is None else float(radius)
         learned = None if fit is state.fit else fit
@@ -421,13 +473,26 @@ class Optimizer:
 
     # --- one suggestion ---------------------------------------------------------------------------------------------
 
-    def _propose(self, state: State, given: Any, radius: Any, before: Sequence[Proposal]) -> Proposal:
+    def _wishes(self, action: Any, guarantee: Any) -> Wishes:
+        """Return what an ask wants of the action."""
+        own = self._configuration
+        if action is not None and guarantee is not None:
+            raise TypeError("guarantee must not be given with action: the action is your own choice")
+        if guarantee is not None and own.baseline is None:
+            raise TypeError("guarantee needs a baseline: Optimizer(..., baseline=the action of today)")
+        chosen = None if action is None else own.search.space.encode("action", action)
+        level = None if guarantee is None else validation.finite_float("guarantee", guarantee)
+        return Wishes(chosen, level, own.baseline, own.explore_budget, own.surrogate.learns)
+
+    def _propose(self, state: State, given: Any, radius: Any, before: Sequence[Proposal], wishes: Wishes) -> Proposal:
         """Return the next suggestion, with those `before` it in the same call under way."""
-        known, search = self._known, self._configuration.search
+        known = self._known
         ball = known.ball(state, given, radius, before)
         under_way = [*state.pending.values(), *(state.iterate(p, given) for p in before)]
-        beliefs = known.beliefs(state, ball, under_way)
+        beliefs = known.beliefs(state, ball, under_way, fresh=wishes.fresh)
         away = known.rows([*state.under_way, *(p.action for p in before)])
+        limits = wishes.limits(state, beliefs, ball, before)
+        search = limits.search(self._configuration.search)
         choice = self.policy.choose(Round(ball, search, known.near(state), away), beliefs)
         # Eq. (10): the worst-case lcb at its own time, of outcomes alone: nothing pending counts.
         lower = Bound(beliefs.certain(choice.ball), beliefs.width, LOWER)
@@ -442,6 +507,8 @@ class Optimizer:
             score=units.outward(choice.score),
             guarantee=units.outward(float(worst.lower_bound)),
             further=validation.frozen(wider.contexts[len(ball.contexts) :]),
+            loss=limits.loss(choice.ball, choice.action),
+            fallback=limits.fallback(choice.ball, choice.action),
         )
 
     # --- the user's side --------------------------------------------------------------------------------------------
@@ -460,6 +527,8 @@ class Optimizer:
             score=proposal.score,
             action_point=proposal.action,
             context_point=context,
+            fallback=proposal.fallback,
+            loss=proposal.loss,
         )
 
     def _recommendation(self, found: Guaranteed) -> Recommendation:

@@ -51,6 +51,7 @@ class State:
     fit, fit_corrections : the hyper-parameters recorded last, and how many corrections there had been by then
     further : (k, d) the contexts that the adversary asked for
     given : reference and radius of the last ask, as they were given
+    spent : what all suggestions that were not cancelled may lose against the baseline, in the user's units
     incumbent : the iterate of the largest guarantee at its own time (eq. 10) that has not failed
     """
 
@@ -67,6 +68,7 @@ class State:
         self.fit_corrections = 0
         self.further = np.empty((0, d_c))
         self.given: tuple[Any, float | None] = (None, None)
+        self.spent = 0.0
         self.incumbent: Iterate | None = None
         self._sign = sign
         self._iterates: list[Iterate] = []
@@ -80,6 +82,7 @@ class State:
         for proposal in record.proposals:
             iterate = self.iterate(proposal, record.reference)
             self.pending[proposal.number] = iterate
+            self.spent += proposal.loss
             self._consider(iterate)
             self.n_asked = proposal.number + 1
             if len(proposal.further):
@@ -133,7 +136,9 @@ class State:
 
     def cancelled(self, record: Cancelled) -> None:
         """Take note of a suggestion that will not be evaluated."""
-        self.pending.pop(record.number, None)
+        cancelled = self.pending.pop(record.number, None)
+        if cancelled is not None:
+            self.spent -= cancelled.proposal.loss
 
     def imported(self, record: Imported) -> None:
         """Take note of what a file of version 0.1 held."""

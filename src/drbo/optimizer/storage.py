@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
@@ -147,6 +148,8 @@ def _write_asked(fact: Asked, position: Any) -> dict[str, Any]:
                 "score": encode(p.score),
                 "guarantee": encode(p.guarantee),
                 "further": p.further.tolist(),
+                **({"loss": p.loss} if p.loss else {}),
+                **({"fallback": True} if p.fallback else {}),
             }
             for p in fact.proposals
         ],
@@ -274,6 +277,8 @@ class _Reader:
                 score=_float(p["score"]),
                 guarantee=_float(p["guarantee"]),
                 further=np.array(p["further"], dtype=float).reshape(-1, self.contexts.dimension),
+                loss=_loss(p.get("loss", 0.0)),
+                fallback=p.get("fallback", False) is True,
             )
             for p in record["proposals"]
         )
@@ -327,6 +332,13 @@ def _read_point(value: dict[str, Any], space: Space) -> Point:
         raise ValueError(f"it holds a point with coordinates {value['at']!r}, not {space.dimension} numbers")
     coordinates.flags.writeable = False
     return Point(coordinates)
+
+
+def _loss(value: Any) -> float:
+    loss = _float(value)
+    if not 0.0 <= loss < math.inf:
+        raise ValueError(f"it holds a loss of {loss}, which must be zero or more")
+    return loss
 
 
 def _float(value: Any) -> float:

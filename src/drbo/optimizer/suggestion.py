@@ -26,6 +26,8 @@ class Suggestion:
     reference, radius : the ambiguity set of this round
     score : the optimistic worst-case expectation that the action was chosen for
     action_point, context_point : both as points of their spaces
+    fallback : True if it is the baseline because no action met what was asked for, `ask(guarantee=...)` or the budget
+    loss : what it may lose against the baseline in expectation at most; 0 where no `explore_budget` limits that
     """
 
     number: int
@@ -38,10 +40,13 @@ class Suggestion:
     score: float
     action_point: Point
     context_point: Point | None
+    fallback: bool = False
+    loss: float = 0.0
 
     def __str__(self) -> str:
         where = "" if self.context is None else f" in {_readable(self.context)}"
-        return f"suggestion {self.number}: {_readable(self.action)}{where}"
+        why = " (the baseline: no other action met what was asked for)" if self.fallback else ""
+        return f"suggestion {self.number}: {_readable(self.action)}{where}{why}"
 
     __repr__ = __str__
 

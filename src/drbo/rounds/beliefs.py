@@ -23,3 +23,11 @@ class Beliefs(Protocol):
 
         Only the variance is smaller than that of the outcomes alone. The next evaluation is chosen by it.
         """
+
+
+class CertifyingBeliefs(Beliefs, Protocol):
+    """The posteriors of a round whose bounds may also certify."""
+
+    @property
+    def certificate_width(self) -> float:
+        """The width of the bounds that a certificate rests on."""

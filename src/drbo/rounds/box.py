@@ -27,7 +27,7 @@ from drbo.ambiguity.contract import WorstCase
 from drbo.models.bounds import Bound
 from drbo.models.gp import GP, Posterior
 from drbo.rounds.ball import Ball
-from drbo.rounds.search import Found, Search
+from drbo.rounds.search import Candidates, Found, WholeSearch
 from drbo.spaces.box import Box
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -48,7 +48,7 @@ _TIE = 1e-9
 """Scores closer than this share of the amplitude of f are taken as equal."""
 
 
-class BoxSearch(Search):
+class BoxSearch(WholeSearch):
     """The search for the best action of a box."""
 
     space: Box
@@ -67,6 +67,17 @@ class BoxSearch(Search):
         with one_thread():
             x = best_in_box(self.space, objective, np.unique(near, axis=0), away, ball.seed, bad)
             return Found(Point(x), float(objective.scores(x[None])[0]))
+
+    def candidates(self, near: FloatArray, seed: int) -> Candidates:
+        """Return the points that a search begins with."""
+        return Candidates(_candidates(self.space, np.unique(near, axis=0), seed))
+
+    def around(self, action: Point, distance: float, seed: int) -> Candidates:
+        """Return points around an action; in half of them whole numbers and choices are drawn anew."""
+        near = _near(self.space, action.coordinates, distance, np.random.default_rng(seed))
+        fixed = ~self.space.continuous
+        near[::2, fixed] = self.space.sample(len(near), seed)[::2, fixed]
+        return Candidates(near)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,14 +181,16 @@ def _close(points: FloatArray, others: FloatArray, distance: float) -> np.ndarra
 def _candidates(box: Box, known: FloatArray, seed: int) -> FloatArray:
     """Return the known points, points all over the box, and points near the known ones."""
     rng = np.random.default_rng(seed)
+    near = [_near(box, point, scale, rng) for point in known for scale in (0.1, 0.02, 0.004)]
+    return np.concatenate([known, box.sample(CANDIDATES, seed), *near])
+
+
+def _near(box: Box, point: FloatArray, scale: float, rng: np.random.Generator) -> FloatArray:
+    """Return points near one, which differ from it in the free coordinates."""
     free = box.continuous
-    parts = [known, box.sample(CANDIDATES, seed)]
-    for point in known:
-        for scale in (0.1, 0.02, 0.004):
-            near = np.tile(point, (_NEIGHBOURS, 1))
-            near[:, free] += scale * rng.normal(size=(_NEIGHBOURS, int(free.sum())))
-            parts.append(np.clip(near, 0.0, 1.0))
-    return np.concatenate(parts)
+    near = np.tile(point, (_NEIGHBOURS, 1))
+    near[:, free] += scale * rng.normal(size=(_NEIGHBOURS, int(free.sum())))
+    return np.clip(near, 0.0, 1.0)
 
 
 def _climb(box: Box, objective: Objective, point: FloatArray, score: float) -> tuple[FloatArray, float]:

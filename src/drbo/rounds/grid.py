@@ -23,7 +23,7 @@ from drbo.models.bounds import Bound
 from drbo.models.gp import GP
 from drbo.models.grid import GridPosterior
 from drbo.rounds.ball import TIE, Ball
-from drbo.rounds.search import Found, Search
+from drbo.rounds.search import Candidates, Found, Indices, WholeSearch
 from drbo.spaces.finite import FiniteSet
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -31,7 +31,7 @@ from drbo.validation import FloatArray
 _ROUNDING = 1e-13
 
 
-class GridSearch(Search):
+class GridSearch(WholeSearch):
     """The search for the best action of a finite set."""
 
     space: FiniteSet
@@ -51,9 +51,7 @@ class GridSearch(Search):
         values = bound.on_grid()
         rows = np.arange(len(values))
         if failed:
-            bad = np.array([point.coordinates for point in failed])
-            points = self.space.coordinates  # equal actions may stand in the set more than once
-            rows = rows[~(points[:, None, :] == bad[None, :, :]).all(axis=2).any(axis=1)]
+            rows = Candidates(self.space.coordinates).others(failed)  # equal actions may stand there more than once
             if not len(rows):
                 raise RuntimeError("every action has failed: there is none to recommend")
             values = values[rows]
@@ -64,6 +62,43 @@ class GridSearch(Search):
         self._met = ball.weights, ball.radius, choice.visited
         i = int(rows[choice.action_index])
         return Found(Point(self.space.coordinates[i], i), float(choice.worst_case.expectation))
+
+    def candidates(self, near: FloatArray, seed: int) -> Candidates:
+        """Return all actions."""
+        del near, seed
+        return GridCandidates(self.space.coordinates, np.arange(len(self.space)))
+
+    def around(self, action: Point, distance: float, seed: int) -> Candidates:
+        """Return no action: all of them are candidates."""
+        del action, distance, seed
+        return GridCandidates(self.space.coordinates[:0], np.arange(0))
+
+
+@dataclass(frozen=True, eq=False)
+class GridCandidates(Candidates):
+    """Actions of a grid, and their places in it (m,): bounds are known on the grid."""
+
+    index: Indices
+
+    def values(self, bound: Bound, rows: Indices) -> FloatArray:
+        """Return a bound at the candidates `rows` (k,) in every context, (k, n_contexts)."""
+        return bound.on_grid(self.index[rows])
+
+    def ceilings(self, bound: Bound, weights: FloatArray) -> FloatArray:
+        """Return sum_j w_j bound(x, c_j) (m,) at every candidate, and a little for rounding."""
+        values = bound.on_grid(self.index)
+        return np.asarray(values @ weights + _ROUNDING * np.abs(values).max(initial=0.0))
+
+    def point(self, row: int) -> Point:
+        """Return a candidate as a point of the grid."""
+        return Point(self.points[row], int(self.index[row]))
+
+    def without(self, actions: Sequence[Point]) -> Candidates:
+        """Return the candidates that are none of some actions."""
+        if not actions:
+            return self
+        rows = self.others(actions)
+        return GridCandidates(self.points[rows], self.index[rows])
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from drbo.models.bounds import Bound
 from drbo.models.gp import GP, Posterior
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
+
+Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,3 +42,43 @@ class Search(ABC):
         `near` (k, d) are good places to start from, `away` (l, d) actions under way that should not be repeated, and
         `failed` actions that must not be returned.
         """
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Actions (m, d) to compare, by their row."""
+
+    points: FloatArray
+
+    def values(self, bound: Bound, rows: Indices) -> FloatArray:
+        """Return a bound at the candidates `rows` (k,) in every context, (k, n_contexts)."""
+        return bound.at(self.points[rows])
+
+    def ceilings(self, bound: Bound, weights: FloatArray) -> FloatArray:
+        """Return an upper bound (m,) of sum_j w_j bound(x, c_j) at every candidate, for weights w (n_contexts,)."""
+        return bound.ceilings(self.points, weights)
+
+    def point(self, row: int) -> Point:
+        """Return a candidate as a point of the space of actions."""
+        return Point(self.points[row])
+
+    def without(self, actions: Sequence[Point]) -> Candidates:
+        """Return the candidates that are none of some actions."""
+        return Candidates(self.points[self.others(actions)]) if actions else self
+
+    def others(self, actions: Sequence[Point]) -> Indices:
+        """Return the rows of the candidates that are none of some actions."""
+        bad = np.array([point.coordinates for point in actions])
+        return np.flatnonzero(~(self.points[:, None, :] == bad[None, :, :]).all(axis=2).any(axis=1))
+
+
+class WholeSearch(Search):
+    """A search over all actions, which also says what there is to compare under further conditions."""
+
+    @abstractmethod
+    def candidates(self, near: FloatArray, seed: int) -> Candidates:
+        """Return actions all over the space, with those `near` (k, d) and others around them among them."""
+
+    @abstractmethod
+    def around(self, action: Point, distance: float, seed: int) -> Candidates:
+        """Return actions around one, at about a distance of the unit cube; no row if there is nothing in between."""

@@ -1,0 +1,205 @@
+"""Actions that may be tried in production: a floor under the worst case, a budget for the loss, and a baseline.
+
+An action is permitted if it meets every requirement of the round:
+
+    Floor    min_w <w, lcb_t(x, .)> >= level                       the worst-case expectation is at least the level
+    Budget   min_w <w, lcb_t of f(x, .) - f(baseline, .)> >= -left   no more than what is left is lost to the baseline
+
+with w over the set of the round, and bounds of the width that certificates have. Of the permitted actions the search
+returns the one of the largest robust score, and the baseline if there is none.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from drbo._threads import one_thread
+from drbo.models.bounds import LOWER, Bound
+from drbo.models.gp import GP, Posterior
+from drbo.rounds.ball import Ball
+from drbo.rounds.beliefs import CertifyingBeliefs
+from drbo.rounds.search import Candidates, Found, Indices, Search, WholeSearch
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+_BATCH = 32
+"""How many candidates are looked at together."""
+_DISTANCES = (0.2, 0.05, 0.05, 0.01, 0.01)
+"""How far from the best permitted action of a box others are tried, one after the other."""
+_REFUSALS = 8
+"""How many actions that meet the requirements on the atoms may fail them on the whole range before the search ends."""
+
+
+class Requirement(ABC):
+    """What an action must meet to be permitted."""
+
+    @abstractmethod
+    def ceilings(self, ball: Ball, candidates: Candidates) -> FloatArray:
+        """Return upper bounds (m,) of the margins of all candidates, which are quicker to compute than these."""
+
+    @abstractmethod
+    def margins(self, ball: Ball, candidates: Candidates, rows: Indices) -> FloatArray:
+        """Return by how much each of the candidates `rows` (k,) meets it on the atoms, (k,); negative if not."""
+
+    @abstractmethod
+    def margin(self, ball: Ball, action: Point) -> float:
+        """Return by how much an action meets it in every distribution of the set; negative if it does not."""
+
+
+@dataclass(frozen=True, eq=False)
+class Floor(Requirement):
+    """The worst-case lower confidence bound of the action is at least a level, in the model's units."""
+
+    beliefs: CertifyingBeliefs
+    level: float
+
+    def ceilings(self, ball: Ball, candidates: Candidates) -> FloatArray:
+        """Return the expectation of the lower bound under the reference, or more, less the level."""
+        return candidates.ceilings(self._bound(ball), ball.weights) - self.level
+
+    def margins(self, ball: Ball, candidates: Candidates, rows: Indices) -> FloatArray:
+        """Return the worst case on the atoms less the level."""
+        values = candidates.values(self._bound(ball), rows)
+        return np.asarray(ball.worst_cases(values).lower_bound - self.level)
+
+    def margin(self, ball: Ball, action: Point) -> float:
+        """Return the certificate of the action less the level."""
+        return ball.certificate(self._bound(ball), action).lower_bound - self.level
+
+    def _bound(self, ball: Ball) -> Bound:
+        return Bound(self.beliefs.certain(ball), self.beliefs.certificate_width, LOWER)
+
+
+@dataclass(frozen=True, eq=False)
+class Budget(Requirement):
+    """The expected loss against the baseline, in the worst distribution of the set, is at most what is left.
+
+    It is for sets whose atoms are all there is.
+
+    Attributes
+    ----------
+    left : what the action may lose, in the model's units
+    """
+
+    beliefs: CertifyingBeliefs
+    baseline: Point
+    left: float
+
+    def ceilings(self, ball: Ball, candidates: Candidates) -> FloatArray:
+        """Return all that is left."""
+        del ball
+        return np.full(len(candidates.points), self.left)
+
+    def margins(self, ball: Ball, candidates: Candidates, rows: Indices) -> FloatArray:
+        """Return what would be left of the budget."""
+        return self.left - self._losses(ball, candidates.points[rows])
+
+    def margin(self, ball: Ball, action: Point) -> float:
+        """Return what would be left of the budget."""
+        return self.left - self.loss(ball, action)
+
+    def loss(self, ball: Ball, action: Point) -> float:
+        """Return an upper bound on the expected loss of an action against the baseline, zero or more."""
+        return float(self._losses(ball, action.coordinates[None, :])[0])
+
+    def _losses(self, ball: Ball, actions: FloatArray) -> FloatArray:
+        mean, variance = self.beliefs.certain(ball).difference(actions, self.baseline.coordinates)
+        lower = mean - self.beliefs.certificate_width * np.sqrt(variance)
+        losses = np.maximum(-ball.worst_cases(lower).lower_bound, 0.0)
+        return np.where((actions == self.baseline.coordinates).all(axis=1), 0.0, losses)
+
+
+class FewActions(Search):
+    """The search among a few actions that were given."""
+
+    def __init__(self, inner: Search, actions: Sequence[Point]) -> None:
+        self.space, self._inner, self._actions = inner.space, inner, actions
+
+    def prior(self, gp: GP, contexts: FloatArray) -> Posterior:
+        """Return the posterior of no observation, as the search over all actions has it."""
+        return self._inner.prior(gp, contexts)
+
+    def best(self, ball: Ball, bound: Bound, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()) -> Found:
+        """Return the action of the largest robust score; none is left out."""
+        del near, away, failed
+        scores = ball.worst_cases(np.array([bound.of_action(action) for action in self._actions])).expectation
+        first = int(np.argmax(scores))
+        return Found(self._actions[first], float(scores[first]))
+
+
+class SafeSearch(Search):
+    """The search among permitted actions; it returns the baseline if there is none.
+
+    Parameters
+    ----------
+    inner : the search over all actions
+    baseline : the action of today
+    requirements : what an action must meet to be permitted
+    """
+
+    def __init__(self, inner: WholeSearch, baseline: Point, requirements: Sequence[Requirement]) -> None:
+        self.space, self._inner = inner.space, inner
+        self._baseline, self._requirements = baseline, requirements
+
+    def prior(self, gp: GP, contexts: FloatArray) -> Posterior:
+        """Return the posterior of no observation, as the search over all actions has it."""
+        return self._inner.prior(gp, contexts)
+
+    def best(self, ball: Ball, bound: Bound, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()) -> Found:
+        """Return the permitted action of the largest robust score found, or the baseline.
+
+        Actions under way (`away`) may be repeated: few others may be permitted.
+        """
+        del away
+        known = np.concatenate([near, self._baseline.coordinates[None, :]])
+        slack = np.zeros(len(self._requirements))  # what the range between the atoms costs
+        with one_thread():
+            candidates = self._inner.candidates(known, ball.seed).without(failed)
+            for _ in range(_REFUSALS):
+                found = self._uphill(ball, bound, candidates, slack)
+                if found is None:
+                    break
+                margins = np.array([one.margin(ball, found.action) for one in self._requirements])
+                if (margins >= 0.0).all():
+                    return found
+                slack += np.maximum(-2.0 * margins, 0.0)
+        return FewActions(self._inner, [self._baseline]).best(ball, bound, near, near[:0])
+
+    def _uphill(self, ball: Ball, bound: Bound, candidates: Candidates, slack: FloatArray) -> Found | None:
+        """Return the best permitted candidate, moved to better ones around it; None if none is permitted."""
+        found = self._best_of(ball, bound, candidates, slack)
+        for i, distance in enumerate(_DISTANCES):
+            if found is None:
+                break
+            around = self._inner.around(found.action, distance, ball.seed + i)
+            better = self._best_of(ball, bound, around, slack)
+            found = found if better is None or better.score <= found.score else better
+        return found
+
+    def _best_of(self, ball: Ball, bound: Bound, candidates: Candidates, slack: FloatArray) -> Found | None:
+        """Return the best candidate that meets the requirements on the atoms with a slack, None if there is none.
+
+        Candidates are visited by decreasing upper bound of their score, until no other can win.
+        """
+        ceilings = candidates.ceilings(bound, ball.weights)
+        for requirement, least in zip(self._requirements, slack, strict=True):
+            ceilings[requirement.ceilings(ball, candidates) < least] = -np.inf
+        best: Found | None = None
+        while True:
+            rows = np.argsort(-ceilings, kind="stable")[:_BATCH]
+            rows = rows[ceilings[rows] > (-np.inf if best is None else best.score)]
+            if not len(rows):
+                return best
+            ceilings[rows] = -np.inf
+            for requirement, least in zip(self._requirements, slack, strict=True):
+                if len(rows):
+                    rows = rows[requirement.margins(ball, candidates, rows) >= least]
+            if len(rows):
+                scores = ball.worst_cases(candidates.values(bound, rows)).expectation
+                first = int(np.argmax(scores))
+                if best is None or scores[first] > best.score:
+                    best = Found(candidates.point(int(rows[first])), float(scores[first]))
