@@ -33,10 +33,10 @@ def test_the_block_blocks(tmp_path: Path) -> None:
     assert "No module named 'pandas'" in without_extras("import pandas", tmp_path).stderr
 
 
-def test_the_core_needs_four_packages() -> None:
+def test_the_core_needs_five_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     names = {Requirement(text).name for text in project["dependencies"]}
-    assert names == {"numpy", "scipy", "numba", "threadpoolctl"}
+    assert names == {"numpy", "scipy", "numba", "threadpoolctl", "filelock"}
 
 
 def test_everything_that_the_tests_need_is_in_the_extra_all() -> None:

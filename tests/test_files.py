@@ -3,11 +3,15 @@
 import errno
 import os
 import stat
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from drbo._files import append, signature, write_atomically
+from drbo import _files
+from drbo._files import append, locked, signature, write_atomically
 
 
 def fail_to_sync(_: int) -> None:
@@ -122,3 +126,62 @@ def test_a_signature_changes_with_the_file(tmp_path: Path) -> None:
     assert second != first
     write_atomically(path, "onemore")  # the same size, another file
     assert signature(path) != second
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from drbo._files import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_lock_keeps_processes_and_threads_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    command = [sys.executable, "-c", HOLD, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        monkeypatch.setattr(_files, "PATIENCE", 0.1)
+        for reading in (False, True):
+            message = f"{path} is in use: another process has held its lock .* for 0.1 seconds"
+            with pytest.raises(TimeoutError, match=message), locked(path, reading=reading):
+                pass
+        with locked(tmp_path / "another"):
+            pass
+        holder.kill()
+    with locked(path):  # the lock of a killed process is free
+        entered = threading.Event()
+        monkeypatch.setattr(_files, "PATIENCE", 60.0)
+
+        def enter() -> None:
+            with locked(path):
+                entered.set()
+
+        thread = threading.Thread(target=enter)
+        thread.start()
+        assert not entered.wait(0.2)
+    thread.join(timeout=60.0)
+    assert entered.is_set()
+
+
+def test_a_link_has_the_lock_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    monkeypatch.setattr(_files, "PATIENCE", 0.1)
+    with locked(tmp_path / "file"), pytest.raises(TimeoutError), locked(tmp_path / "link"):
+        pass
+
+
+def test_an_error_inside_is_passed_on_and_frees_the_lock(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(OSError, match="my own"), locked(tmp_path / "file"):
+            raise OSError("my own")
+
+
+def test_a_lock_that_cannot_be_made_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="inner could not be locked: "), locked(tmp_path / "file" / "inner"):
+        pass

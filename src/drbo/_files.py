@@ -1,11 +1,46 @@
-"""Files that are there as a whole or not at all."""
+"""Files that are there as a whole or not at all, and a lock for those that several processes may write."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import tempfile
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
+
+PATIENCE = 60.0
+"""For how many seconds a lock is waited for. Who holds it writes one file, which takes milliseconds."""
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, reading: bool = False) -> Iterator[None]:
+    """Keep other processes and threads that lock the same file waiting.
+
+    The lock is a small file in the same folder. It stays there: removing it could let two processes in at once. A
+    reader makes none: where there is no lock, nobody has written yet.
+    """
+    from filelock import FileLock, Timeout  # here, so that `drbo --help` need not wait for it
+
+    target = path.resolve()
+    beside = target.parent / f".drbo-{zlib.crc32(os.fsencode(target.name)):08x}.lock"
+    if reading and not os.access(beside, os.R_OK | os.W_OK):
+        yield
+        return
+    lock = FileLock(beside, timeout=PATIENCE)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout:
+        raise TimeoutError(
+            f"{path} is in use: another process has held its lock {beside} for {PATIENCE:g} seconds"
+        ) from None
+    except OSError as error:
+        raise OSError(error.errno, f"{path} could not be locked: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,30 +29,36 @@ errors = []
 
 def rounds(thread):
     try:
-        for i in range(20):
+        for i in range(50):
             s = opt.ask()
             opt.tell(s, float(np.sin(6 * s.action[0]) + 0.1 * thread), context_index=(5 * thread + i) % 12)
-            opt.recommend_iterate(), opt.recommend(), opt.pending, opt.posterior, repr(opt), opt.results
+            if i % 10 == thread:
+                opt.recommend_iterate(), opt.recommend(), opt.pending, opt.posterior, repr(opt), opt.results
+                opt.save("state.json")
     except BaseException as error:
         errors.append(error)
 
-threads = [threading.Thread(target=rounds, args=(k,)) for k in range(6)]
+threads = [threading.Thread(target=rounds, args=(k,)) for k in range(8)]
 for t in threads:
     t.start()
 for t in threads:
     t.join()
 assert not errors, errors
-assert opt.n_told == opt.posterior.n_observations == 121, (opt.n_told, opt.posterior.n_observations)
+assert opt.n_told == opt.posterior.n_observations == 401, (opt.n_told, opt.posterior.n_observations)
 assert opt.pending == ()
 mean = opt.posterior.mean.copy()
 opt._start_anew()
 np.testing.assert_array_equal(opt.posterior.mean, mean)
+opt.save("state.json")
+loaded = drbo.Optimizer.load("state.json")
+assert sorted(r.number for r in loaded.results) == list(range(401))
+np.testing.assert_array_equal(loaded.posterior.mean, mean)
 """
 
 
-def test_six_threads_ask_and_tell() -> None:
-    """In a process of its own: without the lock, compiled code met arrays of another round's size and ended it."""
-    done = subprocess.run([sys.executable, "-c", ROUNDS], capture_output=True, text=True, check=False)
+def test_eight_threads_evaluate_400_times(tmp_path: Path) -> None:
+    """U2 and F14. In a process of its own: without the lock, compiled code met arrays of another round's size."""
+    done = subprocess.run([sys.executable, "-c", ROUNDS], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 

@@ -27,10 +27,10 @@ def test_columns_of_all_kinds(tmp_path: Path) -> None:
     box = drbo.Box(on=drbo.Categorical(True, False), load=(0.0, 2.0))
     rows = [[np.True_, np.int64(1)], [np.False_, np.float64(0.5)]]
     frame = pd.DataFrame({"more": ["a", "b"], "load": [1.0, 0.5], "on": [True, False]})
-    for data in (rows, frame):
+    for name, data in (("rows", rows), ("frame", frame)):
         opt = Optimizer(GRID, drbo.Samples(data, within=box), setting=Simulator(radius=0.1), surrogate=FIXED)
-        opt.save(tmp_path / "state.json")
-        np.testing.assert_array_equal(opt.ask().reference, Optimizer.load(tmp_path / "state.json").ask().reference)
+        opt.save(tmp_path / name)
+        np.testing.assert_array_equal(opt.ask().reference, Optimizer.load(tmp_path / name).ask().reference)
     np.testing.assert_array_equal(drbo.Samples({"on": True, "load": 1}, within=box).points, [[1.0, 0.0, 0.5]])
     with pytest.raises(TypeError, match="data must be an array of values, got a masked array"):
         drbo.Samples(np.ma.masked_array([[1.0], [2.0]], [[False], [True]]), within=drbo.Box(load=(0.0, 2.0)))

@@ -452,7 +452,8 @@ class Optimizer:
     def save(self, path: str | Path) -> None:
         """Write configuration and facts to one file; legal at any moment.
 
-        Records are appended to a file that this optimizer wrote or loaded before; another file is replaced as a whole.
+        Records are appended to a file that this optimizer wrote or loaded before. A file that holds anything that this
+        optimizer does not know is left as it is, with an error: no result of another process is ever lost.
         """
         self._file.save(Path(path), self._configuration.arguments, self._facts)
 

@@ -12,6 +12,9 @@ unseen. Equal references are stored once; records name them by their position. `
 in the middle leaves a last line without its end; `load` drops it and warns, as `save` had not returned. From time to
 time, and whenever the file is not the one that was written last, the whole file is written anew, atomically.
 
+Two processes may use one file, and none loses what the other saved: each holds a lock while it reads or writes, and
+`save` refuses to replace a file that holds anything beyond a beginning of its own history.
+
 A point of a finite set is stored by its index, any other by its coordinates. Outcomes and contexts are lists: one
 record may hold several. Records of an unknown kind come from a later version and are refused.
 """
@@ -54,6 +57,7 @@ class File:
     Attributes
     ----------
     path, signature : the file, and what tells that nobody has changed it since
+    appendable : whether its last line is complete and of this format, so that more may follow
     written : how many facts it holds
     appended : how many records were appended since it was written as a whole
     crc : the checksum of its last line
@@ -62,38 +66,58 @@ class File:
 
     path: Path | None = None
     signature: tuple[int, int, int] | None = None
+    appendable: bool = False
     written: int = 0
     appended: int = 0
     crc: int = 0
     references: dict[str, int] = field(default_factory=dict)
 
     def save(self, path: Path, configuration: dict[str, Any], facts: Sequence[Fact]) -> None:
-        """Bring a file up to date with the facts: append what is new if the file is ours, else write all of it."""
+        """Bring a file up to date with the facts: append what is new if the file is ours, else write all of it.
+
+        A file that holds anything that these facts do not is left as it is, with an error.
+        """
         target = path.resolve()
-        now = _files.signature(target)
-        ours = self.path == target and self.signature is not None and now == self.signature
-        if self.path == target and self.signature is not None and now is not None and not ours:
-            raise RuntimeError(
-                f"{path} has changed since it was read or written here, and saving would lose what it holds now: "
-                "load it again, or save under another name"
-            )
-        self.signature = None  # unknown until the file is whole again
-        if ours and self.written <= len(facts) and self.appended < _COMPACT:
-            lines = _Lines(self.crc, dict(self.references))
-            for fact in facts[self.written :]:
-                lines.add_fact(fact)
-            if lines.text:
-                _files.append(target, "".join(lines.text))
-            appended = self.appended + len(lines.text)
-        else:
-            lines = _Lines(0, {})
-            lines.add({"kind": "optimizer", "format": FORMAT, "configuration": encode(configuration)})
-            for fact in facts:
-                lines.add_fact(fact)
-            _files.write_atomically(path, "".join(lines.text))
-            appended = 0
-        self.path, self.signature = target, _files.signature(target)
+        with _files.locked(path):
+            known = self.path == target and _files.signature(target) == self.signature
+            if known and self.appendable and self.appended < _COMPACT:
+                lines = _Lines(self.crc, dict(self.references))
+                for fact in facts[self.written :]:
+                    lines.add_fact(fact)
+                write, appended = _files.append, self.appended + len(lines.text)
+            else:
+                lines = _whole(configuration, facts)
+                if not known and target.exists():
+                    self._refuse_to_lose(path, target, lines)
+                write, appended = _files.write_atomically, 0
+            self.appendable = False  # until the file is whole again
+            try:
+                if lines.text:
+                    write(path, "".join(lines.text))
+            finally:
+                self.path, self.signature = target, _files.signature(target)
         self.written, self.appended, self.crc, self.references = len(facts), appended, lines.crc, lines.references
+        self.appendable = True
+
+    def _refuse_to_lose(self, path: Path, target: Path, lines: _Lines) -> None:
+        """Raise if a file holds anything but a beginning of these lines."""
+        if "".join(lines.text).encode().startswith(target.read_bytes()):
+            return
+        has_changed = "has changed since it was read or written here"
+        raise RuntimeError(
+            f"{path} {has_changed if self.path == target else 'was neither read nor written here'}, and holds what "
+            "saving would lose, so nothing was saved: go on from it with Optimizer.load, or save under another name. "
+            "Several processes on one study need a database: drbo.integrations.optuna (docs/workers.md)"
+        )
+
+
+def _whole(configuration: dict[str, Any], facts: Sequence[Fact]) -> _Lines:
+    """Return the lines of a whole file."""
+    lines = _Lines(0, {})
+    lines.add({"kind": "optimizer", "format": FORMAT, "configuration": encode(configuration)})
+    for fact in facts:
+        lines.add_fact(fact)
+    return lines
 
 
 class _Lines:
@@ -360,12 +384,14 @@ def _time(record: dict[str, Any]) -> float | None:
 
 def read(path: Path, classes: Sequence[type]) -> Contents:
     """Return what a file holds; a clear error if it is not one of ours, damaged, or from a later version."""
-    text = path.read_bytes()
+    target = path.resolve()
+    with _files.locked(path, reading=True):
+        signature = _files.signature(target)  # before the text: a file that changes in between is noticed by `save`
+        text = path.read_bytes()
     with told_as_damage(path):
         if not text.startswith(_HEAD.split("%", maxsplit=1)[0].encode()):
             configuration, state = storage_0_1.read(text, str(path))
-            return Contents(configuration, [{"kind": "0.1", "state": state}], File(), classes)
-        signature = _files.signature(path.resolve())
+            return Contents(configuration, [{"kind": "0.1", "state": state}], File(target, signature), classes)
         records, crc = _checked_lines(path, text)
         head = records[0]
         if head.get("kind") != "optimizer":
@@ -375,8 +401,9 @@ def read(path: Path, classes: Sequence[type]) -> Contents:
         configuration = decode(head["configuration"], classes)
         references = [r["value"] for r in records if r["kind"] == "reference"]
         file = File(
-            path.resolve(),
-            signature if text.endswith(b"\n") else None,  # a line without its end: the next save writes all anew
+            target,
+            signature,
+            text.endswith(b"\n"),  # after a line without its end the next save writes all anew
             sum(r["kind"] != "reference" for r in records[1:]),
             0,
             crc,

@@ -1,0 +1,51 @@
+"""U1 and F5: several processes on one file. None loses a result of another, and every error names the remedy."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from drbo import DataDriven, Optimizer
+
+RESULTS = 40
+"""How many results each process has to bring into the file."""
+
+
+def make() -> Optimizer:
+    grid = np.linspace(0.0, 1.0, 4)
+    return Optimizer(grid, grid, setting=DataDriven(radius=0.1))
+
+
+def hammer(path: Path, name: int) -> None:
+    """Bring results into the file, each by a load, a tell and a save; print the number of saves that were refused."""
+    refused = 0
+    for i in range(RESULTS):
+        while True:
+            opt = Optimizer.load(path) if path.exists() else make()
+            opt.tell([0.0], 1000.0 * name + i, context_index=i % 4)
+            try:
+                opt.save(path)
+            except RuntimeError as error:
+                if "holds what saving would lose" not in str(error):
+                    raise
+                refused += 1
+            else:
+                break
+    print(refused)
+
+
+def test_no_result_is_lost(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    commands = [[sys.executable, "-W", "error", __file__, str(path), str(name)] for name in range(2)]
+    running = [subprocess.Popen(c, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for c in commands]
+    answers = [process.communicate(timeout=300) for process in running]
+    assert [process.returncode for process in running] == [0, 0], [stderr for _, stderr in answers]
+    assert all(int(stdout) > 0 for stdout, _ in answers)  # they did meet
+    told = [result.outcome for result in Optimizer.load(path).results]
+    assert sorted(told) == [1000.0 * name + i for name in range(2) for i in range(RESULTS)]  # type: ignore[type-var]
+    assert not list(tmp_path.glob(".drbo-*.tmp"))
+
+
+if __name__ == "__main__":
+    hammer(Path(sys.argv[1]), int(sys.argv[2]))
