@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from rounds.beliefs import FixedBeliefs
 from drbo import GP, MMD, RBF, Box, Product, Samples, TotalVariation
 from drbo.ambiguity.reference import FiniteContexts, Reference, SampledContexts
 from drbo.models.bounds import LOWER, UPPER, Bound
@@ -15,6 +14,7 @@ from drbo.rounds.box import BoxSearch
 from drbo.rounds.grid import GridSearch
 from drbo.rounds.safe import Budget, FewActions, Floor, SafeSearch
 from drbo.spaces import FiniteSet, Point
+from rounds.beliefs import FixedBeliefs
 
 KERNEL = Product(RBF(0.3), RBF(0.4))
 WIDTH = 2.0
