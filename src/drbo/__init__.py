@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from drbo.optimizer import Recommendation as Recommendation
     from drbo.optimizer import Result as Result
     from drbo.optimizer import Suggestion as Suggestion
+    from drbo.optimizer import from_json as from_json
+    from drbo.optimizer import to_json as to_json
     from drbo.rounds import Choice as Choice
     from drbo.rounds import DataDriven as DataDriven
     from drbo.rounds import General as General
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from drbo.spaces import Categorical as Categorical
     from drbo.spaces import Integer as Integer
     from drbo.spaces import Log as Log
+    from drbo.spaces import Parameter as Parameter
     from drbo.spaces import Real as Real
     from drbo.spaces import Samples as Samples
 
@@ -111,6 +114,8 @@ _HOMES = {
         "Recommendation",
         "Result",
         "Suggestion",
+        "from_json",
+        "to_json",
     ),
     "drbo.rounds": (
         "Choice",
@@ -129,6 +134,7 @@ _HOMES = {
         "Categorical",
         "Integer",
         "Log",
+        "Parameter",
         "Real",
         "Samples",
     ),

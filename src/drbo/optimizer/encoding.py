@@ -42,7 +42,7 @@ class UnknownClassError(TypeError):
 
 
 def encode(value: Any) -> Any:
-    """Return a value as JSON."""
+    """Return a value as JSON: numbers, text, arrays, mappings, and objects of drbo such as a set or a setting."""
     if value is None or isinstance(value, bool | str | int):
         return value
     if isinstance(value, float | np.floating):
@@ -65,7 +65,7 @@ def encode(value: Any) -> Any:
     return {"kind": "class", "name": _qualified(type(value)), "arguments": arguments}
 
 
-def decode(value: Any, classes: Sequence[type]) -> Any:
+def decode(value: Any, classes: Sequence[type] = ()) -> Any:
     """Return what `encode` was given; `classes` are those of the user's that the value may name."""
     if isinstance(value, list):
         raise ValueError("it holds a list in place of a value")
@@ -90,6 +90,20 @@ def decode(value: Any, classes: Sequence[type]) -> Any:
     if kind not in _OWN:
         raise ValueError(f"it holds an object of the unknown kind {kind!r}")
     return _made(_OWN[kind], decode(value["arguments"], classes))
+
+
+def classes_in(value: Any) -> set[type]:
+    """Return the classes of the user's that `encode` would name."""
+    if isinstance(value, list | tuple):
+        return set().union(*map(classes_in, value))
+    if isinstance(value, dict):
+        return classes_in(list(value.values()))
+    if value is None or isinstance(value, bool | str | int | float | np.generic | np.ndarray | type):
+        return set()
+    if isinstance(value, functools.partial):
+        return classes_in(value.keywords)
+    own = {type(value)} - set(_OWN.values())
+    return own | classes_in(_arguments(value))
 
 
 def _arguments(value: Any) -> dict[str, Any]:

@@ -81,6 +81,8 @@ class Asked:
     reference, radius : as the caller gave them with the call; None if not
     fit : the hyper-parameters that were learned for it; None if they are those of the record before
     proposals : the suggestions, one or several
+    awaited : the numbers of results that stand before it in the history, but were not known when it was asked: with
+        several workers, a history may be in another order than that of time
     """
 
     time: float | None
@@ -88,6 +90,7 @@ class Asked:
     radius: float | None
     fit: FittedGP | None
     proposals: tuple[Proposal, ...]
+    awaited: tuple[int, ...] = ()
 
     def apply(self, ledger: Ledger) -> None:
         """Tell a ledger of this record."""

@@ -69,6 +69,14 @@ def best_now(known: Knowledge, state: State, given: Any, radius: Any) -> Guarant
     return max(found, key=lambda one: one.certificate.lower_bound)
 
 
+def certified(known: Knowledge, state: State, action: Point, given: Any, radius: Any) -> Guaranteed:
+    """Return an action with its certificate of now."""
+    ball = known.ball(state, given, radius)
+    beliefs = known.certifying(state, ball)
+    bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
+    return _guaranteed(action, ball, bound, beliefs.belief.units)
+
+
 def best_iterate(known: Knowledge, state: State) -> Guaranteed:
     """Return the iterate of the largest worst-case lower confidence bound at its own time (eq. 10), certified now."""
     iterate = state.incumbent

@@ -29,8 +29,9 @@ from drbo.models.gp import GP, Posterior
 from drbo.models.learned import LearnedGP
 from drbo.optimizer import claims, history, storage, tables
 from drbo.optimizer.configuration import Configuration
+from drbo.optimizer.encoding import classes_in
 from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
-from drbo.optimizer.incumbent import Guaranteed, best_iterate, best_now
+from drbo.optimizer.incumbent import Guaranteed, best_iterate, best_now, certified
 from drbo.optimizer.knowledge import Knowledge
 from drbo.optimizer.production import Wishes
 from drbo.optimizer.state import Iterate, State
@@ -128,6 +129,9 @@ class Optimizer:
     def _start_anew(self) -> None:
         """Drop all that is derived from the facts; it is made again when it is needed."""
         self._lock = threading.RLock()
+        self._forget()
+
+    def _forget(self) -> None:
         self._known = Knowledge(self._configuration, self._facts)
         self._certified: tuple[int, Recommendation] | None = None  # the iterate of eq. 10, after so many facts
 
@@ -404,6 +408,16 @@ class Optimizer:
             self._certified = len(self._facts), found
         return self._certified[1]
 
+    @_alone
+    def certify(
+        self, action: Any, reference: ArrayLike | Samples | None = None, radius: float | None = None
+    ) -> Recommendation:
+        """Return what is guaranteed of an action of one's own: as `recommend`, but for this action."""
+        state = self._known.state
+        given = state.given[0] if reference is None else _kept(reference)
+        eps = state.given[1] if radius is None else radius
+        return self._recommendation(certified(self._known, state, self._encode_action(action), given, eps))
+
     def recommend_final(
         self, reference: ArrayLike | Samples | None = None, radius: float | None = None
     ) -> Recommendation:
@@ -471,6 +485,34 @@ class Optimizer:
             opt._known.state  # noqa: B018  # an error in the facts shows now
         opt._file = contents.file
         return opt
+
+    # --- stores of other kinds --------------------------------------------------------------------------------------
+
+    @_alone
+    def records(self, start: int = 0) -> list[dict[str, Any]]:
+        """Return the facts from number `start` on as JSON, one mapping each, for a store that is no file."""
+        return storage.records_of(self._facts[validation.whole_number("start", start, least=0) :])
+
+    @_alone
+    def replay(self, records: Sequence[dict[str, Any]], *, keep: int = 0) -> None:
+        """Let the history be its first `keep` facts, followed by these records, which `records` made.
+
+        In a store of many writers, such as a database of trials, the order of the history is that of the store. A
+        record may name a point by its value: `{"value": {"setpoint": 21.0}}`.
+        """
+        kept = validation.whole_number("keep", keep, least=0)
+        if kept > len(self._facts):
+            raise ValueError(f"keep must be at most {len(self._facts)}, the number of facts, got {kept}")
+        own = self._configuration
+        new = storage.facts_of(records, own.search.space, own.nature.space, tuple(classes_in(own.arguments)))
+        facts = [*self._facts[:kept], *new]
+        with storage.told_as("records do not follow from one another: "):
+            Knowledge(own, facts).state  # noqa: B018  # an error in their order shows now
+        if kept < len(self._facts):
+            self._facts, self._file = facts, storage.File()
+            self._forget()
+        else:
+            self._facts.extend(new)
 
     # --- one suggestion ---------------------------------------------------------------------------------------------
 

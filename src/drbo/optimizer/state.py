@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,8 +80,9 @@ class State:
         if record.fit is not None:
             self.fit, self.fit_corrections = record.fit, self.corrections
         self.given = record.reference, record.radius
+        seen = self._seen_without(record.awaited) if record.awaited else self.seen
         for proposal in record.proposals:
-            iterate = self.iterate(proposal, record.reference)
+            iterate = Iterate(proposal, record.reference, seen, len(seen))
             self.pending[proposal.number] = iterate
             self.spent += proposal.loss
             self._consider(iterate)
@@ -91,6 +93,11 @@ class State:
     def iterate(self, proposal: Proposal, reference: Any) -> Iterate:
         """Return a suggestion with the set of its round, which is the present one."""
         return Iterate(proposal, reference, self.seen, len(self.seen))
+
+    def _seen_without(self, awaited: Sequence[int]) -> list[Point]:
+        """Return the contexts that nature drew, without those of some results."""
+        known = [record for record in self.told_so_far if record.drawn and record.number not in awaited]
+        return [context for record in known for context in record.contexts]
 
     def told(self, record: Told) -> None:
         """Take note of a result."""

@@ -15,8 +15,9 @@ time, and whenever the file is not the one that was written last, the whole file
 Two processes may use one file, and none loses what the other saved: each holds a lock while it reads or writes, and
 `save` refuses to replace a file that holds anything beyond a beginning of its own history.
 
-A point of a finite set is stored by its index, any other by its coordinates. Outcomes and contexts are lists: one
-record may hold several. Records of an unknown kind come from a later version and are refused.
+A point of a finite set is stored by its index, any other by its coordinates; a record that others wrote may give its
+value, {"value": {"setpoint": 21.0}}. Outcomes and contexts are lists: one record may hold
+several. Records of an unknown kind come from a later version and are refused.
 """
 
 from __future__ import annotations
@@ -177,6 +178,7 @@ def _write_asked(fact: Asked, position: Any) -> dict[str, Any]:
             }
             for p in fact.proposals
         ],
+        **({"awaited": list(fact.awaited)} if fact.awaited else {}),
     }
 
 
@@ -307,7 +309,8 @@ class _Reader:
             for p in record["proposals"]
         )
         radius = None if record["radius"] is None else _float(record["radius"])
-        return Asked(_time(record), self._reference(record), radius, self._fit(record["fit"]), proposals)
+        awaited = tuple(_count(number) for number in record.get("awaited", ()))
+        return Asked(_time(record), self._reference(record), radius, self._fit(record["fit"]), proposals, awaited)
 
     def _outcomes(self, record: dict[str, Any]) -> tuple[tuple[Point, ...], tuple[float, ...]]:
         contexts = tuple(_read_point(context, self.contexts) for context in record["contexts"])
@@ -338,8 +341,8 @@ class _Reader:
         )
 
     def _reference(self, record: dict[str, Any]) -> Any:
-        position = record["reference"]
-        return None if position is None else self.references[_count(position)]
+        value = record["reference"]
+        return self.references[_count(value)] if isinstance(value, int) else decode(value, self.classes)
 
     def _fit(self, value: Any) -> FittedGP | None:
         fit = decode(value, self.classes)
@@ -351,6 +354,8 @@ class _Reader:
 def _read_point(value: dict[str, Any], space: Space) -> Point:
     if "index" in value:
         return space.at("index", value["index"])
+    if "value" in value:
+        return space.encode("value", value["value"])
     coordinates = np.array(value["at"], dtype=float)
     if coordinates.shape != (space.dimension,) or not np.isfinite(coordinates).all():
         raise ValueError(f"it holds a point with coordinates {value['at']!r}, not {space.dimension} numbers")
@@ -363,6 +368,23 @@ def _loss(value: Any) -> float:
     if not 0.0 <= loss < math.inf:
         raise ValueError(f"it holds a loss of {loss}, which must be zero or more")
     return loss
+
+
+def records_of(facts: Sequence[Fact]) -> list[dict[str, Any]]:
+    """Return facts as JSON, one mapping each, as a file has them; references stand in the records themselves."""
+    return [_WRITERS[type(fact)](fact, encode) for fact in facts]
+
+
+def facts_of(records: Sequence[dict[str, Any]], actions: Space, contexts: Space, classes: Sequence[type]) -> list[Fact]:
+    """Return the facts of records as `records_of` makes them; an error names the record."""
+    reader, facts = _Reader(actions, contexts, classes), []
+    for i, record in enumerate(records):
+        with told_as(f"records[{i}] is no record: "):
+            fact = reader.read(record)
+            if fact is None:
+                raise ValueError("it is a reference, which stands in the record that uses it")
+            facts.append(fact)
+    return facts
 
 
 def _float(value: Any) -> float:
@@ -454,11 +476,19 @@ class _RefusedError(ValueError):
 def told_as_damage(path: str | Path) -> Iterator[None]:
     """Turn any error in what a file holds into one sentence that names the file."""
     try:
-        yield
-    except (_RefusedError, storage_0_1.RefusedError):
-        raise
+        with told_as(f"{path} is damaged: "):
+            yield
     except UnknownClassError as error:
         raise ValueError(f"{path} {error}") from None
+
+
+@contextlib.contextmanager
+def told_as(beginning: str) -> Iterator[None]:
+    """Turn any error in a record into one sentence."""
+    try:
+        yield
+    except (_RefusedError, storage_0_1.RefusedError, UnknownClassError):
+        raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         what = str(error) if isinstance(error, ValueError | TypeError) else repr(error)
-        raise ValueError(f"{path} is damaged: {what}") from None
+        raise ValueError(beginning + what) from None
