@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +21,14 @@ def make() -> Optimizer:
 
 def hammer(path: Path, name: int) -> None:
     """Bring results into the file, each by a load, a tell and a save; print the number of saves that were refused."""
+    print("ready", flush=True)
+    sys.stdin.readline()
     refused = 0
     for i in range(RESULTS):
         while True:
             opt = Optimizer.load(path) if path.exists() else make()
             opt.tell([0.0], 1000.0 * name + i, context_index=i % 4)
+            time.sleep(0.005)  # the other one saves meanwhile
             try:
                 opt.save(path)
             except RuntimeError as error:
@@ -38,10 +43,18 @@ def hammer(path: Path, name: int) -> None:
 def test_no_result_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     commands = [[sys.executable, "-W", "error", __file__, str(path), str(name)] for name in range(2)]
-    running = [subprocess.Popen(c, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for c in commands]
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    running = [subprocess.Popen(command, text=True, **pipes) for command in commands]
+    for process in running:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in running:  # both start now
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
     answers = [process.communicate(timeout=300) for process in running]
     assert [process.returncode for process in running] == [0, 0], [stderr for _, stderr in answers]
-    assert all(int(stdout) > 0 for stdout, _ in answers)  # they did meet
+    assert sum(int(stdout) for stdout, _ in answers) > 0  # they did meet
     told = [result.outcome for result in Optimizer.load(path).results]
     assert sorted(told) == [1000.0 * name + i for name in range(2) for i in range(RESULTS)]  # type: ignore[type-var]
     assert not list(tmp_path.glob(".drbo-*.tmp"))
