@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from drbo.spaces import Categorical as Categorical
     from drbo.spaces import Integer as Integer
     from drbo.spaces import Log as Log
+    from drbo.spaces import Ordinal as Ordinal
     from drbo.spaces import Parameter as Parameter
     from drbo.spaces import Real as Real
     from drbo.spaces import Samples as Samples
@@ -134,6 +135,7 @@ _HOMES = {
         "Categorical",
         "Integer",
         "Log",
+        "Ordinal",
         "Parameter",
         "Real",
         "Samples",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import operator
 from typing import Any
@@ -15,6 +16,10 @@ EXACT = 1e-8
 """Weights that sum to one up to this are used as they are."""
 ROUNDED = 1e-3
 """Weights that sum to one up to this are shares that somebody rounded; they are divided by their sum."""
+
+
+_PLAIN = (str, int, float, bool, type(None))
+"""Types of labels that a file gives back as they were."""
 
 
 def finite_array(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray:
@@ -83,6 +88,33 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
+
+
+def label(name: str, value: Any) -> Any:
+    """Return a label, numpy's own values as Python's: what can be saved, compared and hashed."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    if missing(plain) and plain is not None:
+        raise ValueError(f"{name} must not be missing, got {value!r}")
+    if type(plain) is tuple:
+        return tuple(label(name, item) for item in plain)
+    member = isinstance(plain, enum.Enum) and plain.name in type(plain).__members__
+    record = getattr(getattr(type(plain), "__dataclass_params__", None), "frozen", False)
+    if not (member or record or type(plain) in _PLAIN):
+        raise TypeError(
+            f"{name} must be labels that can be saved: text, numbers, True or False, tuples of these, members of an "
+            f"Enum or frozen dataclasses; got {value!r}, in place of which text will do, such as {str(value)!r}"
+        )
+    return plain
+
+
+def missing(value: Any) -> bool:
+    """Return whether a value of a table is missing: None, NaN, or what pandas has in its place."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)  # NaN and NaT alone differ from themselves
+    except (TypeError, ValueError):  # pandas.NA cannot tell; an array is no single value
+        return type(value).__name__ == "NAType"
 
 
 def by_name(value: Any) -> Any:

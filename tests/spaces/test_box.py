@@ -77,7 +77,7 @@ def test_values_outside_the_box(values: dict[str, object], message: str) -> None
 def test_bad_boxes() -> None:
     for make, message in (
         (lambda: Box(), "at least one named parameter"),
-        (lambda: Box(x=cast(Any, 3.0)), r"x must be \(low, high\), Log, Integer or Categorical"),
+        (lambda: Box(x=cast(Any, 3.0)), r"x must be \(low, high\), Log, Integer, Categorical or Ordinal"),
         (lambda: Box(x=(1.0, 0.0)), r"x must be \(low, high\) with low less than high"),
         (lambda: Box(cast(Any, [1.0])), "parameters must map names to ranges"),
         (lambda: Box(cast(Any, {3: (0.0, 1.0)})), "parameters must be named by text, got 3"),

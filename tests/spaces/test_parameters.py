@@ -87,7 +87,7 @@ def test_two_numbers_stand_for_a_real_parameter() -> None:
 
 def test_bad_parameters() -> None:
     for make, message in (
-        (lambda: parameter("x", cast(Any, 3.0)), r"x must be \(low, high\), Log, Integer or Categorical"),
+        (lambda: parameter("x", cast(Any, 3.0)), r"x must be \(low, high\), Log, Integer, Categorical or Ordinal"),
         (lambda: parameter("x", (1.0, 0.0)), r"x must be \(low, high\) with low less than high"),
         (lambda: Real(1.0, 1.0), "low must be less than high"),
         (lambda: Log(0.0, 1.0), "low must be positive"),

@@ -11,7 +11,7 @@ adversary would want. Otherwise the atoms are all there is.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -92,6 +92,11 @@ class Contexts(ABC):
     range: Box | None = None
     enumerated: bool = False
 
+    @property
+    def in_order(self) -> bool:
+        """Whether what was seen in the past is in the order of time."""
+        return True
+
     @abstractmethod
     def own(self) -> Reference | None:
         """Return the reference that the contexts themselves give; None if they give none."""
@@ -101,8 +106,8 @@ class Contexts(ABC):
         """Return the reference that a caller gave for a round."""
 
     @abstractmethod
-    def chosen(self, weights: FloatArray | None, history: Indices) -> Reference:
-        """Return the reference of a simulator that was made with weights (n,), or with indices of past contexts.
+    def chosen(self, weights: Any, history: Indices) -> Reference:
+        """Return the reference of a simulator that was made with weights, or with indices of past contexts.
 
         Samples are the reference themselves.
         """
@@ -126,35 +131,46 @@ class FiniteContexts(Contexts):
         self.space = space
         self._last: tuple[Any, Reference] | None = None  # what was given last, and its reference
 
-    def own(self) -> None:
-        """Return None: points alone have no distribution."""
+    @property
+    def in_order(self) -> bool:
+        """Whether what was seen in the past is in the order of time; counts of labels are not."""
+        return self.space.in_order or not self.space.history.size
 
-    def given(self, reference: ArrayLike) -> Reference:
-        """Return the reference of weights (n,), a probability vector or counts."""
+    def own(self) -> Reference | None:
+        """Return the reference of the weights that came with labels; None for points, which have no distribution."""
+        weights = self.space.weights
+        return None if weights is None else self._weighted(weights, self.space.history)
+
+    def given(self, reference: ArrayLike | Mapping[Any, float]) -> Reference:
+        """Return the reference of weights (n,), a probability vector or counts, or of a mapping from labels to them."""
         if self._last is not None and self._last[0] is reference:
             return self._last[1]
         if isinstance(reference, Samples):
             raise TypeError("reference must be weights, one per context: these are a finite set")
-        weights = validation.distribution("reference", reference, len(self.space.coordinates))
+        weights = self.space.weights_of("reference", reference)
         made = self._weighted(weights, _NOTHING_SEEN)
         if isinstance(reference, np.ndarray) and not reference.flags.writeable:  # nobody can change it
             self._last = reference, made
         return made
 
-    def chosen(self, weights: FloatArray | None, history: Indices) -> Reference:
-        """Return the reference of the weights, or else the empirical distribution of the history."""
+    def chosen(self, weights: Any, history: Indices) -> Reference:
+        """Return the reference of the weights, or else of the history, or else the contexts' own."""
         n = len(self.space.coordinates)
         if history.size and not 0 <= history.min() <= history.max() < n:
             raise ValueError(f"history must hold indices from 0 to {n - 1}, got {history}")
         if weights is not None:
-            return self._weighted(validation.distribution("reference", weights, n), history)
-        if not history.size:
+            return self._weighted(self.space.weights_of("reference", weights), history)
+        if history.size:
+            return self._weighted(empirical(history, n), history)
+        own = self.own()
+        if own is None:
             raise TypeError("Simulator needs a reference distribution, or a history of context indices")
-        return self._weighted(empirical(history, n), history)
+        return own
 
     def seen(self, contexts: Sequence[Point]) -> Reference:
-        """Return the empirical distribution of contexts observed; uniform if there is none."""
-        indices = np.array([point.index for point in contexts], dtype=np.intp)
+        """Return the empirical distribution of contexts in the data and observed since; uniform if there is none."""
+        observed = np.array([point.index for point in contexts], dtype=np.intp)
+        indices = np.concatenate([self.space.history, observed])
         return self._weighted(empirical(indices, len(self.space.coordinates)), indices)
 
     def _weighted(self, weights: FloatArray, history: Indices) -> Reference:
@@ -201,7 +217,7 @@ class SampledContexts(Contexts):
             raise TypeError("reference is empty: give Samples of what this round's contexts may be")
         return self._reference(reference, [])
 
-    def chosen(self, weights: FloatArray | None, history: Indices) -> Reference:
+    def chosen(self, weights: Any, history: Indices) -> Reference:
         """Return the reference of the samples; neither weights nor a history may be given."""
         if weights is not None or history.size:
             raise TypeError("reference must not be given to Simulator: the samples are the reference")

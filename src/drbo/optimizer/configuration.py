@@ -24,6 +24,7 @@ from drbo.rounds.search import WholeSearch
 from drbo.rounds.settings import Setting
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet
+from drbo.spaces.labels import finite_set
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point, Space
 
@@ -108,8 +109,8 @@ class Configuration:
         today = None if baseline is None else frozen_copy(search.space.encode("baseline", baseline))
         budget = _budget(explore_budget, today, nature)
         arguments = {
-            "actions": getattr(chosen_from, "points", chosen_from),
-            "contexts": drawn_from.points if isinstance(drawn_from, FiniteSet) else drawn_from,
+            "actions": _as_given(chosen_from),
+            "contexts": _as_given(drawn_from),
             "ambiguity": ambiguity,
             "setting": setting,
             "surrogate": model,
@@ -143,11 +144,18 @@ class Configuration:
         )
 
 
+def _as_given(chosen_from: FiniteSet | Samples | Box) -> Any:
+    """Return what an optimizer is made of again: the points of a finite set, anything else itself."""
+    return chosen_from.points if type(chosen_from) is FiniteSet else chosen_from
+
+
 def _search(actions: Any, model: GP | LearnedGP) -> tuple[WholeSearch, FiniteSet | Box]:
     """Return the search over the actions, and the actions."""
     if isinstance(actions, Box):
         return BoxSearch(actions), actions
-    space = model.adapted(FiniteSet("actions", actions))
+    space = model.adapted(finite_set("actions", actions))
+    if space.weights is not None:
+        raise TypeError("actions must be points, or labels without weights or counts: they are ours to choose")
     return GridSearch(space), space
 
 
@@ -174,7 +182,7 @@ def _nature(
     """Return how references are made of the contexts, the contexts, and the family of sets."""
     samples = Samples([], within=contexts, support=SPREAD) if isinstance(contexts, Box) else contexts
     if not isinstance(samples, Samples):
-        space = model.adapted(FiniteSet("contexts", contexts))
+        space = model.adapted(finite_set("contexts", contexts))
         family = _family(ambiguity, space)
         family.on(space.points, space.scales)  # an error in the configuration shows now
         return FiniteContexts(space), space, family

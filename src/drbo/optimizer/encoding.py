@@ -8,6 +8,7 @@ is handed over. In both cases the arguments are the fields of a dataclass, or wh
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import math
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from drbo import kernels
 from drbo.ambiguity import KL, MMD, ChiSquare, CVaR, Expectation, Neighbourhood, TotalVariation, Wasserstein
 from drbo.models import bounds, gp, learned
 from drbo.rounds import contexts, policies, radius, settings
-from drbo.spaces import box, parameters, samples
+from drbo.spaces import box, labels, parameters, samples
 
 _OWN = {
     cls.__name__: cls
@@ -28,7 +29,8 @@ _OWN = {
         kernels.RBF, kernels.Matern, kernels.Product, gp.GP, gp.FittedGP, learned.LearnedGP, bounds.TheoreticalBeta,
         bounds.ConstantBeta, bounds.UnprovenBeta, radius.Constant, radius.Theoretical, radius.Decaying,
         radius.Bootstrap, radius.Calibrated, radius.EmpiricalLikelihood,
-        parameters.Real, parameters.Log, parameters.Integer, parameters.Categorical, box.Box, samples.Samples,
+        parameters.Real, parameters.Log, parameters.Integer, parameters.Categorical, parameters.Ordinal,
+        labels.Labels, box.Box, samples.Samples,
         settings.General, settings.DataDriven, settings.Simulator, policies.Optimism, contexts.Uncertain,
         contexts.Informative, MMD, TotalVariation, KL, ChiSquare, CVaR, Wasserstein, Expectation, Neighbourhood,
     )
@@ -43,6 +45,8 @@ class UnknownClassError(TypeError):
 
 def encode(value: Any) -> Any:
     """Return a value as JSON: numbers, text, arrays, mappings, and objects of drbo such as a set or a setting."""
+    if isinstance(value, enum.Enum):
+        return {"kind": "enum", "of": _qualified(type(value)), "name": value.name}
     if value is None or isinstance(value, bool | str | int):
         return value
     if isinstance(value, float | np.floating):
@@ -85,6 +89,8 @@ def decode(value: Any, classes: Sequence[type] = ()) -> Any:
         return {decode(name, classes): decode(item, classes) for name, item in value["items"]}
     if kind == "family":
         return functools.partial(_FUNCTIONS[value["of"]], **decode(value["given"], classes))
+    if kind == "enum":
+        return _handed_over(value["of"], classes)[value["name"]]  # type: ignore[index]
     if kind == "class":
         return _made(_handed_over(value["name"], classes), decode(value["arguments"], classes))
     if kind not in _OWN:

@@ -41,6 +41,7 @@ from drbo.rounds.policies import Policy, Round
 from drbo.rounds.settings import Setting
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet
+from drbo.spaces.labels import FiniteGiven
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
 
@@ -69,15 +70,16 @@ class Optimizer:
 
     Parameters
     ----------
-    actions : what we choose from: points (n_actions, d_x), or a `Box` of named parameters
-    contexts : what nature chooses from: points (n_contexts, d_c), `Samples` of past conditions, or a `Box` of named
+    actions : what we choose from: points (n_actions, d_x), labels such as `["a", "b"]`, or a `Box` of named parameters
+    contexts : what nature chooses from: points (n_contexts, d_c); labels, `["young", "old"]` or with their weights or
+        counts `{"young": 120, "old": 40}` (docs/contexts.md); `Samples` of past conditions; or a `Box` of named
         parameters, of which nothing has been seen yet; its well-spread points are the reference until something has
     ambiguity : the family of ambiguity sets, such as `MMD(kernel=RBF(0.2))` or `Wasserstein()`. Distances and
         lengthscales are in the units of the contexts. By default an MMD of RBF lengthscale 0.2 sqrt(d_c) of each
         column's range
     setting : `General()`, `DataDriven(...)` or `Simulator(...)`
     surrogate : the model of f: a `GP` with fixed hyper-parameters, or a `LearnedGP`, which is the default. Kernels are
-        on the coordinates of a finite set as they are; on the unit cube for boxes, samples and learned models
+        on the coordinates of a finite set as they are; on the unit cube for labels, boxes, samples and learned models
     beta : the width of the confidence bounds, a number or a `TheoreticalBeta`
     certificate_beta : the width of the bounds that a recommendation rests on. By default that of `beta`; for a
         surrogate that learns at least 3, with which fewer than 1 in 100 certificates were false (docs/evidence.md)
@@ -93,8 +95,8 @@ class Optimizer:
 
     def __init__(
         self,
-        actions: ArrayLike | Box,
-        contexts: ArrayLike | Samples | Box,
+        actions: FiniteGiven | Box,
+        contexts: FiniteGiven | Mapping[Any, float] | Samples | Box,
         *,
         ambiguity: AmbiguitySet | AmbiguityFunction | None = None,
         setting: Setting,
@@ -273,7 +275,7 @@ class Optimizer:
         self,
         n: int | None = None,
         *,
-        reference: ArrayLike | Samples | None = None,
+        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
         radius: float | None = None,
         action: Any = None,
         guarantee: float | None = None,
@@ -283,8 +285,8 @@ class Optimizer:
         `ask(3)` returns a list of three evaluations, each chosen as if those before it were under way.
 
         General setting: `reference` and `radius` are those of this round, the reference as weights (n_contexts,) of a
-        finite set, or as `Samples` of what the contexts of this round may be. Simulator: both may be given, in place of
-        those that it was made with, for this round. Data-driven: neither.
+        finite set, as a mapping from labels to weights, or as `Samples` of what the contexts of this round may be.
+        Simulator: both may be given, in place of those that it was made with, for this round. Data-driven: neither.
 
         `action` is an action of your own choice, such as `recommend().action`; the context is picked as ever.
 
@@ -385,7 +387,9 @@ class Optimizer:
     # --- queries: they append nothing -------------------------------------------------------------------------------
 
     @_alone
-    def recommend(self, reference: ArrayLike | Samples | None = None, radius: float | None = None) -> Recommendation:
+    def recommend(
+        self, reference: ArrayLike | Mapping[Any, float] | Samples | None = None, radius: float | None = None
+    ) -> Recommendation:
         """Return the best guaranteed action now: the largest worst-case lower confidence bound under all outcomes told.
 
         It is for the set of the last ask, unless `reference` or `radius` are given. An action that failed is never
@@ -419,7 +423,7 @@ class Optimizer:
         return self._recommendation(certified(self._known, state, self._encode_action(action), given, eps))
 
     def recommend_final(
-        self, reference: ArrayLike | Samples | None = None, radius: float | None = None
+        self, reference: ArrayLike | Mapping[Any, float] | Samples | None = None, radius: float | None = None
     ) -> Recommendation:
         """Return `recommend(reference, radius)`, its name since version 0.2."""
         warnings.warn("recommend_final is now called recommend", DeprecationWarning, stacklevel=2)
@@ -671,7 +675,10 @@ if hasattr(os, "register_at_fork"):
 
 def _kept(reference: Any) -> Any:
     """Return a reference as it is kept with the facts: weights of any kind as an array that nobody can change."""
-    if reference is None or isinstance(reference, Samples | str | Mapping):
+    named = validation.by_name(reference)
+    if isinstance(named, Mapping):
+        return dict(named)
+    if reference is None or isinstance(reference, Samples | str):
         return reference  # what a setting of one's own makes of it is its own affair
     return validation.frozen(validation.finite_array("reference", reference))
 
@@ -683,6 +690,11 @@ def _checked_outcome(outcome: Any) -> float:
     return y
 
 
+def _cell(value: Any) -> Any:
+    """Return a point of a finite set as the cell of a table: a number if it is one, a label as it is."""
+    return np.squeeze(value).tolist() if isinstance(value, np.ndarray) else value
+
+
 _COLUMNS = ("result", "number", "outcome", "failed", "time")
 """The columns of every table of results; a parameter of the same name gets "action." or "context." before it."""
 
@@ -691,7 +703,7 @@ def _row(result: Result, pandas: Any) -> dict[str, Any]:
     """Return a result as a row of a table: one column per parameter and condition."""
     row: dict[str, Any] = {"result": result.id, "number": result.number}
     both = {
-        kind: value if isinstance(value, dict) else {kind: np.squeeze(value).tolist()}
+        kind: value if isinstance(value, dict) else {kind: _cell(value)}
         for kind, value in (("action", result.action), ("context", result.context))
     }
     taken = [*_COLUMNS, *(name for columns in both.values() for name in columns)]

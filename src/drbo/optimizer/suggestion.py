@@ -188,4 +188,6 @@ def _readable(value: Any) -> str:
         return ", ".join(
             f"{name} = {item:.4g}" if isinstance(item, float) else f"{name} = {item}" for name, item in value.items()
         )
+    if not isinstance(value, np.ndarray):  # a label
+        return str(value)
     return ", ".join(f"{item:.4g}" for item in np.atleast_1d(value))

@@ -36,6 +36,11 @@ class RadiusRule(ABC):
     A rule of one's own is a subclass with `radius`. It needs `weights` only where contexts count unequally.
     """
 
+    @property
+    def needs_order(self) -> bool:
+        """Whether the radius depends on the order in which contexts were seen."""
+        return False
+
     @abstractmethod
     def radius(
         self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
@@ -176,6 +181,11 @@ class Bootstrap(RadiusRule):
         validation.whole_number("seed", self.seed, least=0)
         _check_block(self.block)
 
+    @property
+    def needs_order(self) -> bool:
+        """Whether runs of days are resampled as a whole."""
+        return self.block != 1
+
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
         """Raise for sets that know no positions, on samples of which each is new."""
         _check_samples(self, contexts, ambiguity)
@@ -274,6 +284,11 @@ class Calibrated(RadiusRule):
         _check_block(self.block)
         validation.whole_number("resamples", self.resamples, least=1)
         validation.whole_number("seed", self.seed, least=0)
+
+    @property
+    def needs_order(self) -> bool:
+        """True: windows are what came after one another."""
+        return True
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
         """Raise for sets that know no positions, on samples of which each is new."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +17,7 @@ from drbo.rounds.policies import Optimism, Policy
 from drbo.rounds.radius import RadiusRule, Theoretical, as_rule
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
+from drbo.validation import FloatArray
 
 
 class Setting(ABC):
@@ -111,6 +112,16 @@ class DataDriven(Setting):
         """Return what the setting was made of, by the names of the arguments."""
         return {"delta": self.delta, "radius": self.radius}
 
+    def check(self, contexts: Contexts) -> None:
+        """Raise if the contexts come with shares, or with counts in no order for a rule that needs one."""
+        own = contexts.own()
+        if own is not None and not own.history.size:
+            raise ValueError(
+                "contexts have shares, and the data-driven setting needs what was seen in the past: give counts of at "
+                "most 10,000,000 in all, such as {'young': 120, 'old': 40}, or the labels alone"
+            )
+        _check_order(self.radius, contexts)
+
     def check_radius(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
         """Raise if the rule has no answer for this set on these contexts."""
         self.radius.check(contexts, ambiguity)
@@ -136,8 +147,9 @@ class Simulator(Setting):
 
     Parameters
     ----------
-    reference : (n_contexts,) the distribution that the decision is meant for; none where contexts are `Samples`, which
-        are the reference
+    reference : (n_contexts,) the distribution that the decision is meant for, as weights or counts in the order of the
+        contexts, or for labels as a mapping: `{"young": 0.2, "old": 0.8}`. None where the contexts are the reference:
+        `Samples`, and labels with weights
     radius : a number, or a rule of `drbo.radius` that learns it from `history`
     history : (t,) indices of past contexts in the order of time; their empirical distribution is the reference if none
         is given
@@ -151,7 +163,7 @@ class Simulator(Setting):
 
     def __init__(
         self,
-        reference: ArrayLike | None = None,
+        reference: ArrayLike | Mapping[Any, float] | None = None,
         radius: RadiusRule | float | None = None,
         *,
         history: ArrayLike | None = None,
@@ -164,16 +176,20 @@ class Simulator(Setting):
         self.pick = pick
         if isinstance(reference, Samples):
             raise TypeError("reference must be weights, one per context; samples are given as contexts=Samples(...)")
-        self.reference = None
-        if reference is not None:
-            self.reference = validation.frozen(validation.distribution("reference", reference))
+        self.reference: FloatArray | dict[Any, float] | None = None
+        given = validation.by_name(reference)
+        if isinstance(given, Mapping):
+            validation.distribution("reference", [*given.values()])
+            self.reference = dict(given)
+        elif given is not None:
+            self.reference = validation.frozen(validation.distribution("reference", given))
         self.radius = as_rule("radius", radius)
         self.history = np.empty(0, dtype=np.intp)
         if history is not None:
-            given = np.asarray(history)
-            if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer):
+            indices = np.asarray(history)
+            if indices.ndim != 1 or not np.issubdtype(indices.dtype, np.integer):
                 raise ValueError(f"history must be a flat sequence of context indices, got {history!r}")
-            self.history = given.astype(np.intp)
+            self.history = indices.astype(np.intp)
         self.history.flags.writeable = False
 
     def __repr__(self) -> str:
@@ -192,6 +208,8 @@ class Simulator(Setting):
     def check(self, contexts: Contexts) -> None:
         """Raise if the setting has no reference for these contexts, or one for others."""
         self.reference_of(None, contexts, [])
+        if not self.history.size:
+            _check_order(self.radius, contexts)
 
     def check_radius(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
         """Raise if the rule has no answer for this set on these contexts."""
@@ -210,6 +228,15 @@ class Simulator(Setting):
             return validation.radius(given)
         history = self.history if self.history.size else reference.history
         return self.radius.radius(history, ambiguity, len(reference.points))
+
+
+def _check_order(rule: RadiusRule, contexts: Contexts) -> None:
+    """Raise if a rule needs the order of time and the contexts came with counts, which have none."""
+    if rule.needs_order and not contexts.in_order:
+        raise ValueError(
+            f"radius={rule!r} learns from the order of time, which counts of labels do not have: give the labels in "
+            "their order, as a pandas Series"
+        )
 
 
 _RULES: dict[str, ContextRule] = {"uncertain": Uncertain(), "informative": Informative()}

@@ -2,8 +2,22 @@
 
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet
-from drbo.spaces.parameters import Categorical, Integer, Log, Parameter, Real
+from drbo.spaces.labels import Labels
+from drbo.spaces.parameters import Categorical, Integer, Log, Ordinal, Parameter, Real
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point, Space
 
-__all__ = ["Box", "Categorical", "FiniteSet", "Integer", "Log", "Parameter", "Point", "Real", "Samples", "Space"]
+__all__ = [
+    "Box",
+    "Categorical",
+    "FiniteSet",
+    "Integer",
+    "Labels",
+    "Log",
+    "Ordinal",
+    "Parameter",
+    "Point",
+    "Real",
+    "Samples",
+    "Space",
+]

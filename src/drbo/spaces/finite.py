@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo.spaces.space import Point, Space
@@ -21,7 +21,14 @@ class FiniteSet(Space):
     name : what the points are called in errors, such as "actions"
     points : (n, d) as they were given
     coordinates : (n, d) as the model sees them: the points themselves, or scaled to the unit cube
+    weights : (n,) the distribution that came with the points; None if they have none
+    history : (t,) the indices of the points seen in the past, where data came with them
+    in_order : whether the history is in the order of time
     """
+
+    weights: FloatArray | None = None
+    history: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+    in_order: bool = True
 
     def __init__(self, name: str, points: ArrayLike) -> None:
         self.name = name
@@ -76,6 +83,26 @@ class FiniteSet(Space):
         if not 0 <= i < len(self):
             raise ValueError(f"{name} must be from 0 to {len(self) - 1}, got {i}")
         return Point(self.coordinates[i], i)
+
+    def weights_of(self, name: str, given: Any) -> FloatArray:
+        """Return the weights (n,) that a user gave: one per point, or a mapping from indices; others have none."""
+        return validation.distribution(name, self._in_order(name, given), len(self))
+
+    def _in_order(self, name: str, given: Any) -> Any:
+        """Return what was given, a mapping as an array (n,)."""
+        values = validation.by_name(given)
+        if not isinstance(values, Mapping):
+            return values
+        weights = np.zeros(len(self))
+        for key, value in values.items():
+            weights[self._position(name, key)] = validation.finite_float(f"{name}[{key!r}]", value)
+        return weights
+
+    def _position(self, name: str, key: Any) -> int:
+        """Return the position of the point that a mapping names by `key`: an index."""
+        index = self.at(f"a key of {name}", key).index
+        assert index is not None
+        return index
 
     def measured(self, coordinates: FloatArray) -> FloatArray:
         """Return the coordinates (n, d) in the units of the points; all of them as they were given, to the last bit."""

@@ -1,4 +1,4 @@
-"""The parameters of a box: real, logarithmic, whole numbers, and choices.
+"""The parameters of a box: real, logarithmic, whole numbers, choices, and choices in an order.
 
 In the unit cube, which the model sees, and in the user's units, in which an ambiguity set measures distances:
 
@@ -6,6 +6,7 @@ In the unit cube, which the model sees, and in the user's units, in which an amb
     Log(low, high)      log(v / low) / log(high / low)     one coordinate       log(v)
     Integer(low, high)  as a real number, at whole numbers only                 v
     Categorical(...)    1 at the choice, 0 elsewhere       one per choice       choices are 1 apart, or equal
+    Ordinal(...)        i / (count - 1) for choice i       one coordinate       i: neighbours are 1 apart
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -190,39 +191,68 @@ class Integer(Parameter):
         return np.asarray(indices[:, None] / max(self.high - self.low, 1))
 
 
-class Categorical(Parameter):
-    """One of several choices, none of them closer to one than to another."""
+class Labelled(Parameter):
+    """One of several labels, given one by one.
+
+    A label is text, a number, True or False, None, a tuple of these, a member of an Enum, or a frozen dataclass: what
+    can be saved, and compared with what is told later.
+    """
 
     def __init__(self, *choices: Any) -> None:
         if len(choices) == 1 and isinstance(choices[0], list | tuple | set):
-            raise TypeError(f"choices must be given one by one, Categorical('a', 'b'), got {choices[0]!r}")
-        if not choices or len(set(choices)) != len(choices):
+            kind = type(self).__name__
+            raise TypeError(f"choices must be given one by one, {kind}('a', 'b'), got {choices[0]!r}")
+        self.choices = tuple(validation.label("choices", choice) for choice in choices)
+        if not choices or len(set(self.choices)) != len(choices):
             raise ValueError(f"choices must be different from one another, and at least one, got {choices!r}")
-        self.choices = choices
-        self.width = len(choices)
 
     def __repr__(self) -> str:
-        return f"Categorical({', '.join(map(repr, self.choices))})"
+        return f"{type(self).__name__}({', '.join(map(repr, self.choices))})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Categorical) and self.choices == other.choices
+        return isinstance(other, Labelled) and type(self) is type(other) and self.choices == other.choices
 
     def __hash__(self) -> int:
-        return hash(self.choices)
+        return hash((type(self), self.choices))
 
     def arguments(self) -> dict[str, Any]:
         """Return what the parameter was made of, for `from_arguments`."""
         return {"choices": self.choices}
 
     @classmethod
-    def from_arguments(cls, choices: tuple[Any, ...]) -> Categorical:
+    def from_arguments(cls, choices: tuple[Any, ...]) -> Self:
         """Return the parameter of these choices."""
         return cls(*choices)
 
     @property
     def origin(self) -> float:
-        """Zero: choices have no position, only distances."""
+        """Zero: the first label of an order; without one, labels have no position, only distances."""
         return 0.0
+
+    @property
+    def count(self) -> int:
+        """How many choices there are."""
+        return len(self.choices)
+
+    def index(self, name: str, value: Any) -> int:
+        """Return the position of a value among the choices."""
+        for i, choice in enumerate(self.choices):
+            if _equal(choice, value):
+                return i
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, self.choices))}, got {value!r}")
+
+    def encode(self, name: str, value: Any) -> list[float]:
+        """Return the coordinates of a choice."""
+        coordinates: list[float] = self.levels(np.array([self.index(name, value)]))[0].tolist()
+        return coordinates
+
+
+class Categorical(Labelled):
+    """One of several choices, none of them closer to one than to another."""
+
+    def __init__(self, *choices: Any) -> None:
+        super().__init__(*choices)
+        self.width = len(choices)
 
     @property
     def unit(self) -> float:
@@ -234,21 +264,9 @@ class Categorical(Parameter):
         """One: two choices are equal or not."""
         return 1.0
 
-    def encode(self, name: str, value: Any) -> list[float]:
-        """Return 1 at the choice, 0 elsewhere."""
-        chosen = [_equal(choice, value) for choice in self.choices]
-        if not any(chosen):
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, self.choices))}, got {value!r}")
-        return [float(one) for one in chosen]
-
     def decode(self, coordinates: FloatArray) -> Any:
         """Return the choice of the largest coordinate."""
         return self.choices[int(np.argmax(coordinates))]
-
-    @property
-    def count(self) -> int:
-        """How many choices there are."""
-        return len(self.choices)
 
     @property
     def ends(self) -> FloatArray:
@@ -260,6 +278,23 @@ class Categorical(Parameter):
         return np.eye(self.count)[indices]
 
 
+class Ordinal(Labelled):
+    """One of several choices in an order, neighbours one step apart: `Ordinal("young", "middle", "old")`."""
+
+    @property
+    def unit(self) -> float:
+        """How many steps lie between the first choice and the last; 1 if there is one choice only."""
+        return float(max(self.count - 1, 1))
+
+    def decode(self, coordinates: FloatArray) -> Any:
+        """Return the choice at the coordinate."""
+        return self.choices[min(max(round(float(coordinates[0]) * self.unit), 0), self.count - 1)]
+
+    def levels(self, indices: NDArray[np.intp]) -> FloatArray:
+        """Return i / (count - 1), (n, 1): evenly spaced from 0 to 1."""
+        return np.asarray(indices[:, None] / self.unit)
+
+
 def parameter(name: str, given: tuple[float, float] | Parameter) -> Parameter:
     """Return what `(low, high)` or a parameter stands for; an error calls it `name`."""
     if isinstance(given, Parameter):
@@ -269,7 +304,7 @@ def parameter(name: str, given: tuple[float, float] | Parameter) -> Parameter:
         if not low < high:
             raise ValueError(f"{name} must be (low, high) with low less than high, got {given!r}")
         return Real(low, high)
-    raise TypeError(f"{name} must be (low, high), Log, Integer or Categorical, got {given!r}")
+    raise TypeError(f"{name} must be (low, high), Log, Integer, Categorical or Ordinal, got {given!r}")
 
 
 def _equal(choice: Any, value: Any) -> bool:

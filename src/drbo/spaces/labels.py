@@ -1,0 +1,205 @@
+"""Labels as a finite set: groups of patients, days of the week, machines.
+
+The model sees the coordinates of the parameter that the labels are: one per label for `Categorical`, one for `Ordinal`.
+An ambiguity set sees labels as 1 apart or equal, or by the steps between them. Counts and data that came with the
+labels are kept beside them.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from drbo import validation
+from drbo.spaces.finite import FiniteSet
+from drbo.spaces.parameters import Categorical, Labelled, Ordinal
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+FiniteGiven = ArrayLike | Iterable[Any] | Labelled
+"""What a user may give as a finite set: points, or labels in any of the forms of `finite_set`."""
+LARGEST_PAST = 10_000_000
+"""Counts that add up to more are weights only: they are too many to be listed as contexts seen in the past."""
+
+
+class Labels(FiniteSet):
+    """A finite set of labels, in a fixed order.
+
+    Parameters
+    ----------
+    name : what the labels are called in errors, such as "contexts"
+    parameter : `Categorical` or `Ordinal`, with the labels
+    given : (n,) weights or counts of the labels, if they have any. Whole numbers are counts of what was seen before
+    history : (t,) in place of `given`: the indices of the labels seen in the past, in the order of time
+    """
+
+    def __init__(
+        self, name: str, parameter: Labelled, given: ArrayLike | None = None, history: ArrayLike | None = None
+    ) -> None:
+        coordinates = parameter.levels(np.arange(parameter.count))
+        super().__init__(name, parameter.origin + coordinates * parameter.unit)
+        if None in parameter.choices:
+            raise ValueError(f"{name} must not hold None, which stands for what is not given: use text such as 'none'")
+        self.parameter, self.coordinates = parameter, validation.frozen(coordinates)
+        self._low, self._unit = np.full(self.dimension, parameter.origin), np.full(self.dimension, parameter.unit)
+        self.scales = validation.frozen(np.full(self.dimension, parameter.extent / math.sqrt(self.dimension)))
+        self.given = None if given is None else validation.frozen(validation.finite_array(name, given))
+        self.in_order = history is not None
+        if history is not None:
+            self.history = _indices(name, history, len(self))
+            self.given = np.bincount(self.history, minlength=len(self)).astype(float)
+        if self.given is not None:
+            self.weights = validation.frozen(validation.distribution(f"the weights of {name}", self.given, len(self)))
+            if history is None:
+                self.history = _counted(self.given)
+
+    def __repr__(self) -> str:
+        return f"Labels({', '.join(map(repr, self.labels))})"
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """The labels, in order."""
+        return self.parameter.choices
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what the labels were made of, by the names of the arguments."""
+        data = {"given": None, "history": self.history} if self.in_order else {"given": self.given, "history": None}
+        return {"name": self.name, "parameter": self.parameter, **data}
+
+    def in_unit_cube(self) -> Self:
+        """Return the labels themselves: their coordinates go from 0 to 1 for every model."""
+        return self
+
+    def encode(self, name: str, value: Any) -> Point:
+        """Return the point of a label."""
+        i = self.parameter.index(name, value)
+        return Point(self.coordinates[i], i)
+
+    def decode(self, point: Point) -> Any:
+        """Return the label at a point."""
+        assert point.index is not None  # a finite set made it
+        return self.labels[point.index]
+
+    def decode_all(self, coordinates: FloatArray) -> Sequence[Any]:
+        """Return all labels, in order; the coordinates are those of all of them."""
+        del coordinates
+        return self.labels
+
+    def many(self, name: str, value: Any) -> Sequence[Any] | None:
+        """Return a list, an array or a column of a table as several labels; None for one label, as a tuple may be."""
+        if isinstance(value, list) or (hasattr(value, "dtype") and hasattr(value, "__len__")):
+            return list(value)
+        return super().many(name, value) if hasattr(value, "columns") else None
+
+    def _position(self, name: str, key: Any) -> int:
+        """Return the position of the label that a mapping names by `key`."""
+        return self.parameter.index(f"a key of {name}", key)
+
+
+def finite_set(name: str, given: Any) -> FiniteSet:
+    """Return what a user gave as actions or contexts: labels, or otherwise points.
+
+    Labels are `Categorical` or `Ordinal`; a mapping from labels to weights or counts; a sequence that does not hold
+    numbers or points alone; or data, a pandas Categorical or a Series of text, truth values or categories.
+    """
+    if isinstance(given, Labels):
+        return given
+    if isinstance(given, Labelled):
+        return Labels(name, given)
+    if isinstance(given, Mapping):
+        return _weighted(name, given)
+    if isinstance(given, set | frozenset):
+        raise TypeError(f"{name} must be in an order, which a set has not: give a list")
+    if hasattr(given, "columns"):
+        return _rows(name, given)
+    if hasattr(getattr(given, "dtype", None), "categories"):
+        return _categories(name, given)
+    if not isinstance(given, Iterable) or isinstance(given, str) or getattr(given, "ndim", 1) != 1:
+        return FiniteSet(name, given)
+    items = list(given)
+    if all(_is_point(item) for item in items):
+        array: Any = given if hasattr(given, "dtype") else items
+        return FiniteSet(name, array)
+    if hasattr(given, "to_dict"):  # a Series: data, one label per row
+        labels = _present(name, items)
+        return _data(name, labels, Categorical(*dict.fromkeys(labels)))
+    labels = [validation.label(name, item) for item in items]
+    if len(set(labels)) < len(labels):
+        raise ValueError(
+            f"{name} must be labels that are different from one another; labels that repeat are data: give their "
+            "counts, contexts=collections.Counter(labels), or a pandas Series of them"
+        )
+    return Labels(name, Categorical(*labels))
+
+
+def _rows(name: str, frame: Any) -> FiniteSet:
+    """Return the rows of a table of numbers as points."""
+    try:
+        return FiniteSet(name, frame)
+    except TypeError as error:
+        raise TypeError(f"{error}; a table of conditions that holds labels is given as drbo.Samples(table)") from None
+
+
+def _weighted(name: str, given: Mapping[Any, Any]) -> Labels:
+    """Return the labels of a mapping to their weights or counts."""
+    for key, value in given.items():
+        if np.ndim(value):
+            raise TypeError(
+                f"{name} must map labels to weights or counts, got {value!r} for {key!r}; a table of conditions is "
+                "given as drbo.Samples(table)"
+            )
+    weights = [validation.finite_float(f"{name}[{key!r}]", value) for key, value in given.items()]
+    if not weights:
+        raise ValueError(f"{name} must hold at least one label, got {given!r}")
+    return Labels(name, Categorical.from_arguments((*given,)), weights)
+
+
+def _categories(name: str, given: Any) -> Labels:
+    """Return the categories of a pandas Categorical, with its values as data."""
+    kind = Ordinal if given.dtype.ordered else Categorical
+    return _data(name, _present(name, list(given)), kind.from_arguments((*given.dtype.categories.tolist(),)))
+
+
+def _data(name: str, values: Sequence[Any], parameter: Labelled) -> Labels:
+    """Return labels with values in the order of time as data."""
+    positions = {label: i for i, label in enumerate(parameter.choices)}
+    return Labels(name, parameter, history=[positions[value] for value in values])
+
+
+def _present(name: str, values: Sequence[Any]) -> list[Any]:
+    """Return the values as labels; none of them may be missing."""
+    for row, value in enumerate(values):
+        if validation.missing(value):
+            raise ValueError(f"{name} must not hold missing values, but row {row} is one: drop it, or give it a label")
+    return [validation.label(name, value) for value in values]
+
+
+def _is_point(item: Any) -> bool:
+    """Return whether an item is a number, or a sequence that may hold the coordinates of a point."""
+    if isinstance(item, tuple):
+        return all(_is_point(part) for part in item)
+    if isinstance(item, bool | enum.Enum):
+        return False
+    return isinstance(item, numbers.Number | list | np.ndarray)
+
+
+def _counted(given: FloatArray) -> NDArray[np.intp]:
+    """Return weights that are counts as indices (t,) of what was seen; none if they are shares."""
+    if (given != np.floor(given)).any() or given.sum() > LARGEST_PAST:
+        return np.empty(0, dtype=np.intp)
+    return np.repeat(np.arange(len(given)), given.astype(np.intp))
+
+
+def _indices(name: str, history: ArrayLike, count: int) -> NDArray[np.intp]:
+    """Return indices of labels that were seen, as an array that nobody can change."""
+    indices = np.array(history, dtype=np.intp)
+    if indices.ndim != 1 or not indices.size or not 0 <= indices.min() <= indices.max() < count:
+        raise ValueError(f"{name} must be data of at least one row, with labels from 0 to {count - 1}, got {history!r}")
+    indices.flags.writeable = False
+    return indices
