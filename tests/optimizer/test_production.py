@@ -17,12 +17,12 @@ def profit(order: float, demand: float) -> float:
     return 5.0 * min(order, demand) - 3.0 * order
 
 
-def shop(told: int = 10, **options: Any) -> Optimizer:
-    """A newsvendor whose log has orders from 60 to 120."""
+def shop(told: int = 10, apart: float = 30.0, **options: Any) -> Optimizer:
+    """A newsvendor whose log has three orders around 90."""
     given: dict[str, Any] = {"setting": DataDriven(radius=0.1), "baseline": {"order": 90.0}, **options}
     opt = Optimizer(Box(order=(40.0, 200.0)), Samples({"demand": PAST}), **given)
     for i in range(told):
-        order = 60.0 + 30.0 * (i % 3)
+        order = 90.0 + (i % 3 - 1) * apart
         sign = 1.0 if opt.maximize else -1.0
         opt.tell({"order": order}, sign * profit(order, PAST[i]), context={"demand": PAST[i]}, drawn=False)
     return opt
@@ -53,6 +53,17 @@ def test_u10_the_first_order_is_not_a_bet() -> None:
     s = shop().ask(guarantee=60.0)
     assert not s.fallback
     assert s.action["order"] < 130.0
+
+
+def test_a_learned_model_goes_little_beyond_what_has_been_tried() -> None:
+    """Orders from 85 to 95 tell nothing of an order of 200, although a smooth model believes that they do."""
+    opt = shop(apart=5.0)
+    assert opt.predict({"order": 200.0}, {"demand": 100.0}).lower > profit(200.0, 100.0)
+    assert 77.0 - 1e-6 <= opt.ask(guarantee=60.0).action["order"] <= 103.0 + 1e-6
+    steps = Optimizer([0, 10, 20, 30], [0.0, 1.0], setting=Simulator([1, 1], 0.1), baseline=10)
+    for i in range(6):
+        steps.tell(10 * (i % 2), float(i), context_index=i % 2)
+    assert {s.action_index for s in steps.ask(4, guarantee=-1e6)} <= {0, 1, 2}
 
 
 def test_a_floor_is_what_a_recommendation_would_certify() -> None:

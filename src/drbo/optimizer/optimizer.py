@@ -296,6 +296,8 @@ class Optimizer:
         for an expectation and not for the outcome of one day. Bounds of a fixed width fail now and then: over many
         rounds some suggestions will be below it. A learned model that has seen one action only knows nothing of others:
         the baseline is suggested until there are five outcomes, of two actions or more. Tell those of a log at first.
+        With a learned model an action may also leave the range of each parameter that has been tried by a quarter of it
+        at most, or by 5% of the whole.
         """
         if n is not None and (np.ndim(n) > 0 or isinstance(n, Samples)):
             raise TypeError("reference must be given by its name: ask(reference=..., radius=...)")
@@ -538,7 +540,7 @@ class Optimizer:
         under_way = [*state.pending.values(), *(state.iterate(p, given) for p in before)]
         beliefs = known.beliefs(state, ball, under_way, fresh=wishes.fresh)
         away = known.rows([*state.under_way, *(p.action for p in before)])
-        limits = wishes.limits(state, beliefs, ball, before)
+        limits = wishes.limits(state, beliefs, ball, before, self._configuration.search)
         search = limits.search(self._configuration.search)
         choice = self.policy.choose(Round(ball, search, known.near(state), away), beliefs)
         # Eq. (10): the worst-case lcb at its own time, of outcomes alone: nothing pending counts.

@@ -10,17 +10,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from drbo.models.units import Units
 from drbo.optimizer.belief import RoundBeliefs
 from drbo.optimizer.history import Proposal
 from drbo.optimizer.state import State
 from drbo.rounds.ball import Ball
-from drbo.rounds.safe import Budget, FewActions, Floor, Requirement, SafeSearch
+from drbo.rounds.safe import Budget, FewActions, Floor, Reach, Requirement, SafeSearch
 from drbo.rounds.search import Search, WholeSearch
 from drbo.spaces.space import Point
 
 LEAST_OUTCOMES = 5
 """So many outcomes, of two actions or more, a learned model must have before it may rule that an action is safe."""
+_STEP = (0.25, 0.05)
+"""With a learned model, an action may leave what has been tried by this share of the range tried, or of the whole."""
 _SHARE = 0.1
 """Of what is left of a budget, one suggestion may use this share: otherwise the first one would use most of it."""
 
@@ -94,7 +98,9 @@ class Wishes:
         """Whether hyper-parameters must be learned from every outcome so far, as a certificate wants it."""
         return self.guarantee is not None or math.isfinite(self.budget)
 
-    def limits(self, state: State, beliefs: RoundBeliefs, ball: Ball, before: Sequence[Proposal]) -> Limits:
+    def limits(
+        self, state: State, beliefs: RoundBeliefs, ball: Ball, before: Sequence[Proposal], search: WholeSearch
+    ) -> Limits:
         """Return the limits of a suggestion in a round, after those `before` it in the same call."""
         units = beliefs.belief.units
         requirements: list[Requirement] = []
@@ -105,6 +111,8 @@ class Wishes:
             budget = self._budget(state, beliefs, ball, before)
             requirements.append(budget)
         ready = not self.learns or _much_is_known(state)
+        if self.learns and requirements and ready:
+            requirements.insert(0, _reach(state, search))
         if budget is not None and not ready and self.action is not None and not self.action.same_as(budget.baseline):
             raise ValueError(
                 f"action must be the baseline until there are {LEAST_OUTCOMES} outcomes of two actions or more: before "
@@ -127,3 +135,10 @@ def _much_is_known(state: State) -> bool:
     """Return whether there are enough outcomes, of more than one action, to learn how much actions differ."""
     told = {record.action.coordinates.tobytes() for record in state.told_so_far if record.outcomes}
     return state.n_outcomes >= LEAST_OUTCOMES and len(told) > 1
+
+
+def _reach(state: State, search: WholeSearch) -> Reach:
+    """Return the cell of all actions that have been tried, and a little more."""
+    tried = np.array([record.action.coordinates for record in state.told_so_far if record.outcomes])
+    low, high = tried.min(axis=0), tried.max(axis=0)
+    return Reach(*search.beyond(low, high, np.maximum(_STEP[0] * (high - low), _STEP[1])))

@@ -79,6 +79,11 @@ class BoxSearch(WholeSearch):
         near[::2, fixed] = self.space.sample(len(near), seed)[::2, fixed]
         return Candidates(near)
 
+    def beyond(self, low: FloatArray, high: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the cell enlarged by a step, or to the next whole number if that is larger; any choice is next."""
+        least = np.maximum(step, self.space.spacings)
+        return low - least, high + least
+
 
 @dataclass(frozen=True, eq=False)
 class Objective:

@@ -73,6 +73,13 @@ class GridSearch(WholeSearch):
         del action, distance, seed
         return GridCandidates(self.space.coordinates[:0], np.arange(0))
 
+    def beyond(self, low: FloatArray, high: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the cell enlarged by a step, or to the next coordinate of an action if that is larger."""
+        points = self.space.coordinates
+        below = np.where(points < low, points, -np.inf).max(axis=0)
+        above = np.where(points > high, points, np.inf).min(axis=0)
+        return np.minimum(low - step, below), np.maximum(high + step, above)
+
 
 @dataclass(frozen=True, eq=False)
 class GridCandidates(Candidates):

@@ -5,6 +5,8 @@ An action is permitted if it meets every requirement of the round:
     Floor    min_w <w, lcb_t(x, .)> >= level                       the worst-case expectation is at least the level
     Budget   min_w <w, lcb_t of f(x, .) - f(baseline, .)> >= -left   no more than what is left is lost to the baseline
 
+    Reach    low <= x <= high                                      the action is not far from what has been tried
+
 with w over the set of the round, and bounds of the width that certificates have. Of the permitted actions the search
 returns the one of the largest robust score, and the baseline if there is none.
 """
@@ -30,6 +32,8 @@ _BATCH = 32
 """How many candidates are looked at together."""
 _DISTANCES = (0.2, 0.05, 0.05, 0.01, 0.01)
 """How far from the best permitted action of a box others are tried, one after the other."""
+_ROUNDING = 1e-9
+"""By how much an action may seem to leave a cell."""
 _REFUSALS = 8
 """How many actions that meet the requirements on the atoms may fail them on the whole range before the search ends."""
 
@@ -111,6 +115,35 @@ class Budget(Requirement):
         lower = mean - self.beliefs.certificate_width * np.sqrt(variance)
         losses = np.maximum(-ball.worst_cases(lower).lower_bound, 0.0)
         return np.where((actions == self.baseline.coordinates).all(axis=1), 0.0, losses)
+
+
+@dataclass(frozen=True, eq=False)
+class Reach(Requirement):
+    """The action lies in a cell from `low` (d,) to `high` (d,) around what has been tried.
+
+    A model that learned from similar actions extrapolates with confidence, as nothing has shown it a change.
+    """
+
+    low: FloatArray
+    high: FloatArray
+
+    def ceilings(self, ball: Ball, candidates: Candidates) -> FloatArray:
+        """Return how far inside the cell every candidate is."""
+        del ball
+        return self._inside(candidates.points)
+
+    def margins(self, ball: Ball, candidates: Candidates, rows: Indices) -> FloatArray:
+        """Return how far inside the cell the candidates are, in the unit cube."""
+        del ball
+        return self._inside(candidates.points[rows])
+
+    def margin(self, ball: Ball, action: Point) -> float:
+        """Return how far inside the cell the action is, in the unit cube."""
+        del ball
+        return float(self._inside(action.coordinates[None, :])[0])
+
+    def _inside(self, points: FloatArray) -> FloatArray:
+        return np.asarray(np.minimum(points - self.low, self.high - points).min(axis=1) + _ROUNDING)
 
 
 class FewActions(Search):

@@ -82,3 +82,7 @@ class WholeSearch(Search):
     @abstractmethod
     def around(self, action: Point, distance: float, seed: int) -> Candidates:
         """Return actions around one, at about a distance of the unit cube; no row if there is nothing in between."""
+
+    @abstractmethod
+    def beyond(self, low: FloatArray, high: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the cell from `low` to `high` (d,) and a step (d,) more, or up to the next action if farther."""

@@ -60,6 +60,12 @@ class Box(Space):
         return np.concatenate([np.full(p.width, p.count is None) for p in self.parameters.values()])
 
     @property
+    def spacings(self) -> FloatArray:
+        """How far apart neighbouring values are in each coordinate, (d,); 0 where it moves freely, 1 for choices."""
+        steps = [(p.width, 0.0 if p.count is None else 1.0 / max(p.count - 1, 1)) for p in self.parameters.values()]
+        return np.concatenate([np.full(width, 1.0 if width > 1 else step) for width, step in steps])
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the parameters."""
         return tuple(self.parameters)
