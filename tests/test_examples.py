@@ -22,7 +22,7 @@ def example(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_every_example_is_short_and_tested() -> None:
     files = {path.stem: path for path in EXAMPLES.glob("*.py")}
-    assert files.keys() == {"simulator", "production", "parallel"}
+    assert files.keys() == {"simulator", "production", "parallel", "floor"}
     for path in files.values():
         assert len(path.read_text().splitlines()) <= 60, path
 
@@ -70,3 +70,9 @@ def test_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0.0 <= r.action["angle"] <= 14.0
     assert r.weights.sum() == pytest.approx(1.0)
     assert np.isfinite(r.value)
+
+
+def test_floor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    earned = example("floor", monkeypatch).main(days=6)
+    assert np.mean(earned) > 120.0
+    assert capsys.readouterr().out.count("day ") == 6

@@ -1,7 +1,7 @@
 """How often certificates of learned models are false: runs on problems with a known truth, and a table of the shares.
 
-    python scripts/coverage.py OUT.jsonl --seeds 40 --workers 2      runs, or goes on where it stopped
-    python scripts/coverage.py OUT.jsonl --table                     prints the table
+    python scripts/certificates.py OUT.jsonl --seeds 40 --workers 2      runs, or goes on where it stopped
+    python scripts/certificates.py OUT.jsonl --table                     prints the table
 
 A run has 60 evaluations in the simulator setting with the defaults of drbo. At 10, 20, 40 and 60 evaluations both
 recommendations are compared with the truth: the worst-case expectation of the true f for the recommended action, over
