@@ -14,7 +14,8 @@ ROOT = Path(drbo.__file__).parent
 MAP = """
     validation _extras _compiled _threads _files kernels
     spaces.space spaces.parameters spaces.finite spaces.labels spaces.box spaces.samples spaces
-    models.units models.observation models.curve models._cholesky models.gp models.grid models.learned models.bounds
+    models.units models.outcomes models.observation models.curve models._cholesky models.gp models.grid
+    models.likelihood models.learned models.bounds
     models
     ambiguity.contract ambiguity.pivoted ambiguity.scaling ambiguity.on_support ambiguity._affine_qr
     ambiguity._mmd_solver ambiguity._transport_solver ambiguity.mmd ambiguity.total_variation ambiguity.kl
@@ -23,8 +24,8 @@ MAP = """
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
     rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.blocks rounds.radius rounds.settings rounds
     optimizer.claims optimizer.history optimizer.encoding optimizer.suggestion optimizer.tables optimizer.state
-    optimizer.belief optimizer.production optimizer.configuration optimizer.knowledge optimizer.incumbent
-    optimizer.storage_0_1 optimizer.storage optimizer.optimizer optimizer
+    optimizer.belief optimizer.production optimizer.configuration optimizer.reports optimizer.knowledge
+    optimizer.incumbent optimizer.storage_0_1 optimizer.storage optimizer.optimizer optimizer
     analysis.profile analysis.backtest analysis.regret analysis radius regret
     names problems experiments cli __main__ __init__
 """.split()  # noqa: SIM905  # a list of names, one line per step of the story

@@ -37,7 +37,9 @@ def test_a_block_has_the_bits_of_its_points_one_by_one(before: int, block: int, 
         U, pivots = one_by_one(K, ridge)
         in_block, _ = one_by_one(K[:before, :before], ridge, U=np.zeros((n, n + ROOM)))
         columns = np.triu(K, 1)[:, before:].copy()
-        found = append_points(in_block, before, columns, np.diag(K)[before:].copy(), ridge)
+        found = append_points(
+            in_block, before, columns, np.diag(K)[before:].copy(), np.full(K.shape[0] - before, ridge)
+        )
         np.testing.assert_array_equal(in_block, U)
         np.testing.assert_array_equal(found, pivots[before:])
 
@@ -56,5 +58,5 @@ def test_a_pivot_of_rounding_error_is_raised() -> None:
     U, pivots = one_by_one(K, 1e-9)
     assert pivots.tolist() == [1.0, 1e-9]
     again, _ = one_by_one(K[:1, :1], 1e-9, U=np.zeros((2, 2 + ROOM)))
-    assert append_points(again, 1, np.array([[1.0], [0.0]]), np.ones(1), 1e-9).tolist() == [1e-9]
+    assert append_points(again, 1, np.array([[1.0], [0.0]]), np.ones(1), np.array([1e-9])).tolist() == [1e-9]
     np.testing.assert_array_equal(again, U)

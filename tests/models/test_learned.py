@@ -23,6 +23,7 @@ from drbo.models.learned import (
     _Posterior,
     should_refit,
 )  # fmt: skip
+from drbo.models.outcomes import Outcomes
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES, SOLVER
 
 Array = NDArray[Any]
@@ -74,7 +75,7 @@ def test_the_log_posterior_is_the_formula(config: LearnedGP) -> None:
 @pytest.mark.parametrize("config", CONFIGURATIONS)
 def test_the_gradient_is_that_of_finite_differences(config: LearnedGP) -> None:
     x, c, y = data()
-    posterior = _Posterior(config, x, c, (y - y.mean()) / y.std(), float(y.std()))
+    posterior = _Posterior(config, Outcomes.of(x, c, (y - y.mean()) / y.std(), None, None), float(y.std()))
     rng = np.random.default_rng(1)
     for _ in range(5):
         theta = np.where(posterior.free, posterior.mode + rng.normal(size=posterior.mode.size), posterior.mode)
@@ -90,7 +91,7 @@ def test_the_gradient_is_that_of_finite_differences(config: LearnedGP) -> None:
 def test_no_neighbour_of_the_fit_is_better(config: LearnedGP) -> None:
     x, c, y = data()
     fit = config.fit(x, c, y)
-    posterior = _Posterior(config, x, c, fit.standardise(y), fit.scale)
+    posterior = _Posterior(config, Outcomes.of(x, c, fit.standardise(y), None, None), fit.scale)
     theta = posterior.theta_of(fit.gp)
     for j in np.flatnonzero(posterior.free):
         for step in (-0.05, 0.05):

@@ -75,8 +75,8 @@ def test_a_table_of_the_results() -> None:
     heating.run(opt, 3)
     opt.tell(opt.ask(), failed=True)
     frame = opt.to_frame()
-    names = ["result", "number", "setpoint", "gain", "stages", "mode", "outdoor", "load", "outcome", "failed", "time"]
-    assert frame.columns.tolist() == names
+    columns = "result number setpoint gain stages mode outdoor load outcome stderr failed time"
+    assert frame.columns.tolist() == columns.split()
     assert frame["number"].tolist() == [0, 1, 2, 3]
     assert frame["failed"].tolist() == [False] * 3 + [True]
     assert frame["outcome"].isna().tolist() == [False] * 3 + [True]

@@ -273,7 +273,7 @@ BAD_TELLS: list[tuple[dict[str, Any], str]] = [
     ({"outcome": float("nan"), "context_index": 0}, "outcome must be finite"),
     ({"outcome": float("inf"), "context_index": 0}, "outcome must be finite"),
     ({"outcome": "good", "context_index": 0}, "outcome must be a number"),
-    ({"outcome": [1.0], "context_index": 0}, "outcome must be a number"),
+    ({"outcome": [1.0, 2.0], "context_index": 0}, "outcome must hold one number per context, 1, got 2"),
     ({"outcome": 1.0}, "tell needs the observed context"),
     ({"outcome": 1.0, "context": 0.1, "context_index": 0}, "tell needs the observed context"),
     ({"outcome": 1.0, "context": 0.1}, r"context must be one of the contexts, got \[0.1\]; the nearest one is"),

@@ -95,8 +95,8 @@ def test_what_a_model_learns_from() -> None:
     told(None, 0.1, 12.0).apply(s)
     told(None, 0.2, None).apply(s)
     told(None, 0.3, 8.0).apply(s)
-    x, c, y = s.outcomes()
-    assert (x.tolist(), c.tolist(), y.tolist()) == ([[0.1], [0.3]], [[0.5], [0.5]], [-12.0, -8.0])
+    found = s.outcomes()
+    assert (found.x.tolist(), found.c.tolist(), found.y.tolist()) == ([[0.1], [0.3]], [[0.5], [0.5]], [-12.0, -8.0])
     (one,) = observations(told(None, 0.1, 14.0), NEW.units(1.0))
     assert one.outcome == 2.0
     (failed,) = observations(told(None, 0.1, None), NEW.units(1.0))

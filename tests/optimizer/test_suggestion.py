@@ -16,13 +16,12 @@ S = Suggestion(
     number=3,
     action={"setpoint": 21.23456, "stages": 2, "mode": "eco"},
     action_index=None,
-    context=np.array([0.5, 2.0]),
-    context_index=1,
+    contexts=(np.array([0.5, 2.0]),),
     reference=np.array([0.25, 0.75]),
     radius=0.1,
     score=1.5,
     action_point=Point(np.array([0.5, 0.3])),
-    context_point=Point(np.array([0.5, 2.0]), 1),
+    context_points=(Point(np.array([0.5, 2.0]), 1),),
 )
 R = Recommendation(
     action=np.array([0.25]),
@@ -46,7 +45,10 @@ R = Recommendation(
 
 def test_a_suggestion_in_one_line() -> None:
     assert str(S) == repr(S) == "suggestion 3: setpoint = 21.23, stages = 2, mode = eco in 0.5, 2"
-    assert str(dataclasses.replace(S, context=None)) == "suggestion 3: setpoint = 21.23, stages = 2, mode = eco"
+    assert (
+        str(dataclasses.replace(S, contexts=(), context_points=()))
+        == "suggestion 3: setpoint = 21.23, stages = 2, mode = eco"
+    )
 
 
 def test_a_copy_is_the_same_suggestion() -> None:
@@ -54,6 +56,9 @@ def test_a_copy_is_the_same_suggestion() -> None:
     assert pickle.loads(pickle.dumps(S)) in (S,)
     assert len({S, pickle.loads(pickle.dumps(S))}) == 1
     assert S != 3
+    assert (S.context is S.contexts[0], S.context_index, S.context_point) == (True, 1, S.context_points[0])
+    two = dataclasses.replace(S, contexts=S.contexts * 2, context_points=S.context_points * 2)
+    assert (two.context, two.context_index, two.context_point) == (None, None, None)
     assert S.same_as(dataclasses.replace(S, score=9.0))
 
 
@@ -64,8 +69,8 @@ def test_a_copy_is_the_same_suggestion() -> None:
         {"radius": 0.2},
         {"reference": np.array([0.75, 0.25])},
         {"action_point": Point(np.array([0.5, 0.4]))},
-        {"context_point": None},
-        {"context_point": Point(np.array([0.5, 2.0]), 0)},
+        {"context_points": ()},
+        {"context_points": (Point(np.array([0.5, 2.0]), 0),)},
     ],
     ids=lambda change: next(iter(change)),
 )

@@ -1,5 +1,6 @@
 """A small round with a fixed belief, for the tests of context rules and policies."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from drbo.models.gp import Posterior
 from drbo.models.observation import Observation
 from drbo.rounds.ball import Ball
 from drbo.spaces import FiniteSet
+from drbo.spaces.space import Point
 
 ACTIONS = FiniteSet("actions", np.linspace(0, 1, 9))
 CONTEXTS = FiniteSet("contexts", np.linspace(0, 1, 7))
@@ -33,6 +35,13 @@ class FixedBeliefs:
     def expected(self, ball: Ball) -> Posterior:
         del ball
         return self.ahead
+
+    def also(self, ball: Ball, action: Point, contexts: Sequence[Point]) -> "FixedBeliefs":
+        del ball
+        ahead = self.ahead.copy()
+        rows = [Observation.of(action.coordinates, c.coordinates, None, before=j) for j, c in enumerate(contexts)]
+        ahead.take_in_all(rows)
+        return FixedBeliefs(self.outcomes, ahead, self.width)
 
 
 def beliefs(seed: int = 0, n: int = 10, pending: int = 2) -> FixedBeliefs:

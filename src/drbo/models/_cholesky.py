@@ -45,6 +45,7 @@ def append_points(U, t, columns, variances, least):
     """Append to U (t x t) a block of b points; return their pivots squared (b,).
 
     `columns` (t + b, b) holds the kernel of each with the others and with those of the block before it; it is used up.
+    `least` (b,) is as for one point, one number each.
     """
     b = columns.shape[1]
     pivots = variances.copy()
@@ -66,7 +67,7 @@ def append_points(U, t, columns, variances, least):
                 for c in range(k + 1, b):
                     columns[t + k, c] -= columns[i, k] * columns[i, c]
     for k in range(b):
-        pivots[k] = max(pivots[k], least)
+        pivots[k] = max(pivots[k], least[k])
         U[t + k, t + k] = math.sqrt(pivots[k])
         for c in range(k + 1, b):
             columns[t + k, c] /= U[t + k, t + k]

@@ -28,6 +28,11 @@ class TheoreticalBeta:
 
     beta_t = (sigma / sqrt(ridge)) sqrt(log det(I + K_t / ridge) + 2 log(events / delta)) + B
 
+    Errors of an evaluation with covariance N in the model, known standard errors and `noise_correlation` included: the
+    log det is that of I + N^-1/2 K_t N^-1/2, and sigma / sqrt(ridge) is at least 1 once a standard error is known. The
+    lemma then needs that the errors of an evaluation are jointly sub-Gaussian with the matrix (sigma^2 / ridge) N, or N
+    itself for known standard errors, and that these were fixed before the outcomes were seen (docs/claims.md).
+
     The paper writes it for ridge 1. `events` is the number of events that share delta: 1 for the lemma itself and the
     simulator setting (Theorem 5), 2 for the general one (Theorem 2), 3 for the data-driven one (Corollary 4); the
     setting provides it.
@@ -55,15 +60,24 @@ class TheoreticalBeta:
         del width
         return self
 
-    def width(self, information_gain: float, ridge: float, events: int = 1, units: Units | None = None) -> float:
+    def width(
+        self,
+        information_gain: float,
+        ridge: float,
+        events: int = 1,
+        units: Units | None = None,
+        errors_known: bool = False,
+    ) -> float:
         """Return beta_t for log det(I + K_t / ridge) = information_gain.
 
-        `bound` and `noise` are in the units of the outcomes, the ridge is in those of the model.
+        `bound` and `noise` are in the units of the outcomes, the ridge is in those of the model. `errors_known`:
+        whether any outcome has a known standard error.
         """
         own = Units() if units is None else units
         inside = information_gain + 2.0 * math.log(events / self.delta)
         noise, bound = own.length_inward(self.noise), own.length_inward(self.bound)
-        return noise / math.sqrt(ridge) * math.sqrt(inside) + bound
+        ratio = noise / math.sqrt(ridge)
+        return (max(ratio, 1.0) if errors_known else ratio) * math.sqrt(inside) + bound
 
 
 @dataclass(frozen=True)
@@ -84,9 +98,16 @@ class ConstantBeta:
         """Return the constant rule of this width, if that is larger; otherwise this rule."""
         return self if self.value >= width else ConstantBeta(width)
 
-    def width(self, information_gain: float, ridge: float, events: int = 1, units: Units | None = None) -> float:
+    def width(
+        self,
+        information_gain: float,
+        ridge: float,
+        events: int = 1,
+        units: Units | None = None,
+        errors_known: bool = False,
+    ) -> float:
         """Return the constant."""
-        del information_gain, ridge, events, units
+        del information_gain, ridge, events, units, errors_known
         return self.value
 
 
@@ -99,10 +120,17 @@ class UnprovenBeta(TheoreticalBeta):
 
     proven: ClassVar[bool] = False
 
-    def width(self, information_gain: float, ridge: float, events: int = 1, units: Units | None = None) -> float:
+    def width(
+        self,
+        information_gain: float,
+        ridge: float,
+        events: int = 1,
+        units: Units | None = None,
+        errors_known: bool = False,
+    ) -> float:
         """Return what version 0.1 computed, in whatever units the outcomes are."""
         del units
-        return super().width(information_gain, ridge, events)
+        return super().width(information_gain, ridge, events, errors_known=errors_known)
 
 
 Beta = ConstantBeta | TheoreticalBeta

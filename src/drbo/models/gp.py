@@ -8,6 +8,7 @@
     mean        k_t(z)' (K_t + ridge I)^-1 y
     variance    k(z, z) - k_t(z)' (K_t + ridge I)^-1 k_t(z)
 
+Where the errors of the observations differ or are correlated, ridge I is their covariance (`drbo.models.outcomes`).
 This is the ridge regression of eq. (3) and its confidence width (appendix A of the paper) for any ridge. Mean and
 variance are those of f itself, never of a noisy outcome.
 
@@ -22,7 +23,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,12 +35,23 @@ from drbo.kernels import Product
 from drbo.models._cholesky import LANES, append_point, append_points
 from drbo.models.curve import Curve
 from drbo.models.observation import Embedding, Observation
+from drbo.models.outcomes import LEAST_ERROR, Outcomes
 from drbo.models.units import Units
 from drbo.spaces.space import AnySpace, Point
 from drbo.validation import FloatArray
 
+LARGEST_CORRELATION = 0.99
+"""The errors of one evaluation have at least a hundredth of their variance of their own, for numerical reasons."""
 BLOCK = 32
 """How many observations are taken in at once where there are many: their columns of U stay in the cache."""
+
+
+def as_correlation(value: Any) -> float:
+    """Return the correlation of the errors of one evaluation, checked."""
+    number = validation.finite_float("noise_correlation", value)
+    if not 0.0 <= number <= LARGEST_CORRELATION:
+        raise ValueError(f"noise_correlation must be from 0 to {LARGEST_CORRELATION}, got {number}")
+    return number
 
 
 @dataclass(frozen=True)
@@ -51,12 +63,16 @@ class GP:
     kernel : the covariance of f, a product of an action kernel and a context kernel
     noise : the standard deviation of the noise of an outcome, y = offset + scale (f(x, c) + noise * N(0, 1))
     offset, scale : the units of the outcomes, if the kernel is not in them; fixed beforehand, from a pilot for instance
+    noise_correlation : the correlation of the errors of two outcomes of one evaluation, from 0 to 0.99. It is the share
+        of the noise variance that one shock, common to all outcomes of the evaluation, brings: t^2 / (s^2 + t^2) for
+        errors of covariance s^2 I + t^2 11', where noise^2 = s^2 + t^2. Outcomes told alone do not depend on it
     """
 
     kernel: Product
     noise: float
     offset: float = 0.0
     scale: float = 1.0
+    noise_correlation: float = 0.0
     learns: ClassVar[bool] = False
     """Whether anything is learned from the outcomes."""
     certificate_width: ClassVar[float] = 0.0
@@ -68,6 +84,7 @@ class GP:
         object.__setattr__(self, "noise", validation.positive_float("noise", self.noise))
         object.__setattr__(self, "offset", validation.finite_float("offset", self.offset))
         object.__setattr__(self, "scale", validation.positive_float("scale", self.scale))
+        object.__setattr__(self, "noise_correlation", as_correlation(self.noise_correlation))
         if self.noise > 1e100:
             raise ValueError(f"noise must not exceed 1e100, got {self.noise}")
         least = 1e-7 * math.sqrt(self.kernel.variance)
@@ -96,9 +113,9 @@ class GP:
         del n_outcomes, last
         return False
 
-    def refit(self, x: FloatArray, c: FloatArray, y: FloatArray, last: FittedGP) -> FittedGP:
+    def refit(self, outcomes: Outcomes, last: FittedGP) -> FittedGP:
         """Return the last fit: hyper-parameters are fixed."""
-        del x, c, y
+        del outcomes
         return last
 
     def check(self, d_x: int, d_c: int) -> None:
@@ -146,7 +163,9 @@ class Posterior:
     actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
     contexts : (n, d_c) the contexts that its answers are for
     n_observations : how many observations it holds
-    information_gain : log det(I + K_t / ridge) of the observations (eq. 4 without the maximum)
+    information_gain : log det(I + K_t / ridge) of the observations (eq. 4 without the maximum), or, for errors of
+        covariance N, log det(I + N^-1/2 K_t N^-1/2)
+    errors_known : whether the error of any observation has a known deviation, in place of the model's noise
     """
 
     def __init__(self, gp: GP, actions: FloatArray, contexts: FloatArray) -> None:
@@ -156,6 +175,7 @@ class Posterior:
         self.contexts = contexts
         self.n_observations = 0
         self.information_gain = 0.0
+        self.errors_known = False
         room = 16
         # The grid, and below it what was observed: a new observation's kernel with both is one call.
         self._action_points = np.concatenate([actions, np.empty((room, actions.shape[1]))])
@@ -164,6 +184,7 @@ class Posterior:
         self._k_contexts = np.empty((room, len(contexts)))  # k_C(observed, contexts)
         self._U = np.zeros((room, room + LANES))
         self._white = np.empty(room)
+        self._deviations = np.empty(room)  # of the errors
         self._inverse: FloatArray | None = None  # W, once somebody asks for it
 
     # --- what it learns from ----------------------------------------------------------------------------------------
@@ -184,10 +205,12 @@ class Posterior:
             self._grow()
         k_action, k_context, own = self._kernels(observation, t)
         n_x, n_c = len(self.actions), len(self.contexts)
+        column = k_action[n_x:] * k_context[n_c:]
+        noise, least = self._add_noise(observation, t, column)
         announce(append_point)
-        pivot = append_point(self._U, t, k_action[n_x:] * k_context[n_c:], own + self.gp.ridge, self.gp.ridge)
+        pivot = append_point(self._U, t, column, own + noise, least)
         self._remember(observation, t, k_action[:n_x], k_context[:n_c])
-        self._whiten(observation, t, pivot)
+        self._whiten(observation, t, pivot, least)
         self.n_observations = t + 1
         self._update(t)
 
@@ -206,16 +229,17 @@ class Posterior:
         while start + len(block) > len(self._white):
             self._grow()
         columns = np.zeros((start + len(block), len(block)))
-        own = np.empty(len(block))
+        own, noise, least = np.empty((3, len(block)))
         for i, observation in enumerate(block):
             t = start + i
             k_action, k_context, own[i] = self._kernels(observation, t)
             columns[:t, i] = k_action[n_x:] * k_context[n_c:]
+            noise[i], least[i] = self._add_noise(observation, t, columns[:t, i])
             self._remember(observation, t, k_action[:n_x], k_context[:n_c])
         announce(append_points)
-        pivots = append_points(self._U, start, columns, own + self.gp.ridge, self.gp.ridge)
+        pivots = append_points(self._U, start, columns, own + noise, least)
         for i, observation in enumerate(block):
-            self._whiten(observation, start + i, float(pivots[i]))
+            self._whiten(observation, start + i, float(pivots[i]), float(least[i]))
         self.n_observations = start + len(block)
         self._update_all(start)
 
@@ -241,12 +265,30 @@ class Posterior:
             self._averages[t] = observation
         self._k_contexts[t] = k_context
 
-    def _whiten(self, observation: Observation, t: int, pivot: float) -> None:
+    def _add_noise(self, observation: Observation, t: int, column: FloatArray) -> tuple[float, float]:
+        """Add to `column` (t,) the covariance of the errors of observation number t and of those before it.
+
+        Return the variance of its error, and what remains of it given the other errors of its evaluation: with n of
+        them and correlation r, (1 - r) (1 + n r) / (1 + (n - 1) r) of the variance.
+        """
+        n, r = observation.before, self.gp.noise_correlation
+        deviation, variance = self.gp.noise, self.gp.ridge
+        if observation.noise is not None:
+            self.errors_known = True
+            deviation = max(observation.noise, LEAST_ERROR * math.sqrt(self.gp.kernel.variance))
+            variance = deviation**2
+        self._deviations[t] = deviation
+        if n == 0 or r == 0.0:
+            return variance, variance
+        column[t - n :] += r * deviation * self._deviations[t - n : t]
+        return variance, variance * (1.0 - r) * (1.0 + n * r) / (1.0 + (n - 1) * r)
+
+    def _whiten(self, observation: Observation, t: int, pivot: float, least: float) -> None:
         """Take in the outcome of observation number t, whose column of U is there already."""
         expected = float(self._U[:t, t] @ self._white[:t])
         innovation = 0.0 if observation.outcome is None else observation.outcome - expected
         self._white[t] = innovation / self._U[t, t]
-        self.information_gain += math.log(pivot / self.gp.ridge)
+        self.information_gain += math.log(pivot / least)
         self._inverse = None
 
     def _update(self, t: int) -> None:
@@ -258,7 +300,7 @@ class Posterior:
     def _grow(self) -> None:
         """Double the room for observations."""
         room = len(self._white)
-        for name in ("_action_points", "_context_points", "_k_contexts", "_white"):
+        for name in ("_action_points", "_context_points", "_k_contexts", "_white", "_deviations"):
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.empty((room, *old.shape[1:]))]))
         U = np.zeros((2 * room, 2 * room + LANES))

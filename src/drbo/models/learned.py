@@ -4,9 +4,11 @@
     y        outcomes (t,), standardised to (y - offset) / scale
     l        one lengthscale per dimension (d,);  R_X, R_C the correlations of the two kernels (t, t)
     a, s     amplitude of f and standard deviation of the noise, in standardised units
-    theta    (log l_1, ..., log l_d, log a, log s)                                        (d + 2,)
+    r        correlation of the errors of two outcomes of one evaluation
+    theta    (log l_1, ..., log l_d, log a, log s, log(r / (1 - r)))                      (d + 3,)
 
-The model is y ~ N(0, A) with A = a^2 R_X * R_C + s^2 I, elementwise product, and the fit maximises
+The model is y ~ N(0, A) with A = a^2 R_X * R_C + N, elementwise product; N = s^2 I where every outcome was told alone,
+and in general the covariance of `drbo.models.outcomes`. The fit maximises
 
     log p(y, theta) = -1/2 y' A^-1 y - 1/2 log det A - t/2 log 2 pi + log N(theta; m, V),
     d/d theta_j     =  1/2 tr((b b' - A^-1) dA/d theta_j) - (V^-1 (theta - m))_j,        b = A^-1 y.
@@ -21,6 +23,8 @@ The prior of theta is normal. Mode and standard deviation, the latter of the log
     a     1, 1.5                              the outcomes are standardised; wide, for a trend of which they show a part
     s     0.03, 3                             a noise variance of 1e-3 of that of the outcomes; wide enough for both a
                                               noise-free simulator and pure noise
+    r     1/2, 2 (of its logit)               shared and own errors are of the same size, within a factor of 3 either
+                                              way; learned only where an evaluation has several outcomes
 
 All are independent but the log l_k, whose correlation is 0.9: a smooth function is smooth in most dimensions, and few
 outcomes must not single out a dimension as irrelevant. Each l_k alone still has the published prior. Compared with
@@ -37,13 +41,14 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import lapack
 from scipy.optimize import minimize
 
 from drbo import validation
 from drbo._threads import one_thread
 from drbo.kernels import RBF, Kernel, Matern, Product
-from drbo.models.gp import GP, FittedGP
+from drbo.models.gp import GP, LARGEST_CORRELATION, FittedGP, as_correlation
+from drbo.models.likelihood import Correlation, DenseLikelihood
+from drbo.models.outcomes import Outcomes, standardisation
 from drbo.spaces.space import AnySpace
 from drbo.validation import FloatArray
 
@@ -55,6 +60,8 @@ LOG_AMPLITUDE = (0.0, 1.5)
 """Mode and standard deviation of log a under its prior."""
 LOG_NOISE = (math.log(0.03), 3.0)
 """Mode and standard deviation of log s under its prior."""
+LOGIT_CORRELATION = (0.0, 2.0)
+"""Mode and standard deviation of log(r / (1 - r)) under its prior."""
 
 LENGTHSCALES = (0.01, 1000.0)
 """Bounds of l: points closer than the first are not resolved, dimensions beyond the second do not matter."""
@@ -62,6 +69,8 @@ AMPLITUDES = (0.01, 10.0)
 """Bounds of a."""
 NOISES = (1e-4, 3.0)
 """Bounds of s. The least s^2 exceeds the rounding error of A, about 2e-16 t a^2, for t up to 10^5 at the largest a."""
+CORRELATIONS = (1e-3, LARGEST_CORRELATION)
+"""Bounds of r where it is learned."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,8 @@ class LearnedGP:
         Less than 1e-4 of the outcomes' standard deviation, 0 included, counts as that
     action, context : a kernel that is fixed, used as it is: its lengthscales in unit-cube coordinates, its amplitude in
         standardised outcomes. The amplitude of f is learned with the kernel that is not fixed, if there is one
+    noise_correlation : the correlation of the errors of two outcomes of one evaluation, from 0 to 0.99, if it is known;
+        it is then not learned. See `GP`
     """
 
     learns: ClassVar[bool] = True
@@ -87,6 +98,7 @@ class LearnedGP:
     noise: float | None = None
     action: Kernel | None = None
     context: Kernel | None = None
+    noise_correlation: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.family, RBF | Matern):
@@ -95,6 +107,8 @@ class LearnedGP:
             object.__setattr__(self, "noise", validation.finite_float("noise", self.noise))
             if self.noise < 0.0:
                 raise ValueError(f"noise must be zero or more, or None to learn it, got {self.noise}")
+        if self.noise_correlation is not None:
+            object.__setattr__(self, "noise_correlation", as_correlation(self.noise_correlation))
         for name, kernel in (("action", self.action), ("context", self.context)):
             if kernel is not None and not isinstance(kernel, Kernel):
                 raise TypeError(f"{name} must be a kernel such as RBF(0.2), or None to learn it, got {kernel!r}")
@@ -113,26 +127,37 @@ class LearnedGP:
         """Return whether there is enough more to learn from than there was for the last fit."""
         return should_refit(n_outcomes, last.n_outcomes)
 
-    def refit(self, x: FloatArray, c: FloatArray, y: FloatArray, last: FittedGP) -> FittedGP:
+    def refit(self, outcomes: Outcomes, last: FittedGP) -> FittedGP:
         """Return the fit to all outcomes so far, begun from the last one."""
         with one_thread():
-            return self.fit(x, c, y, last if last.n_outcomes >= 3 else None)
+            return self._fit(outcomes, last if last.n_outcomes >= 3 else None)
 
-    def fit(self, x: ArrayLike, c: ArrayLike, y: ArrayLike, start: FittedGP | None = None) -> FittedGP:
+    def fit(
+        self,
+        x: ArrayLike,
+        c: ArrayLike,
+        y: ArrayLike,
+        start: FittedGP | None = None,
+        *,
+        stderr: ArrayLike | None = None,
+        evaluation: ArrayLike | None = None,
+    ) -> FittedGP:
         """Return the GP of largest log p(y, theta) for actions x (t, d_x), contexts c (t, d_c) and outcomes y (t,).
 
         With fewer than three outcomes it is the mode of the prior. An earlier fit as `start` makes this one quicker.
+        `stderr` (t,) are the standard errors of the outcomes, nan where they are not known. `evaluation` (t,) are whole
+        numbers: outcomes of one evaluation have the same one, and follow one another.
         """
-        x, c, y = validation.points("x", x), validation.points("c", c), validation.finite_array("y", y, ndim=1)
-        if not len(x) == len(c) == len(y):
-            raise ValueError(f"x, c and y must have one row per outcome, got {len(x)}, {len(c)} and {len(y)}")
-        offset, scale = _standardisation(y)
-        posterior = _Posterior(self, x, c, (y - offset) / scale, scale)
+        return self._fit(Outcomes.of(x, c, y, stderr, evaluation), start)
+
+    def _fit(self, outcomes: Outcomes, start: FittedGP | None) -> FittedGP:
+        offset, scale = standardisation(outcomes)
+        posterior = _Posterior(self, outcomes.standardised(offset, scale), scale)
         best = posterior.mode
-        if len(y) >= 3 and posterior.free.any():
+        if len(outcomes.y) >= 3 and posterior.free.any():
             starts = posterior.starts() if start is None else [posterior.theta_of(start.gp), posterior.mode]
             best = max((posterior.climb(theta) for theta in starts), key=lambda theta: posterior(theta)[0])
-        return FittedGP(posterior.gp(best), offset, scale, posterior(best)[0], len(y))
+        return FittedGP(posterior.gp(best), offset, scale, posterior(best)[0], len(outcomes.y))
 
 
 def should_refit(n_observations: int, n_at_last_fit: int) -> bool:
@@ -144,73 +169,52 @@ def should_refit(n_observations: int, n_at_last_fit: int) -> bool:
     return n_observations > n_at_last_fit and (n_observations <= 10 or 10 * n_observations >= 11 * n_at_last_fit)
 
 
-def _standardisation(y: FloatArray) -> tuple[float, float]:
-    """Return the mean and the standard deviation of y (t,); 1 for the latter where y is constant up to rounding."""
-    size = float(np.abs(y).max()) or 1.0  # squares and sums of y / size neither overflow nor vanish
-    mean, std = float(np.mean(y / size)), float(np.std(y / size))
-    return mean * size, std * size if std > 1e-12 else 1.0
-
-
 class _Posterior:
     """log p(y, theta) and its gradient, for one set of data; entries of theta that are not free are constants.
 
     Attributes
     ----------
-    mode, lower, upper : (d + 2,) the mode m of the prior of theta, and its bounds
-    free : (d + 2,) which entries are learned
+    mode, lower, upper : (d + 3,) the mode m of the prior of theta, and its bounds
+    free : (d + 3,) which entries are learned
     precision : (n_free, n_free) V^-1 of those entries
+    likelihood : log p(y | theta)
     """
 
-    def __init__(self, config: LearnedGP, x: FloatArray, c: FloatArray, y: FloatArray, scale: float) -> None:
-        self.config, self.y = config, y
-        d_x, d = x.shape[1], x.shape[1] + c.shape[1]
+    def __init__(self, config: LearnedGP, outcomes: Outcomes, scale: float) -> None:
+        """`outcomes` are standardised, with `scale`."""
+        self.config = config
+        d_x, d = outcomes.x.shape[1], outcomes.x.shape[1] + outcomes.c.shape[1]
+        self.d = d
         self.parts = (slice(0, d_x), slice(d_x, d))
         self.kernels = (config.action, config.context)
-        self.factors = [
-            _squared_differences(z) if kernel is None else kernel(z, z) / kernel.variance
-            for z, kernel in zip((x, c), self.kernels, strict=True)
-        ]
-        self.mode = np.array([LOG_LENGTHSCALE[0] + 0.5 * math.log(d)] * d + [LOG_AMPLITUDE[0], LOG_NOISE[0]])
-        self.lower, self.upper = np.log([LENGTHSCALES] * d + [AMPLITUDES, NOISES]).T
-        self.free = np.ones(d + 2, dtype=bool)
+        correlations = (Correlation(config.family, config.action), Correlation(config.family, config.context))
+        self.likelihood = DenseLikelihood(correlations, outcomes)
+        modes = [LOG_AMPLITUDE[0], LOG_NOISE[0], LOGIT_CORRELATION[0]]
+        self.mode = np.array([LOG_LENGTHSCALE[0] + 0.5 * math.log(d)] * d + modes)
+        self.lower, self.upper = np.log([LENGTHSCALES] * d + [AMPLITUDES, NOISES, CORRELATIONS]).T
+        self.lower[-1], self.upper[-1] = (_logit(r) for r in CORRELATIONS)
+        self.free = np.ones(d + 3, dtype=bool)
         for kernel, part in zip(self.kernels, self.parts, strict=True):
             self.free[part] = kernel is None
         if config.action is not None and config.context is not None:
             self.free[d] = False
             self.mode[d] = 0.5 * math.log(config.action.variance * config.context.variance)
-            self.lower[-1] = max(self.lower[-1], self.mode[d] + math.log(NOISES[0] / AMPLITUDES[1]))
-            self.upper[-1] = max(self.upper[-1], self.lower[-1])
+            self.lower[d + 1] = max(self.lower[d + 1], self.mode[d] + math.log(NOISES[0] / AMPLITUDES[1]))
+            self.upper[d + 1] = max(self.upper[d + 1], self.lower[d + 1])
         if config.noise is not None:
-            self.free[-1] = False
-            self.mode[-1] = math.log(max(config.noise / scale, math.exp(self.lower[-1])))
-        self.mode[-1] = max(self.mode[-1], self.lower[-1])
-        V = np.diag([LOG_LENGTHSCALE[1] ** 2 * (1.0 - CORRELATION)] * d + [LOG_AMPLITUDE[1] ** 2, LOG_NOISE[1] ** 2])
+            self.free[d + 1] = False
+            self.mode[d + 1] = math.log(max(config.noise / scale, math.exp(self.lower[d + 1])))
+        self.mode[d + 1] = max(self.mode[d + 1], self.lower[d + 1])
+        self.free[d + 2] = config.noise_correlation is None and outcomes.shares_errors
+        deviations = [LOG_AMPLITUDE[1], LOG_NOISE[1], LOGIT_CORRELATION[1]]
+        V = np.diag([LOG_LENGTHSCALE[1] ** 2 * (1.0 - CORRELATION)] * d + [one**2 for one in deviations])
         V[:d, :d] += LOG_LENGTHSCALE[1] ** 2 * CORRELATION
         self.precision = np.linalg.inv(V[np.ix_(self.free, self.free)])
         self.log_normaliser = 0.5 * (np.linalg.slogdet(self.precision)[1] - self.free.sum() * math.log(2.0 * math.pi))
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return log p(y, theta) and its gradient (d + 2,), zero where theta is not free."""
-        t = len(self.y)
-        variance, ridge = np.exp(2.0 * theta[-2:])
-        weights = np.exp(-2.0 * theta[:-2])  # 1 / l^2
-        R, slopes = zip(*(self._factor(i, weights[part]) for i, part in enumerate(self.parts)), strict=True)
-        K = variance * R[0] * R[1]
-        U, failed = lapack.dpotrf(K + ridge * np.eye(t), lower=0)
-        if failed:
-            raise np.linalg.LinAlgError(f"the covariance of {t} outcomes is not positive at theta = {theta.tolist()}")
-        b, _ = lapack.dpotrs(U, self.y, lower=0)
-        inverse, _ = lapack.dpotri(U, lower=0)
-        inverse = np.triu(inverse) + np.triu(inverse, 1).T
-        Q = np.outer(b, b) - inverse
-        value = -0.5 * self.y @ b - np.log(np.diag(U)).sum() - 0.5 * t * math.log(2.0 * math.pi)
-        gradient = np.zeros_like(theta)
-        for i, part in enumerate(self.parts):
-            if self.kernels[i] is None:
-                # einsum, not BLAS: its threads wait for one another on a busy machine, for products this small
-                trace = np.einsum("kp,p->k", self.factors[i], (Q * R[1 - i] * slopes[i]).ravel())
-                gradient[part] = 0.5 * variance * weights[part] * trace
-        gradient[-2:] = np.einsum("ij,ij", Q, K), ridge * np.trace(Q)
+        """Return log p(y, theta) and its gradient (d + 3,), zero where theta is not free."""
+        value, gradient = self.likelihood(theta, self.noise_correlation(theta))
         u = (theta - self.mode)[self.free]
         pull = self.precision @ u
         value += self.log_normaliser - 0.5 * u @ pull
@@ -218,25 +222,21 @@ class _Posterior:
         gradient[self.free] -= pull
         return float(value), gradient
 
-    def _factor(self, i: int, weights: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        """Return the correlation R_i (t, t) of a kernel, and -2 dR_i / d(r^2) if it is learned."""
-        if self.kernels[i] is not None:
-            return self.factors[i], None
-        t = len(self.y)
-        family = self.config.family
-        s, decay = family.decay(np.einsum("k,kp->p", weights, self.factors[i]).reshape(t, t))
-        return family.correlation(s, decay), -2.0 * family.slope(s, decay)
+    def noise_correlation(self, theta: FloatArray) -> float:
+        """Return the correlation r of the errors of one evaluation; where nothing tells, the mode of its prior."""
+        given = self.config.noise_correlation
+        return 1.0 / (1.0 + math.exp(-theta[-1])) if given is None else given
 
     def starts(self) -> list[FloatArray]:
         """Return where to climb from: the mode of the prior, short lengthscales, and long ones with much noise."""
         short, noisy = self.mode.copy(), self.mode.copy()
-        short[:-2] -= math.log(4.0)
-        noisy[:-2] += math.log(4.0)
-        noisy[-1] = math.log(0.5)
+        short[: self.d] -= math.log(4.0)
+        noisy[: self.d] += math.log(4.0)
+        noisy[self.d + 1] = math.log(0.5)
         return [self.mode, *(np.where(self.free, theta, self.mode) for theta in (short, noisy))]
 
     def climb(self, theta: FloatArray) -> FloatArray:
-        """Return the local maximiser (d + 2,) that L-BFGS-B reaches from theta, within the bounds."""
+        """Return the local maximiser (d + 3,) that L-BFGS-B reaches from theta, within the bounds."""
         free = self.free
 
         def loss(part: FloatArray) -> tuple[float, FloatArray]:
@@ -253,7 +253,7 @@ class _Posterior:
         return best
 
     def theta_of(self, gp: GP) -> FloatArray:
-        """Return the hyper-parameters (d + 2,) of a GP that an earlier fit of the same configuration returned."""
+        """Return the hyper-parameters (d + 3,) of a GP that an earlier fit of the same configuration returned."""
         theta = self.mode.copy()
         for name, kernel, part in zip(
             ("action", "context"), (gp.kernel.action, gp.kernel.context), self.parts, strict=True
@@ -263,12 +263,13 @@ class _Posterior:
                 if np.shape(scales) != theta[part].shape:
                     raise ValueError(f"start must have {theta[part].size} {name} lengthscale(s), got {kernel!r}")
                 theta[part] = np.log(scales)
-        theta[-2:] = 0.5 * math.log(gp.kernel.variance), math.log(gp.noise)
+        theta[self.d : self.d + 2] = 0.5 * math.log(gp.kernel.variance), math.log(gp.noise)
+        theta[-1] = _logit(min(max(gp.noise_correlation, CORRELATIONS[0]), CORRELATIONS[1]))
         return np.where(self.free, theta, self.mode)
 
     def gp(self, theta: FloatArray) -> GP:
         """Return the GP of these hyper-parameters; the amplitude goes to the action kernel unless that is fixed."""
-        amplitude = math.exp(theta[-2])
+        amplitude = math.exp(theta[self.d])
         kernels: list[Kernel] = []
         for fixed, part in zip(self.kernels, self.parts, strict=True):
             if fixed is not None:
@@ -281,9 +282,8 @@ class _Posterior:
                 learned = replace(self.config.family, lengthscale=(*np.exp(theta[self.parts[i]]).tolist(),))
                 kernels[i] = replace(learned, amplitude=amplitude / math.sqrt(kernels[1 - i].variance))
                 break
-        return GP(Product(*kernels), math.exp(theta[-1]))
+        return GP(Product(*kernels), math.exp(theta[self.d + 1]), noise_correlation=self.noise_correlation(theta))
 
 
-def _squared_differences(z: FloatArray) -> FloatArray:
-    """Return (z_ik - z_jk)^2 for points z (t, d), one row per dimension k, shape (d, t t)."""
-    return np.square(z.T[:, :, None] - z.T[:, None, :]).reshape(z.shape[1], -1)
+def _logit(r: float) -> float:
+    return math.log(r / (1.0 - r))

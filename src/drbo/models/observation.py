@@ -26,17 +26,29 @@ class Observation:
     action : (d_x,)
     contexts, weights : (k, d_c) and (k,): the functional is sum_j weights_j f(action, contexts_j)
     outcome : its noisy value; None stands for the posterior mean, so that only the variance shrinks
+    noise : the standard deviation of its error, if it is known; None stands for the model's noise
+    before : how many of the observations taken in just before it are of the same evaluation, so that their errors have
+        the model's `noise_correlation` with its own
     """
 
     action: FloatArray
     contexts: FloatArray
     weights: FloatArray
     outcome: float | None
+    noise: float | None = None
+    before: int = 0
 
     @classmethod
-    def of(cls, action: FloatArray, context: FloatArray, outcome: float | None) -> Self:
+    def of(
+        cls,
+        action: FloatArray,
+        context: FloatArray,
+        outcome: float | None,
+        noise: float | None = None,
+        before: int = 0,
+    ) -> Self:
         """Return the observation of one outcome in one context (d_c,)."""
-        return cls(action, context[None, :], _ONE, outcome)
+        return cls(action, context[None, :], _ONE, outcome, noise, before)
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,18 +93,19 @@ class Belief:
 
 @dataclass(frozen=True, eq=False)
 class Pending:
-    """An evaluation under way: its context, or the reference that nature draws it from."""
+    """An evaluation under way: its contexts, or, where there are none, the reference that nature draws it from."""
 
     action: Point
-    context: Point | None
+    contexts: tuple[Point, ...]
     reference: Reference
 
-    def observation(self) -> Observation:
-        """Return the observation that it will be, without an outcome."""
-        if self.context is not None:
-            return Observation.of(self.action.coordinates, self.context.coordinates, None)
+    def observations(self) -> list[Observation]:
+        """Return the observations that it will be, without outcomes."""
+        x = self.action.coordinates
+        if self.contexts:
+            return [Observation.of(x, c.coordinates, None, before=j) for j, c in enumerate(self.contexts)]
         used = np.flatnonzero(self.reference.weights)
-        return Observation(self.action.coordinates, self.reference.points[used], self.reference.weights[used], None)
+        return [Observation(x, self.reference.points[used], self.reference.weights[used], None)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +131,13 @@ class RoundBeliefs:
         if self._made and self._made[0].contexts is ball.contexts:
             return self._made[0]
         posterior = self.belief.searching.copy()
-        known = [p for p in self.pending if p.context is not None]
-        posterior.take_in_all([p.observation() for p in [*known, *(p for p in self.pending if p.context is None)]])
+        in_order = sorted(self.pending, key=lambda p: not p.contexts)  # those of unknown context come last
+        posterior.take_in_all([one for p in in_order for one in p.observations()])
         posterior.contexts = ball.contexts
         self._made[:] = [posterior]
         return posterior
+
+    def also(self, ball: Ball, action: Point, contexts: Sequence[Point]) -> RoundBeliefs:
+        """Return the beliefs with one more evaluation under way: an action, in these contexts."""
+        under_way = [*self.pending, Pending(action, tuple(contexts), ball.reference)]
+        return RoundBeliefs(self.belief, under_way, self.width, self.certificate_width)

@@ -58,6 +58,7 @@ class Proposal:
     further : (k, d) the contexts that the adversary wanted and that became atoms with this suggestion
     loss : what it may lose against the baseline in expectation, in the user's units; 0 where no budget limits that
     fallback : whether it is the baseline because no action met what was asked for
+    more_contexts : beside `context`, those that the same action is to be evaluated in
     """
 
     number: int
@@ -69,6 +70,12 @@ class Proposal:
     further: FloatArray
     loss: float = 0.0
     fallback: bool = False
+    more_contexts: tuple[Point, ...] = ()
+
+    @property
+    def contexts(self) -> tuple[Point, ...]:
+        """All contexts that were picked with the suggestion; none where nature picks them."""
+        return () if self.context is None else (self.context, *self.more_contexts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +116,7 @@ class Told:
     contexts : the contexts that it was evaluated in
     outcomes : one per context, in the user's units; empty if the evaluation failed
     drawn : whether nature drew the contexts; False where the learner picked them, or where they are a guess
+    stderrs : the standard error of each outcome, in the user's units; empty if they are not known
     """
 
     time: float | None
@@ -117,6 +125,7 @@ class Told:
     contexts: tuple[Point, ...]
     outcomes: tuple[float, ...]
     drawn: bool
+    stderrs: tuple[float, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -154,12 +163,13 @@ class Retracted:
 
 @dataclass(frozen=True, eq=False)
 class Amended:
-    """One call of `amend`: result number `result` should have been told with these contexts and outcomes."""
+    """One call of `amend`: result `result` should have been told with these contexts, outcomes and standard errors."""
 
     time: float | None
     result: int
     contexts: tuple[Point, ...]
     outcomes: tuple[float, ...]
+    stderrs: tuple[float, ...] = ()
 
     def apply(self, ledger: Ledger) -> None:
         """Tell a ledger of this record."""

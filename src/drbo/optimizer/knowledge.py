@@ -70,7 +70,7 @@ class Knowledge:
         key = state.n_outcomes, state.corrections
         kept = self._next_fit
         if kept is None or kept[0] is not last or kept[1] != key:
-            kept = self._next_fit = last, key, model.refit(*state.outcomes(), last)
+            kept = self._next_fit = last, key, model.refit(state.outcomes(), last)
         return kept[2]
 
     def belief(self, state: State, contexts: FloatArray | None = None, *, fresh: bool = False) -> Belief:
@@ -88,14 +88,14 @@ class Knowledge:
     def width(self, belief: Belief, beta: Beta) -> float:
         """Return the width beta_t of confidence bounds by a rule."""
         gain, events = belief.certain.information_gain, self.configuration.setting.events
-        return beta.width(gain, belief.fit.gp.ridge, events, belief.units)
+        return beta.width(gain, belief.fit.gp.ridge, events, belief.units, belief.certain.errors_known)
 
     def beliefs(
         self, state: State, ball: Ball, under_way: Sequence[Iterate] = (), *, fresh: bool = False
     ) -> RoundBeliefs:
         """Return the posteriors of a round, with evaluations that are under way; `fresh` as for `fit`."""
         belief = self.belief(state, ball.contexts, fresh=fresh)
-        pending = [Pending(i.proposal.action, i.proposal.context, self.reference_of(i)) for i in under_way]
+        pending = [Pending(i.proposal.action, i.proposal.contexts, self.reference_of(i)) for i in under_way]
         return self._round_beliefs(belief, pending)
 
     def certifying(self, state: State, ball: Ball) -> RoundBeliefs:

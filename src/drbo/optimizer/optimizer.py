@@ -27,7 +27,7 @@ from drbo.ambiguity.function import AmbiguityFunction
 from drbo.models.bounds import LOWER, Beta, Bound, TheoreticalBeta
 from drbo.models.gp import GP, Posterior
 from drbo.models.learned import LearnedGP
-from drbo.optimizer import claims, history, storage, tables
+from drbo.optimizer import claims, history, reports, storage, tables
 from drbo.optimizer.configuration import Configuration
 from drbo.optimizer.encoding import classes_in
 from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
@@ -44,9 +44,6 @@ from drbo.spaces.finite import FiniteSet
 from drbo.spaces.labels import FiniteGiven
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
-
-LARGEST_OUTCOME = 1e100
-"""Larger outcomes are refused: a model of such values would overflow."""
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -231,7 +228,7 @@ class Optimizer:
     @property
     @_alone
     def results(self) -> tuple[Result, ...]:
-        """What was told, in the user's units and in order."""
+        """What was told, in the user's units and in order: one per outcome. Outcomes told together have one `id`."""
         return tuple(
             Result(
                 id_,
@@ -241,6 +238,7 @@ class Optimizer:
                 None if record.failed else record.outcomes[i],
                 record.failed,
                 record.time,
+                record.stderrs[i] if record.stderrs else None,
             )
             for id_, record in self._known.state.results.items()
             for i, context in enumerate(record.contexts)
@@ -257,6 +255,7 @@ class Optimizer:
         radius: float | None = None,
         action: Any = None,
         guarantee: float | None = None,
+        n_contexts: int = 1,
     ) -> Suggestion: ...
 
     @overload
@@ -268,6 +267,7 @@ class Optimizer:
         radius: float | None = None,
         action: Any = None,
         guarantee: float | None = None,
+        n_contexts: int = 1,
     ) -> list[Suggestion]: ...
 
     @_alone
@@ -279,6 +279,7 @@ class Optimizer:
         radius: float | None = None,
         action: Any = None,
         guarantee: float | None = None,
+        n_contexts: int = 1,
     ) -> Suggestion | list[Suggestion]:
         """Return the next evaluation. It stays pending, and counts for later asks, until it is told or cancelled.
 
@@ -298,10 +299,14 @@ class Optimizer:
         the baseline is suggested until there are five outcomes, of two actions or more. Tell those of a log at first.
         With a learned model an action may also leave the range of each parameter that has been tried by a quarter of it
         at most, or by 5% of the whole.
+
+        `n_contexts`, where the optimizer picks the context: how many contexts the action is to be evaluated in, each
+        picked as if those before it were told. They are `suggestion.contexts`.
         """
         if n is not None and (np.ndim(n) > 0 or isinstance(n, Samples)):
             raise TypeError("reference must be given by its name: ask(reference=..., radius=...)")
         count = 1 if n is None else validation.whole_number("n", n, least=1)
+        each = validation.whole_number("n_contexts", n_contexts, least=1)
         state = self._known.state
         wishes = self._wishes(action, guarantee)
         fit = self._known.fit(state, fresh=wishes.fresh)
@@ -309,7 +314,7 @@ class Optimizer:
         proposals: list[Proposal] = []
         iterates: list[Iterate] = []
         for _ in range(count):
-            proposals.append(self._propose(state, given, radius, proposals, wishes))
+            proposals.append(self._propose(state, given, radius, proposals, wishes, each))
             iterates.append(state.iterate(proposals[-1], given))
         kept_radius = None if radius is None else float(radius)
         learned = None if fit is state.fit else fit
@@ -321,35 +326,48 @@ class Optimizer:
     def tell(
         self,
         suggestion: Suggestion | Any,
-        outcome: float | None = None,
+        outcome: ArrayLike | Mapping[Any, float] | None = None,
         *,
         context: Any = None,
         context_index: int | None = None,
+        contexts: Any = None,
+        stderr: ArrayLike | Mapping[Any, float] | None = None,
         failed: bool = False,
         drawn: bool = True,
     ) -> None:
         """Take in the outcome of a suggestion, and the context that it was observed in where nature picked it.
 
         In place of a suggestion an action may be given, with its context, for results that were never asked for.
+        One evaluation in several contexts is told with one outcome per context: in the order of `suggestion.contexts`
+        where these were picked; else with `contexts=`, a sequence, an array (k, d) or a table with a row per context;
+        or as a mapping from contexts, such as labels, to outcomes. It is one result. Its errors share a shock, the
+        `noise_correlation` of the surrogate.
+        `stderr`: the standard error of the outcome, or one per outcome, if it is known. It takes the place of the
+        model's noise. Less than 1e-5 of the amplitude of f, 0 included, counts as that.
         `failed=True` in place of an outcome: the evaluation gave nothing, by accident. The model learns no value from
         it, will not ask for the same again, and recommends another action. Where actions themselves cannot work, tell a
         poor outcome instead: the model learns nothing from failures about what is near them.
-        `drawn=False`: the context was evaluated, but nature did not draw it; a data-driven reference does not count it.
+        `drawn=False`: the contexts were evaluated, but nature did not draw them; a data-driven reference does not count
+        them.
         """
         state = self._known.state
         if validation.flag("failed", failed) == (outcome is not None):
             raise TypeError("tell needs an outcome, or failed=True in its place, and not both")
+        if failed and stderr is not None:
+            raise TypeError("stderr must not be given with failed=True: there is no outcome")
+        outcome, contexts, stderr = reports.by_context(outcome, contexts, stderr)
         if isinstance(suggestion, Suggestion):
             iterate = self._own(state, suggestion)
             number, action = suggestion.number, iterate.proposal.action
-            where, by_nature = self._context_of(iterate, context, context_index, failed)
+            where, by_nature = self._contexts_of(iterate, context, context_index, contexts, failed)
         else:
             number, action = None, self._encode_action(suggestion)
-            where, by_nature = self._observed_context(context, context_index), True
-        outcomes = () if outcome is None else (_checked_outcome(outcome),)
+            where, by_nature = self._observed_contexts(context, context_index, contexts), True
+        outcomes = () if outcome is None else reports.checked_outcomes(outcome, len(where))
+        stderrs = reports.checked_stderrs(stderr, len(where))
         self._warn_if_far(where)
         by_nature = validation.flag("drawn", drawn) and by_nature
-        self._facts.append(Told(history.now(), number, action, (where,), outcomes, by_nature))
+        self._facts.append(Told(history.now(), number, action, where, outcomes, by_nature, stderrs))
 
     @_alone
     def cancel(self, suggestion: Suggestion) -> None:
@@ -361,7 +379,8 @@ class Optimizer:
     def retract(self, result: Result | int) -> None:
         """Take back a result that was a mistake: one of `results`, or its `id`. It counts no more, as if never told.
 
-        The suggestion that it answered stays answered.
+        Outcomes that were told together have one `id`, and are taken back together. The suggestion that the result
+        answered stays answered.
         """
         id_, _ = self._told(result)
         self._facts.append(Retracted(history.now(), id_))
@@ -370,21 +389,33 @@ class Optimizer:
     def amend(
         self,
         result: Result | int,
-        outcome: float | None = None,
+        outcome: ArrayLike | Mapping[Any, float] | None = None,
         *,
         context: Any = None,
         context_index: int | None = None,
+        contexts: Any = None,
+        stderr: ArrayLike | Mapping[Any, float] | None = None,
     ) -> None:
-        """Correct a result: one of `results`, or its `id`. What is not given stays as it was told."""
+        """Correct a result: one of `results`, or its `id`. What is not given stays as it was told.
+
+        Of outcomes that were told together all are given anew, in the forms of `tell`.
+        """
         id_, old = self._told(result)
-        if outcome is None and context is None and context_index is None:
-            raise TypeError("amend needs what is to be corrected: an outcome, a context or a context_index")
-        outcomes = old.outcomes if outcome is None else (_checked_outcome(outcome),)
-        contexts = old.contexts
-        if context is not None or context_index is not None:
-            contexts = (self._observed_context(context, context_index),)
-            self._warn_if_far(contexts[0])
-        self._facts.append(Amended(history.now(), id_, contexts, outcomes))
+        if all(one is None for one in (outcome, context, context_index, contexts, stderr)):
+            raise TypeError("amend needs what is to be corrected: an outcome, a context, a context_index or a stderr")
+        outcome, contexts, stderr = reports.by_context(outcome, contexts, stderr)
+        where = old.contexts
+        if not (context is None and context_index is None and contexts is None):
+            where = self._observed_contexts(context, context_index, contexts)
+            self._warn_if_far(where)
+        failed = outcome is None and old.failed
+        given = old.outcomes if outcome is None else outcome
+        outcomes = () if failed else reports.checked_outcomes(given, len(where))
+        if failed and stderr is not None:
+            raise TypeError("stderr must not be given for a result that failed: there is no outcome")
+        kept = old.stderrs or None
+        stderrs = reports.checked_stderrs(kept if stderr is None else stderr, len(where))
+        self._facts.append(Amended(history.now(), id_, where, outcomes, stderrs))
 
     # --- queries: they append nothing -------------------------------------------------------------------------------
 
@@ -462,7 +493,7 @@ class Optimizer:
 
     @_alone
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame of the results: one row each, in the user's units, with its time (UTC)."""
+        """Return a pandas DataFrame of the results: one row per outcome, in the user's units, with its time (UTC)."""
         pandas = require("pandas", "frame")
         return pandas.DataFrame.from_records([_row(result, pandas) for result in self.results])
 
@@ -533,7 +564,9 @@ class Optimizer:
         level = None if guarantee is None else validation.finite_float("guarantee", guarantee)
         return Wishes(chosen, level, own.baseline, own.explore_budget, own.surrogate.learns)
 
-    def _propose(self, state: State, given: Any, radius: Any, before: Sequence[Proposal], wishes: Wishes) -> Proposal:
+    def _propose(
+        self, state: State, given: Any, radius: Any, before: Sequence[Proposal], wishes: Wishes, n_contexts: int
+    ) -> Proposal:
         """Return the next suggestion, with those `before` it in the same call under way."""
         known = self._known
         ball = known.ball(state, given, radius, before)
@@ -542,7 +575,12 @@ class Optimizer:
         away = known.rows([*state.under_way, *(p.action for p in before)])
         limits = wishes.limits(state, beliefs, ball, before, self._configuration.search)
         search = limits.search(self._configuration.search)
-        choice = self.policy.choose(Round(ball, search, known.near(state), away), beliefs)
+        choice = self.policy.choose(Round(ball, search, known.near(state), away, n_contexts), beliefs)
+        if n_contexts > 1 and len(choice.contexts) != n_contexts:
+            raise TypeError(
+                f"n_contexts must be 1 where the policy does not pick several contexts, got {n_contexts}; contexts "
+                "that nature picks are told with the outcomes: tell(s, outcomes, contexts=...)"
+            )
         # Eq. (10): the worst-case lcb at its own time, of outcomes alone: nothing pending counts.
         lower = Bound(beliefs.certain(choice.ball), beliefs.width, LOWER)
         worst = choice.ball.worst_case(lower.of_action(choice.action))
@@ -558,24 +596,23 @@ class Optimizer:
             further=validation.frozen(wider.contexts[len(ball.contexts) :]),
             loss=limits.loss(choice.ball, choice.action),
             fallback=limits.fallback(choice.ball, choice.action),
+            more_contexts=tuple(frozen_copy(context) for context in choice.more_contexts),
         )
 
     # --- the user's side --------------------------------------------------------------------------------------------
 
     def _suggestion(self, iterate: Iterate) -> Suggestion:
         proposal, space = iterate.proposal, self._configuration.nature.space
-        context = proposal.context
         return Suggestion(
             number=proposal.number,
             action=self._configuration.search.space.decode(proposal.action),
             action_index=proposal.action.index,
-            context=None if context is None else space.decode(context),
-            context_index=None if context is None else context.index,
+            contexts=tuple(space.decode(context) for context in proposal.contexts),
             reference=self._known.reference_of(iterate).weights,
             radius=proposal.radius,
             score=proposal.score,
             action_point=proposal.action,
-            context_point=context,
+            context_points=proposal.contexts,
             fallback=proposal.fallback,
             loss=proposal.loss,
         )
@@ -618,21 +655,30 @@ class Optimizer:
             return self._configuration.nature.space.at("context_index", context_index)
         return self._configuration.nature.encode("context", context)
 
-    def _context_of(
-        self, iterate: Iterate, context: Any, context_index: int | None, failed: bool
-    ) -> tuple[Point, bool]:
-        """Return the context in which a suggestion was evaluated, and whether nature drew it."""
+    def _observed_contexts(self, context: Any, context_index: int | None, contexts: Any) -> tuple[Point, ...]:
+        """Return the contexts that were observed: one, or those of `contexts`."""
+        if contexts is None:
+            return (self._observed_context(context, context_index),)
+        if not (context is None and context_index is None):
+            raise TypeError("contexts must not be given beside context or context_index, or a mapping from contexts")
+        return reports.encode_contexts(self._configuration.nature, contexts)
+
+    def _contexts_of(
+        self, iterate: Iterate, context: Any, context_index: int | None, contexts: Any, failed: bool
+    ) -> tuple[tuple[Point, ...], bool]:
+        """Return the contexts in which a suggestion was evaluated, and whether nature drew them."""
         unknown = context is None and context_index is None
-        picked = iterate.proposal.context
-        if picked is not None:
+        picked = iterate.proposal.contexts
+        if picked:
             if not unknown:
                 raise TypeError("context must not be given: it was picked with the suggestion, see suggestion.context")
-            return picked, False
-        if failed and unknown:
+            # An evaluation may tell of more contexts than were picked.
+            return picked if contexts is None else self._observed_contexts(None, None, contexts), False
+        if failed and unknown and contexts is None:
             # Nobody knows in which context it failed: the likeliest one keeps it from being asked again.
             reference = self._known.reference_of(iterate)
-            return reference.atom(int(np.argmax(reference.weights))), False
-        return self._observed_context(context, context_index), True
+            return (reference.atom(int(np.argmax(reference.weights))),), False
+        return self._observed_contexts(context, context_index, contexts), True
 
     def _told(self, result: Result | int) -> tuple[int, Told]:
         """Return the id of a result and what was told."""
@@ -642,11 +688,12 @@ class Optimizer:
             raise ValueError(f"result {id_} is none of this optimizer's, or has been retracted; see opt.results")
         return id_, told
 
-    def _warn_if_far(self, context: Point) -> None:
-        """Warn of a context that is far outside of what the samples show; it may be a slip."""
-        far = self._configuration.nature.space.far_outside(context)
-        if far is not None:
-            warnings.warn(f"context {far}; if it is a mistake, see opt.amend", UserWarning, stacklevel=4)
+    def _warn_if_far(self, contexts: Sequence[Point]) -> None:
+        """Warn of contexts that are far outside of what the samples show; it may be a slip."""
+        for context in contexts:
+            far = self._configuration.nature.space.far_outside(context)
+            if far is not None:
+                warnings.warn(f"context {far}; if it is a mistake, see opt.amend", UserWarning, stacklevel=4)
 
     def _own(self, state: State, suggestion: Suggestion) -> Iterate:
         """Return the pending suggestion that `suggestion` is, or a copy of; raise if it is none of this optimizer."""
@@ -685,19 +732,12 @@ def _kept(reference: Any) -> Any:
     return validation.frozen(validation.finite_array("reference", reference))
 
 
-def _checked_outcome(outcome: Any) -> float:
-    y = validation.finite_float("outcome", outcome)
-    if abs(y) > LARGEST_OUTCOME:
-        raise ValueError(f"outcome must not exceed {LARGEST_OUTCOME:g} in size, got {y}")
-    return y
-
-
 def _cell(value: Any) -> Any:
     """Return a point of a finite set as the cell of a table: a number if it is one, a label as it is."""
     return np.squeeze(value).tolist() if isinstance(value, np.ndarray) else value
 
 
-_COLUMNS = ("result", "number", "outcome", "failed", "time")
+_COLUMNS = ("result", "number", "outcome", "stderr", "failed", "time")
 """The columns of every table of results; a parameter of the same name gets "action." or "context." before it."""
 
 
@@ -711,6 +751,6 @@ def _row(result: Result, pandas: Any) -> dict[str, Any]:
     taken = [*_COLUMNS, *(name for columns in both.values() for name in columns)]
     for kind, columns in both.items():
         row |= {f"{kind}.{name}" if taken.count(name) > 1 else name: value for name, value in columns.items()}
-    row.update(outcome=result.outcome, failed=result.failed)
+    row.update(outcome=result.outcome, stderr=result.stderr, failed=result.failed)
     row["time"] = pandas.NaT if result.time is None else pandas.Timestamp(result.time, unit="s", tz="UTC")
     return row

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,10 +12,10 @@ import numpy as np
 from drbo import validation
 from drbo.models.gp import FittedGP
 from drbo.models.observation import Observation
+from drbo.models.outcomes import Outcomes
 from drbo.models.units import Units
 from drbo.optimizer.history import Amended, Asked, Cancelled, Imported, Proposal, Retracted, Told
 from drbo.spaces.space import Point
-from drbo.validation import FloatArray
 
 _FURTHER = 64
 """How many contexts that the adversary asked for are kept as atoms, the latest ones."""
@@ -122,7 +123,9 @@ class State:
     def amended(self, record: Amended) -> None:
         """Take note of a result that was corrected."""
         old = self.results[record.result]
-        self.results[record.result] = replace(old, contexts=record.contexts, outcomes=record.outcomes)
+        self.results[record.result] = replace(
+            old, contexts=record.contexts, outcomes=record.outcomes, stderrs=record.stderrs
+        )
         self._correct()
 
     def _correct(self) -> None:
@@ -178,15 +181,17 @@ class State:
 
     # --- what a model learns from -----------------------------------------------------------------------------------
 
-    def outcomes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return actions (t, d_x), contexts (t, d_c) and outcomes (t,), maximised, of what did not fail."""
+    def outcomes(self) -> Outcomes:
+        """Return the outcomes of what did not fail, maximised."""
         rows = [
-            (record.action.coordinates, context.coordinates, self._sign * outcome)
-            for record in self.told_so_far
-            for context, outcome in zip(record.contexts, record.outcomes, strict=not record.failed)
+            (record.action.coordinates, context.coordinates, self._sign * outcome, stderr, i)
+            for i, record in enumerate(self.told_so_far)
+            if not record.failed
+            for context, outcome, stderr in _outcomes(record)
         ]
-        x, c, y = zip(*rows, strict=True)
-        return np.array(x), np.array(c), np.array(y)
+        x, c, y, stderr, evaluation = zip(*rows, strict=True)
+        errors = np.array([math.nan if one is None else one for one in stderr])
+        return Outcomes(np.array(x), np.array(c), np.array(y), errors, np.array(evaluation, dtype=np.intp))
 
     @property
     def under_way(self) -> list[Point]:
@@ -198,6 +203,20 @@ def observations(record: Told, units: Units) -> list[Observation]:
     """Return what a model learns from a result; a failure stands for its posterior mean, which shrinks the variance."""
     x = record.action.coordinates
     if record.failed:
-        return [Observation.of(x, context.coordinates, None) for context in record.contexts]
-    pairs = zip(record.contexts, record.outcomes, strict=True)
-    return [Observation.of(x, context.coordinates, units.inward(outcome)) for context, outcome in pairs]
+        return [Observation.of(x, c.coordinates, None, before=j) for j, c in enumerate(record.contexts)]
+    return [
+        Observation.of(
+            x,
+            context.coordinates,
+            units.inward(outcome),
+            None if stderr is None else units.length_inward(stderr),
+            before=j,
+        )
+        for j, (context, outcome, stderr) in enumerate(_outcomes(record))
+    ]
+
+
+def _outcomes(record: Told) -> Iterator[tuple[Point, float, float | None]]:
+    """Return each context of a result with its outcome and its standard error, None if that is not known."""
+    stderrs = record.stderrs or (None,) * len(record.outcomes)
+    return zip(record.contexts, record.outcomes, stderrs, strict=True)

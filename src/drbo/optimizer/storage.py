@@ -169,6 +169,7 @@ def _write_asked(fact: Asked, position: Any) -> dict[str, Any]:
                 "number": p.number,
                 "action": _point(p.action),
                 "context": _point(p.context),
+                "more_contexts": [_point(context) for context in p.more_contexts],
                 "radius": encode(p.radius),
                 "score": encode(p.score),
                 "guarantee": encode(p.guarantee),
@@ -192,6 +193,7 @@ def _write_told(fact: Told, position: Any) -> dict[str, Any]:
         "contexts": [_point(context) for context in fact.contexts],
         "outcomes": list(fact.outcomes),
         "drawn": fact.drawn,
+        "stderrs": list(fact.stderrs),
     }
 
 
@@ -214,6 +216,7 @@ def _write_amended(fact: Amended, position: Any) -> dict[str, Any]:
         "result": fact.result,
         "contexts": contexts,
         "outcomes": list(fact.outcomes),
+        "stderrs": list(fact.stderrs),
     }
 
 
@@ -286,7 +289,7 @@ class _Reader:
         if kind == "retracted":
             return Retracted(_time(record), _count(record["result"]))
         if kind == "amended":
-            return Amended(_time(record), _count(record["result"]), *self._outcomes(record))
+            return Amended(_time(record), _count(record["result"]), *self._outcomes(record), self._stderrs(record))
         if kind == "imported":
             return self._imported(record)
         if kind == "0.1":
@@ -305,6 +308,7 @@ class _Reader:
                 further=np.array(p["further"], dtype=float).reshape(-1, self.contexts.dimension),
                 loss=_loss(p.get("loss", 0.0)),
                 fallback=p.get("fallback", False) is True,
+                more_contexts=tuple(_read_point(context, self.contexts) for context in p.get("more_contexts", ())),
             )
             for p in record["proposals"]
         )
@@ -319,11 +323,18 @@ class _Reader:
             raise ValueError(f"it holds a result with {len(outcomes)} outcomes in {len(contexts)} contexts")
         return contexts, outcomes
 
+    def _stderrs(self, record: dict[str, Any]) -> tuple[float, ...]:
+        stderrs = tuple(_float(stderr) for stderr in record.get("stderrs", ()))
+        if stderrs and (len(stderrs) != len(record["outcomes"]) or not all(0.0 <= e < math.inf for e in stderrs)):
+            raise ValueError(f"it holds {stderrs} as the standard errors of {len(record['outcomes'])} outcomes")
+        return stderrs
+
     def _told(self, record: dict[str, Any]) -> Told:
         contexts, outcomes = self._outcomes(record)
         number = None if record["number"] is None else _count(record["number"])
         action = _read_point(record["action"], self.actions)
-        return Told(_time(record), number, action, contexts, outcomes, bool(record["drawn"]))
+        stderrs = self._stderrs(record)
+        return Told(_time(record), number, action, contexts, outcomes, bool(record["drawn"]), stderrs)
 
     def _imported(self, record: dict[str, Any]) -> Imported:
         fit = self._fit(record["fit"])

@@ -21,11 +21,10 @@ class Suggestion:
     number : counts the suggestions of this optimizer from 0
     action : what to evaluate: a point (d_x,) of a finite set, or a mapping from a box's parameters to their values
     action_index : its index in a finite set, None in a box
-    context : the context to evaluate it in, as the contexts were given; None where nature picks it
-    context_index : its index in a finite set of contexts, otherwise None
+    contexts : the contexts to evaluate it in, one or several, as the contexts were given; none where nature picks them
     reference, radius : the ambiguity set of this round
     score : the optimistic worst-case expectation that the action was chosen for
-    action_point, context_point : both as points of their spaces
+    action_point, context_points : both as points of their spaces
     fallback : True if it is the baseline because no action met what was asked for, `ask(guarantee=...)` or the budget
     loss : what it may lose against the baseline in expectation at most; 0 where no `explore_budget` limits that
     """
@@ -33,18 +32,32 @@ class Suggestion:
     number: int
     action: Any
     action_index: Any
-    context: Any
-    context_index: Any
+    contexts: tuple[Any, ...]
     reference: FloatArray
     radius: float
     score: float
     action_point: Point
-    context_point: Point | None
+    context_points: tuple[Point, ...]
     fallback: bool = False
     loss: float = 0.0
 
+    @property
+    def context(self) -> Any:
+        """The context to evaluate it in; None where nature picks it, and where there are several (`contexts`)."""
+        return self.contexts[0] if len(self.contexts) == 1 else None
+
+    @property
+    def context_index(self) -> Any:
+        """The index of the context in a finite set, otherwise None."""
+        return None if self.context_point is None else self.context_point.index
+
+    @property
+    def context_point(self) -> Point | None:
+        """The context as a point of its space; None where nature picks it, and where there are several."""
+        return self.context_points[0] if len(self.context_points) == 1 else None
+
     def __str__(self) -> str:
-        where = "" if self.context is None else f" in {_readable(self.context)}"
+        where = f" in {'; '.join(_readable(context) for context in self.contexts)}" if self.contexts else ""
         why = " (the baseline: no other action met what was asked for)" if self.fallback else ""
         return f"suggestion {self.number}: {_readable(self.action)}{where}{why}"
 
@@ -58,11 +71,11 @@ class Suggestion:
 
     def same_as(self, other: Suggestion) -> bool:
         """Return whether the other one asks for the same evaluation; it may be a copy from another process."""
-        mine, others = self.context_point, other.context_point
-        same_context = mine is others or (mine is not None and others is not None and mine.same_as(others))
+        mine, others = self.context_points, other.context_points
         return (
             (self.number, self.radius) == (other.number, other.radius)
-            and same_context
+            and len(mine) == len(others)
+            and all(one.same_as(two) for one, two in zip(mine, others, strict=True))
             and self.action_point.same_as(other.action_point)
             and np.array_equal(self.reference, other.reference)
         )
@@ -74,13 +87,14 @@ class Result:
 
     Attributes
     ----------
-    id : counts what was told from 0; `retract` and `amend` know a result by it
+    id : counts what was told from 0; `retract` and `amend` know a result by it. Outcomes told together share it
     number : of the suggestion that it answers; None if nobody asked
     action : what was evaluated
     context : the context that it was evaluated in; for a failure in an unknown context, the likeliest one
     outcome : what came out; None if the evaluation failed
     failed : whether it failed
     time : when it was told, in seconds since 1970 (UTC); None if that is not known
+    stderr : the standard error of the outcome; None if it is not known
     """
 
     id: int
@@ -90,6 +104,7 @@ class Result:
     outcome: float | None
     failed: bool
     time: float | None
+    stderr: float | None = None
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from drbo.models.gp import Posterior
 from drbo.rounds.ball import Ball
+from drbo.spaces.space import Point
 
 
 class Beliefs(Protocol):
@@ -23,6 +25,9 @@ class Beliefs(Protocol):
 
         Only the variance is smaller than that of the outcomes alone. The next evaluation is chosen by it.
         """
+
+    def also(self, ball: Ball, action: Point, contexts: Sequence[Point]) -> Beliefs:
+        """Return the beliefs with one more evaluation under way: an action, in these contexts."""
 
 
 class CertifyingBeliefs(Beliefs, Protocol):

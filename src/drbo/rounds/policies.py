@@ -27,12 +27,14 @@ class Round:
     search : over the actions
     near : (k, d) actions that a search over a box starts near: the incumbent, and the last ones told
     under_way : (l, d) actions that are pending or failed
+    n_contexts : how many contexts are wanted for the action, where the learner picks them
     """
 
     ball: Ball
     search: Search
     near: FloatArray
     under_way: FloatArray
+    n_contexts: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +47,19 @@ class Choice:
     context : to evaluate it in; None where nature picks it
     score : what the action was chosen for, in the model's units
     ball : the ball of the round, with the contexts that were added to it on the way
+    more_contexts : beside `context`, where the round wants several
     """
 
     action: Point
     context: Point | None
     score: float
     ball: Ball
+    more_contexts: tuple[Point, ...] = ()
+
+    @property
+    def contexts(self) -> tuple[Point, ...]:
+        """All contexts that were picked; none where nature picks them."""
+        return () if self.context is None else (self.context, *self.more_contexts)
 
 
 class Policy(ABC):
@@ -85,7 +94,7 @@ class Optimism(Policy):
         return by_nature if self.contexts is None else self.contexts.theorem
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
-        """Return x_t = argmax_x min_w <w, ucb_t(x, .)>, and its context."""
+        """Return x_t = argmax_x min_w <w, ucb_t(x, .)>, and its contexts, each picked as if those before were told."""
         ball, search = round.ball, round.search
         # Two evaluations of one action may differ in their contexts, if we pick these. Nature's we cannot tell apart.
         away = round.under_way if self.contexts is None else round.under_way[:0]
@@ -94,5 +103,11 @@ class Optimism(Policy):
         ball, score = ball.widened(Bound(beliefs.certain(ball), beliefs.width, UPPER), found.action, found.score)
         if found.score - score > _MISJUDGED * bound.amplitude:
             found = search.best(ball, Bound(beliefs.expected(ball), beliefs.width, UPPER), round.near, away)
-        context = None if self.contexts is None else self.contexts.pick(ball, beliefs, found.action)
-        return Choice(found.action, context, found.score, ball)
+        if self.contexts is None:
+            return Choice(found.action, None, found.score, ball)
+        first = self.contexts.pick(ball, beliefs, found.action)
+        more: list[Point] = []
+        while 1 + len(more) < round.n_contexts:
+            known = beliefs.also(ball, found.action, (first, *more))
+            more.append(self.contexts.pick(ball, known, found.action))
+        return Choice(found.action, first, found.score, ball, tuple(more))

@@ -1,0 +1,110 @@
+"""The outcomes that hyper-parameters are learned from, and how the errors of outcomes vary together.
+
+The errors of different evaluations are independent. Those of one evaluation in several contexts share a shock: with
+e_i the standard deviation of the error of outcome i and r the correlation of two errors of one evaluation,
+
+    Cov(error_i, error_j) = e_i^2  for i = j,    r e_i e_j  for two outcomes of one evaluation,    0 otherwise.
+
+For equal e_i this is s^2 I + t^2 11' with s^2 = (1 - r) e^2, what every outcome has of its own, and t^2 = r e^2, the
+variance of the shock. An outcome that was told alone has variance e^2 whatever r is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from drbo import validation
+from drbo.validation import FloatArray
+
+LEAST_ERROR = 1e-5
+"""A known standard error of less than this share of the amplitude of f counts as that, for numerical reasons."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """Outcomes with what they were observed at, maximised.
+
+    Attributes
+    ----------
+    x, c : (t, d_x) and (t, d_c) the actions and the contexts
+    y : (t,) the outcomes
+    stderr : (t,) the standard error of each outcome; nan where it is not known
+    evaluation : (t,) which evaluation each outcome is of; those of one evaluation follow one another
+    """
+
+    x: FloatArray
+    c: FloatArray
+    y: FloatArray
+    stderr: FloatArray
+    evaluation: NDArray[np.intp]
+
+    @classmethod
+    def of(
+        cls, x: ArrayLike, c: ArrayLike, y: ArrayLike, stderr: ArrayLike | None, evaluation: ArrayLike | None
+    ) -> Self:
+        """Return outcomes of arguments that are checked; without `evaluation` every outcome was told alone."""
+        x, c, y = validation.points("x", x), validation.points("c", c), validation.finite_array("y", y, ndim=1)
+        if not len(x) == len(c) == len(y):
+            raise ValueError(f"x, c and y must have one row per outcome, got {len(x)}, {len(c)} and {len(y)}")
+        errors = np.full(len(y), np.nan)
+        if stderr is not None:
+            errors = np.array(np.broadcast_to(np.asarray(stderr, dtype=float), len(y)))
+            if not (np.isnan(errors) | ((errors >= 0.0) & np.isfinite(errors))).all():
+                raise ValueError("stderr must be zero or more, or nan where it is not known")
+        numbers = np.arange(len(y))
+        if evaluation is not None:
+            numbers = np.asarray(evaluation)
+            if numbers.shape != y.shape or not np.issubdtype(numbers.dtype, np.integer):
+                raise ValueError(f"evaluation must be {len(y)} whole numbers, got {evaluation!r}")
+            first = np.concatenate([[True], np.diff(numbers) != 0]) if len(y) else np.empty(0, dtype=bool)
+            if len(np.unique(numbers)) != first.sum():
+                raise ValueError("evaluation must name the outcomes of one evaluation one after the other")
+        return cls(x, c, y, errors, numbers.astype(np.intp))
+
+    def standardised(self, offset: float, scale: float) -> Outcomes:
+        """Return the outcomes less `offset`, in units of `scale`."""
+        return Outcomes(self.x, self.c, (self.y - offset) / scale, self.stderr / scale, self.evaluation)
+
+    @property
+    def errors_known(self) -> bool:
+        """Whether the standard error of any outcome is known."""
+        return bool(np.isfinite(self.stderr).any())
+
+    @property
+    def shares_errors(self) -> bool:
+        """Whether any evaluation has several outcomes."""
+        return len(self.y) > 1 and bool((np.diff(self.evaluation) == 0).any())
+
+    def siblings(self) -> FloatArray:
+        """Return 1 where two different outcomes are of one evaluation, otherwise 0, (t, t)."""
+        same = self.evaluation[:, None] == self.evaluation
+        np.fill_diagonal(same, False)
+        return np.asarray(same, dtype=float)
+
+
+def standardisation(outcomes: Outcomes) -> tuple[float, float]:
+    """Return the offset and the scale of outcomes: their mean and standard deviation, less the errors that are known.
+
+    With known errors e_i these are the maximum likelihood estimates of m and v in y_i ~ N(m, v + e_i^2), by expectation
+    maximisation from the plain ones. So one imprecise outcome changes neither. The scale is 1 where the outcomes are
+    constant up to rounding, and at least a thousandth of the plain one.
+    """
+    size = float(np.abs(outcomes.y).max()) or 1.0  # squares and sums of y / size neither overflow nor vanish
+    y = outcomes.y / size
+    mean, std = float(np.mean(y)), float(np.std(y))
+    if std <= 1e-12:
+        return mean * size, 1.0
+    if outcomes.errors_known:
+        error2 = np.square(np.nan_to_num(outcomes.stderr) / size)
+        v = std**2
+        for _ in range(50):
+            share = v / (v + error2)
+            latent = mean + share * (y - mean)
+            mean = float(latent.mean())
+            v = max(float(np.mean((latent - mean) ** 2 + v * (1.0 - share))), 1e-6 * std**2)
+        std = float(np.sqrt(v))
+    return mean * size, std * size

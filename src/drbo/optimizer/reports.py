@@ -1,0 +1,88 @@
+"""What a caller reports of an evaluation: contexts, outcomes and standard errors, in any form that they come in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from drbo import validation
+from drbo.ambiguity.reference import Contexts
+from drbo.spaces.space import Point
+
+LARGEST_OUTCOME = 1e100
+"""Larger outcomes are refused: a model of such values would overflow."""
+
+
+def by_context(outcome: Any, contexts: Any, stderr: Any) -> tuple[Any, Any, Any]:
+    """Return outcomes, contexts and standard errors one by one, where the outcomes are a mapping from contexts.
+
+    Outcomes of any other form come back as they are.
+    """
+    if not isinstance(outcome, Mapping):
+        return outcome, contexts, stderr
+    if contexts is not None:
+        raise TypeError("contexts must not be given beside outcomes that are a mapping from contexts")
+    if not outcome:
+        raise ValueError("outcome must not be empty: it maps each context to its outcome")
+    if isinstance(stderr, Mapping):
+        if set(stderr) != set(outcome):
+            raise ValueError(f"stderr must map the same contexts as outcome, {list(outcome)}, got {list(stderr)}")
+        stderr = [stderr[context] for context in outcome]
+    return list(outcome.values()), list(outcome), stderr
+
+
+def encode_contexts(nature: Contexts, contexts: Any) -> tuple[Point, ...]:
+    """Return the points of several contexts: a sequence of them, an array (k, d), or a table with a row for each."""
+    rows = nature.space.many("contexts", contexts)
+    if rows is None:
+        ordered = hasattr(contexts, "__len__") and hasattr(contexts, "__getitem__") and _dimensions(contexts) != 0
+        if isinstance(contexts, str | bytes | Mapping) or not ordered:
+            raise TypeError(f"contexts must be a sequence of contexts, an array (k, d) or a table, got {contexts!r}")
+        rows = list(contexts)
+    if not len(rows):
+        raise ValueError("contexts must hold at least one context")
+    return tuple(nature.encode(f"contexts[{i}]", row) for i, row in enumerate(rows))
+
+
+def checked_outcomes(outcome: Any, count: int) -> tuple[float, ...]:
+    """Return the outcomes of `count` contexts: one number, or a sequence with one per context."""
+    values = _one_each("outcome", outcome, count)
+    for name, y in values.items():
+        if abs(y) > LARGEST_OUTCOME:
+            raise ValueError(f"{name} must not exceed {LARGEST_OUTCOME:g} in size, got {y}")
+    return tuple(values.values())
+
+
+def checked_stderrs(stderr: Any, count: int) -> tuple[float, ...]:
+    """Return the standard errors of `count` outcomes: one number for all, or one each; none where it is None."""
+    if stderr is None:
+        return ()
+    alike = _dimensions(stderr) == 0
+    values = _one_each("stderr", stderr, 1 if alike else count)
+    for name, error in values.items():
+        if not 0.0 <= error <= LARGEST_OUTCOME:
+            raise ValueError(f"{name} must be from 0 to {LARGEST_OUTCOME:g}, got {error}")
+    return tuple(values.values()) * (count if alike else 1)
+
+
+def _one_each(name: str, given: Any, count: int) -> dict[str, float]:
+    """Return `count` numbers by the names that an error calls them."""
+    if isinstance(given, Mapping):
+        raise TypeError(f"{name} must be a number or a sequence of numbers here, got a mapping")
+    dimensions = _dimensions(given)
+    if dimensions == 0 and count == 1:
+        return {name: validation.finite_float(name, given)}
+    if dimensions != 1 or len(given) != count:
+        size = f"{len(given)}" if dimensions == 1 else f"{given!r}"
+        raise ValueError(f"{name} must hold one number per context, {count}, got {size}")
+    return {f"{name}[{i}]": validation.finite_float(f"{name}[{i}]", one) for i, one in enumerate(given)}
+
+
+def _dimensions(value: Any) -> int | None:
+    """Return how many dimensions an array of the value has; None if its rows differ in length."""
+    try:
+        return np.ndim(value)
+    except ValueError:
+        return None
