@@ -74,6 +74,20 @@ def test_outcomes_may_be_a_mapping_from_contexts() -> None:
     assert bits(one.history) == bits(two.history)
 
 
+def test_outcomes_by_label(tmp_path: Path) -> None:
+    opt = Optimizer(X, {"young": 30, "old": 10}, setting=Simulator(radius=0.1))
+    s = opt.ask(n_contexts=2)
+    assert set(s.contexts) <= {"young", "old"}
+    opt.tell(s, {"young": 0.8, "old": 0.6}, stderr={"young": 0.1, "old": 0.2})
+    opt.tell(X[1], [0.5, 0.4], contexts=["old", "young"])
+    rows = [(r.context, r.outcome, r.stderr) for r in opt.results]
+    assert rows == [("young", 0.8, 0.1), ("old", 0.6, 0.2), ("old", 0.5, None), ("young", 0.4, None)]
+    opt.save(tmp_path / "state.drbo")
+    assert bits(Optimizer.load(tmp_path / "state.drbo").ask()) == bits(opt.ask())
+    with pytest.raises((TypeError, ValueError), match="contexts"):
+        opt.tell(X[0], {"young": 0.8, "odd": 0.6})
+
+
 def test_rows_of_named_columns() -> None:
     data = {"outdoor": [0.0, 5.0, 20.0], "load": [0.2, 0.4, 0.9]}
     table = pd.DataFrame({"load": [0.3, 0.5], "outdoor": [1.0, 8.0]})
