@@ -135,5 +135,5 @@ def test_every_bad_row_is_counted() -> None:
 
 
 def test_points_of_a_range_are_spread() -> None:
-    points = DataRange(np.zeros(2), np.ones(2), None).sample(16, seed=0)
+    points = DataRange(np.zeros(2), np.ones(2), None, np.ones(2)).sample(16, seed=0)
     assert np.histogram2d(points[:, 0], points[:, 1], bins=4, range=[[0, 1], [0, 1]])[0].min() >= 1

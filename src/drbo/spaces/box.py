@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
+from drbo.spaces.columns import Column
 from drbo.spaces.parameters import Parameter, parameter
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
@@ -69,6 +70,11 @@ class Box(Space):
     def names(self) -> tuple[str, ...]:
         """The names of the parameters."""
         return tuple(self.parameters)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the parameters; the step of numbers is the deviation of a uniform distribution."""
+        return tuple(p.column(name, self._slices[name].start) for name, p in self.parameters.items())
 
     def arguments(self) -> dict[str, Any]:
         """Return what the box was made of, for `from_arguments`."""

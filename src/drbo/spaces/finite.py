@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
+from drbo.spaces.columns import Column, plain
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
@@ -44,6 +45,11 @@ class FiniteSet(Space):
 
     def __len__(self) -> int:
         return len(self.points)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the points, which are numbers without names."""
+        return plain(self.points)
 
     def in_unit_cube(self) -> Self:
         """Return the same points with coordinates (point - least) / range of each column."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
+from drbo.spaces.columns import Column
 from drbo.spaces.finite import FiniteSet
 from drbo.spaces.parameters import Categorical, Labelled, Ordinal
 from drbo.spaces.space import Point
@@ -66,6 +67,11 @@ class Labels(FiniteSet):
     def labels(self) -> tuple[Any, ...]:
         """The labels, in order."""
         return self.parameter.choices
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The one column of the labels, which has no name."""
+        return (self.parameter.column(None, 0),)
 
     def arguments(self) -> dict[str, Any]:
         """Return what the labels were made of, by the names of the arguments."""

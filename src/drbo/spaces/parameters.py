@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
+from drbo.spaces.columns import Column
 from drbo.validation import FloatArray
 
 _LARGEST_INTEGER = 2**53
@@ -59,6 +60,10 @@ class Parameter(ABC):
     def count(self) -> int | None:
         """How many values it has, or None if they form an interval."""
         return None
+
+    def column(self, name: str | None, first: int) -> Column:
+        """Return the column of this parameter, whose coordinates begin with number `first`."""
+        return Column(name, first, step=self.extent / math.sqrt(12.0))
 
     @property
     def ends(self) -> FloatArray:
@@ -137,6 +142,10 @@ class Log(Parameter):
         """Return the number, never outside its bounds."""
         value = self.low * math.exp(float(coordinates[0]) * self.unit)
         return min(max(value, self.low), self.high)
+
+    def column(self, name: str | None, first: int) -> Column:
+        """Return the column, whose positions are logarithms."""
+        return replace(super().column(name, first), logarithmic=True)
 
 
 @dataclass(frozen=True)
@@ -245,6 +254,11 @@ class Labelled(Parameter):
         """Return the coordinates of a choice."""
         coordinates: list[float] = self.levels(np.array([self.index(name, value)]))[0].tolist()
         return coordinates
+
+    def column(self, name: str | None, first: int) -> Column:
+        """Return the column of the labels."""
+        levels = self.origin + self.unit * self.levels(np.arange(self.count))
+        return Column(name, first, self.width, labels=self.choices, levels=levels)
 
 
 class Categorical(Labelled):

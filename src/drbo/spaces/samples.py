@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo.spaces.box import Box, spread
+from drbo.spaces.columns import Column
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
@@ -28,10 +29,14 @@ class DataRange(Space):
     Attributes
     ----------
     low, span : (d,) the least sample of each column, and the difference to the largest (1 if there is none)
+    deviations : (d,) of the samples of each column
     """
 
-    def __init__(self, low: FloatArray, span: FloatArray, names: tuple[str, ...] | None) -> None:
+    def __init__(
+        self, low: FloatArray, span: FloatArray, names: tuple[str, ...] | None, deviations: FloatArray
+    ) -> None:
         self.low, self.span, self._names = validation.frozen(low), validation.frozen(span), names
+        self.deviations = validation.frozen(deviations)
         self.dimension = len(low)
         self.scales = self.span
 
@@ -39,6 +44,12 @@ class DataRange(Space):
     def names(self) -> tuple[str, ...] | None:
         """The names of the columns, if they have any."""
         return self._names
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the samples."""
+        names = self.names or (None,) * self.dimension
+        return tuple(Column(name, i, step=float(self.deviations[i])) for i, name in enumerate(names))
 
     def encode(self, name: str, value: Any) -> Point:
         """Return the point of a context: a mapping from the columns' names, or its numbers in order."""
@@ -194,7 +205,7 @@ def _numbers(data: Any, names: Sequence[str] | None) -> tuple[FloatArray, DataRa
     if named is not None and len(set(named)) != values.shape[1]:
         raise ValueError(f"names must be {values.shape[1]} different ones, one per column, got {list(named)}")
     span = np.ptp(values, axis=0)
-    return values, DataRange(values.min(axis=0), np.where(span > 0.0, span, 1.0), named)
+    return values, DataRange(values.min(axis=0), np.where(span > 0.0, span, 1.0), named, values.std(axis=0))
 
 
 def _columns(data: Any, within: Box) -> dict[str, list[Any]]:

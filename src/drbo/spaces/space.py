@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 
+from drbo.spaces.columns import Column
 from drbo.validation import FloatArray
 
 
@@ -46,6 +47,11 @@ class Space(ABC):
     A column of labels takes several coordinates. The widths are then multiplied by sqrt(columns / d), so that
     sqrt(d) * scales counts columns and not coordinates.
     """
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the values, in order."""
 
     @abstractmethod
     def encode(self, name: str, value: Any) -> Point:
