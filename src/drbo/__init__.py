@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from drbo.ambiguity import Wasserstein as Wasserstein
     from drbo.ambiguity import WorstCase as WorstCase
     from drbo.ambiguity import WorstCaseError as WorstCaseError
+    from drbo.analysis.explain_radius import RadiusExplanation as RadiusExplanation
+    from drbo.analysis.explain_radius import explain_radius as explain_radius
     from drbo.analysis.profile import RobustnessProfile as RobustnessProfile
     from drbo.analysis.profile import profile as profile
     from drbo.analysis.profile import radius_for_loss as radius_for_loss
@@ -85,6 +87,10 @@ _HOMES = {
         "Wasserstein",
         "WorstCase",
         "WorstCaseError",
+    ),
+    "drbo.analysis.explain_radius": (
+        "RadiusExplanation",
+        "explain_radius",
     ),
     "drbo.analysis.profile": (
         "RobustnessProfile",

@@ -103,6 +103,23 @@ class AmbiguitySet(ABC):
     It is for sets that know no positions: two contexts are the same or not, however close they are.
     """
 
+    def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
+        """Return how far the reference (n,) is from the same weights on moved contexts (n, d), in the user's units.
+
+        None if the set does not know where its contexts lie.
+        """
+        del reference, points
+        return None
+
+    def most_likely(self, radius: float, share: float) -> float | None:
+        """Return the largest probability of an event in the set, whose reference probability is `share`.
+
+        None if it depends on where the contexts of the event lie.
+        """
+        if not self.instead_of_a_rule:
+            return None
+        return -float(self.worst_case([-1.0, 0.0], [share, 1.0 - share], radius).expectation)
+
     def likelihood_radius(self, z: float) -> float:
         """Return t times the radius that covers an expectation at z standard errors, t contexts being seen.
 

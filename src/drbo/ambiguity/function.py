@@ -84,6 +84,10 @@ class _Placed(AmbiguitySet):
         """What the set holds from its diameter on, in words."""
         return self._made.everything
 
+    def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
+        """Return how far the reference is from the same weights on moved contexts (n, d)."""
+        return self._made.moved(reference, self._space.unmeasured(points))
+
     @property
     def scale(self) -> float:
         """The unit of the radius."""

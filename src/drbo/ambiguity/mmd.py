@@ -82,6 +82,16 @@ class PlacedMMD(AmbiguitySet):
         """The largest sqrt(k_M(c, c)); no two distributions are further apart than sqrt(2) times this if k_M >= 0."""
         return float(np.sqrt((self.features**2).sum(axis=1).max()))
 
+    def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
+        """Return the MMD of the reference from the same weights on moved contexts (n, d)."""
+        if self.kernel is None or self.contexts is None:
+            return None
+        used = reference > 0.0
+        p, here, there = reference[used], self.contexts[used], points[used]
+        both = np.concatenate([p, -p])
+        where = np.concatenate([here, there])
+        return math.sqrt(max(float(both @ self.kernel(where, where) @ both), 0.0))
+
     def extended(self, further: FloatArray) -> Self:
         """Return the set on these contexts and further ones (k, d); the factor so far is kept."""
         kernel, contexts = self._with_kernel()
@@ -281,6 +291,10 @@ class MMD(AmbiguitySet):
     def within(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""
         return _within(radius)
+
+    def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
+        """Return the MMD of the reference from the same weights on moved contexts (n, d)."""
+        return self.placed.moved(reference, points)
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel]:
         """Return the points and the kernel in which samples may be compressed: those of the MMD itself."""

@@ -107,6 +107,19 @@ class Wasserstein(AmbiguitySet):
         super().on(points, scales)
         return self
 
+    def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
+        """Return the distance of the reference from the same weights on moved contexts (n, d)."""
+        if self.contexts is None:
+            return None
+        used = reference > 0.0
+        p, here, there = reference[used], self.contexts[used], points[used]
+        steps = there - here
+        if np.ptp(steps, axis=0).max() <= 1e-12 * np.abs(steps).max():  # no plan is cheaper than one shift of all
+            return float(_distances(here[:1], self.norm, there[:1])[0, 0])
+        none = np.zeros(len(p))
+        both = Wasserstein(np.concatenate([here, there]), self.order, self.norm)
+        return both.distance(np.append(none, p), np.append(p, none))
+
     def extended(self, further: FloatArray) -> Wasserstein:
         """Return the set on its contexts and further ones (k, d)."""
         if self.contexts is None:

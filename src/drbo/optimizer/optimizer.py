@@ -15,7 +15,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,6 +44,9 @@ from drbo.spaces.finite import FiniteSet
 from drbo.spaces.labels import FiniteGiven
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
+
+if TYPE_CHECKING:
+    from drbo.analysis.explain_radius import RadiusExplanation
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -490,6 +493,19 @@ class Optimizer:
             return Prediction(*(validation.frozen(column) for column in predicted))
         columns = dict(zip(("mean", "std", "lower", "upper"), predicted, strict=True))
         return require("pandas", "frame").DataFrame(columns, index=index)
+
+    @_alone
+    def explain_radius(
+        self, radius: float | None = None, *, reference: Any = None, window: int | None = None
+    ) -> RadiusExplanation:
+        """Return what a radius means for the present reference, in the units of the contexts; print it.
+
+        The radius of the present round by default. `window` is how many days of the past are compared with as many days
+        before them, a fifth of all by default.
+        """
+        from drbo.analysis.explain_radius import explain_known
+
+        return explain_known(self._known, radius, _kept(reference), window)
 
     @_alone
     def to_frame(self) -> Any:

@@ -44,8 +44,8 @@ def autocorrelation(seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, lag
 
     # Random pairs of days stand for independent ones.
     rng = np.random.default_rng(0)
-    first = rng.integers(0, t, 5 * _PAIRS)
-    apart = squared(seen[first], seen[(first + rng.integers(1, t, 5 * _PAIRS)) % t])
+    first = rng.integers(0, t, 2 * _PAIRS)
+    apart = squared(seen[first], seen[(first + rng.integers(1, t, 2 * _PAIRS)) % t])
     if apart == 0.0:
         return np.zeros(lags)
     found = np.empty(lags)

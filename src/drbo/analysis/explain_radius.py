@@ -1,0 +1,393 @@
+"""What a radius means, in the user's units: shifts, replaced days or likelier days that are as far as the radius.
+
+Nobody knows what an MMD of 0.3 is. So three questions are answered by computing:
+
+    What is that far away?      by how much each column must shift, how many days must be replaced, or how much likelier
+                                days must become
+    How much is that?           the place of the radius between 0 and the diameter, at which the set holds everything
+    Did the past move so far?   which windows of the past were further from the days before them, and how often that
+                                would be chance
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drbo import validation
+from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.mmd import MMD
+from drbo.ambiguity.reference import Indices, Reference, SampledContexts, empirical
+from drbo.optimizer.knowledge import Knowledge
+from drbo.rounds.balls import make_ball
+from drbo.rounds.blocks import autocorrelation
+from drbo.spaces.box import Box
+from drbo.spaces.columns import Column
+from drbo.spaces.samples import Samples
+from drbo.spaces.space import Space
+from drbo.validation import FloatArray
+
+SHARES = (0.01, 0.1, 0.5)
+"""How rare the days are of which we say how much likelier the set makes them."""
+_FURTHEST = 4.0
+"""Shifts are searched up to this many ranges of a column."""
+_STEPS = 64
+_WINDOWS = 20
+"""How many windows of the past are looked at, at most."""
+_RESAMPLES = 100
+"""How many pairs of windows are drawn from the whole past."""
+_DISTINCT = 0.2
+"""From this autocorrelation on, neighbouring days are said to resemble each other."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """How far all days must move in one column, for a distribution that is as far away as the radius.
+
+    Attributes
+    ----------
+    column : the name of the column
+    amount : in the user's units, downwards or upwards alike; the factor of a logarithmic column, above 1; None if no
+        shift is that far
+    furthest : how far a shift by four times the range of the column is: no smaller one is further
+    logarithmic : whether the amount is a factor
+    """
+
+    column: str
+    amount: float | None
+    furthest: float
+    logarithmic: bool
+
+    def __str__(self) -> str:
+        if self.amount is None:
+            return f"no shift of {self.column} is that far: the furthest is {self.furthest:.3g} away"
+        if self.logarithmic:
+            down, up = 1.0 - 1.0 / self.amount, self.amount - 1.0
+            return f"every day's {self.column} lower by {down:.0%}, or higher by {up:.0%}"
+        return f"every day's {self.column} lower by {self.amount:.3g}, or higher by as much"
+
+
+@dataclass(frozen=True)
+class Relabelled:
+    """Which share of all days must turn to one label, for a distribution that is as far away as the radius.
+
+    Attributes
+    ----------
+    column, label : what the days turn to
+    share : of all days, chosen alike among all of them; None if turning every day is not that far
+    furthest : how far it is to turn every day
+    """
+
+    column: str
+    label: Any
+    share: float | None
+    furthest: float
+
+    def __str__(self) -> str:
+        if self.share is None:
+            return f"not even {self.column} = {self.label} on every day, which is {self.furthest:.3g} away"
+        return f"{self.share:.0%} of the days turned to {self.column} = {self.label}"
+
+
+@dataclass(frozen=True)
+class Likelier:
+    """How much likelier the set makes the worst days.
+
+    Attributes
+    ----------
+    share : how many of the days are that bad under the reference
+    most : how many of them may be that bad in a distribution of the set
+    """
+
+    share: float
+    most: float
+
+    def __str__(self) -> str:
+        times = self.most / self.share
+        return f"the worst {self.share:.0%} of days up to {times:.3g} times as likely ({self.most:.1%} of all days)"
+
+
+@dataclass(frozen=True)
+class Window:
+    """Days of the past, and how far they were from as many days before them.
+
+    Attributes
+    ----------
+    start, stop : the positions of the first day, and of the first day after them
+    distance : from the days before
+    """
+
+    start: int
+    stop: int
+    distance: float
+
+
+@dataclass(frozen=True)
+class RadiusExplanation:
+    """What a radius means. `str` gives the text.
+
+    Attributes
+    ----------
+    radius, diameter : the diameter is the radius from which on the set holds everything that it can
+    within : which distributions the set holds, in words
+    shifts : per column of numbers, the shift that is as far as the radius; empty if the set knows no positions
+    relabelled : per label of a column, the share of days turned to it
+    replaced : the share of days that may be replaced by anything, if the set is of that kind
+    likelier : how much likelier the set makes bad days, if the set does not know which days are near each other
+    stays : whether only days that were seen can happen in the set
+    window : how many days a window of the past has; 0 if there are too few days, or the set cannot compare them
+    windows : the windows of the past, in the order of time
+    by_chance : the share of windows, drawn at random from the whole past, that are further from each other than the
+        radius; nan without windows
+    resemblance : the autocorrelation of one day with the next; nan without windows
+    """
+
+    radius: float
+    diameter: float
+    within: str
+    shifts: tuple[Shift, ...]
+    relabelled: tuple[Relabelled, ...]
+    replaced: float | None
+    likelier: tuple[Likelier, ...]
+    stays: bool
+    window: int
+    windows: tuple[Window, ...]
+    by_chance: float
+    resemblance: float
+
+    @property
+    def share(self) -> float:
+        """Where the radius lies between 0 and the diameter: 0 is the reference alone, 1 or more everything."""
+        if self.diameter > 0.0:
+            return self.radius / self.diameter
+        return 0.0 if self.radius == 0.0 else math.inf
+
+    @property
+    def exceeded(self) -> tuple[Window, ...]:
+        """The windows of the past that moved further than the radius."""
+        return tuple(window for window in self.windows if window.distance > self.radius)
+
+    def __str__(self) -> str:
+        return "\n".join([*self._size(), *self._examples(), *self._past()])
+
+    def _size(self) -> list[str]:
+        first = f"Radius {self.radius:.3g}: every distribution {self.within}."
+        if self.diameter == 0.0:
+            return [first, "The set holds nothing else, whatever the radius."]
+        if self.radius >= self.diameter:
+            return [first, f"That is everything: no distribution is further away than {self.diameter:.3g}."]
+        share = "less than 1%" if 0.0 < self.share < 0.01 else f"{self.share:.0%}"
+        way = f"It is {share} of the way from the reference to everything"
+        return [first, f"{way}, which is {self.diameter:.3g} away."]
+
+    def _examples(self) -> list[str]:
+        """Return what is as far as the radius, and that the set holds worse."""
+        if not 0.0 < self.radius < self.diameter:
+            return []
+        lines = [f"  {one}" for one in (*self.shifts, *self.relabelled)]
+        if lines:
+            lines.insert(0, "As far as the radius is, for example:")
+            lines.append(
+                "Such a shift is inside the set, at its border, as far as the contexts allow it; the set holds worse."
+            )
+        if self.replaced is not None:
+            lines.append(f"{self.replaced:.0%} of the days may be replaced by any others, the worst there are.")
+        if self.likelier:
+            lines.append("The set holds distributions that make")
+            lines += [f"  {one}" for one in self.likelier]
+        if self.stays:
+            lines.append("Only days that were seen can happen in it: a shift of all days is infinitely far away.")
+        return lines
+
+    def _past(self) -> list[str]:
+        if not self.window:
+            return []
+        days, further = f"{self.window} days", self.exceeded
+        lines = [
+            f"Of {len(self.windows)} windows of {days} in the past, {len(further)} moved further than this from the "
+            f"{days} before."
+        ]
+        lines += [f"  days {w.start} to {w.stop - 1}: {w.distance:.3g}" for w in further[:5]]
+        if len(further) > 5:
+            lines.append(f"  and {len(further) - 5} more")
+        lines.append(f"Windows of {days} drawn at random from the whole past do so in {self.by_chance:.0%} of cases.")
+        if self.resemblance > _DISTINCT:
+            lines.append(
+                f"One day resembles the next (autocorrelation {self.resemblance:.2f}): a rule that learns the radius "
+                'needs block="auto".'
+            )
+        return lines
+
+
+def explain_radius(
+    radius: float, samples: Samples, ambiguity: AmbiguitySet | None = None, window: int | None = None
+) -> RadiusExplanation:
+    """Return what a radius means for samples of past conditions, in the order of time.
+
+    `window` is how many days of the past are compared with as many before them; a fifth of all by default. The set is
+    an MMD by default, as in the optimizer.
+    """
+    if not isinstance(samples, Samples):
+        raise TypeError(f"samples must be Samples of past conditions, got {type(samples).__name__}")
+    family = MMD() if ambiguity is None else ambiguity
+    contexts = SampledContexts(samples, family, seed=0)
+    reference, space = contexts.seen([]), contexts.space
+    placed = family.on(space.measured(reference.points), space.scales)
+    return _explained(Explained(placed, reference, space, contexts.enumerated, contexts.range), radius, window)
+
+
+def explain_known(known: Knowledge, radius: float | None, reference: Any, window: int | None) -> RadiusExplanation:
+    """Return what a radius means for an optimizer's set round its present reference, or round one that is given."""
+    state = known.state
+    given = state.given[0] if reference is None else reference
+    if radius is None:
+        radius = known.ball(state, given, state.given[1]).radius
+    own = known.configuration
+    bare = own.setting.reference_of(given, own.nature, state.seen)
+    about = Explained(known.on(bare.points), bare, own.nature.space, own.nature.enumerated, own.nature.range)
+    return _explained(about, radius, window)
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """A set that is to be explained.
+
+    Attributes
+    ----------
+    ambiguity : put on the atoms of the reference
+    reference, space : the reference, and the space of its contexts
+    enumerated : whether every context that there can be is one of a list
+    range : the box that contexts may lie anywhere in, if there is one
+    """
+
+    ambiguity: AmbiguitySet
+    reference: Reference
+    space: Space
+    enumerated: bool
+    range: Box | None
+
+
+def _explained(about: Explained, radius: float, window: int | None) -> RadiusExplanation:
+    eps = validation.radius(radius)
+    ambiguity, reference = about.ambiguity, about.reference
+    ball = make_ball(ambiguity, reference, eps, about.space, 0, about.range)
+    carrying = reference.weights > 0.0
+    positions = about.space.measured(reference.points)
+    numbers = [column for column in about.space.columns if column.labels is None]
+    labels = [column for column in about.space.columns if column.labels is not None]
+    shifts, relabelled = [], []
+    if 0.0 < eps < math.inf and ambiguity.moved(reference.weights, positions) is not None:
+        shifts = [
+            _shift(about, positions, column, eps) for column in numbers if np.ptp(positions[carrying, column.first]) > 0
+        ]
+        relabelled = [one for column in labels for one in _relabelled(about, positions, column, eps)]
+    anything = ambiguity.most_likely(eps, 0.0)
+    bad = [(share, ambiguity.most_likely(eps, share)) for share in SHARES]
+    likelier = tuple(Likelier(share, most) for share, most in bad if most is not None) if eps > 0.0 else ()
+    diameter = ball.diameter
+    compares = diameter > 0.0 and (about.enumerated or not ambiguity.instead_of_a_rule)
+    days = reference.history
+    length = window_length(len(days), window) if compares else 0
+    windows = _windows(days, ambiguity, len(reference.points), length) if length else ()
+    return RadiusExplanation(
+        radius=eps,
+        diameter=diameter,
+        within=ambiguity.within(eps),
+        shifts=tuple(shifts),
+        relabelled=tuple(relabelled),
+        replaced=anything if anything else None,
+        likelier=likelier,
+        stays=anything == 0.0,
+        window=length,
+        windows=windows,
+        by_chance=_by_chance(days, ambiguity, len(reference.points), length, eps) if length else math.nan,
+        resemblance=float(autocorrelation(days, ambiguity, len(reference.points), 1)[0]) if length else math.nan,
+    )
+
+
+def window_length(count: int, window: int | None) -> int:
+    """Return how many days a window has: a fifth of all if not given; 0 if there are not two of them."""
+    if window is not None:
+        length = validation.whole_number("window", window, least=1)
+        if 2 * length > count:
+            raise ValueError(f"window must be at most half of the {count} days seen, got {length}")
+        return length
+    return count // 5
+
+
+def _shift(about: Explained, positions: FloatArray, column: Column, radius: float) -> Shift:
+    """Return the smallest shift of a column that is as far as the radius."""
+    weights = about.reference.weights
+    direction = np.zeros(positions.shape[1])
+    direction[column.first] = -float(np.ptp(positions[weights > 0.0, column.first]))
+
+    def away(ranges: float) -> float:
+        distance = about.ambiguity.moved(weights, positions + ranges * direction)
+        assert distance is not None
+        return distance
+
+    inside, furthest, outside = 0.0, 0.0, None
+    for ranges in np.geomspace(1.0 / 512.0, _FURTHEST, _STEPS).tolist():
+        distance = away(ranges)
+        furthest = max(furthest, distance)
+        if distance >= radius:
+            outside = ranges
+            break
+        inside = ranges
+    if outside is None:
+        return Shift(_named(column, about), None, furthest, column.logarithmic)
+    while outside - inside > 1e-9 * outside:
+        middle = 0.5 * (inside + outside)
+        inside, outside = (inside, middle) if away(middle) >= radius else (middle, outside)
+    amount = outside * -direction[column.first]
+    return Shift(
+        _named(column, about), math.exp(amount) if column.logarithmic else amount, away(_FURTHEST), column.logarithmic
+    )
+
+
+def _relabelled(about: Explained, positions: FloatArray, column: Column, radius: float) -> list[Relabelled]:
+    """Return for each label which share of the days, of all kinds alike, must turn to it to be as far as the radius."""
+    found = []
+    at = slice(column.first, column.first + column.width)
+    for label, level in zip(column.labels or (), column.levels if column.levels is not None else (), strict=True):
+        turned = positions.copy()
+        turned[:, at] = level
+        distance = about.ambiguity.moved(about.reference.weights, turned)
+        assert distance is not None
+        # Distances of mixtures grow in proportion to the share: exact for an MMD, and at most so for other sets.
+        share = radius / distance if distance >= radius else None
+        found.append(Relabelled(_named(column, about), label, share, distance))
+    return found
+
+
+def _named(column: Column, about: Explained) -> str:
+    """Return what a column is called: by its name, or "context" if there is one column without a name."""
+    return "context" if column.name is None and len(about.space.columns) == 1 else str(column)
+
+
+def _windows(days: Indices, ambiguity: AmbiguitySet, n_contexts: int, length: int) -> tuple[Window, ...]:
+    """Return windows of the past, each half a window after the one before, and their distances."""
+    last = len(days) - length
+    starts = np.unique(np.linspace(length, last, min((last - length) // max(length // 2, 1) + 1, _WINDOWS)).astype(int))
+    return tuple(
+        Window(
+            int(i),
+            int(i) + length,
+            ambiguity.distance(
+                empirical(days[i : i + length], n_contexts), empirical(days[i - length : i], n_contexts)
+            ),
+        )
+        for i in starts
+    )
+
+
+def _by_chance(days: Indices, ambiguity: AmbiguitySet, n_contexts: int, length: int, radius: float) -> float:
+    """Return the share of pairs of windows, drawn from all days, that are further apart than the radius."""
+    rng = np.random.default_rng(0)
+    draws = rng.choice(days, size=(_RESAMPLES, 2, length))
+    return float(
+        np.mean([ambiguity.distance(empirical(a, n_contexts), empirical(b, n_contexts)) > radius for a, b in draws])
+    )

@@ -1,0 +1,200 @@
+"""What a radius means, against distances computed by hand."""
+
+import copy
+import math
+import pickle
+from dataclasses import FrozenInstanceError, asdict
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drbo
+from drbo import KL, MMD, RBF, Box, Categorical, ChiSquare, CVaR, Log, Optimizer, Samples, Simulator, TotalVariation
+from drbo.radius import empirical
+
+RNG = np.random.default_rng(0)
+DEMAND = RNG.normal(100.0, 20.0, 120)
+PAST = Samples(DEMAND, names=["demand"])
+
+
+def dense_mmd(a: np.ndarray, b: np.ndarray, lengthscale: float) -> float:
+    """The MMD of two samples of numbers, from every pair."""
+
+    def mean(x: np.ndarray, y: np.ndarray) -> float:
+        return float(np.exp(-0.5 * ((x[:, None] - y) / lengthscale) ** 2).mean())
+
+    return math.sqrt(mean(a, a) + mean(b, b) - 2.0 * mean(a, b))
+
+
+@pytest.mark.parametrize("shift", [5.0, 15.0, 20.0])
+def test_an_mmd_is_told_as_a_shift(shift: float) -> None:
+    """REVIEW U9: the radius that a shift of every day's demand has by hand is told as that shift."""
+    lengthscale = 0.2 * np.ptp(DEMAND)
+    radius = dense_mmd(DEMAND, DEMAND - shift, lengthscale)
+    told = drbo.explain_radius(radius, PAST)
+    assert told.shifts[0].amount == pytest.approx(shift, rel=1e-6)
+    assert f"every day's demand lower by {shift:.3g}, or higher by as much" in str(told)
+    assert "the set holds worse" in str(told)
+    assert told.shifts[0].furthest == pytest.approx(dense_mmd(DEMAND, DEMAND - 1e6, lengthscale), abs=1e-3)
+
+
+def test_a_shift_that_no_radius_reaches() -> None:
+    told = drbo.explain_radius(1.05, PAST)
+    assert told.shifts[0].amount is None
+    assert "no shift of demand is that far" in str(told)
+
+
+def test_wasserstein_is_told_in_the_units_of_each_column() -> None:
+    """REVIEW U7."""
+    data = np.column_stack([RNG.normal(8.0, 5.0, 40), RNG.beta(4, 3, 40)])
+    told = drbo.explain_radius(2.5, Samples(data, names=["outdoor", "load"]), drbo.Wasserstein())
+    assert [shift.column for shift in told.shifts] == ["outdoor", "load"]
+    assert told.shifts[0].amount == pytest.approx(2.5, rel=1e-6)
+    assert "every day's outdoor lower by 2.5" in str(told)
+
+
+def test_log_columns_and_labels() -> None:
+    box = Box(price=Log(1.0, 100.0), kind=Categorical("a", "b"))
+    data = {"price": np.exp(RNG.uniform(1, 3, 40)).tolist(), "kind": (["a"] * 3 + ["b"]) * 10}
+    told = drbo.explain_radius(0.1, Samples(data, within=box, support=4), drbo.Wasserstein())
+    factor = told.shifts[0]
+    assert factor.logarithmic
+    assert factor.amount == pytest.approx(math.exp(0.1), rel=1e-6)
+    assert "every day's price lower by 10%, or higher by 11%" in str(told)
+    # to turn every day to "a" moves a quarter of the days by 1; to "b", three quarters
+    assert [one.label for one in told.relabelled] == ["a", "b"]
+    np.testing.assert_allclose([one.furthest for one in told.relabelled], [0.25, 0.75], atol=1e-9)
+    assert [one.share for one in told.relabelled] == pytest.approx([0.4, 0.1 / 0.75], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("ambiguity", "radius", "most"),
+    [
+        (TotalVariation(), 0.1, 0.2),
+        (CVaR(), 0.5, 0.2),
+        (ChiSquare(), 0.1, 0.1 + math.sqrt(0.1 * 0.1 * 0.9)),  # (q - s)^2 / (s (1 - s)) = eps
+        (KL(), 0.2 * math.log(2.0) + 0.8 * math.log(0.8 / 0.9), 0.2),
+    ],
+    ids=repr,
+)
+def test_sets_that_know_no_positions_are_told_by_how_likely_bad_days_are(
+    ambiguity: drbo.AmbiguitySet, radius: float, most: float
+) -> None:
+    told = drbo.explain_radius(radius, PAST, ambiguity)
+    tenth = next(one for one in told.likelier if one.share == 0.1)
+    assert tenth.most == pytest.approx(most, rel=1e-6)
+    assert f"the worst 10% of days up to {most / 0.1:.3g} times as likely" in str(told)
+    assert not told.shifts
+    assert not told.windows  # continuous days share no value: the set cannot compare windows
+    if isinstance(ambiguity, TotalVariation):
+        assert told.replaced == pytest.approx(0.1)
+        assert "10% of the days may be replaced" in str(told)
+    else:
+        assert told.stays
+        assert "a shift of all days is infinitely far away" in str(told)
+
+
+def test_the_windows_of_the_past_that_moved_further() -> None:
+    moving = np.concatenate([RNG.normal(0.0, 1.0, 60), RNG.normal(3.0, 1.0, 60)])
+    told = drbo.explain_radius(0.6, Samples(moving, names=["load"]), window=30)
+    assert told.window == 30
+    assert [window.start for window in told.windows] == [30, 45, 60, 75, 90]
+    distances = [
+        dense_mmd(moving[w.start : w.stop], moving[w.start - 30 : w.start], 0.2 * np.ptp(moving)) for w in told.windows
+    ]
+    np.testing.assert_allclose([w.distance for w in told.windows], distances, atol=1e-6)
+    assert [w.start for w in told.exceeded] == [60]
+    assert "days 60 to 89" in str(told)
+    assert told.by_chance <= 0.05
+    assert told.resemblance > 0.2
+    assert 'block="auto"' in str(told)
+    with pytest.raises(ValueError, match="window must be at most half of the 120 days"):
+        drbo.explain_radius(0.6, Samples(moving), window=61)
+
+
+def test_the_place_between_nothing_and_everything() -> None:
+    told = drbo.explain_radius(0.3, PAST)
+    assert told.share == 0.3 / told.diameter
+    assert f"It is {told.share:.0%} of the way" in str(told)
+    assert "That is everything" in str(drbo.explain_radius(2.0, PAST))
+    assert "That is everything" in str(drbo.explain_radius(math.inf, PAST))
+    assert drbo.explain_radius(0.0, PAST).shifts == ()
+    assert "nothing else" in str(drbo.explain_radius(0.3, PAST, drbo.Expectation()))
+
+
+GRID = np.linspace(0.0, 1.0, 9)
+
+
+@pytest.mark.parametrize(
+    ("contexts", "settings"),
+    [
+        (GRID, Simulator(np.ones(9), 0.3)),
+        (GRID, Simulator(radius=0.3, history=[0, 1, 2, 3, 3, 2, 4, 5, 6, 6])),
+        (PAST, Simulator(radius=0.3)),
+        (PAST, drbo.DataDriven()),
+        (Box(load=(0.0, 2.0)), drbo.DataDriven()),
+        (Samples(RNG.random(20), within=Box(load=(0.0, 2.0))), Simulator(radius=0.3)),
+    ],
+    ids=repr,
+)
+def test_every_kind_of_contexts(contexts: Any, settings: drbo.Setting) -> None:
+    opt = Optimizer(GRID, contexts, setting=settings)
+    told = opt.explain_radius(0.3)
+    assert told.radius == 0.3
+    assert told.shifts[0].amount is not None
+    assert opt.explain_radius().radius == opt.ask().radius
+    assert str(copy.deepcopy(opt).explain_radius(0.3)) == str(told)
+
+
+def test_an_optimizer_says_the_same_as_its_samples_and_asks_as_before() -> None:
+    opt = Optimizer(GRID, PAST, setting=Simulator(radius=0.2))
+    twin = copy.deepcopy(opt)
+    for radius in (0.1, 0.4):
+        assert opt.explain_radius(radius) == drbo.explain_radius(radius, PAST)
+    assert len(opt.history) == 0
+    assert opt.ask() == twin.ask()
+
+
+def test_general_setting_needs_a_reference() -> None:
+    opt = Optimizer(GRID, GRID, ambiguity=MMD(kernel=RBF(0.2)), setting=drbo.General())
+    with pytest.raises(TypeError, match="reference is missing"):
+        opt.explain_radius(0.3)
+    amount = opt.explain_radius(0.3, reference=np.ones(9)).shifts[0].amount
+    assert amount is not None
+    expected = MMD(kernel=RBF(0.2)).on(GRID).moved(empirical(np.arange(9), 9), GRID[:, None] - amount)
+    assert expected == pytest.approx(0.3, rel=1e-6)
+
+
+class Contamination(drbo.AmbiguitySet):
+    """A set of one's own, with the two methods that it must have."""
+
+    def _distance(self, p: np.ndarray, q: np.ndarray) -> float:
+        grown = q > 0.0
+        return float(np.max(1.0 - p[grown] / q[grown], initial=0.0))
+
+    def _solve(self, values: np.ndarray, reference: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError
+
+
+def test_a_set_of_ones_own_gets_the_generic_parts() -> None:
+    told = drbo.explain_radius(0.3, PAST, Contamination())
+    assert "as Contamination measures it" in str(told)
+    assert not told.shifts
+    assert not told.likelier
+    assert told.windows
+
+
+def test_the_record_is_frozen_and_plain() -> None:
+    told = drbo.explain_radius(0.3, PAST)
+    with pytest.raises(FrozenInstanceError):
+        told.radius = 1.0  # type: ignore[misc]
+    assert pickle.loads(pickle.dumps(told)) == told
+    assert asdict(told)["shifts"][0]["column"] == "demand"
+
+
+def test_bad_input() -> None:
+    with pytest.raises(TypeError, match="samples must be Samples"):
+        drbo.explain_radius(0.3, DEMAND)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="radius must be zero or more"):
+        drbo.explain_radius(-0.3, PAST)
