@@ -26,11 +26,12 @@ MAP = """
     optimizer.claims optimizer.history optimizer.encoding optimizer.suggestion optimizer.tables optimizer.state
     optimizer.belief optimizer.production optimizer.configuration optimizer.reports optimizer.knowledge
     optimizer.incumbent optimizer.storage_0_1 optimizer.storage optimizer.optimizer optimizer
-    analysis.explain_radius analysis.profile analysis.backtest analysis.regret analysis radius regret
+    analysis.pictures analysis.explain_radius analysis.radius_profile analysis.profile analysis.backtest
+    analysis.regret analysis radius regret
     names problems experiments cli __main__ __init__
 """.split()  # noqa: SIM905  # a list of names, one line per step of the story
 """Every module of drbo, in the order in which data flows; `problems` and `experiments` are one room each."""
-HANDED_ON = {"optimizer.optimizer": {"analysis.explain_radius"}}
+HANDED_ON = {"optimizer.optimizer": {"analysis.backtest", "analysis.explain_radius", "analysis.radius_profile"}}
 """What methods of one line hand the optimizer to, with the import inside: the one exception to the order."""
 WHOLE_ROOMS = ("problems", "experiments")
 EXTRAS = ("matplotlib", "pandas", "rich", "typer", "joblib", "distributed", "cvxpy", "clarabel", "torch", "sklearn")

@@ -26,11 +26,14 @@ if TYPE_CHECKING:
     from drbo.ambiguity import Wasserstein as Wasserstein
     from drbo.ambiguity import WorstCase as WorstCase
     from drbo.ambiguity import WorstCaseError as WorstCaseError
+    from drbo.analysis.backtest import Backtest as Backtest
+    from drbo.analysis.backtest import backtest as backtest
     from drbo.analysis.explain_radius import RadiusExplanation as RadiusExplanation
     from drbo.analysis.explain_radius import explain_radius as explain_radius
     from drbo.analysis.profile import RobustnessProfile as RobustnessProfile
     from drbo.analysis.profile import profile as profile
     from drbo.analysis.profile import radius_for_loss as radius_for_loss
+    from drbo.analysis.radius_profile import RadiusProfile as RadiusProfile
     from drbo.kernels import RBF as RBF
     from drbo.kernels import Kernel as Kernel
     from drbo.kernels import Matern as Matern
@@ -88,6 +91,10 @@ _HOMES = {
         "WorstCase",
         "WorstCaseError",
     ),
+    "drbo.analysis.backtest": (
+        "Backtest",
+        "backtest",
+    ),
     "drbo.analysis.explain_radius": (
         "RadiusExplanation",
         "explain_radius",
@@ -97,6 +104,7 @@ _HOMES = {
         "profile",
         "radius_for_loss",
     ),
+    "drbo.analysis.radius_profile": ("RadiusProfile",),
     "drbo.kernels": (
         "RBF",
         "Kernel",

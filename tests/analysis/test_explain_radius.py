@@ -147,6 +147,17 @@ def test_every_kind_of_contexts(contexts: Any, settings: drbo.Setting) -> None:
     assert str(copy.deepcopy(opt).explain_radius(0.3)) == str(told)
 
 
+def test_labels() -> None:
+    counts = {"young": 120, "old": 40}
+    opt = Optimizer(GRID, counts, ambiguity=TotalVariation(), setting=Simulator(radius=0.2))
+    told = opt.explain_radius(0.2)
+    assert told.replaced == pytest.approx(0.2)
+    assert not told.windows  # counts are in no order of time
+    in_order = Optimizer(GRID, counts, ambiguity=drbo.Wasserstein(), setting=Simulator(radius=0.2)).explain_radius(0.2)
+    assert {one.label: one.furthest for one in in_order.relabelled} == pytest.approx({"young": 0.25, "old": 0.75})
+    assert "80% of the days turned to context = young" in str(in_order)
+
+
 def test_an_optimizer_says_the_same_as_its_samples_and_asks_as_before() -> None:
     opt = Optimizer(GRID, PAST, setting=Simulator(radius=0.2))
     twin = copy.deepcopy(opt)

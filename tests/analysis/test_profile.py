@@ -49,6 +49,12 @@ def test_best_until_is_where_the_choice_changes() -> None:
     assert alone.best_until[0] == pytest.approx(result.best_until[0], rel=1e-6)
 
 
+def test_frame_and_picture() -> None:
+    result = drbo.profile(robos.F, SET, robos.REFERENCE, [0.0, 0.2])
+    assert result.to_frame()["radius"].tolist() == [0.0, 0.2]
+    assert [axes.get_title() for axes in result.plot().axes] == ["Value", "Robustness"]
+
+
 def test_rows_in_any_order_and_as_a_table() -> None:
     up = drbo.profile(robos.F, SET, robos.REFERENCE, RADII)
     down = drbo.profile(robos.F, SET, robos.REFERENCE, RADII[::-1])

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
+from drbo._extras import require
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.ambiguity.reference import Indices, empirical
+from drbo.ambiguity.reference import Indices, SampledContexts, empirical
+from drbo.analysis.pictures import against_radius
+from drbo.models.bounds import LOWER, Bound
+from drbo.optimizer.incumbent import best_in
+from drbo.optimizer.knowledge import Knowledge
+from drbo.optimizer.tables import in_order
 from drbo.rounds.grid import best_action
+from drbo.spaces.samples import Samples
+from drbo.spaces.space import Point
 from drbo.validation import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Reward = Callable[[Any, Any], float]
+"""A known f: from an action and a context to a reward."""
 
 
 @dataclass(frozen=True)
@@ -21,13 +37,17 @@ class Backtest:
     Attributes
     ----------
     radii : (k,) the radii tried
-    actions : (k, m) the action that each would have chosen in each of the m steps after the first window
-    rewards : (k, m) what it would have earned
+    actions : (k, m) the index of the action that each would have chosen in each of the m steps after the first window
+    rewards : (k, m) what it would have earned, in the user's units
+    candidates : the actions that were chosen from, as they were given; empty if the values came as a matrix
+    maximize : whether rewards are maximised; otherwise they are costs
     """
 
     radii: FloatArray
     actions: Indices
     rewards: FloatArray
+    candidates: tuple[Any, ...] = ()
+    maximize: bool = True
 
     @property
     def revenue(self) -> FloatArray:
@@ -35,31 +55,97 @@ class Backtest:
         return np.asarray(self.rewards.sum(axis=1))
 
     @property
+    def worst(self) -> FloatArray:
+        """The worst step of each radius, (k,)."""
+        return np.asarray(self.rewards.min(axis=1) if self.maximize else self.rewards.max(axis=1))
+
+    @property
     def best_radius(self) -> float:
-        """The radius of the largest revenue, the smallest of them if several tie."""
-        return float(self.radii[np.argmax(self.revenue)])
+        """The radius of the largest revenue (the smallest total cost), the smallest of them if several tie."""
+        total = self.revenue if self.maximize else -self.revenue
+        return float(self.radii[np.lexsort((self.radii, -total))[0]])
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per radius: the total, the mean and the worst step, and how many actions were used."""
+        used = [len(np.unique(row)) for row in self.actions]
+        columns = (self.radii.tolist(), self.revenue.tolist(), self.rewards.mean(axis=1).tolist(), self.worst.tolist())
+        names = ("radius", "revenue", "mean", "worst", "actions_used")
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, used, strict=True)]
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame, one row per radius."""
+        return require("pandas", "frame").DataFrame.from_records(self.rows())
+
+    def plot(self) -> Figure:
+        """Return a matplotlib figure: the mean and the worst step against the radius."""
+        panels = {"Mean step": {"mean": self.rewards.mean(axis=1)}, "Worst step": {"worst": self.worst}}
+        return against_radius(self.radii, panels, None)
 
 
 def backtest(
-    values: ArrayLike,
+    values: ArrayLike | Reward,
+    ambiguity: AmbiguitySet,
+    seen: ArrayLike | Samples,
+    radii: ArrayLike,
+    window: int,
+    rewards: ArrayLike | None = None,
+    *,
+    actions: Sequence[Any] | None = None,
+) -> Backtest:
+    """Return what each radius would have earned: at every step, the best robust action for the window before it.
+
+    `opt.backtest(radii, window)` does the same with what an optimizer has learned.
+
+    Parameters
+    ----------
+    values : (n_actions, n_contexts) f, known or learned (a posterior mean); or f itself, called as f(action, context)
+        for each of `actions` and each of the samples
+    ambiguity : the family of sets
+    seen : (t,) indices of past contexts in the order of time; or `Samples` of them, where `values` is a function
+    radii : (k,) the radii to try
+    window : how many contexts make up the reference of a step
+    rewards : (t, n_actions) what every action earned in each step; by default its value in the context seen
+    actions : what to choose from, where `values` is a function
+    """
+    if callable(values):
+        return _of_samples(values, ambiguity, seen, radii, window, rewards, actions)
+    if actions is not None or isinstance(seen, Samples):
+        raise TypeError("values must be a function f(action, context) where actions or Samples are given")
+    return _replayed(validation.finite_array("values", values, ndim=2), ambiguity, seen, radii, window, rewards)
+
+
+def _of_samples(
+    f: Reward,
+    ambiguity: AmbiguitySet,
+    samples: Any,
+    radii: ArrayLike,
+    window: int,
+    rewards: ArrayLike | None,
+    actions: Sequence[Any] | None,
+) -> Backtest:
+    """Return the backtest of a function on samples."""
+    if not isinstance(samples, Samples):
+        raise TypeError(f"seen must be Samples where values is a function, got {type(samples).__name__}")
+    if actions is None or not len(actions):
+        raise TypeError("actions is missing: give those to choose from where values is a function")
+    contexts = SampledContexts(samples, ambiguity, seed=0)
+    reference, space = contexts.seen([]), contexts.space
+    placed = ambiguity.on(space.measured(reference.points), space.scales)
+    atoms = space.decode_all(reference.points)
+    known = validation.finite_array("values", [[f(action, c) for c in atoms] for action in actions], ndim=2)
+    made = _replayed(known, placed, reference.history, radii, window, rewards)
+    return Backtest(made.radii, made.actions, made.rewards, tuple(actions))
+
+
+def _replayed(
+    f: FloatArray,
     ambiguity: AmbiguitySet,
     seen: ArrayLike,
     radii: ArrayLike,
     window: int,
-    rewards: ArrayLike | None = None,
+    rewards: ArrayLike | None,
 ) -> Backtest:
-    """Return what each radius would have earned: at every step, the best robust action for the window before it.
-
-    Parameters
-    ----------
-    values : (n_actions, n_contexts) f, known or learned (a posterior mean)
-    ambiguity : the family of sets
-    seen : (t,) indices of past contexts in the order of time
-    radii : (k,) the radii to try
-    window : how many contexts make up the reference of a step
-    rewards : (t, n_actions) what every action earned in each step; by default its value in the context seen
-    """
-    f = validation.finite_array("values", values, ndim=2)
+    """Return the backtest of values (n_actions, n_contexts) and indices (t,)."""
     indices = np.asarray(seen)
     window = validation.whole_number("window", window, least=1)
     if np.size(radii) == 0:
@@ -81,3 +167,65 @@ def backtest(
         for row, eps in enumerate(tried):
             actions[row, column] = best_action(f, ambiguity, reference, float(eps)).action_index
     return Backtest(tried, actions, earned[steps, actions])
+
+
+SPREAD = 128
+"""How many well-spread actions of a box are candidates, beside those told and recommended."""
+
+
+def backtest_known(known: Knowledge, radii: ArrayLike, window: int, past: Any, actions: Any) -> Backtest:
+    """Return what each radius would have earned under the present posterior of an optimizer.
+
+    Each step chooses by the lower confidence bound that a recommendation rests on, and earns the posterior mean in the
+    context that came.
+    """
+    state, own = known.state, known.configuration
+    if not known.belief(state, fresh=True).units.known:
+        raise RuntimeError("backtest needs an outcome: the model has not learned the units of the outcomes yet")
+    points, days = _past(known, past)
+    candidates = _candidates(known, radii, actions)
+    ambiguity = own.ambiguity.on(own.nature.space.measured(points), own.nature.space.scales)
+    belief = known.belief(state, points, fresh=True)
+    coordinates = known.rows(candidates)
+    lower = Bound(belief.certain, known.width(belief, own.certificate_beta), LOWER).at(coordinates)
+    mean = Bound(belief.certain, 0.0, LOWER).at(coordinates)
+    made = _replayed(lower, ambiguity, days, radii, window, mean[:, days].T)
+    outward = np.vectorize(belief.units.outward, otypes=[float])
+    decoded = tuple(own.search.space.decode(point) for point in candidates)
+    return Backtest(made.radii, made.actions, outward(made.rewards), decoded, own.maximize)
+
+
+def _past(known: Knowledge, past: Any) -> tuple[FloatArray, Indices]:
+    """Return contexts (n, d), and the indices (t,) of those that came, in the order of time."""
+    own = known.configuration
+    reference = own.nature.seen(known.state.seen)
+    if past is None:
+        days = own.setting.past if len(own.setting.past) else reference.history
+        if not len(days):
+            raise ValueError("past is missing: this optimizer has seen no contexts in the order of time")
+        return reference.points, days
+    came = in_order("past", past, own.nature)
+    if reference.numbered:
+        return reference.points, np.array([point.index for point in came], dtype=np.intp)
+    every = np.concatenate([reference.points, [point.coordinates for point in came]])
+    points, inverse = np.unique(every, axis=0, return_inverse=True)
+    return points, np.asarray(inverse.ravel()[len(reference.points) :], dtype=np.intp)
+
+
+def _candidates(known: Knowledge, radii: ArrayLike, actions: Any) -> list[Point]:
+    """Return the actions to choose from: those given, all of a finite set, or a spread of a box.
+
+    The spread holds well-spread actions, those told, and what would be recommended now for each radius.
+    """
+    state, search = known.state, known.configuration.search
+    if actions is not None:
+        return [search.space.encode(f"actions[{i}]", one) for i, one in enumerate(actions)]
+    every = known.configuration.actions.spread(SPREAD, known.configuration.seed)
+    if every[0].index is not None:
+        return every
+    told = {point.coordinates.tobytes(): point for point in (record.action for record in state.told_so_far)}
+    best = [
+        best_in(known, state, known.ball_at(state, state.given[0], radius), known.near(state)).action
+        for radius in np.unique([validation.radius(one, "radii") for one in np.atleast_1d(radii)]).tolist()
+    ]
+    return [*best, *told.values(), *every]

@@ -138,7 +138,8 @@ class RadiusExplanation:
     replaced : the share of days that may be replaced by anything, if the set is of that kind
     likelier : how much likelier the set makes bad days, if the set does not know which days are near each other
     stays : whether only days that were seen can happen in the set
-    window : how many days a window of the past has; 0 if there are too few days, or the set cannot compare them
+    window : how many days a window of the past has; 0 if there are too few days, if they are not in the order of time,
+        or if the set cannot compare them
     windows : the windows of the past, in the order of time
     by_chance : the share of windows, drawn at random from the whole past, that are further from each other than the
         radius; nan without windows
@@ -236,7 +237,7 @@ def explain_radius(
     contexts = SampledContexts(samples, family, seed=0)
     reference, space = contexts.seen([]), contexts.space
     placed = family.on(space.measured(reference.points), space.scales)
-    return _explained(Explained(placed, reference, space, contexts.enumerated, contexts.range), radius, window)
+    return _explained(Explained(placed, reference, space, contexts.enumerated, True, contexts.range), radius, window)
 
 
 def explain_known(known: Knowledge, radius: float | None, reference: Any, window: int | None) -> RadiusExplanation:
@@ -247,8 +248,10 @@ def explain_known(known: Knowledge, radius: float | None, reference: Any, window
         radius = known.ball(state, given, state.given[1]).radius
     own = known.configuration
     bare = own.setting.reference_of(given, own.nature, state.seen)
-    about = Explained(known.on(bare.points), bare, own.nature.space, own.nature.enumerated, own.nature.range)
-    return _explained(about, radius, window)
+    nature, placed = own.nature, known.on(bare.points)
+    return _explained(
+        Explained(placed, bare, nature.space, nature.enumerated, nature.in_order, nature.range), radius, window
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,6 +263,7 @@ class Explained:
     ambiguity : put on the atoms of the reference
     reference, space : the reference, and the space of its contexts
     enumerated : whether every context that there can be is one of a list
+    in_order : whether what was seen is in the order of time
     range : the box that contexts may lie anywhere in, if there is one
     """
 
@@ -267,6 +271,7 @@ class Explained:
     reference: Reference
     space: Space
     enumerated: bool
+    in_order: bool
     range: Box | None
 
 
@@ -288,7 +293,7 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
     bad = [(share, ambiguity.most_likely(eps, share)) for share in SHARES]
     likelier = tuple(Likelier(share, most) for share, most in bad if most is not None) if eps > 0.0 else ()
     diameter = ball.diameter
-    compares = diameter > 0.0 and (about.enumerated or not ambiguity.instead_of_a_rule)
+    compares = about.in_order and diameter > 0.0 and (about.enumerated or not ambiguity.instead_of_a_rule)
     days = reference.history
     length = window_length(len(days), window) if compares else 0
     windows = _windows(days, ambiguity, len(reference.points), length) if length else ()

@@ -5,15 +5,21 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
+from drbo._extras import require
 from drbo.ambiguity import AmbiguitySet, Expectation
+from drbo.analysis.pictures import against_radius
 from drbo.rounds.ball import TIE, first_of_the_best
 from drbo.rounds.grid import robust_scores
 from drbo.validation import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _STEPS = 16
 """Into how many steps the gap between two radii is cut when looking for the place where an action stops being best."""
@@ -50,6 +56,16 @@ class RobustnessProfile:
         """Return the table as a list of rows, without the weights."""
         columns = {f.name: getattr(self, f.name).tolist() for f in fields(self) if f.name != "weights"}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame of the rows, one per radius."""
+        return require("pandas", "frame").DataFrame.from_records(self.rows())
+
+    def plot(self) -> Figure:
+        """Return a matplotlib figure: the worst case and the expectation, and what robustness costs and buys."""
+        values = {"worst case": self.worst_case, "expected": self.expected}
+        robustness = {"price": self.price, "protection": self.protection}
+        return against_radius(self.radius, {"Value": values, "Robustness": robustness}, None)
 
 
 def profile(values: ArrayLike, ambiguity: AmbiguitySet, reference: ArrayLike, radii: ArrayLike) -> RobustnessProfile:

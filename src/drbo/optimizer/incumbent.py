@@ -11,6 +11,7 @@ from drbo.optimizer.knowledge import Knowledge
 from drbo.optimizer.state import State
 from drbo.rounds.ball import Ball, Certificate
 from drbo.spaces.space import Point
+from drbo.validation import FloatArray
 
 _LITTLE = 0.25
 """Where the posterior variance exceeds this share of the prior's, the outcomes say little."""
@@ -40,7 +41,7 @@ class Guaranteed:
     unseen: float
 
 
-def _guaranteed(action: Point, ball: Ball, bound: Bound, units: Units) -> Guaranteed:
+def guaranteed(action: Point, ball: Ball, bound: Bound, units: Units) -> Guaranteed:
     """Return the certificate of an action."""
     made = ball.certificate(bound, action)
     weights = made.worst_case.weights
@@ -54,14 +55,18 @@ def _guaranteed(action: Point, ball: Ball, bound: Bound, units: Units) -> Guaran
 
 def best_now(known: Knowledge, state: State, given: Any, radius: Any) -> Guaranteed:
     """Return the action of the largest worst-case lower confidence bound of all that have not failed."""
-    ball = known.ball(state, given, radius)
+    return best_in(known, state, known.ball(state, given, radius), known.near(state))
+
+
+def best_in(known: Knowledge, state: State, ball: Ball, near: FloatArray) -> Guaranteed:
+    """Return what `best_now` does, for any set; `near` (k, d) are actions that a search over a box starts near."""
     beliefs = known.certifying(state, ball)
     search, failed = known.configuration.search, [record.action for record in state.failed]
     found = []
     for _ in range(_PASSES):
         bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
-        action = search.best(ball, bound, known.near(state), known.rows([]), failed).action
-        found.append(_guaranteed(action, ball, bound, beliefs.belief.units))
+        action = search.best(ball, bound, near, known.rows([]), failed).action
+        found.append(guaranteed(action, ball, bound, beliefs.belief.units))
         wider = ball.adopting(found[-1].certificate)
         if wider is ball:  # the adversary asked for no further context
             break
@@ -74,7 +79,7 @@ def certified(known: Knowledge, state: State, action: Point, given: Any, radius:
     ball = known.ball(state, given, radius)
     beliefs = known.certifying(state, ball)
     bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
-    return _guaranteed(action, ball, bound, beliefs.belief.units)
+    return guaranteed(action, ball, bound, beliefs.belief.units)
 
 
 def best_iterate(known: Knowledge, state: State) -> Guaranteed:
@@ -85,4 +90,4 @@ def best_iterate(known: Knowledge, state: State) -> Guaranteed:
     ball = known.ball_of(state, iterate)
     beliefs = known.certifying(state, ball)
     bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
-    return _guaranteed(iterate.proposal.action, ball, bound, beliefs.belief.units)
+    return guaranteed(iterate.proposal.action, ball, bound, beliefs.belief.units)

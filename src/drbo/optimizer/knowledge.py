@@ -119,6 +119,12 @@ class Knowledge:
         eps = own.setting.radius_of(radius, bare, self.on(bare.points)) + bare.error
         return self._ball(state, self._with_further(state, bare, before), eps, len(before))
 
+    def ball_at(self, state: State, given: Any, radius: float) -> Ball:
+        """Return the set round the reference of now with any radius, whatever the setting says of it."""
+        own = self.configuration
+        bare = own.setting.reference_of(given, own.nature, state.seen)
+        return self._ball(state, self._with_further(state, bare), radius + bare.error)
+
     def ball_of(self, state: State, iterate: Iterate) -> Ball:
         """Return the set of an iterate's round, or the present one if its own is not known."""
         if math.isnan(iterate.proposal.radius):

@@ -46,7 +46,9 @@ from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
 
 if TYPE_CHECKING:
+    from drbo.analysis.backtest import Backtest
     from drbo.analysis.explain_radius import RadiusExplanation
+    from drbo.analysis.radius_profile import RadiusProfile
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -506,6 +508,33 @@ class Optimizer:
         from drbo.analysis.explain_radius import explain_known
 
         return explain_known(self._known, radius, _kept(reference), window)
+
+    @_alone
+    def profile(self, radii: ArrayLike, *, reference: Any = None) -> RadiusProfile:
+        """Return what each radius (k,) costs and buys under the present posterior, without a further evaluation.
+
+        One row per radius: what would be recommended, what is guaranteed and expected of it, what robustness costs and
+        buys; with `to_frame()` and `plot()`.
+        """
+        from drbo.analysis.radius_profile import profile_known
+
+        return profile_known(self._known, radii, _kept(reference))
+
+    @_alone
+    def backtest(self, radii: ArrayLike, window: int, *, past: Any = None, actions: Any = None) -> Backtest:
+        """Return what each radius (k,) would have earned in the past under the present posterior.
+
+        At every step the reference is the `window` contexts before it. The action is the one of the best worst-case
+        lower bound, and earns the posterior mean in the context that came. The posterior has seen outcomes of later
+        days: this compares radii, and is no forecast.
+
+        `past` are contexts in the order of time, by default those that the optimizer knows. `actions` are those to
+        choose from. By default all of a finite set; of a box 128 well-spread ones, those told, and what would be
+        recommended for each radius. Where contexts have a range, the adversary is limited to the past and the atoms.
+        """
+        from drbo.analysis.backtest import backtest_known
+
+        return backtest_known(self._known, radii, window, past, actions)
 
     @_alone
     def to_frame(self) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from drbo.ambiguity.reference import Contexts
+from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
@@ -52,3 +54,16 @@ def paired(first: Rows, second: Rows) -> tuple[FloatArray, FloatArray]:
     m = len(second.coordinates) if first.single else len(first.coordinates)
     a, b = (np.broadcast_to(r.coordinates, (m, r.coordinates.shape[1])) for r in (first, second))
     return a, b
+
+
+def in_order(name: str, value: Any, nature: Contexts) -> list[Point]:
+    """Return the contexts of a sequence, of a table or of `Samples`, in their order; an error calls it `name`."""
+    if isinstance(value, Samples):
+        many: Sequence[Any] | None = [value.space.decode(Point(row)) for row in value.points]
+    elif isinstance(value, Mapping):
+        many = [dict(zip(value, row, strict=True)) for row in zip(*value.values(), strict=True)]
+    else:
+        many = nature.space.many(name, value)
+    if many is None and (isinstance(value, str) or not np.iterable(value)):
+        raise TypeError(f"{name} must be a sequence of contexts, got {value!r}")
+    return [nature.encode(f"{name}[{i}]", one) for i, one in enumerate(value if many is None else many)]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.ambiguity.reference import Contexts, Reference
+from drbo.ambiguity.reference import Contexts, Indices, Reference
 from drbo.rounds.contexts import ContextRule, Informative, Uncertain
 from drbo.rounds.policies import Optimism, Policy
 from drbo.rounds.radius import RadiusRule, Theoretical, as_rule
@@ -30,6 +30,11 @@ class Setting(ABC):
     """How many events share the probability of failure delta, for `TheoreticalBeta`."""
     theorem: str | None = None
     """The theorem that bounds the regret of the paper's policy where nature picks contexts, if there is one."""
+
+    @property
+    def past(self) -> Indices:
+        """The indices (t,) of past contexts in the order of time that came with the setting; none by default."""
+        return np.empty(0, dtype=np.intp)
 
     @property
     def policy(self) -> Policy:
@@ -199,6 +204,11 @@ class Simulator(Setting):
         """Return what the setting was made of, by the names of the arguments."""
         history = self.history if self.history.size else None
         return {"reference": self.reference, "radius": self.radius, "history": history, "pick": self.pick}
+
+    @property
+    def past(self) -> Indices:
+        """The history (t,)."""
+        return self.history
 
     @property
     def policy(self) -> Policy:

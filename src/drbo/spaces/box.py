@@ -146,6 +146,10 @@ class Box(Space):
             return np.concatenate([0.5 + around, 0.5 - around])
         return np.array([np.concatenate(chosen) for chosen in itertools.product(*ends)])
 
+    def spread(self, count: int, seed: int) -> list[Point]:
+        """Return `count` well-spread points of the box."""
+        return [Point(row) for row in self.sample(count, seed)]
+
     def sample(self, count: int, seed: int) -> FloatArray:
         """Return well-spread points (count, dimension) of the box: scrambled Sobol points, each on its levels."""
         cube = spread(count, len(self.parameters), seed)

@@ -58,6 +58,11 @@ class FiniteSet(Space):
         scaled.coordinates = validation.frozen((self.points - scaled._low) / scaled._unit)
         return scaled
 
+    def spread(self, count: int, seed: int) -> list[Point]:
+        """Return all points, in their order; `count` and `seed` are for spaces that have more."""
+        del count, seed
+        return [Point(row, i) for i, row in enumerate(self.coordinates)]
+
     def encode(self, name: str, value: Any) -> Point:
         """Return the point equal to `value` (d,), up to 1e-9 of the set's extent in each dimension."""
         given = np.atleast_1d(validation.finite_array(name, value))
