@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from drbo.models import TheoreticalBeta as TheoreticalBeta
     from drbo.models import information_gain as information_gain
     from drbo.models import maximum_information_gain as maximum_information_gain
+    from drbo.optimizer import Comparison as Comparison
+    from drbo.optimizer import LeaveOneOut as LeaveOneOut
     from drbo.optimizer import Optimizer as Optimizer
     from drbo.optimizer import Prediction as Prediction
     from drbo.optimizer import Recommendation as Recommendation
@@ -124,6 +126,8 @@ _HOMES = {
         "maximum_information_gain",
     ),
     "drbo.optimizer": (
+        "Comparison",
+        "LeaveOneOut",
         "Optimizer",
         "Prediction",
         "Recommendation",

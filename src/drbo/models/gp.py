@@ -434,6 +434,16 @@ class Posterior:
         variance -= np.einsum("ij,ij->j", white, white)
         return self._white[:t] @ white, np.maximum(variance, 0.0)
 
+    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
+        """Return for every observation what its outcome exceeds the prediction from all others by, and the variance.
+
+        Both are (t,); the variance is of the outcome, noise included. With Q = (K_t + ridge I)^-1 they are
+        (Q y)_i / Q_ii and 1 / Q_ii.
+        """
+        W = self._whitening()
+        own = np.einsum("ij,ij->j", W, W)
+        return self._white[: self.n_observations] @ W / own, 1.0 / own
+
     def _embedding(self) -> Embedding:
         """Return the contexts of the observations, which stay as they are when others follow."""
         n, t = len(self.contexts), self.n_observations

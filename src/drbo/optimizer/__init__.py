@@ -1,8 +1,19 @@
 """The loop: ask, tell, recommend, and the history that it is made of."""
 
+from drbo.optimizer.checks import Comparison, LeaveOneOut
 from drbo.optimizer.encoding import decode as from_json
 from drbo.optimizer.encoding import encode as to_json
 from drbo.optimizer.optimizer import Optimizer
 from drbo.optimizer.suggestion import Prediction, Recommendation, Result, Suggestion
 
-__all__ = ["Optimizer", "Prediction", "Recommendation", "Result", "Suggestion", "from_json", "to_json"]
+__all__ = [
+    "Comparison",
+    "LeaveOneOut",
+    "Optimizer",
+    "Prediction",
+    "Recommendation",
+    "Result",
+    "Suggestion",
+    "from_json",
+    "to_json",
+]

@@ -27,7 +27,8 @@ from drbo.ambiguity.function import AmbiguityFunction
 from drbo.models.bounds import LOWER, Beta, Bound, TheoreticalBeta
 from drbo.models.gp import GP, Posterior
 from drbo.models.learned import LearnedGP
-from drbo.optimizer import claims, history, reports, storage, tables
+from drbo.optimizer import checks, claims, history, reports, storage, tables
+from drbo.optimizer.checks import Comparison, LeaveOneOut
 from drbo.optimizer.configuration import Configuration
 from drbo.optimizer.encoding import classes_in
 from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
@@ -535,6 +536,32 @@ class Optimizer:
         from drbo.analysis.backtest import backtest_known
 
         return backtest_known(self._known, radii, window, past, actions)
+
+    @_alone
+    def compare(
+        self,
+        action: Any,
+        other: Any = None,
+        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
+        radius: float | None = None,
+    ) -> Comparison:
+        """Return how much better an action is than another one, by default than the baseline.
+
+        The bounds are those of the joint posterior: what is unknown about both alike cancels. Model, width and set are
+        those of `recommend`.
+        """
+        if other is None and self._configuration.baseline is None:
+            raise TypeError("other must be given: there is no baseline to compare with")
+        state = self._known.state
+        against = self._configuration.baseline if other is None else self._encode_action(other)
+        given = state.given[0] if reference is None else _kept(reference)
+        eps = state.given[1] if radius is None else radius
+        return checks.compare(self._known, state, self._encode_action(action), cast(Point, against), given, eps)
+
+    @_alone
+    def leave_one_out(self) -> LeaveOneOut:
+        """Return every outcome beside what the model predicts for it from all the others."""
+        return checks.leave_one_out(self._known, self._known.state)
 
     @_alone
     def to_frame(self) -> Any:

@@ -123,7 +123,7 @@ class Wishes:
     def _budget(self, state: State, beliefs: RoundBeliefs, ball: Ball, before: Sequence[Proposal]) -> Budget:
         """Return the share of what is left of the budget, as a requirement."""
         assert self.baseline is not None  # a budget was given with one
-        if len(ball.reference.represented):
+        if not ball.on_atoms:
             raise TypeError(
                 "explore_budget needs every sample as an atom, and these were compressed: give Samples room, atoms=..."
             )

@@ -72,6 +72,11 @@ class Ball:
         object.__setattr__(self, "weights", self.reference.weights)
 
     @property
+    def on_atoms(self) -> bool:
+        """Whether the atoms are all there is: no distribution of the set puts mass elsewhere."""
+        return True
+
+    @property
     def contexts(self) -> FloatArray:
         """The atoms (n, d) in the model's coordinates."""
         return self.reference.points

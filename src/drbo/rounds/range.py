@@ -54,6 +54,11 @@ class RangeBall(Ball):
 
     box: Box
 
+    @property
+    def on_atoms(self) -> bool:
+        """Whether the atoms are all there is: False."""
+        return False
+
     def _hull(self) -> FloatArray:
         return self.space.measured(self.box.corners())
 

@@ -41,6 +41,11 @@ TOLERANCE = 1e-3
 class RepresentedBall(Ball):
     """All distributions within `radius` of `reference`, on its atoms and on the samples that these stand for."""
 
+    @property
+    def on_atoms(self) -> bool:
+        """Whether the atoms are all there is: False."""
+        return False
+
     def _hull(self) -> FloatArray:
         return self.space.measured(self.reference.represented)
 

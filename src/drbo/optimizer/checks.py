@@ -1,0 +1,105 @@
+"""Questions about the model itself: what it would have predicted of its own outcomes, and how two actions compare."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drbo.optimizer.knowledge import Knowledge
+from drbo.optimizer.state import State
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """Every outcome beside what the model predicts for it from all the others, in the user's units.
+
+    Attributes
+    ----------
+    id : (t,) the results' `id`, in the order of `results`, without failures
+    outcome : (t,) what came out
+    mean, std : (t,) of the predicted outcome, noise included; hyper-parameters are those of all outcomes
+    width : of the bounds mean -+ width * std
+    """
+
+    id: FloatArray
+    outcome: FloatArray
+    mean: FloatArray
+    std: FloatArray
+    width: float
+
+    @property
+    def inside(self) -> NDArray[np.bool_]:
+        """Which outcomes lie within their bounds, (t,)."""
+        return np.asarray(np.abs(self.outcome - self.mean) <= self.width * self.std)
+
+    def __str__(self) -> str:
+        count, missed = len(self.outcome), int((~self.inside).sum())
+        if not count:
+            return "no outcome has been told yet"
+        return (
+            f"{count - missed} of {count} outcomes lie within {self.width:.3g} standard deviations of what the model "
+            "predicts for them from the others"
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How much better one action is than another, in the user's units: a larger outcome, or a smaller cost.
+
+    Attributes
+    ----------
+    expected, lower, upper : the expected difference under the reference, and its bounds
+    worst : a lower bound of the difference in the worst distribution of the set
+    certified : whether `worst` is for the whole set. False where contexts have a range, or stand for many samples: it
+        is then for distributions on the atoms alone
+    """
+
+    expected: float
+    lower: float
+    upper: float
+    worst: float
+    certified: bool
+
+
+def leave_one_out(known: Knowledge, state: State) -> LeaveOneOut:
+    """Return every outcome beside its prediction from the others."""
+    belief = known.belief(state, fresh=True)
+    told = [(id_, outcome) for id_, record in state.results.items() for outcome in record.outcomes]
+    ids, outcomes = np.array([id_ for id_, _ in told]), np.array([outcome for _, outcome in told])
+    residual, variance = belief.certain.leave_one_out()
+    units = belief.units
+    width = known.width(belief, known.configuration.certificate_beta)
+    return LeaveOneOut(
+        id=ids,
+        outcome=outcomes,
+        mean=outcomes - units.sign * units.length_outward(1.0) * residual,
+        std=units.length_outward(1.0) * np.sqrt(variance),
+        width=width,
+    )
+
+
+def compare(known: Knowledge, state: State, action: Point, other: Point, given: Any, radius: Any) -> Comparison:
+    """Return how much better an action is than another, in the set of a round."""
+    ball = known.ball(state, given, radius)
+    beliefs = known.certifying(state, ball)
+    posterior = beliefs.certain(ball)
+    mean, variance = posterior.difference(action.coordinates[None, :], other.coordinates)
+    half = beliefs.certificate_width * np.sqrt(variance[0])
+    worst = ball.worst_case(mean[0] - half).lower_bound
+    expected, lower, upper = (float(ball.weights @ values) for values in (mean[0], mean[0] - half, mean[0] + half))
+    units = beliefs.belief.units
+    if not units.known:
+        return Comparison(math.nan, -math.inf, math.inf, -math.inf, ball.on_atoms)
+    return Comparison(
+        expected=units.length_outward(expected),
+        lower=units.length_outward(lower),
+        upper=units.length_outward(upper),
+        worst=units.length_outward(float(worst)),
+        certified=ball.on_atoms,
+    )
