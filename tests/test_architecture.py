@@ -13,7 +13,8 @@ import drbo
 ROOT = Path(drbo.__file__).parent
 MAP = """
     validation _extras _compiled _threads _files kernels
-    spaces.columns spaces.space spaces.parameters spaces.finite spaces.labels spaces.box spaces.samples spaces
+    spaces.columns spaces.space spaces.parameters spaces.finite spaces.labels spaces.kinds spaces.box spaces.samples
+    spaces
     models.units models.outcomes models.observation models.curve models._cholesky models.gp models.grid
     models.likelihood models.learned models.bounds
     models

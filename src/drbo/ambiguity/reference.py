@@ -25,7 +25,7 @@ from drbo.ambiguity.contract import AmbiguitySet
 from drbo.kernels import RBF
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet
-from drbo.spaces.samples import Samples
+from drbo.spaces.samples import DataRange, Samples
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
@@ -194,8 +194,11 @@ class SampledContexts(Contexts):
     """
 
     def __init__(self, samples: Samples, ambiguity: AmbiguitySet, seed: int) -> None:
-        self.samples, self.space, self.range = samples, samples.space, samples.within
-        self.enumerated = samples.within is not None and not samples.within.continuous.any()
+        self.samples, self.space = samples, samples.space
+        self.enumerated = not samples.space.continuous.any()
+        # Where every combination of labels is an atom, no context is left between the atoms.
+        every = self.enumerated and samples.space.discrete_parts(samples.support) is not None
+        self.range = None if every else samples.within
         self._ambiguity, self._seed = ambiguity, seed
         self._kept: list[tuple[Samples, bytes, Reference]] = []  # samples, contexts seen, and their reference
         self.seen([])  # an error in the configuration shows now
@@ -244,12 +247,10 @@ class SampledContexts(Contexts):
         Where there is neither, nothing is known: the further points share the reference equally. Without a kernel of an
         MMD nothing bounds what compression costs: contexts seen are then all kept, and so must samples be.
         """
-        further = self.samples.space.sample(self.samples.support, self._seed)
+        further = _well_spread(self.samples.space, self.samples.support, self._seed)
         points, weights, limit = self._coordinates(samples), samples.weights, samples.atoms
         n = len(points)
         every = np.concatenate([points, seen])
-        if self.enumerated:  # a value that was seen is no further one
-            further = _new_rows(further, every)
         if not len(every):
             if not len(further):
                 raise ValueError("support must be at least 1 where there are no samples")
@@ -270,7 +271,8 @@ class SampledContexts(Contexts):
         nearest = np.asarray(history, dtype=np.intp)
         represented = every if small.error > 0.0 else every[:0]
         made = Reference(atoms, small.weights, small.error, nearest, False, validation.frozen(represented))
-        return made.and_also(further)
+        # A combination of labels that is an atom is no further one.
+        return made.and_also(_new_rows(further, atoms) if self.enumerated else further)
 
     def _coordinates(self, samples: Samples) -> FloatArray:
         """Return the coordinates (n, d) of samples in the space of these contexts."""
@@ -278,6 +280,17 @@ class SampledContexts(Contexts):
             return samples.points
         rows = [self.encode("reference", samples.space.decode(Point(point))).coordinates for point in samples.points]
         return np.array(rows).reshape(-1, self.space.dimension)
+
+
+def _well_spread(space: Box | DataRange, count: int, seed: int) -> FloatArray:
+    """Return every combination of labels and whole numbers if there are at most `count`, or else so many points.
+
+    The points are different from one another where nothing but labels and whole numbers is in the space.
+    """
+    if space.continuous.any():
+        return space.sample(count, seed)
+    every = space.discrete_parts(count)
+    return _new_rows(space.sample(count, seed), np.empty((0, space.dimension))) if every is None else every
 
 
 def _new_rows(rows: FloatArray, known: FloatArray) -> FloatArray:

@@ -28,6 +28,9 @@ from drbo.spaces.labels import finite_set
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point, Space
 
+_COMBINATIONS = 1024
+"""Where a box of contexts has labels and whole numbers only, and no more combinations of them, all are atoms."""
+
 
 @dataclass(frozen=True, eq=False)
 class Configuration:
@@ -180,7 +183,7 @@ def _nature(
     contexts: Any, ambiguity: Any, model: GP | LearnedGP, seed: int
 ) -> tuple[Contexts, FiniteSet | Samples | Box, AmbiguitySet]:
     """Return how references are made of the contexts, the contexts, and the family of sets."""
-    samples = Samples([], within=contexts, support=SPREAD) if isinstance(contexts, Box) else contexts
+    samples = Samples([], within=contexts, support=_spread(contexts)) if isinstance(contexts, Box) else contexts
     if not isinstance(samples, Samples):
         space = model.adapted(finite_set("contexts", contexts))
         family = _family(ambiguity, space)
@@ -193,6 +196,12 @@ def _nature(
         )
     family = _family(ambiguity, samples.space)
     return SampledContexts(samples, family, seed), contexts, family
+
+
+def _spread(box: Box) -> int:
+    """Return how many points of a box are atoms from the beginning: all of them where it has labels only."""
+    every = None if box.continuous.any() else box.discrete_parts(_COMBINATIONS)
+    return SPREAD if every is None else max(len(every), 1)
 
 
 def _family(ambiguity: Any, space: Space) -> AmbiguitySet:

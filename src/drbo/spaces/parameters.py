@@ -11,6 +11,7 @@ In the unit cube, which the model sees, and in the user's units, in which an amb
 
 from __future__ import annotations
 
+import contextlib
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
@@ -109,6 +110,32 @@ class Real(Parameter):
         """Return the number, never outside its bounds."""
         share = float(coordinates[0])
         return min(max(self.low + share * (self.high - self.low), self.low), self.high)
+
+
+@dataclass(frozen=True)
+class Observed(Parameter):
+    """A number that was seen from a least to a largest value; others may lie outside of these."""
+
+    least: float
+    largest: float
+
+    @property
+    def origin(self) -> float:
+        """The least number seen."""
+        return self.least
+
+    @property
+    def unit(self) -> float:
+        """The range of the numbers seen; 1 if they are all the same."""
+        return self.largest - self.least or 1.0
+
+    def encode(self, name: str, value: Any) -> list[float]:
+        """Return (v - least) / range, below 0 or above 1 for a number outside of the range."""
+        return [(validation.finite_float(name, value) - self.least) / self.unit]
+
+    def decode(self, coordinates: FloatArray) -> float:
+        """Return the number."""
+        return self.least + float(coordinates[0]) * self.unit
 
 
 @dataclass(frozen=True)
@@ -212,7 +239,8 @@ class Labelled(Parameter):
             kind = type(self).__name__
             raise TypeError(f"choices must be given one by one, {kind}('a', 'b'), got {choices[0]!r}")
         self.choices = tuple(validation.label("choices", choice) for choice in choices)
-        if not choices or len(set(self.choices)) != len(choices):
+        self._positions = {choice: i for i, choice in enumerate(self.choices)}
+        if not choices or len(self._positions) != len(choices):
             raise ValueError(f"choices must be different from one another, and at least one, got {choices!r}")
 
     def __repr__(self) -> str:
@@ -245,9 +273,8 @@ class Labelled(Parameter):
 
     def index(self, name: str, value: Any) -> int:
         """Return the position of a value among the choices."""
-        for i, choice in enumerate(self.choices):
-            if _equal(choice, value):
-                return i
+        with contextlib.suppress(KeyError, TypeError):  # TypeError: what cannot be hashed, such as an array
+            return self._positions[value]
         raise ValueError(f"{name} must be one of {', '.join(map(repr, self.choices))}, got {value!r}")
 
     def encode(self, name: str, value: Any) -> list[float]:
@@ -319,14 +346,6 @@ def parameter(name: str, given: tuple[float, float] | Parameter) -> Parameter:
             raise ValueError(f"{name} must be (low, high) with low less than high, got {given!r}")
         return Real(low, high)
     raise TypeError(f"{name} must be (low, high), Log, Integer, Categorical or Ordinal, got {given!r}")
-
-
-def _equal(choice: Any, value: Any) -> bool:
-    """Return whether a value is that choice; what cannot be compared, such as a missing one, is not."""
-    try:
-        return bool(choice == value)
-    except (TypeError, ValueError):
-        return False
 
 
 def _inside(name: str, value: Any, low: float, high: float) -> float:

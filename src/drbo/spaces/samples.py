@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
+from drbo.spaces import kinds
 from drbo.spaces.box import Box, spread
 from drbo.spaces.columns import Column
+from drbo.spaces.parameters import Labelled, Observed, Parameter
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
@@ -71,14 +73,8 @@ class DataRange(Space):
 
     def far_outside(self, point: Point) -> str | None:
         """Return which columns lie more than the range of the samples outside of it."""
-        outside = np.maximum(point.coordinates - 1.0, -point.coordinates) > _FAR
-        if not outside.any():
-            return None
         names = self.names or [f"[{i}]" for i in range(self.dimension)]
-        values = self.low + point.coordinates * self.span
-        ends = zip(names, values, self.low, self.low + self.span, outside, strict=True)
-        parts = [f"{name} = {v:.6g} (the samples go from {a:.6g} to {b:.6g})" for name, v, a, b, far in ends if far]
-        return "lies far outside of the samples: " + ", ".join(parts)
+        return _far(point.coordinates, self.low, self.span, names)
 
     def measured(self, coordinates: FloatArray) -> FloatArray:
         """Return coordinates (n, d) in the user's units."""
@@ -97,9 +93,39 @@ class DataRange(Space):
         """Return half-widths (n, d) in the user's units."""
         return np.asarray(halves * self.span)
 
+    @property
+    def continuous(self) -> NDArray[np.bool_]:
+        """Which coordinates move freely, (d,): all of them."""
+        return np.ones(self.dimension, dtype=bool)
+
+    def discrete_parts(self, most: int) -> None:
+        """Return None: numbers have no list of their values."""
+        del most
+
     def sample(self, count: int, seed: int) -> FloatArray:
         """Return well-spread points (count, d) of the unit cube."""
         return spread(count, self.dimension, seed)
+
+
+class TableRange(Box):
+    """The range of a table of numbers and labels. Numbers may lie outside of those seen; labels are the table's."""
+
+    def far_outside(self, point: Point) -> str | None:
+        """Return which columns of numbers lie more than the range of the samples outside of it."""
+        seen = {name: p for name, p in self.parameters.items() if isinstance(p, Observed)}
+        first = [self._slices[name].start for name in seen]
+        low = np.array([p.least for p in seen.values()])
+        return _far(point.coordinates[first], low, np.array([p.unit for p in seen.values()]), list(seen))
+
+
+def _far(coordinates: FloatArray, low: FloatArray, span: FloatArray, names: Sequence[str]) -> str | None:
+    """Return in words which coordinates (d,) are far outside of the unit cube."""
+    outside = np.maximum(coordinates - 1.0, -coordinates) > _FAR
+    if not outside.any():
+        return None
+    ends = zip(names, low + coordinates * span, low, low + span, outside, strict=True)
+    parts = [f"{name} = {v:.6g} (the samples go from {a:.6g} to {b:.6g})" for name, v, a, b, far in ends if far]
+    return "lies far outside of the samples: " + ", ".join(parts)
 
 
 class Samples:
@@ -107,14 +133,18 @@ class Samples:
 
     Parameters
     ----------
-    data : (n, d) a DataFrame or a mapping from names to columns, which name the conditions, or an array. It may be
-        empty where `within` says what the conditions are: nothing has been seen yet
+    data : (n, d) a DataFrame or a mapping from names to columns, which name the conditions, or an array. Columns of
+        text, truth values and categories are labels. It may be empty where `within` says what the conditions are:
+        nothing has been seen yet
     weights : (n,) a probability vector; uniform by default
     names : of the columns of an array
     within : a `Box` of what the conditions may be, whose parameters are the columns. The adversary may then put mass
         anywhere in it; without it, on the atoms and the further points alone
+    labels : without `within`, what a column is that the data does not say: `{"store": drbo.Categorical(1, 2, 3)}` for
+        numbers that are names, `{"size": drbo.Ordinal("S", "M", "L")}` for text that has an order
     atoms : the largest number of weighted atoms that stand for the samples
-    support : how many further points of the range the adversary may use, or begin with
+    support : how many further points of the range the adversary may use, or begin with. Where every column is a label
+        or a whole number, those of their combinations that no sample shows
     """
 
     def __init__(
@@ -124,6 +154,7 @@ class Samples:
         *,
         names: Sequence[str] | None = None,
         within: Box | None = None,
+        labels: Mapping[str, Labelled] | None = None,
         atoms: int = 300,
         support: int = 64,
     ) -> None:
@@ -131,12 +162,13 @@ class Samples:
             raise TypeError(f"within must be a Box, got {within!r}")
         if within is not None and names is not None:
             raise TypeError("names must not be given with within, whose parameters name the columns")
+        if within is not None and labels is not None:
+            raise TypeError("labels must not be given with within, whose parameters say what the columns are")
         self.within = within
         self.space: Box | DataRange
         self.data: FloatArray | dict[str, list[Any]]
         if within is None:
-            self.data, self.space = _numbers(data, names)
-            self.points = validation.frozen(self.space.unmeasured(self.data))
+            self.data, self.space, self.points = _read(data, names, labels or {})
         else:
             self.data, self.space = _columns(data, within), within
             rows = [dict(zip(self.data, row, strict=True)) for row in zip(*self.data.values(), strict=True)]
@@ -168,38 +200,82 @@ class Samples:
     def arguments(self) -> dict[str, Any]:
         """Return what the samples were made of, by the names of the arguments."""
         own = {key: getattr(self, key) for key in ("data", "within", "atoms", "support")}
-        names = self.names if self.within is None else None
-        return {**own, "weights": self.weights if len(self.weights) else None, "names": names}
+        weights = self.weights if len(self.weights) else None
+        if self.within is not None:
+            return {**own, "weights": weights}
+        labels = {name: p for name, p in self._parameters.items() if isinstance(p, Labelled)}
+        return {**own, "weights": weights, "names": self.names, "labels": labels or None}
 
     def encode(self, name: str, value: Any) -> Point:
         """Return the point of a context, outside the unit cube if it lies outside the samples' range.
 
         A context is a mapping from the names of the columns, or its values in their order.
         """
-        if self.within is None:
-            return self.space.encode(name, value)
-        value = validation.by_name(value)
-        if not isinstance(value, Mapping):
+        named, value = self._parameters, validation.by_name(value)
+        if named and not isinstance(value, Mapping):
             parts = np.atleast_1d(np.asarray(value, dtype=object))
-            if parts.shape != (len(self.within.parameters),):
-                raise ValueError(f"{name} must give {', '.join(self.within.parameters)}, got {value!r}")
-            value = dict(zip(self.within.parameters, parts, strict=True))
-        return self.within.encode(name, value)
+            if parts.shape != (len(named),):
+                raise ValueError(f"{name} must give {', '.join(named)}, got {value!r}")
+            value = dict(zip(named, parts, strict=True))
+        return self.space.encode(name, value)
+
+    @property
+    def _parameters(self) -> dict[str, Parameter]:
+        """The parameters that the columns are; none where all of them are numbers."""
+        return getattr(self.space, "parameters", {})
+
+
+def _read(
+    data: Any, names: Sequence[str] | None, labels: Mapping[str, Labelled]
+) -> tuple[FloatArray | dict[str, list[Any]], TableRange | DataRange, FloatArray]:
+    """Return the data, its range and its coordinates (n, d): numbers alone as an array, columns otherwise."""
+    table = _table(data, names)
+    if table is None:
+        if labels:
+            raise TypeError("labels must be given for columns with names: give a table, or names=...")
+        values, space = _numbers(data, names)
+        return values, space, validation.frozen(space.unmeasured(values))
+    unknown = [name for name in labels if name not in table]
+    if unknown:
+        raise ValueError(f"labels has unknown {', '.join(map(str, unknown))}; the columns are {', '.join(table)}")
+    for name, parameter in labels.items():
+        if not isinstance(parameter, Labelled):
+            raise TypeError(f"labels[{name!r}] must be drbo.Categorical(...) or drbo.Ordinal(...), got {parameter!r}")
+    read = {name: kinds.read(name, values, labels.get(name)) for name, values in table.items()}
+    items = {name: values for name, (values, _) in read.items()}
+    parameters = {name: parameter for name, (_, parameter) in read.items()}
+    _check_lengths(items)
+    if all(isinstance(p, Observed) for p in parameters.values()):
+        return _read(np.column_stack(list(items.values())), list(items), {})
+    coordinates = [np.array([p.encode(name, value) for value in items[name]]) for name, p in parameters.items()]
+    return items, TableRange(parameters), validation.frozen(np.hstack(coordinates))
+
+
+def _table(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
+    """Return the columns of a table by name; None if the data is an array of numbers, or no array."""
+    if isinstance(data, Mapping) or hasattr(data, "columns"):
+        found = {str(name): data[name] for name in (data.columns if hasattr(data, "columns") else data)}
+        given = list(found) if names is None else [str(name) for name in names]
+        if not found or len(set(given)) != len(found):
+            raise ValueError(f"names must be {len(found)} different ones, one per column, got {given}")
+        return dict(zip(given, found.values(), strict=True))
+    try:
+        array = np.asarray(data)
+    except ValueError:  # rows of different lengths
+        return None
+    if array.dtype.kind not in "OUST" or array.ndim not in (1, 2):
+        return None
+    array = np.asarray(data, dtype=object).reshape(len(array), -1)
+    if names is None:
+        raise TypeError(
+            "data must be an array of numbers, or have names for its columns, such as {'age': ['young', 'old']}; got "
+            f"{array.ravel()[0]!r}"
+        )
+    return _table(dict(enumerate(array.T)), names)
 
 
 def _numbers(data: Any, names: Sequence[str] | None) -> tuple[FloatArray, DataRange]:
     """Return the data as an array (n, d), and its range."""
-    if isinstance(data, Mapping) or hasattr(data, "columns"):
-        columns = {str(name): np.atleast_1d(np.asarray(data[name])) for name in data}
-        _check_lengths(columns)
-        for name, column in columns.items():
-            if column.dtype.kind not in "iufb":
-                raise TypeError(
-                    f"data must be numbers, but column {name!r} is not; with conditions of other kinds, say what they "
-                    f"may be: within=drbo.Box({name}=drbo.Categorical(...), ...)"
-                )
-        names = list(columns) if names is None else names
-        data = np.column_stack(list(columns.values()))
     values = validation.frozen(validation.points("data", data))
     named = None if names is None else tuple(str(name) for name in names)
     if named is not None and len(set(named)) != values.shape[1]:
@@ -215,7 +291,7 @@ def _columns(data: Any, within: Box) -> dict[str, list[Any]]:
         missing = [name for name in names if name not in data]
         if missing:
             raise ValueError(f"data lacks {', '.join(missing)}; its columns are {', '.join(map(str, data))}")
-        columns = {name: np.atleast_1d(np.asarray(data[name], dtype=object)).tolist() for name in names}
+        found = {name: np.atleast_1d(np.asarray(data[name], dtype=object)).tolist() for name in names}
     else:
         if np.ma.isMaskedArray(data):
             raise TypeError("data must be an array of values, got a masked array")
@@ -226,12 +302,12 @@ def _columns(data: Any, within: Box) -> dict[str, list[Any]]:
             table = table.reshape(0, len(names))
         if table.ndim != 2 or table.shape[1] != len(names):
             raise ValueError(f"data must have a column for each of {', '.join(names)}, got shape {table.shape}")
-        columns = dict(zip(names, table.T.tolist(), strict=True))
-    _check_lengths(columns)
+        found = dict(zip(names, table.T.tolist(), strict=True))
+    _check_lengths(found)
     # numpy's own numbers and truth values as Python's, which can be saved
     return {
         name: [value.item() if isinstance(value, np.generic) else value for value in column]
-        for name, column in columns.items()
+        for name, column in found.items()
     }
 
 
