@@ -26,7 +26,8 @@ MAP = """
     rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.blocks rounds.radius rounds.settings rounds
     optimizer.claims optimizer.history optimizer.encoding optimizer.suggestion optimizer.tables optimizer.state
     optimizer.belief optimizer.production optimizer.configuration optimizer.reports optimizer.knowledge
-    optimizer.incumbent optimizer.checks optimizer.storage_0_1 optimizer.storage optimizer.optimizer optimizer
+    optimizer.incumbent optimizer.checks optimizer.storage_0_1 optimizer.storage optimizer.optimizer
+    optimizer.progress optimizer.parallel optimizer
     analysis.pictures analysis.explain_radius analysis.radius_profile analysis.profile analysis.backtest
     analysis.regret analysis radius regret
     names problems experiments cli __main__ __init__

@@ -22,7 +22,7 @@ def example(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_every_example_is_short_and_tested() -> None:
     files = {path.stem: path for path in EXAMPLES.glob("*.py")}
-    assert files.keys() == {"simulator", "production", "parallel", "floor"}
+    assert files.keys() == {"simulator", "production", "pool_with_failures", "dask_run", "floor"}
     for path in files.values():
         assert len(path.read_text().splitlines()) <= 60, path
 
@@ -65,10 +65,22 @@ def test_production_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest
     assert (tmp_path / "one.json").read_text() == (tmp_path / "two.json").read_text()
 
 
-def test_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
-    r = example("parallel", monkeypatch).main(evaluations=12, workers=2)
+def test_pool_with_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    main = example("pool_with_failures", monkeypatch).main
+    r = main(tmp_path / "wing.json", evaluations=10, workers=2)
     assert 0.0 <= r.action["angle"] <= 14.0
     assert r.weights.sum() == pytest.approx(1.0)
+    assert np.isfinite(r.value)
+    main(tmp_path / "wing.json", evaluations=12, workers=2)  # the same line goes on
+    assert drbo.Optimizer.load(tmp_path / "wing.json").n_told == 12
+
+
+def test_dask_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    path = f"{Path(drbo.__file__).parents[1]}:{EXAMPLES}"
+    monkeypatch.setenv("PYTHONPATH", path)  # of the workers
+    r = example("dask_run", monkeypatch).main(evaluations=6, workers=2)
+    assert 60.0 <= r.action["temperature"] <= 100.0
     assert np.isfinite(r.value)
 
 

@@ -53,9 +53,11 @@ if TYPE_CHECKING:
     from drbo.optimizer import Optimizer as Optimizer
     from drbo.optimizer import Prediction as Prediction
     from drbo.optimizer import Recommendation as Recommendation
+    from drbo.optimizer import RegretBound as RegretBound
     from drbo.optimizer import Result as Result
     from drbo.optimizer import Suggestion as Suggestion
     from drbo.optimizer import from_json as from_json
+    from drbo.optimizer import run as run
     from drbo.optimizer import to_json as to_json
     from drbo.rounds import Choice as Choice
     from drbo.rounds import DataDriven as DataDriven
@@ -131,8 +133,10 @@ _HOMES = {
         "Optimizer",
         "Prediction",
         "Recommendation",
+        "RegretBound",
         "Result",
         "Suggestion",
+        "run",
         "from_json",
         "to_json",
     ),

@@ -4,7 +4,8 @@ from drbo.optimizer.checks import Comparison, LeaveOneOut
 from drbo.optimizer.encoding import decode as from_json
 from drbo.optimizer.encoding import encode as to_json
 from drbo.optimizer.optimizer import Optimizer
-from drbo.optimizer.suggestion import Prediction, Recommendation, Result, Suggestion
+from drbo.optimizer.parallel import run
+from drbo.optimizer.suggestion import Prediction, Recommendation, RegretBound, Result, Suggestion
 
 __all__ = [
     "Comparison",
@@ -12,8 +13,10 @@ __all__ = [
     "Optimizer",
     "Prediction",
     "Recommendation",
+    "RegretBound",
     "Result",
     "Suggestion",
     "from_json",
+    "run",
     "to_json",
 ]

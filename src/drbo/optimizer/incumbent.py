@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from drbo.models.bounds import LOWER, Bound
+import numpy as np
+
+from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.units import Units
 from drbo.optimizer.knowledge import Knowledge
 from drbo.optimizer.state import State
@@ -72,6 +74,19 @@ def best_in(known: Knowledge, state: State, ball: Ball, near: FloatArray) -> Gua
             break
         ball = wider
     return max(found, key=lambda one: one.certificate.lower_bound)
+
+
+def reachable(known: Knowledge, state: State, best: Guaranteed) -> float:
+    """Return the largest worst-case upper confidence bound of all actions that have not failed, in the model's units.
+
+    It is for the set and the width of `best`, whose own upper bound counts, too. On a range of contexts the worst case
+    on the atoms alone is taken, which is larger: the result is an upper bound still.
+    """
+    beliefs, search = known.certifying(state, best.ball), known.configuration.search
+    bound = Bound(beliefs.certain(best.ball), best.width, UPPER)
+    near = np.concatenate([known.near(state), known.rows([best.action])])
+    found = search.best(best.ball, bound, near, known.rows([]), [record.action for record in state.failed])
+    return max(found.score, float(best.ball.worst_case(bound.of_action(best.action)).expectation))
 
 
 def certified(known: Knowledge, state: State, action: Point, given: Any, radius: Any) -> Guaranteed:

@@ -9,6 +9,7 @@ the next `ask`.
 from __future__ import annotations
 
 import functools
+import math
 import os
 import threading
 import warnings
@@ -32,11 +33,11 @@ from drbo.optimizer.checks import Comparison, LeaveOneOut
 from drbo.optimizer.configuration import Configuration
 from drbo.optimizer.encoding import classes_in
 from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
-from drbo.optimizer.incumbent import Guaranteed, best_iterate, best_now, certified
+from drbo.optimizer.incumbent import Guaranteed, best_iterate, best_now, certified, reachable
 from drbo.optimizer.knowledge import Knowledge
 from drbo.optimizer.production import Wishes
 from drbo.optimizer.state import Iterate, State
-from drbo.optimizer.suggestion import Prediction, Recommendation, Result, Suggestion
+from drbo.optimizer.suggestion import Prediction, Recommendation, RegretBound, Result, Suggestion
 from drbo.rounds.ball import frozen_copy
 from drbo.rounds.policies import Policy, Round
 from drbo.rounds.settings import Setting
@@ -461,6 +462,26 @@ class Optimizer:
         eps = state.given[1] if radius is None else radius
         return self._recommendation(certified(self._known, state, self._encode_action(action), given, eps))
 
+    @_alone
+    def regret_bound(self, reference: ArrayLike | Samples | None = None, radius: float | None = None) -> RegretBound:
+        """Return how far the recommended action may be from the best one: a reason to stop, or to go on.
+
+        It is the largest worst-case upper confidence bound of any action, less what is certified of the recommended
+        one. Set and width are those of `recommend`.
+        """
+        state = self._known.state
+        given = state.given[0] if reference is None else _kept(reference)
+        eps = state.given[1] if radius is None else radius
+        best = best_now(self._known, state, given, eps)
+        most, least, units = reachable(self._known, state, best), best.certificate.lower_bound, best.units
+        return RegretBound(
+            value=units.length_outward(most - least) if units.known else math.inf,
+            guaranteed=units.outward(least),
+            reachable=units.outward(most),
+            certified=self._configuration.search.exhaustive,
+            claim=claims.certificate(self.surrogate, self._configuration.certificate_beta),
+        )
+
     def recommend_final(
         self, reference: ArrayLike | Mapping[Any, float] | Samples | None = None, radius: float | None = None
     ) -> Recommendation:
@@ -594,6 +615,29 @@ class Optimizer:
             opt._known.state  # noqa: B018  # an error in the facts shows now
         opt._file = contents.file
         return opt
+
+    @_alone
+    def resume(self, path: str | Path) -> None:
+        """Go on from a file that an optimizer made with the same arguments has saved. Without a file, do nothing.
+
+        One history must be the beginning of the other: a new optimizer takes over the whole file.
+        """
+        where, own = Path(path), self._configuration
+        if not where.exists() or self._file.is_at(where):
+            return
+        contents = storage.read(where, tuple(classes_in(own.arguments)), like=own.arguments)
+        with storage.told_as_damage(path):
+            facts = list(contents.facts(own.search.space, own.nature.space))
+            Knowledge(own, facts).state  # noqa: B018  # an error in the facts shows now
+        mine, theirs = storage.records_of(self._facts), storage.records_of(facts)
+        common = min(len(mine), len(theirs))
+        if mine[:common] != theirs[:common]:
+            raise RuntimeError(
+                f"{path} holds another history than this optimizer: resume with a new optimizer, or save under another "
+                "name"
+            )
+        self._facts.extend(facts[common:])
+        self._file = contents.file
 
     # --- stores of other kinds --------------------------------------------------------------------------------------
 

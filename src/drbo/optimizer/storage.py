@@ -73,6 +73,11 @@ class File:
     crc: int = 0
     references: dict[str, int] = field(default_factory=dict)
 
+    def is_at(self, path: Path) -> bool:
+        """Return whether this is the file at a path, and nobody has changed it since."""
+        target = path.resolve()
+        return self.path == target and _files.signature(target) == self.signature
+
     def save(self, path: Path, configuration: dict[str, Any], facts: Sequence[Fact]) -> None:
         """Bring a file up to date with the facts: append what is new if the file is ours, else write all of it.
 
@@ -80,7 +85,7 @@ class File:
         """
         target = path.resolve()
         with _files.locked(path):
-            known = self.path == target and _files.signature(target) == self.signature
+            known = self.is_at(path)
             if known and self.appendable and self.appended < _COMPACT:
                 lines = _Lines(self.crc, dict(self.references))
                 for fact in facts[self.written :]:
@@ -415,14 +420,19 @@ def _time(record: dict[str, Any]) -> float | None:
     return None if record["time"] is None else _float(record["time"])
 
 
-def read(path: Path, classes: Sequence[type]) -> Contents:
-    """Return what a file holds; a clear error if it is not one of ours, damaged, or from a later version."""
+def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None) -> Contents:
+    """Return what a file holds; a clear error if it is not one of ours, damaged, or from a later version.
+
+    `like`: the configuration that the file must have.
+    """
     target = path.resolve()
     with _files.locked(path, reading=True):
         signature = _files.signature(target)  # before the text: a file that changes in between is noticed by `save`
         text = path.read_bytes()
     with told_as_damage(path):
         if not text.startswith(_HEAD.split("%", maxsplit=1)[0].encode()):
+            if like is not None:
+                raise _RefusedError(f"{path} is not of format {FORMAT}: go on from it with Optimizer.load")
             configuration, state = storage_0_1.read(text, str(path))
             return Contents(configuration, [{"kind": "0.1", "state": state}], File(target, signature), classes)
         records, crc = _checked_lines(path, text)
@@ -431,6 +441,8 @@ def read(path: Path, classes: Sequence[type]) -> Contents:
             raise ValueError("it does not begin with a configuration")
         if head["format"] != FORMAT:
             raise _RefusedError(f"{path} is of format {head['format']!r}; this drbo reads formats up to {FORMAT}")
+        if like is not None:
+            _check_alike(path, head["configuration"], encode(like))
         configuration = decode(head["configuration"], classes)
         references = [r["value"] for r in records if r["kind"] == "reference"]
         file = File(
@@ -443,6 +455,17 @@ def read(path: Path, classes: Sequence[type]) -> Contents:
             {json.dumps(value, allow_nan=False): i for i, value in enumerate(references)},
         )
         return Contents(configuration, records[1:], file, classes)
+
+
+def _check_alike(path: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
+    """Raise unless two configurations, as JSON, are equal; the error names the arguments that differ."""
+    in_file, here = dict(theirs["items"]), dict(json.loads(json.dumps(ours))["items"])
+    differ = sorted(name for name in in_file.keys() | here.keys() if in_file.get(name) != here.get(name))
+    if differ:
+        raise _RefusedError(
+            f"{path} was saved by an optimizer that differs in {', '.join(differ)}: make the optimizer as it was made "
+            "then, go on from the file with Optimizer.load, or save under another name"
+        )
 
 
 def _checked_lines(path: Path, text: bytes) -> tuple[list[dict[str, Any]], int]:

@@ -124,6 +124,32 @@ class Prediction:
     upper: Any
 
 
+@dataclass(frozen=True)
+class RegretBound:
+    """How far the recommended action may be from the best one in its worst case, in the user's units.
+
+    Attributes
+    ----------
+    value : no action does better than the recommended one by more than this; infinite as long as nothing is known
+    guaranteed : the recommended action's certified value
+    reachable : the best value that any action that has not failed could still turn out to have in its worst case
+    certified : whether all actions were considered. False on a box: `reachable` was searched for there, and a larger
+        one may have been missed
+    claim : what is claimed of the confidence bounds, and by which theorem or measurement
+    """
+
+    value: float
+    guaranteed: float
+    reachable: float
+    certified: bool
+    claim: Claim
+
+    def __str__(self) -> str:
+        word = "guaranteed" if self.claim.proven else "estimated"
+        how = "certified" if self.certified else "searched"
+        return f"{word} to be at most {self.value:.4g} from the best action in the worst case ({how})"
+
+
 @dataclass(frozen=True, eq=False)
 class Recommendation:
     """What to deploy.

@@ -35,6 +35,7 @@ class GridSearch(WholeSearch):
     """The search for the best action of a finite set."""
 
     space: FiniteSet
+    exhaustive = True
 
     def __init__(self, actions: FiniteSet) -> None:
         self.space = actions

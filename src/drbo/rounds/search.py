@@ -75,6 +75,9 @@ class Candidates:
 class WholeSearch(Search):
     """A search over all actions, which also says what there is to compare under further conditions."""
 
+    exhaustive: bool = False
+    """Whether no action is better than the one found. Otherwise the maximum may have been missed."""
+
     @abstractmethod
     def candidates(self, near: FloatArray, seed: int) -> Candidates:
         """Return actions all over the space, with those `near` (k, d) and others around them among them."""

@@ -1,7 +1,8 @@
-"""Keep several simulations busy at once: a result is told as soon as it is there, and the next one is asked for."""
+"""Keep a pool of processes busy with simulations, some of which fail. Stop it at any time: the same line goes on."""
 
 import time
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import numpy as np
 
@@ -19,7 +20,7 @@ def simulate(action: dict[str, float], context: np.ndarray) -> float:
     return float(0.8 * angle - 0.04 * angle**2 - stall - 3.0 * (flap - 0.3 - 0.1 * np.sin(heading)) ** 2)
 
 
-def main(evaluations: int = 24, workers: int = 3) -> drbo.Recommendation:
+def main(file: str | Path = "wing.json", evaluations: int = 24, workers: int = 3) -> drbo.Recommendation:
     """Return what to deploy after this many simulations, never more than `workers` at a time."""
     rng = np.random.default_rng(0)
     winds = np.column_stack([rng.gumbel(0.0, 0.8, 150), rng.uniform(-3.1, 3.1, 150)])
@@ -28,26 +29,8 @@ def main(evaluations: int = 24, workers: int = 3) -> drbo.Recommendation:
         contexts=drbo.Samples(winds),
         setting=drbo.Simulator(radius=0.1),
     )
-    running: dict[Future[float], drbo.Suggestion] = {}
     with ProcessPoolExecutor(workers) as pool:
-        for _ in range(evaluations):
-            if len(running) == workers:
-                collect(opt, running)
-            s = opt.ask()  # differs from everything that is still running
-            running[pool.submit(simulate, s.action, s.context)] = s
-        while running:
-            collect(opt, running)
-    return opt.recommend()
-
-
-def collect(opt: drbo.Optimizer, running: dict[Future[float], drbo.Suggestion]) -> None:
-    """Tell the results that are there, in whatever order they came; wait for one if there is none."""
-    for future in wait(running, return_when=FIRST_COMPLETED).done:
-        s = running.pop(future)
-        if future.exception():
-            opt.tell(s, failed=True)
-        else:
-            opt.tell(s, future.result())
+        return drbo.run(opt, simulate, evaluations, executor=pool, workers=workers, save=file)
 
 
 if __name__ == "__main__":
