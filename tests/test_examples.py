@@ -22,7 +22,7 @@ def example(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_every_example_is_short_and_tested() -> None:
     files = {path.stem: path for path in EXAMPLES.glob("*.py")}
-    assert files.keys() == {"simulator", "production", "pool_with_failures", "dask_run", "floor"}
+    assert files.keys() == {"simulator", "production", "pool_with_failures", "dask_run", "floor", "newsvendor_weekday"}
     for path in files.values():
         assert len(path.read_text().splitlines()) <= 60, path
 
@@ -63,6 +63,29 @@ def test_production_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest
     assert resumed.action == without_a_stop.action
     assert resumed.value == without_a_stop.value
     assert (tmp_path / "one.json").read_text() == (tmp_path / "two.json").read_text()
+
+
+def test_a_newsvendor_goes_on_after_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = example("newsvendor_weekday", monkeypatch)
+    monkeypatch.setattr("drbo.optimizer.history.now", lambda: 0.0)  # records have a time, which differs
+    without_a_crash = module.main(tmp_path / "one.json", days=8)
+    demand_of = module.demand_of
+
+    def crash(day: int) -> float:
+        if day == 5:
+            raise KeyboardInterrupt
+        return demand_of(day)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(module, "demand_of", crash)
+    with pytest.raises(KeyboardInterrupt):
+        module.main(tmp_path / "two.json", days=8)
+    monkeypatch.setattr(module, "demand_of", demand_of)
+    resumed = module.main(tmp_path / "two.json", days=3)
+    for weekday, r in without_a_crash.items():
+        assert r.given == {"weekday": weekday}
+        assert (resumed[weekday].action, resumed[weekday].value) == (r.action, r.value)
+    assert (tmp_path / "one.json").read_text() == (tmp_path / "two.json").read_text()
+    assert without_a_crash["Sat"].action["order"] > without_a_crash["Tue"].action["order"]
 
 
 def test_pool_with_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,10 +119,10 @@ def test_what_is_printed_is_what_is_claimed(surrogate: Any, beta: Any, setting: 
     if proven and isinstance(surrogate, LearnedGP):
         return  # refused: the walk above shows it
     opt = make(surrogate, beta, setting, MMD(), contexts, None)
-    radius = {"radius": 0.1} if setting == "general" else {}
+    radius = 0.1 if setting == "general" else None
     for c in (0.1, 0.5, 0.9) if contexts != "finite" else POINTS[:3]:
         opt.tell(POINTS[1], 5.0 + float(c), context={"c": float(c)} if contexts == "range" else c)
-    r = opt.recommend(**given(setting, contexts), **radius)
+    r = opt.recommend(**given(setting, contexts), radius=radius)
     printed = str(r)
     assert ("with probability" in printed) == proven
     assert ("guaranteed: at least" in printed) == proven

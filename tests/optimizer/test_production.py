@@ -9,6 +9,7 @@ import pytest
 
 import drbo
 from drbo import GP, MMD, RBF, Box, DataDriven, General, LearnedGP, Optimizer, Product, Samples, Simulator
+from drbo.optimizer.state import Terms
 
 PAST = np.random.default_rng(0).normal(100.0, 20.0, 40)
 
@@ -70,7 +71,7 @@ def test_a_floor_is_what_a_recommendation_would_certify() -> None:
     opt = shop()
     s = opt.ask(guarantee=60.0)
     known = opt._known
-    ball = known.ball(known.state, None, None)
+    ball = known.ball(known.state, Terms())
     beliefs = known.certifying(known.state, ball)
     lower = drbo.models.bounds.Bound(beliefs.certain(ball), beliefs.certificate_width, drbo.models.bounds.LOWER)
     assert beliefs.belief.units.outward(ball.certificate(lower, s.action_point).lower_bound) >= 60.0

@@ -109,7 +109,7 @@ def test_an_import_is_one_record() -> None:
     further = np.array([[0.25]])
     Imported((told(None, 0.1), told(None, 0.2, None)), (asked(proposal(6, 0.3, -np.inf)),), best, 7, None, 0.2, NEW,
              further).apply(s)  # fmt: skip
-    assert (s.n_asked, list(s.pending), len(s.told_so_far), s.given) == (7, [6], 2, (None, 0.2))
+    assert (s.n_asked, list(s.pending), len(s.told_so_far), s.terms.radius) == (7, [6], 2, 0.2)
     assert s.fit is NEW
     assert s.incumbent is not None
     assert s.incumbent.proposal.action.coordinates == 0.7

@@ -53,7 +53,7 @@ def ball_of(
 ) -> RangeBall:
     """A ball on the range of a box, whose set is put on the atoms in the user's units."""
     nobody = np.empty(0, dtype=np.intp)
-    weighted = Reference(atoms, reference, 0.0, nobody, numbered=False, represented=atoms[:0])
+    weighted = Reference(atoms, reference, 0.0, nobody, index=None, represented=atoms[:0])
     placed = family(box.measured(atoms)).on(box.measured(atoms), box.scales)
     ball = make_ball(placed, weighted, radius, box, seed, box)
     assert isinstance(ball, RangeBall)

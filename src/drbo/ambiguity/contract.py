@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo._compiled import announce, jit
@@ -185,6 +185,12 @@ class AmbiguitySet(ABC):
         """Raise if the set was made for another number of contexts."""
         if self.n_contexts not in (None, n_contexts):
             raise ValueError(f"ambiguity is for {self.n_contexts} contexts, but there are {n_contexts}")
+
+    def among(self, rows: NDArray[np.intp]) -> AmbiguitySet:
+        """Return the set on those of its contexts that have these positions (k,); this set if it fits any number."""
+        if self.n_contexts in (None, len(rows)):
+            return self
+        raise TypeError(f"{self!r} has no `among`, which ask(given=...) needs: give a set without contexts of its own")
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:
         """Return points and kernel in which the compression of samples is bounded; None if nothing bounds it."""

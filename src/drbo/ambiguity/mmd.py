@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo._compiled import announce
@@ -295,6 +295,14 @@ class MMD(AmbiguitySet):
     def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
         """Return the MMD of the reference from the same weights on moved contexts (n, d)."""
         return self.placed.moved(reference, points)
+
+    def among(self, rows: NDArray[np.intp]) -> MMD:
+        """Return the set on some of its contexts (k,); this set if it has none of its own."""
+        if self._placed is None or len(rows) == self.n_contexts:
+            return self
+        if self._placed.contexts is None:
+            return MMD.of_features(self._placed.features[rows])
+        return MMD(self._placed.contexts[rows], self.kernel)
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel]:
         """Return the points and the kernel in which samples may be compressed: those of the MMD itself."""

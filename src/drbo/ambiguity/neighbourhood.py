@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet, Dual, WorstCase
@@ -49,6 +49,10 @@ class Neighbourhood(AmbiguitySet):
             return Neighbourhood(points)
         super().on(points, scales)
         return self
+
+    def among(self, rows: NDArray[np.intp]) -> Neighbourhood:
+        """Return the set on some of its contexts (k,); this set if it has none of its own."""
+        return self if self.contexts is None else Neighbourhood(self.contexts[rows])
 
     def extended(self, further: FloatArray) -> Neighbourhood:
         """Return the set on its contexts and further ones (k, d)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from drbo import validation
@@ -119,6 +119,14 @@ class Wasserstein(AmbiguitySet):
         none = np.zeros(len(p))
         both = Wasserstein(np.concatenate([here, there]), self.order, self.norm)
         return both.distance(np.append(none, p), np.append(p, none))
+
+    def among(self, rows: NDArray[np.intp]) -> Wasserstein:
+        """Return the set on some of its contexts (k,); this set if it has none of its own."""
+        if self._cost is None or len(rows) == self.n_contexts:
+            return self
+        if self.contexts is None:
+            return Wasserstein(order=self.order, norm=self.norm, cost=self._cost[np.ix_(rows, rows)])
+        return Wasserstein(self.contexts[rows], self.order, self.norm)
 
     def extended(self, further: FloatArray) -> Wasserstein:
         """Return the set on its contexts and further ones (k, d)."""

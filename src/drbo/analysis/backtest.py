@@ -17,6 +17,7 @@ from drbo.analysis.pictures import against_radius
 from drbo.models.bounds import LOWER, Bound
 from drbo.optimizer.incumbent import best_in
 from drbo.optimizer.knowledge import Knowledge
+from drbo.optimizer.state import Terms
 from drbo.optimizer.tables import in_order
 from drbo.rounds.grid import best_action
 from drbo.spaces.samples import Samples
@@ -205,7 +206,7 @@ def _past(known: Knowledge, past: Any) -> tuple[FloatArray, Indices]:
             raise ValueError("past is missing: this optimizer has seen no contexts in the order of time")
         return reference.points, days
     came = in_order("past", past, own.nature)
-    if reference.numbered:
+    if reference.index is not None:
         return reference.points, np.array([point.index for point in came], dtype=np.intp)
     every = np.concatenate([reference.points, [point.coordinates for point in came]])
     points, inverse = np.unique(every, axis=0, return_inverse=True)
@@ -225,7 +226,7 @@ def _candidates(known: Knowledge, radii: ArrayLike, actions: Any) -> list[Point]
         return every
     told = {point.coordinates.tobytes(): point for point in (record.action for record in state.told_so_far)}
     best = [
-        best_in(known, state, known.ball_at(state, state.given[0], radius), known.near(state)).action
+        best_in(known, state, known.ball_at(state, Terms(state.terms.reference), radius), known.near(state)).action
         for radius in np.unique([validation.radius(one, "radii") for one in np.atleast_1d(radii)]).tolist()
     ]
     return [*best, *told.values(), *every]

@@ -20,11 +20,11 @@ import numpy as np
 from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet
 from drbo.ambiguity.mmd import MMD
-from drbo.ambiguity.reference import Indices, Reference, SampledContexts, empirical
+from drbo.ambiguity.reference import Contexts, Indices, Reference, SampledContexts, empirical
 from drbo.optimizer.knowledge import Knowledge
+from drbo.optimizer.state import Terms
 from drbo.rounds.balls import make_ball
 from drbo.rounds.blocks import autocorrelation
-from drbo.spaces.box import Box
 from drbo.spaces.columns import Column
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Space
@@ -237,21 +237,16 @@ def explain_radius(
     contexts = SampledContexts(samples, family, seed=0)
     reference, space = contexts.seen([]), contexts.space
     placed = family.on(space.measured(reference.points), space.scales)
-    return _explained(Explained(placed, reference, space, contexts.enumerated, True, contexts.range), radius, window)
+    return _explained(Explained(placed, reference, contexts), radius, window)
 
 
-def explain_known(known: Knowledge, radius: float | None, reference: Any, window: int | None) -> RadiusExplanation:
-    """Return what a radius means for an optimizer's set round its present reference, or round one that is given."""
+def explain_known(known: Knowledge, radius: float | None, terms: Terms, window: int | None) -> RadiusExplanation:
+    """Return what a radius means for an optimizer's set round the reference of these terms."""
     state = known.state
-    given = state.given[0] if reference is None else reference
     if radius is None:
-        radius = known.ball(state, given, state.given[1]).radius
-    own = known.configuration
-    bare = own.setting.reference_of(given, own.nature, state.seen)
-    nature, placed = own.nature, known.on(bare.points)
-    return _explained(
-        Explained(placed, bare, nature.space, nature.enumerated, nature.in_order, nature.range), radius, window
-    )
+        radius = known.ball(state, terms).radius
+    bare = known.bare(state, terms)
+    return _explained(Explained(known.on(bare.points, bare.index), bare, known.nature(terms.given)), radius, window)
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,28 +256,28 @@ class Explained:
     Attributes
     ----------
     ambiguity : put on the atoms of the reference
-    reference, space : the reference, and the space of its contexts
-    enumerated : whether every context that there can be is one of a list
-    in_order : whether what was seen is in the order of time
-    range : the box that contexts may lie anywhere in, if there is one
+    reference : the reference
+    nature : the contexts that there can be
     """
 
     ambiguity: AmbiguitySet
     reference: Reference
-    space: Space
-    enumerated: bool
-    in_order: bool
-    range: Box | None
+    nature: Contexts
+
+    @property
+    def space(self) -> Space:
+        """The space of the contexts."""
+        return self.nature.space
 
 
 def _explained(about: Explained, radius: float, window: int | None) -> RadiusExplanation:
     eps = validation.radius(radius)
     ambiguity, reference = about.ambiguity, about.reference
-    ball = make_ball(ambiguity, reference, eps, about.space, 0, about.range)
+    ball = make_ball(ambiguity, reference, eps, about.space, 0, about.nature.range)
     carrying = reference.weights > 0.0
     positions = about.space.measured(reference.points)
-    numbers = [column for column in about.space.columns if column.labels is None]
-    labels = [column for column in about.space.columns if column.labels is not None]
+    numbers = [column for column in about.nature.free_columns if column.labels is None]
+    labels = [column for column in about.nature.free_columns if column.labels is not None]
     shifts, relabelled = [], []
     if 0.0 < eps < math.inf and ambiguity.moved(reference.weights, positions) is not None:
         shifts = [
@@ -293,7 +288,7 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
     bad = [(share, ambiguity.most_likely(eps, share)) for share in SHARES]
     likelier = tuple(Likelier(share, most) for share, most in bad if most is not None) if eps > 0.0 else ()
     diameter = ball.diameter
-    compares = about.in_order and diameter > 0.0 and (about.enumerated or not ambiguity.instead_of_a_rule)
+    compares = about.nature.in_order and diameter > 0.0 and (about.nature.enumerated or not ambiguity.instead_of_a_rule)
     days = reference.history
     length = window_length(len(days), window) if compares else 0
     windows = _windows(days, ambiguity, len(reference.points), length) if length else ()

@@ -15,7 +15,7 @@ from drbo.analysis.pictures import against_radius
 from drbo.models.bounds import LOWER, Bound
 from drbo.optimizer.incumbent import best_in, guaranteed
 from drbo.optimizer.knowledge import Knowledge
-from drbo.optimizer.state import State
+from drbo.optimizer.state import State, Terms
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -77,20 +77,19 @@ class RadiusProfile:
 _NUMBERS = ("radius", "guarantee", "expected", "price", "protection")
 
 
-def profile_known(known: Knowledge, radii: ArrayLike, reference: Any) -> RadiusProfile:
-    """Return the profile of an optimizer's present posterior, round the present reference or one that is given."""
+def profile_known(known: Knowledge, radii: ArrayLike, terms: Terms) -> RadiusProfile:
+    """Return the profile of an optimizer's present posterior, round the reference of these terms."""
     state = known.state
-    given = state.given[0] if reference is None else reference
     flat = np.atleast_1d(np.asarray(radii, dtype=np.float64))
     if flat.ndim != 1 or not flat.size:
         raise ValueError(f"radii must be a flat sequence of at least one radius, got {radii!r}")
     eps = np.array([validation.radius(one, "radii") for one in flat])
     if not known.belief(state, fresh=True).units.known:
         raise RuntimeError("profile needs an outcome: the model has not learned the units of the outcomes yet")
-    stochastic = _best_mean(known, state, known.ball_at(state, given, 0.0))
+    stochastic = _best_mean(known, state, known.ball_at(state, terms, 0.0))
     near, rows = np.concatenate([known.near(state), known.rows([stochastic])]), {}
     for one in np.unique(eps).tolist():  # upwards: each search starts near the actions of the radii before
-        rows[one] = _row(known, state, known.ball_at(state, given, one), stochastic, near)
+        rows[one] = _row(known, state, known.ball_at(state, terms, one), stochastic, near)
         near = np.concatenate([near, known.rows([rows[one].action])])
     space = known.configuration.search.space
     in_order = [rows[one] for one in eps.tolist()]
@@ -104,7 +103,7 @@ def profile_known(known: Knowledge, radii: ArrayLike, reference: Any) -> RadiusP
         price=price,
         protection=protection,
         stochastic=space.decode(stochastic),
-        present=_present(known, state, given),
+        present=_present(known, state, terms),
         maximize=known.configuration.maximize,
     )
 
@@ -147,9 +146,9 @@ def _best_mean(known: Knowledge, state: State, ball: Ball) -> Point:
     return known.configuration.search.best(ball, mean, known.near(state), known.rows([]), failed).action
 
 
-def _present(known: Knowledge, state: State, given: Any) -> float:
+def _present(known: Knowledge, state: State, terms: Terms) -> float:
     """Return the radius of the present round; nan where it comes with an ask, and there was none."""
     try:
-        return known.ball(state, given, state.given[1]).radius
+        return known.ball(state, terms).radius
     except TypeError:
         return math.nan

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drbo.optimizer.knowledge import Knowledge
-from drbo.optimizer.state import State
+from drbo.optimizer.state import State, Terms
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -84,9 +83,9 @@ def leave_one_out(known: Knowledge, state: State) -> LeaveOneOut:
     )
 
 
-def compare(known: Knowledge, state: State, action: Point, other: Point, given: Any, radius: Any) -> Comparison:
+def compare(known: Knowledge, state: State, action: Point, other: Point, terms: Terms) -> Comparison:
     """Return how much better an action is than another, in the set of a round."""
-    ball = known.ball(state, given, radius)
+    ball = known.ball(state, terms)
     beliefs = known.certifying(state, ball)
     posterior = beliefs.certain(ball)
     mean, variance = posterior.difference(action.coordinates[None, :], other.coordinates)

@@ -7,6 +7,7 @@ in the user's units.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -90,6 +91,7 @@ class Asked:
     proposals : the suggestions, one or several
     awaited : the numbers of results that stand before it in the history, but were not known when it was asked: with
         several workers, a history may be in another order than that of time
+    given : what was known of the context before the choice, by the names of its columns; None if nothing
     """
 
     time: float | None
@@ -98,6 +100,7 @@ class Asked:
     fit: FittedGP | None
     proposals: tuple[Proposal, ...]
     awaited: tuple[int, ...] = ()
+    given: Mapping[Any, Any] | None = None
 
     def apply(self, ledger: Ledger) -> None:
         """Tell a ledger of this record."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.units import Units
 from drbo.optimizer.knowledge import Knowledge
-from drbo.optimizer.state import State
+from drbo.optimizer.state import State, Terms
 from drbo.rounds.ball import Ball, Certificate
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -33,6 +34,7 @@ class Guaranteed:
     width : of the confidence bound
     units : of the outcomes
     unseen : the share of the worst distribution on contexts of which the outcomes say little
+    given : what is known of the context; None if nothing is
     """
 
     action: Point
@@ -41,9 +43,12 @@ class Guaranteed:
     width: float
     units: Units
     unseen: float
+    given: Mapping[Any, Any] | None
 
 
-def guaranteed(action: Point, ball: Ball, bound: Bound, units: Units) -> Guaranteed:
+def guaranteed(
+    action: Point, ball: Ball, bound: Bound, units: Units, given: Mapping[Any, Any] | None = None
+) -> Guaranteed:
     """Return the certificate of an action."""
     made = ball.certificate(bound, action)
     weights = made.worst_case.weights
@@ -52,23 +57,28 @@ def guaranteed(action: Point, ball: Ball, bound: Bound, units: Units) -> Guarant
     else:
         variance = bound.posterior.curve(action.coordinates, 0.0).variance(made.reference.points)
     little = variance > _LITTLE * bound.amplitude**2
-    return Guaranteed(action, made, ball, bound.width, units, float(weights[little].sum()))
+    return Guaranteed(action, made, ball, bound.width, units, float(weights[little].sum()), given)
 
 
-def best_now(known: Knowledge, state: State, given: Any, radius: Any) -> Guaranteed:
+def best_now(known: Knowledge, state: State, terms: Terms) -> Guaranteed:
     """Return the action of the largest worst-case lower confidence bound of all that have not failed."""
-    return best_in(known, state, known.ball(state, given, radius), known.near(state))
+    return best_in(known, state, known.ball(state, terms), known.near(state), terms.given)
 
 
-def best_in(known: Knowledge, state: State, ball: Ball, near: FloatArray) -> Guaranteed:
-    """Return what `best_now` does, for any set; `near` (k, d) are actions that a search over a box starts near."""
+def best_in(
+    known: Knowledge, state: State, ball: Ball, near: FloatArray, given: Mapping[Any, Any] | None = None
+) -> Guaranteed:
+    """Return what `best_now` does, for any set; `near` (k, d) are actions that a search over a box starts near.
+
+    `given` is what is known of the context, which the set is for.
+    """
     beliefs = known.certifying(state, ball)
     search, failed = known.configuration.search, [record.action for record in state.failed]
     found = []
     for _ in range(_PASSES):
         bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
         action = search.best(ball, bound, near, known.rows([]), failed).action
-        found.append(guaranteed(action, ball, bound, beliefs.belief.units))
+        found.append(guaranteed(action, ball, bound, beliefs.belief.units, given))
         wider = ball.adopting(found[-1].certificate)
         if wider is ball:  # the adversary asked for no further context
             break
@@ -89,12 +99,12 @@ def reachable(known: Knowledge, state: State, best: Guaranteed) -> float:
     return max(found.score, float(best.ball.worst_case(bound.of_action(best.action)).expectation))
 
 
-def certified(known: Knowledge, state: State, action: Point, given: Any, radius: Any) -> Guaranteed:
+def certified(known: Knowledge, state: State, action: Point, terms: Terms) -> Guaranteed:
     """Return an action with its certificate of now."""
-    ball = known.ball(state, given, radius)
+    ball = known.ball(state, terms)
     beliefs = known.certifying(state, ball)
     bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
-    return guaranteed(action, ball, bound, beliefs.belief.units)
+    return guaranteed(action, ball, bound, beliefs.belief.units, terms.given)
 
 
 def best_iterate(known: Knowledge, state: State) -> Guaranteed:
@@ -105,4 +115,4 @@ def best_iterate(known: Knowledge, state: State) -> Guaranteed:
     ball = known.ball_of(state, iterate)
     beliefs = known.certifying(state, ball)
     bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
-    return guaranteed(iterate.proposal.action, ball, bound, beliefs.belief.units)
+    return guaranteed(iterate.proposal.action, ball, bound, beliefs.belief.units, iterate.given)

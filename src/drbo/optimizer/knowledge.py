@@ -7,23 +7,26 @@ field first and put back when it is whole, so that an interrupt drops it instead
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.ambiguity.reference import Reference
+from drbo.ambiguity.reference import Contexts, Indices, Reference
 from drbo.models.bounds import Beta
 from drbo.models.gp import FittedGP
 from drbo.optimizer.belief import Belief, Pending, RoundBeliefs
 from drbo.optimizer.configuration import Configuration
-from drbo.optimizer.history import Fact, Proposal
-from drbo.optimizer.state import Iterate, State
+from drbo.optimizer.history import Asked, Fact, Proposal
+from drbo.optimizer.state import Iterate, State, Terms
 from drbo.rounds.ball import Ball
 from drbo.rounds.balls import make_ball
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
+
+_NARROWED = 16
+"""How many kinds of what is known before a choice are kept ready."""
 
 
 class Knowledge:
@@ -39,6 +42,7 @@ class Knowledge:
         self._next_fit: tuple[FittedGP, tuple[int, int], FittedGP] | None = None
         self._placed: list[tuple[FloatArray, AmbiguitySet]] = []  # the last two kinds of atoms, and the set on them
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # with further contexts
+        self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # what was known, and the contexts that agree
 
     # --- bookkeeping, hyper-parameters and posteriors ---------------------------------------------------------------
 
@@ -54,6 +58,13 @@ class Knowledge:
         self._noted = len(self._facts)
         self._state = state
         return state
+
+    def check(self) -> None:
+        """Raise if the facts do not follow from one another, or say to have known what no context can be."""
+        self.state  # noqa: B018  # an error in their order shows now
+        for fact in self._facts:
+            if isinstance(fact, Asked):
+                self.nature(fact.given)
 
     def fit(self, state: State, *, fresh: bool = False) -> FittedGP:
         """Return the hyper-parameters of now: a function of the facts and of the last recorded fit.
@@ -108,48 +119,67 @@ class Knowledge:
 
     # --- the ball of a round ----------------------------------------------------------------------------------------
 
-    def ball(self, state: State, given: Any, radius: Any, before: Sequence[Proposal] = ()) -> Ball:
+    def nature(self, given: Mapping[Any, Any] | None) -> Contexts:
+        """Return the contexts that agree with what is known before a choice; all of them if nothing is."""
+        if not given:
+            return self.configuration.nature
+        for kept_given, kept in self._narrowed:
+            if kept_given is given or kept_given == given:
+                return kept
+        made = self.configuration.nature.narrowed(given)
+        self._narrowed = [*self._narrowed[1 - _NARROWED :], (given, made)]
+        return made
+
+    def ball(self, state: State, terms: Terms, before: Sequence[Proposal] = ()) -> Ball:
         """Return the set of a round, with what the caller gave; what compression costs is added to the radius.
 
         `before` are the suggestions of the same call, which are no facts yet.
         """
-        own = self.configuration
-        bare = own.setting.reference_of(given, own.nature, state.seen)
+        setting, nature = self.configuration.setting, self.nature(terms.given)
+        bare = self.bare(state, terms)
         # A rule for the radius sees the data alone, not the contexts that the adversary asked for since.
-        eps = own.setting.radius_of(radius, bare, self.on(bare.points)) + bare.error
-        return self._ball(state, self._with_further(state, bare, before), eps, len(before))
+        eps = setting.radius_of(terms.radius, bare, self.on(bare.points, bare.index)) + bare.error
+        return self._ball(state, nature, self._with_further(state, nature, bare, before), eps, len(before))
 
-    def ball_at(self, state: State, given: Any, radius: float) -> Ball:
+    def ball_at(self, state: State, terms: Terms, radius: float) -> Ball:
         """Return the set round the reference of now with any radius, whatever the setting says of it."""
-        own = self.configuration
-        bare = own.setting.reference_of(given, own.nature, state.seen)
-        return self._ball(state, self._with_further(state, bare), radius + bare.error)
+        nature, bare = self.nature(terms.given), self.bare(state, terms)
+        return self._ball(state, nature, self._with_further(state, nature, bare), radius + bare.error)
+
+    def bare(self, state: State, terms: Terms) -> Reference:
+        """Return the reference of now, without further contexts."""
+        return self.configuration.setting.reference_of(terms.reference, self.nature(terms.given), state.seen)
 
     def ball_of(self, state: State, iterate: Iterate) -> Ball:
         """Return the set of an iterate's round, or the present one if its own is not known."""
         if math.isnan(iterate.proposal.radius):
-            return self.ball(state, *state.given)
-        reference = self._with_further(state, self.reference_of(iterate))
-        return self._ball(state, reference, iterate.proposal.radius)
+            return self.ball(state, state.terms)
+        nature = self.nature(iterate.given)
+        reference = self._with_further(state, nature, self.reference_of(iterate))
+        return self._ball(state, nature, reference, iterate.proposal.radius)
 
     def reference_of(self, iterate: Iterate) -> Reference:
         """Return the reference of an iterate's round, without further contexts."""
-        own = self.configuration
-        return own.setting.reference_of(iterate.reference, own.nature, iterate.seen[: iterate.n_seen])
+        setting, nature = self.configuration.setting, self.nature(iterate.given)
+        return setting.reference_of(iterate.reference, nature, iterate.seen[: iterate.n_seen])
 
-    def on(self, points: FloatArray) -> AmbiguitySet:
-        """Return the ambiguity set on atoms (n, d), kept for the last two kinds of atoms: with further ones or not."""
+    def on(self, points: FloatArray, index: Indices | None = None) -> AmbiguitySet:
+        """Return the ambiguity set on atoms (n, d), kept for the last two kinds of atoms: with further ones or not.
+
+        `index` (n,) are their positions in a finite set; None where contexts are none, or where these are all of it.
+        """
         for kept, placed in self._placed:
             if kept is points or np.array_equal(kept, points):
                 return placed
-        space = self.configuration.nature.space
-        made = self.configuration.ambiguity.on(space.measured(points), space.scales)
+        space, family = self.configuration.nature.space, self.configuration.ambiguity
+        made = (family if index is None else family.among(index)).on(space.measured(points), space.scales)
         self._placed = [*self._placed[-1:], (points, made)]
         return made
 
     def atoms(self, state: State) -> FloatArray:
         """Return the atoms (n, d) of the contexts as they were given, and those that the adversary asked for."""
-        return self._with_further(state, self.configuration.nature.seen([])).points
+        nature = self.configuration.nature
+        return self._with_further(state, nature, nature.seen([])).points
 
     def near(self, state: State) -> FloatArray:
         """Return the actions that a search over a box starts near: the incumbent, and the last ones told, (k, d)."""
@@ -161,18 +191,23 @@ class Knowledge:
         d = self.configuration.search.space.dimension
         return np.array([point.coordinates for point in actions]).reshape(-1, d)
 
-    def _ball(self, state: State, reference: Reference, radius: float, before: int = 0) -> Ball:
-        own, seed = self.configuration, self.configuration.seed + state.n_asked + before
-        return make_ball(self.on(reference.points), reference, radius, own.nature.space, seed, own.nature.range)
+    def _ball(self, state: State, nature: Contexts, reference: Reference, radius: float, before: int = 0) -> Ball:
+        seed = self.configuration.seed + state.n_asked + before
+        placed = self.on(reference.points, reference.index)
+        return make_ball(placed, reference, radius, nature.space, seed, nature.range)
 
-    def _with_further(self, state: State, reference: Reference, before: Sequence[Proposal] = ()) -> Reference:
-        """Return a reference with the contexts that the adversary asked for as further atoms."""
+    def _with_further(
+        self, state: State, nature: Contexts, reference: Reference, before: Sequence[Proposal] = ()
+    ) -> Reference:
+        """Return a reference with the contexts that the adversary asked for as further atoms, where they can occur."""
         further = state.further
         new = [p.further for p in before if len(p.further)]
         if new:
             further = np.concatenate([further, *new])
         if not len(further):
             return reference
+        if nature.known:
+            further = further[nature.holds(further)]
         kept = self._extended
         if kept is None or kept[0] is not reference or not (kept[1] is further or np.array_equal(kept[1], further)):
             kept = self._extended = reference, further, reference.and_also(further)

@@ -36,7 +36,7 @@ from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Proposal, Re
 from drbo.optimizer.incumbent import Guaranteed, best_iterate, best_now, certified, reachable
 from drbo.optimizer.knowledge import Knowledge
 from drbo.optimizer.production import Wishes
-from drbo.optimizer.state import Iterate, State
+from drbo.optimizer.state import Iterate, State, Terms
 from drbo.optimizer.suggestion import Prediction, Recommendation, RegretBound, Result, Suggestion
 from drbo.rounds.ball import frozen_copy
 from drbo.rounds.policies import Policy, Round
@@ -263,6 +263,7 @@ class Optimizer:
         action: Any = None,
         guarantee: float | None = None,
         n_contexts: int = 1,
+        given: Any = None,
     ) -> Suggestion: ...
 
     @overload
@@ -275,6 +276,7 @@ class Optimizer:
         action: Any = None,
         guarantee: float | None = None,
         n_contexts: int = 1,
+        given: Any = None,
     ) -> list[Suggestion]: ...
 
     @_alone
@@ -287,6 +289,7 @@ class Optimizer:
         action: Any = None,
         guarantee: float | None = None,
         n_contexts: int = 1,
+        given: Mapping[Any, Any] | None = None,
     ) -> Suggestion | list[Suggestion]:
         """Return the next evaluation. It stays pending, and counts for later asks, until it is told or cancelled.
 
@@ -309,6 +312,11 @@ class Optimizer:
 
         `n_contexts`, where the optimizer picks the context: how many contexts the action is to be evaluated in, each
         picked as if those before it were told. They are `suggestion.contexts`.
+
+        `given` is what is known of the context before the choice, by the names of its columns (by their positions in a
+        finite set of points): `ask(given={"weekday": "Mon"})`. The reference is then the distribution of the contexts
+        that agree, nature can choose no others, and a rule for the radius sees these alone. Labels and whole numbers
+        can be known. `tell` is given the context as a whole, or the part of it that was not known.
         """
         if n is not None and (np.ndim(n) > 0 or isinstance(n, Samples)):
             raise TypeError("reference must be given by its name: ask(reference=..., radius=...)")
@@ -317,16 +325,17 @@ class Optimizer:
         state = self._known.state
         wishes = self._wishes(action, guarantee)
         fit = self._known.fit(state, fresh=wishes.fresh)
-        given = _kept(reference)
+        terms = Terms(_kept(reference), radius, self._known_values(given))
         proposals: list[Proposal] = []
         iterates: list[Iterate] = []
         for _ in range(count):
-            proposals.append(self._propose(state, given, radius, proposals, wishes, each))
-            iterates.append(state.iterate(proposals[-1], given))
+            proposals.append(self._propose(state, terms, proposals, wishes, each))
+            iterates.append(state.iterate(proposals[-1], terms))
         kept_radius = None if radius is None else float(radius)
         learned = None if fit is state.fit else fit
         suggestions = [self._suggestion(iterate) for iterate in iterates]
-        self._facts.append(Asked(history.now(), given, kept_radius, learned, tuple(proposals)))
+        record = Asked(history.now(), terms.reference, kept_radius, learned, tuple(proposals), given=terms.given)
+        self._facts.append(record)
         return suggestions[0] if n is None else suggestions
 
     @_alone
@@ -428,17 +437,19 @@ class Optimizer:
 
     @_alone
     def recommend(
-        self, reference: ArrayLike | Mapping[Any, float] | Samples | None = None, radius: float | None = None
+        self,
+        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
+        radius: float | None = None,
+        *,
+        given: Mapping[Any, Any] | None = None,
     ) -> Recommendation:
         """Return the best guaranteed action now: the largest worst-case lower confidence bound under all outcomes told.
 
-        It is for the set of the last ask, unless `reference` or `radius` are given. An action that failed is never
-        recommended.
+        It is for the set of the last ask, unless `reference`, `radius` or `given` say otherwise. `given` is what is
+        known of the context, as for `ask`, and {} if nothing is. An action that failed is never recommended.
         """
         state = self._known.state
-        given = state.given[0] if reference is None else _kept(reference)
-        eps = state.given[1] if radius is None else radius
-        return self._recommendation(best_now(self._known, state, given, eps))
+        return self._recommendation(best_now(self._known, state, self._terms(state, reference, radius, given)))
 
     @_alone
     def recommend_iterate(self) -> Recommendation:
@@ -454,25 +465,33 @@ class Optimizer:
 
     @_alone
     def certify(
-        self, action: Any, reference: ArrayLike | Samples | None = None, radius: float | None = None
+        self,
+        action: Any,
+        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
+        radius: float | None = None,
+        *,
+        given: Mapping[Any, Any] | None = None,
     ) -> Recommendation:
         """Return what is guaranteed of an action of one's own: as `recommend`, but for this action."""
         state = self._known.state
-        given = state.given[0] if reference is None else _kept(reference)
-        eps = state.given[1] if radius is None else radius
-        return self._recommendation(certified(self._known, state, self._encode_action(action), given, eps))
+        terms = self._terms(state, reference, radius, given)
+        return self._recommendation(certified(self._known, state, self._encode_action(action), terms))
 
     @_alone
-    def regret_bound(self, reference: ArrayLike | Samples | None = None, radius: float | None = None) -> RegretBound:
+    def regret_bound(
+        self,
+        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
+        radius: float | None = None,
+        *,
+        given: Mapping[Any, Any] | None = None,
+    ) -> RegretBound:
         """Return how far the recommended action may be from the best one: a reason to stop, or to go on.
 
         It is the largest worst-case upper confidence bound of any action, less what is certified of the recommended
         one. Set and width are those of `recommend`.
         """
         state = self._known.state
-        given = state.given[0] if reference is None else _kept(reference)
-        eps = state.given[1] if radius is None else radius
-        best = best_now(self._known, state, given, eps)
+        best = best_now(self._known, state, self._terms(state, reference, radius, given))
         most, least, units = reachable(self._known, state, best), best.certificate.lower_bound, best.units
         return RegretBound(
             value=units.length_outward(most - least) if units.known else math.inf,
@@ -520,7 +539,12 @@ class Optimizer:
 
     @_alone
     def explain_radius(
-        self, radius: float | None = None, *, reference: Any = None, window: int | None = None
+        self,
+        radius: float | None = None,
+        *,
+        reference: Any = None,
+        window: int | None = None,
+        given: Mapping[Any, Any] | None = None,
     ) -> RadiusExplanation:
         """Return what a radius means for the present reference, in the units of the contexts; print it.
 
@@ -529,10 +553,13 @@ class Optimizer:
         """
         from drbo.analysis.explain_radius import explain_known
 
-        return explain_known(self._known, radius, _kept(reference), window)
+        terms = self._terms(self._known.state, reference, None, given)
+        return explain_known(self._known, radius, terms, window)
 
     @_alone
-    def profile(self, radii: ArrayLike, *, reference: Any = None) -> RadiusProfile:
+    def profile(
+        self, radii: ArrayLike, *, reference: Any = None, given: Mapping[Any, Any] | None = None
+    ) -> RadiusProfile:
         """Return what each radius (k,) costs and buys under the present posterior, without a further evaluation.
 
         One row per radius: what would be recommended, what is guaranteed and expected of it, what robustness costs and
@@ -540,7 +567,7 @@ class Optimizer:
         """
         from drbo.analysis.radius_profile import profile_known
 
-        return profile_known(self._known, radii, _kept(reference))
+        return profile_known(self._known, radii, self._terms(self._known.state, reference, None, given))
 
     @_alone
     def backtest(self, radii: ArrayLike, window: int, *, past: Any = None, actions: Any = None) -> Backtest:
@@ -565,6 +592,8 @@ class Optimizer:
         other: Any = None,
         reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
         radius: float | None = None,
+        *,
+        given: Mapping[Any, Any] | None = None,
     ) -> Comparison:
         """Return how much better an action is than another one, by default than the baseline.
 
@@ -575,9 +604,8 @@ class Optimizer:
             raise TypeError("other must be given: there is no baseline to compare with")
         state = self._known.state
         against = self._configuration.baseline if other is None else self._encode_action(other)
-        given = state.given[0] if reference is None else _kept(reference)
-        eps = state.given[1] if radius is None else radius
-        return checks.compare(self._known, state, self._encode_action(action), cast(Point, against), given, eps)
+        terms = self._terms(state, reference, radius, given)
+        return checks.compare(self._known, state, self._encode_action(action), cast(Point, against), terms)
 
     @_alone
     def leave_one_out(self) -> LeaveOneOut:
@@ -612,7 +640,7 @@ class Optimizer:
             opt = cls(**contents.configuration)
             own = opt._configuration
             opt._facts.extend(contents.facts(own.search.space, own.nature.space))
-            opt._known.state  # noqa: B018  # an error in the facts shows now
+            opt._known.check()
         opt._file = contents.file
         return opt
 
@@ -660,7 +688,7 @@ class Optimizer:
         new = storage.facts_of(records, own.search.space, own.nature.space, tuple(classes_in(own.arguments)))
         facts = [*self._facts[:kept], *new]
         with storage.told_as("records do not follow from one another: "):
-            Knowledge(own, facts).state  # noqa: B018  # an error in their order shows now
+            Knowledge(own, facts).check()
         if kept < len(self._facts):
             self._facts, self._file = facts, storage.File()
             self._forget()
@@ -681,12 +709,12 @@ class Optimizer:
         return Wishes(chosen, level, own.baseline, own.explore_budget, own.surrogate.learns)
 
     def _propose(
-        self, state: State, given: Any, radius: Any, before: Sequence[Proposal], wishes: Wishes, n_contexts: int
+        self, state: State, terms: Terms, before: Sequence[Proposal], wishes: Wishes, n_contexts: int
     ) -> Proposal:
         """Return the next suggestion, with those `before` it in the same call under way."""
         known = self._known
-        ball = known.ball(state, given, radius, before)
-        under_way = [*state.pending.values(), *(state.iterate(p, given) for p in before)]
+        ball = known.ball(state, terms, before)
+        under_way = [*state.pending.values(), *(state.iterate(p, terms) for p in before)]
         beliefs = known.beliefs(state, ball, under_way, fresh=wishes.fresh)
         away = known.rows([*state.under_way, *(p.action for p in before)])
         limits = wishes.limits(state, beliefs, ball, before, self._configuration.search)
@@ -731,11 +759,12 @@ class Optimizer:
             context_points=proposal.contexts,
             fallback=proposal.fallback,
             loss=proposal.loss,
+            given=iterate.given,
         )
 
     def _recommendation(self, found: Guaranteed) -> Recommendation:
         """Return an action and its certificate in the user's units."""
-        made, units, space = found.certificate, found.units, self._configuration.nature.space
+        made, units = found.certificate, found.units
         beta = self._configuration.certificate_beta
         return Recommendation(
             action=self._configuration.search.space.decode(found.action),
@@ -743,7 +772,7 @@ class Optimizer:
             value=units.outward(made.lower_bound),
             gap=units.length_outward(float(made.worst_case.expectation - made.lower_bound)),
             weights=validation.frozen(made.worst_case.weights),
-            contexts=space.decode_all(made.reference.points),
+            contexts=self._known.nature(found.given).decode_all(made.reference),
             reference=made.reference.weights,
             radius=found.ball.radius,
             maximize=self.maximize,
@@ -754,7 +783,26 @@ class Optimizer:
             claim=claims.certificate(self.surrogate, beta),
             unseen=found.unseen,
             action_point=found.action,
+            given=found.given,
         )
+
+    def _terms(self, state: State, reference: Any, radius: Any, given: Any) -> Terms:
+        """Return what a query is for: what the caller gave, and otherwise what was given with the last ask."""
+        last = state.terms
+        return Terms(
+            last.reference if reference is None else _kept(reference),
+            last.radius if radius is None else radius,
+            last.given if given is None else self._known_values(given),
+        )
+
+    def _known_values(self, given: Any) -> Mapping[Any, Any] | None:
+        """Return what a caller said to know of the context, as it is kept with the facts; None if nothing."""
+        if given is None:
+            return None
+        values = validation.by_name(given)
+        if not isinstance(values, Mapping):
+            raise TypeError(f"given must map columns of the context to values, got {given!r}")
+        return dict(self._configuration.nature.narrowed(values).known) if values else None
 
     def _encode_action(self, action: Any) -> Point:
         try:
@@ -764,20 +812,28 @@ class Optimizer:
                 raise TypeError(f"suggestion must be what ask returned, or an action, got {action!r}") from error
             raise
 
-    def _observed_context(self, context: Any, context_index: int | None) -> Point:
+    def _observed_context(
+        self, context: Any, context_index: int | None, given: Mapping[Any, Any] | None = None
+    ) -> Point:
+        """Return the context that was observed; what was known of it before may be left out."""
+        nature = self._known.nature(given)
+        if context is None and context_index is None and nature.all_known:
+            context = {}
         if (context is None) == (context_index is None):
             raise TypeError("tell needs the observed context, either as context=c or as context_index=j")
         if context_index is not None:
-            return self._configuration.nature.space.at("context_index", context_index)
-        return self._configuration.nature.encode("context", context)
+            return nature.at("context_index", context_index)
+        return nature.encode("context", context)
 
-    def _observed_contexts(self, context: Any, context_index: int | None, contexts: Any) -> tuple[Point, ...]:
-        """Return the contexts that were observed: one, or those of `contexts`."""
+    def _observed_contexts(
+        self, context: Any, context_index: int | None, contexts: Any, given: Mapping[Any, Any] | None = None
+    ) -> tuple[Point, ...]:
+        """Return the contexts that were observed: one, or those of `contexts`; `given` is what was known of them."""
         if contexts is None:
-            return (self._observed_context(context, context_index),)
+            return (self._observed_context(context, context_index, given),)
         if not (context is None and context_index is None):
             raise TypeError("contexts must not be given beside context or context_index, or a mapping from contexts")
-        return reports.encode_contexts(self._configuration.nature, contexts)
+        return reports.encode_contexts(self._known.nature(given), contexts)
 
     def _contexts_of(
         self, iterate: Iterate, context: Any, context_index: int | None, contexts: Any, failed: bool
@@ -789,12 +845,12 @@ class Optimizer:
             if not unknown:
                 raise TypeError("context must not be given: it was picked with the suggestion, see suggestion.context")
             # An evaluation may tell of more contexts than were picked.
-            return picked if contexts is None else self._observed_contexts(None, None, contexts), False
-        if failed and unknown and contexts is None:
+            return picked if contexts is None else self._observed_contexts(None, None, contexts, iterate.given), False
+        if failed and unknown and contexts is None and not self._known.nature(iterate.given).all_known:
             # Nobody knows in which context it failed: the likeliest one keeps it from being asked again.
             reference = self._known.reference_of(iterate)
             return (reference.atom(int(np.argmax(reference.weights))),), False
-        return self._observed_contexts(context, context_index, contexts), True
+        return self._observed_contexts(context, context_index, contexts, iterate.given), True
 
     def _told(self, result: Result | int) -> tuple[int, Told]:
         """Return the id of a result and what was told."""

@@ -35,7 +35,7 @@ def by_context(outcome: Any, contexts: Any, stderr: Any) -> tuple[Any, Any, Any]
 
 def encode_contexts(nature: Contexts, contexts: Any) -> tuple[Point, ...]:
     """Return the points of several contexts: a sequence of them, an array (k, d), or a table with a row for each."""
-    rows = nature.space.many("contexts", contexts)
+    rows = nature.many("contexts", contexts)
     if rows is None:
         ordered = hasattr(contexts, "__len__") and hasattr(contexts, "__getitem__") and _dimensions(contexts) != 0
         if isinstance(contexts, str | bytes | Mapping) or not ordered:

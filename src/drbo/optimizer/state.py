@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,15 +24,25 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
+class Terms:
+    """What a caller gave with a round: a reference, a radius, and what is known of the context; None if not."""
+
+    reference: Any = None
+    radius: Any = None
+    given: Mapping[Any, Any] | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Iterate:
     """A suggestion and the set of its round: what was given with it, and which contexts had been seen.
 
-    `seen` is a list that only grows: a correction of what was told makes a new one. The first `n_seen` of it had been
-    seen at the time of the suggestion.
+    `given` is what was known of the context before the choice, None if nothing was. `seen` is a list that only grows: a
+    correction of what was told makes a new one. The first `n_seen` of it had been seen at the time of the suggestion.
     """
 
     proposal: Proposal
     reference: Any
+    given: Mapping[Any, Any] | None
     seen: list[Point]
     n_seen: int
 
@@ -52,7 +62,7 @@ class State:
     seen : the contexts that nature drew, in order
     fit, fit_corrections : the hyper-parameters recorded last, and how many corrections there had been by then
     further : (k, d) the contexts that the adversary asked for
-    given : reference and radius of the last ask, as they were given
+    terms : reference, radius and the known part of the context of the last ask, as they were given
     spent : what all suggestions that were not cancelled may lose against the baseline, in the user's units
     incumbent : the iterate of the largest guarantee at its own time (eq. 10) that has not failed
     """
@@ -69,7 +79,7 @@ class State:
         self.fit = fit
         self.fit_corrections = 0
         self.further = np.empty((0, d_c))
-        self.given: tuple[Any, float | None] = (None, None)
+        self.terms = Terms()
         self.spent = 0.0
         self.incumbent: Iterate | None = None
         self._sign = sign
@@ -80,10 +90,10 @@ class State:
         """Take note of suggestions."""
         if record.fit is not None:
             self.fit, self.fit_corrections = record.fit, self.corrections
-        self.given = record.reference, record.radius
+        terms = self.terms = Terms(record.reference, record.radius, record.given)
         seen = self._seen_without(record.awaited) if record.awaited else self.seen
         for proposal in record.proposals:
-            iterate = Iterate(proposal, record.reference, seen, len(seen))
+            iterate = Iterate(proposal, terms.reference, terms.given, seen, len(seen))
             self.pending[proposal.number] = iterate
             self.spent += proposal.loss
             self._consider(iterate)
@@ -91,9 +101,9 @@ class State:
             if len(proposal.further):
                 self.further = validation.frozen(np.concatenate([self.further, proposal.further])[-_FURTHER:])
 
-    def iterate(self, proposal: Proposal, reference: Any) -> Iterate:
+    def iterate(self, proposal: Proposal, terms: Terms) -> Iterate:
         """Return a suggestion with the set of its round, which is the present one."""
-        return Iterate(proposal, reference, self.seen, len(self.seen))
+        return Iterate(proposal, terms.reference, terms.given, self.seen, len(self.seen))
 
     def _seen_without(self, awaited: Sequence[int]) -> list[Point]:
         """Return the contexts that nature drew, without those of some results."""
@@ -158,8 +168,8 @@ class State:
             self.asked(asked)
         if record.best is not None:
             for proposal in record.best.proposals:
-                self._consider(self.iterate(proposal, record.best.reference))
-        self.n_asked, self.given = record.n_asked, (record.reference, record.radius)
+                self._consider(self.iterate(proposal, Terms(record.best.reference)))
+        self.n_asked, self.terms = record.n_asked, Terms(record.reference, record.radius)
         self.fit, self.further = record.fit, record.further
 
     def _consider(self, iterate: Iterate) -> None:

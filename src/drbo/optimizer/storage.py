@@ -185,6 +185,7 @@ def _write_asked(fact: Asked, position: Any) -> dict[str, Any]:
             for p in fact.proposals
         ],
         **({"awaited": list(fact.awaited)} if fact.awaited else {}),
+        **({} if fact.given is None else {"given": encode(dict(fact.given))}),
     }
 
 
@@ -319,7 +320,11 @@ class _Reader:
         )
         radius = None if record["radius"] is None else _float(record["radius"])
         awaited = tuple(_count(number) for number in record.get("awaited", ()))
-        return Asked(_time(record), self._reference(record), radius, self._fit(record["fit"]), proposals, awaited)
+        given = decode(record.get("given"), self.classes)
+        if not (given is None or (isinstance(given, dict) and given)):
+            raise ValueError(f"it holds {given!r} in place of what was known of a context")
+        fit = self._fit(record["fit"])
+        return Asked(_time(record), self._reference(record), radius, fit, proposals, awaited, given)
 
     def _outcomes(self, record: dict[str, Any]) -> tuple[tuple[Point, ...], tuple[float, ...]]:
         contexts = tuple(_read_point(context, self.contexts) for context in record["contexts"])

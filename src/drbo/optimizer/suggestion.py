@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from drbo.ambiguity.reference import in_words
 from drbo.optimizer.claims import Claim
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -27,6 +29,7 @@ class Suggestion:
     action_point, context_points : both as points of their spaces
     fallback : True if it is the baseline because no action met what was asked for, `ask(guarantee=...)` or the budget
     loss : what it may lose against the baseline in expectation at most; 0 where no `explore_budget` limits that
+    given : what was known of the context before the choice; None if nothing was
     """
 
     number: int
@@ -40,6 +43,7 @@ class Suggestion:
     context_points: tuple[Point, ...]
     fallback: bool = False
     loss: float = 0.0
+    given: Mapping[Any, Any] | None = None
 
     @property
     def context(self) -> Any:
@@ -173,6 +177,7 @@ class Recommendation:
     unseen : the share of the worst distribution on contexts of which the outcomes say little for this action: the
         posterior deviation is there more than half that of the prior
     action_point : the action as a point of its space
+    given : what is known of the context, which the value and the set are for; None if nothing is
     """
 
     action: Any
@@ -191,6 +196,7 @@ class Recommendation:
     claim: Claim
     unseen: float
     action_point: Point
+    given: Mapping[Any, Any] | None = None
 
     def __str__(self) -> str:
         bound = "at least" if self.maximize else "at most"
@@ -198,8 +204,9 @@ class Recommendation:
         within = self.within if np.isfinite(self.radius) else "of all, as the radius is infinite"
         confidence = 1.0 if self.delta is None else 1.0 - self.delta
         assurance = self.claim.text.format(beta=self.beta, confidence=confidence)
+        known = "" if self.given is None else f" where {in_words(self.given)}"
         lines = [
-            f"deploy {_readable(self.action)}",
+            f"deploy {_readable(self.action)}{known}",
             f"{word}: {bound} {self.value:.4g} on average in every distribution {within},",
             f"  {assurance}{self._left_open()}",
         ]

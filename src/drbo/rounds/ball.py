@@ -98,6 +98,14 @@ class Ball:
         """Return points (k, d) in the user's units between which contexts lie that are no atoms; None if none does."""
         return None
 
+    def same_set_as(self, other: Ball) -> bool:
+        """Return whether the other ball holds the same distributions on the same atoms."""
+        return (
+            self.radius == other.radius
+            and np.array_equal(self.weights, other.weights)
+            and (self.contexts is other.contexts or np.array_equal(self.contexts, other.contexts))
+        )
+
     def worst_cases(self, values: FloatArray) -> WorstCase:
         """Return the worst case of each row of values (m, n)."""
         if values.shape[1:] != self.weights.shape:

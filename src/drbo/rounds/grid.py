@@ -40,7 +40,7 @@ class GridSearch(WholeSearch):
     def __init__(self, actions: FiniteSet) -> None:
         self.space = actions
         # Distributions of the last ball, which rule out actions. They save work, and no result depends on them.
-        self._met: tuple[FloatArray, float, FloatArray] | None = None
+        self._met: tuple[Ball, FloatArray] | None = None
 
     def prior(self, gp: GP, contexts: FloatArray) -> GridPosterior:
         """Return the posterior of no observation on the grid of the actions and contexts (n, d)."""
@@ -57,10 +57,10 @@ class GridSearch(WholeSearch):
                 raise RuntimeError("every action has failed: there is none to recommend")
             values = values[rows]
         last, feasible = self._met, None
-        if last is not None and ball.radius == last[1] and np.array_equal(ball.weights, last[0]):
-            feasible = last[2]
+        if last is not None and last[0].same_set_as(ball):
+            feasible = last[1]
         choice = best_action(values, ball.ambiguity, ball.weights, ball.radius, feasible)
-        self._met = ball.weights, ball.radius, choice.visited
+        self._met = ball, choice.visited
         i = int(rows[choice.action_index])
         return Found(Point(self.space.coordinates[i], i), float(choice.worst_case.expectation))
 

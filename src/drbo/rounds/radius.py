@@ -65,7 +65,14 @@ class RadiusRule(ABC):
         self.check(contexts, family)
         reference, space = contexts.seen([]), contexts.space
         placed = family.on(space.measured(reference.points), space.scales)
-        return self.radius(reference.history, placed, len(reference.points)) + reference.error
+        past, n = reference.history, len(reference.points)
+        return self.radius_of(past, placed, n, reference.history_weights) + reference.error
+
+    def radius_of(self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None) -> float:
+        """Return `radius`; a rule of one's own that knows no weights is asked without, where there are none."""
+        if weights is None:
+            return self.radius(seen, ambiguity, n_contexts)
+        return self.radius(seen, ambiguity, n_contexts, weights=weights)
 
 
 def effective_number(count: int, weights: FloatArray | None) -> float:
@@ -221,10 +228,10 @@ class Bootstrap(RadiusRule):
                 yield ambiguity.distance(smooth, sample / t)
             return
         n = effective_number(t, weights)
-        smooth = n * weighted(seen, n_contexts, weights) + 0.5
+        smooth = n * empirical(seen, n_contexts, weights) + 0.5
         smooth /= smooth.sum()
         for _ in range(self.resamples):
-            yield ambiguity.distance(smooth, weighted(rng.choice(n_contexts, t, p=smooth), n_contexts, weights))
+            yield ambiguity.distance(smooth, empirical(rng.choice(n_contexts, t, p=smooth), n_contexts, weights))
 
     def _blocks(
         self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None, block: int
@@ -233,7 +240,7 @@ class Bootstrap(RadiusRule):
         rng = np.random.default_rng(self.seed)
         centre = empirical(seen, n_contexts)  # every day is as likely as every other in a circular block bootstrap
         for _ in range(self.resamples):
-            yield ambiguity.distance(centre, weighted(seen[in_blocks(len(seen), block, rng)], n_contexts, weights))
+            yield ambiguity.distance(centre, empirical(seen[in_blocks(len(seen), block, rng)], n_contexts, weights))
 
 
 @dataclass(frozen=True)
@@ -387,13 +394,6 @@ class EmpiricalLikelihood(RadiusRule):
         del n_contexts
         per_context = ambiguity.likelihood_radius(float(ndtri(self.confidence)))
         return per_context / effective_number(len(seen), weights) if len(seen) else math.inf
-
-
-def weighted(seen: Indices, n_contexts: int, weights: FloatArray | None) -> FloatArray:
-    """Return the distribution (n_contexts,) of contexts seen (t,), each with its weight (t,)."""
-    if weights is None:
-        return empirical(seen, n_contexts)
-    return np.asarray(np.bincount(seen, weights, minlength=n_contexts) / weights.sum())
 
 
 def _check_block(block: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.ambiguity.reference import Contexts, Indices, Reference
+from drbo.ambiguity.reference import Contexts, Indices, Memory, Reference
 from drbo.rounds.contexts import ContextRule, Informative, Uncertain
 from drbo.rounds.policies import Optimism, Policy
 from drbo.rounds.radius import RadiusRule, Theoretical, as_rule
@@ -101,21 +102,49 @@ class DataDriven(Setting):
     ----------
     delta : the probability that the guarantee may fail with, for the theoretical radius
     radius : a rule of `drbo.radius` or a number; `drbo.radius.Theoretical(delta)` by default
+    window : only so many of the newest contexts count, for conditions that change; all of them by default
+    half_life : in place of a window: a context counts half as much as one that came so many contexts later. The newest
+        one counts 1
+
+    Contexts that were given as `Samples` are the past, the oldest first. A rule for the radius sees the contexts of the
+    window alone; with a half-life it sees their weights w, and they count as (sum w)^2 / sum w^2 samples. No theorem
+    bounds the regret where the past is forgotten.
     """
 
     events = 3
-    theorem = "Corollary 4"
 
-    def __init__(self, delta: float = 0.1, radius: RadiusRule | float | None = None) -> None:
+    def __init__(
+        self,
+        delta: float = 0.1,
+        radius: RadiusRule | float | None = None,
+        *,
+        window: int | None = None,
+        half_life: float | None = None,
+    ) -> None:
         self.delta = validation.probability("delta", delta)
         self.radius = Theoretical(self.delta) if radius is None else as_rule("radius", radius)
+        self._memory = Memory(window, half_life)
+        self.theorem = None if self._memory.forgets else "Corollary 4"
 
     def __repr__(self) -> str:
-        return f"DataDriven(delta={self.delta}, radius={self.radius})"
+        forgetting = "".join(
+            f", {name}={value}" for name, value in dataclasses.asdict(self._memory).items() if value is not None
+        )
+        return f"DataDriven(delta={self.delta}, radius={self.radius}{forgetting})"
+
+    @property
+    def window(self) -> int | None:
+        """How many of the newest contexts count; None if all do."""
+        return self._memory.window
+
+    @property
+    def half_life(self) -> float | None:
+        """After how many contexts one counts half; None if all count the same."""
+        return self._memory.half_life
 
     def arguments(self) -> dict[str, Any]:
         """Return what the setting was made of, by the names of the arguments."""
-        return {"delta": self.delta, "radius": self.radius}
+        return {"delta": self.delta, "radius": self.radius, **dataclasses.asdict(self._memory)}
 
     def check(self, contexts: Contexts) -> None:
         """Raise if the contexts come with shares, or with counts in no order for a rule that needs one."""
@@ -126,6 +155,11 @@ class DataDriven(Setting):
                 "most 10,000,000 in all, such as {'young': 120, 'old': 40}, or the labels alone"
             )
         _check_order(self.radius, contexts)
+        if self._memory.forgets and not contexts.in_order:
+            raise ValueError(
+                f"{self!r} forgets by the order of time, which counts of labels do not have: give the labels in their "
+                "order, as a pandas Series"
+            )
 
     def check_radius(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
         """Raise if the rule has no answer for this set on these contexts."""
@@ -135,13 +169,13 @@ class DataDriven(Setting):
         """Return the empirical distribution of the contexts seen, uniform before the first one."""
         if given is not None:
             raise TypeError("reference must not be given: the data-driven setting computes it from the contexts seen")
-        return contexts.seen(seen)
+        return contexts.seen(seen, self._memory)
 
     def radius_of(self, given: Any, reference: Reference, ambiguity: AmbiguitySet) -> float:
         """Return the radius that the rule makes of the contexts seen."""
         if given is not None:
             raise TypeError("radius must not be given: the data-driven setting computes it from the contexts seen")
-        return self.radius.radius(reference.history, ambiguity, len(reference.points))
+        return self.radius.radius_of(reference.history, ambiguity, len(reference.points), reference.history_weights)
 
 
 class Simulator(Setting):
@@ -236,8 +270,11 @@ class Simulator(Setting):
         """Return what the caller gave for this round, or else what the rule makes of the history."""
         if given is not None:
             return validation.radius(given)
-        history = self.history if self.history.size else reference.history
-        return self.radius.radius(history, ambiguity, len(reference.points))
+        if self.history.size:
+            history, weights = reference.atoms_of(self.history), None
+        else:
+            history, weights = reference.history, reference.history_weights
+        return self.radius.radius_of(history, ambiguity, len(reference.points), weights)
 
 
 def _check_order(rule: RadiusRule, contexts: Contexts) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from drbo import validation
 from drbo.spaces.columns import Column
-from drbo.spaces.parameters import Parameter, parameter
+from drbo.spaces.parameters import Fixed, Parameter, parameter
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
@@ -21,6 +21,11 @@ class Box(Space):
     """Named parameters, each with its own range: `Box(setpoint=(18.0, 24.0), stages=Integer(1, 4))`.
 
     A mapping does the same for names that are no Python names: `Box({"set point": (18.0, 24.0)})`.
+
+    Attributes
+    ----------
+    parameters : by name
+    known : the parameters of which one value is left, by name; see `narrowed`
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class Box(Space):
             for what in ("origin", "unit", "extent")
         )
         self.scales = validation.frozen(extents * math.sqrt(len(widths) / self.dimension))
+        self.known = {name: p.value for name, p in self.parameters.items() if isinstance(p, Fixed)}
         ends = np.cumsum([0, *widths])
         self._slices = {
             name: slice(int(a), int(b)) for name, (a, b) in zip(self.parameters, itertools.pairwise(ends), strict=True)
@@ -84,6 +90,29 @@ class Box(Space):
     def from_arguments(cls, parameters: dict[str, Parameter]) -> Box:
         """Return the box of these parameters."""
         return cls(parameters)
+
+    def narrowed(self, known: Mapping[Any, Any]) -> Box:
+        """Return the part of the box in which some parameters have a known value; points keep their coordinates."""
+        unknown = [key for key in known if key not in self.parameters]
+        if unknown:
+            raise ValueError(f"given has unknown {unknown[0]!r}; the columns are {', '.join(self.parameters)}")
+        for name in known:
+            if self.parameters[name].count is None:
+                raise TypeError(not_a_label(name))
+        return Box(
+            {
+                name: Fixed(p, f"given[{name!r}]", known[name]) if name in known else p
+                for name, p in self.parameters.items()
+            }
+        )
+
+    def holds(self, coordinates: FloatArray) -> NDArray[np.bool_]:
+        """Return which of the points (n, dimension) have the values that are known, (n,)."""
+        held = np.ones(len(coordinates), dtype=bool)
+        for name, value in self.known.items():
+            at = self.parameters[name].encode(name, value)
+            held &= (coordinates[:, self._slices[name]] == at).all(axis=1)
+        return held
 
     def encode(self, name: str, value: Any) -> Point:
         """Return the point of a mapping from each parameter's name to its value."""
@@ -162,6 +191,15 @@ class Box(Space):
                 index = np.minimum((at * p.count).astype(np.intp), p.count - 1)
                 points[:, self._slices[name]] = p.levels(index)
         return points
+
+
+def not_a_label(name: Any) -> str:
+    """Return the error for a number among what is known before a choice."""
+    return (
+        f"given[{name!r}] is a number of an interval, which no past context equals: only labels and whole numbers "
+        "(drbo.Categorical, drbo.Integer) can be known by equality. Give what this round's contexts may be yourself, "
+        "ask(reference=drbo.Samples(...)), in the general or the simulator setting"
+    )
 
 
 def spread(count: int, dimension: int, seed: int) -> FloatArray:

@@ -78,6 +78,44 @@ class FiniteSet(Space):
             )
         return Point(self.coordinates[nearest], nearest)
 
+    @property
+    def positions(self) -> range:
+        """The positions of the columns of a point."""
+        return range(self.dimension)
+
+    def of_columns(self, name: str, values: Mapping[Any, Any]) -> Any:
+        """Return the point that has these values, by the positions of the columns; an error calls it `name`."""
+        if values.keys() != set(self.positions):
+            raise ValueError(f"{name} must give a value for each column, {[*self.positions]}, got {dict(values)!r}")
+        return [values[column] for column in self.positions]
+
+    def matching(self, known: Mapping[Any, Any]) -> tuple[dict[int, Any], NDArray[np.intp]]:
+        """Return what is known, by the position of a column, and the indices (k,) of the points that agree with it.
+
+        Numbers are equal up to 1e-9 of the column's extent.
+        """
+        agree = np.ones(len(self), dtype=bool)
+        values = {}
+        for column, value in known.items():
+            if isinstance(column, bool) or column not in self.positions:
+                raise ValueError(
+                    f"given must name a column of the {self.name} by its position, {[*self.positions]}, got {column!r}"
+                )
+            equal, values[column] = self._column_equals(column, value)
+            agree &= equal
+        if not agree.any():
+            raise ValueError(f"given must agree with one of the {self.name}, got {dict(known)!r}")
+        return values, np.flatnonzero(agree)
+
+    def _column_equals(self, column: int, value: Any) -> tuple[NDArray[np.bool_], Any]:
+        """Return which points have a value in a column, (n,), and that value; raise if none has."""
+        number, there = validation.finite_float(f"given[{column}]", value), self.points[:, column]
+        equal = np.abs(there - number) <= 1e-9 * self.scales[column] + 4.0 * np.finfo(float).eps * abs(number)
+        if not equal.any():
+            few = ", ".join(f"{v:.6g}" for v in np.unique(there)[:10])
+            raise ValueError(f"given[{column}] must be a value of that column, such as {few}; got {value!r}")
+        return equal, float(there[equal][0])
+
     def decode(self, point: Point) -> FloatArray:
         """Return the point (d,) as it was given."""
         assert point.index is not None  # a finite set made it

@@ -8,6 +8,7 @@ labels are kept beside them.
 from __future__ import annotations
 
 import enum
+import functools
 import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
@@ -86,6 +87,29 @@ class Labels(FiniteSet):
         """Return the point of a label."""
         i = self.parameter.index(name, value)
         return Point(self.coordinates[i], i)
+
+    @property
+    def positions(self) -> range:
+        """The positions in labels that are tuples of equal length; otherwise a label is one column."""
+        return range(len(self._parts[0]))
+
+    def of_columns(self, name: str, values: Mapping[Any, Any]) -> Any:
+        """Return the label that has these parts, by their positions."""
+        parts = super().of_columns(name, values)
+        return tuple(parts) if self._parts[0] is self.labels[0] else parts[0]
+
+    @functools.cached_property
+    def _parts(self) -> tuple[tuple[Any, ...], ...]:
+        """The labels as tuples: themselves if all are tuples of one length, otherwise each as a tuple of one."""
+        lengths = {len(label) if type(label) is tuple else 0 for label in self.labels}
+        return self.labels if len(lengths) == 1 and lengths != {0} else tuple((label,) for label in self.labels)
+
+    def _column_equals(self, column: int, value: Any) -> tuple[NDArray[np.bool_], Any]:
+        """Return which labels have a value in a column, (n,), and that value; raise if none has."""
+        there = [parts[column] for parts in self._parts]
+        different = Categorical(*dict.fromkeys(there))
+        known = different.choices[different.index(f"given[{column}]", value)]
+        return np.array([one == known for one in there]), known
 
     def decode(self, point: Point) -> Any:
         """Return the label at a point."""

@@ -336,6 +336,60 @@ class Ordinal(Labelled):
         return np.asarray(indices[:, None] / self.unit)
 
 
+class Fixed(Parameter):
+    """One value of a parameter, at the same coordinates: what is left of it where the value is known."""
+
+    def __init__(self, of: Parameter, name: str, value: Any) -> None:
+        """Fix a parameter with finitely many values at one of them; an error calls the value `name`."""
+        self.of, self.width = of, of.width
+        self.coordinates = np.array(of.encode(name, value))
+        self.value = of.decode(self.coordinates)
+
+    def __repr__(self) -> str:
+        return f"{self.value!r} of {self.of!r}"
+
+    @property
+    def origin(self) -> float:
+        """That of the parameter."""
+        return self.of.origin
+
+    @property
+    def unit(self) -> float:
+        """That of the parameter."""
+        return self.of.unit
+
+    @property
+    def extent(self) -> float:
+        """That of the parameter: distances do not change."""
+        return self.of.extent
+
+    def encode(self, name: str, value: Any) -> list[float]:
+        """Return the coordinates of the value, which must be the one that is known."""
+        coordinates = self.of.encode(name, value)
+        if not np.array_equal(coordinates, self.coordinates):
+            raise ValueError(f"{name} must be {self.value!r}, which is known, got {value!r}")
+        return coordinates
+
+    def decode(self, coordinates: FloatArray) -> Any:
+        """Return the value that is known."""
+        del coordinates
+        return self.value
+
+    @property
+    def count(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def ends(self) -> FloatArray:
+        """The coordinates of the value."""
+        return self.coordinates[None, :]
+
+    def levels(self, indices: NDArray[np.intp]) -> FloatArray:
+        """Return the coordinates of the value (n, width)."""
+        return np.tile(self.coordinates, (len(indices), 1))
+
+
 def parameter(name: str, given: tuple[float, float] | Parameter) -> Parameter:
     """Return what `(low, high)` or a parameter stands for; an error calls it `name`."""
     if isinstance(given, Parameter):

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo.spaces import kinds
-from drbo.spaces.box import Box, spread
+from drbo.spaces.box import Box, not_a_label, spread
 from drbo.spaces.columns import Column
 from drbo.spaces.parameters import Labelled, Observed, Parameter
 from drbo.spaces.space import Point, Space
@@ -32,6 +32,7 @@ class DataRange(Space):
     ----------
     low, span : (d,) the least sample of each column, and the difference to the largest (1 if there is none)
     deviations : (d,) of the samples of each column
+    known : the columns of which one value is left: none, as numbers are not known by equality
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class DataRange(Space):
     ) -> None:
         self.low, self.span, self._names = validation.frozen(low), validation.frozen(span), names
         self.deviations = validation.frozen(deviations)
+        self.known: dict[str, Any] = {}
         self.dimension = len(low)
         self.scales = self.span
 
@@ -52,6 +54,14 @@ class DataRange(Space):
         """The columns of the samples."""
         names = self.names or (None,) * self.dimension
         return tuple(Column(name, i, step=float(self.deviations[i])) for i, name in enumerate(names))
+
+    def narrowed(self, known: Mapping[Any, Any]) -> DataRange:
+        """Raise: no column of numbers can be known by equality."""
+        raise TypeError(not_a_label(next(iter(known))))
+
+    def holds(self, coordinates: FloatArray) -> NDArray[np.bool_]:
+        """Return which of the points (n, d) agree with what is known, (n,): all of them, as nothing can be known."""
+        return np.ones(len(coordinates), dtype=bool)
 
     def encode(self, name: str, value: Any) -> Point:
         """Return the point of a context: a mapping from the columns' names, or its numbers in order."""
