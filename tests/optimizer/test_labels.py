@@ -207,3 +207,131 @@ def test_labels_as_actions(tmp_path: Path) -> None:
         Optimizer({"a": 1, "b": 2}, GROUPS, setting=General())
     with pytest.raises(ValueError, match="action must be one of 'a', 'b'"):
         opt.predict("d", "old")
+
+
+REFERENCE = {"young": 0.5, "middle": 0.2, "old": 0.3}
+APART = 1.0 - np.eye(3)
+SIMILAR = np.array([[1.0, 0.6, 0.1], [0.6, 1.0, 0.5], [0.1, 0.5, 1.0]])
+
+
+class Kinship(drbo.Kernel):
+    """A kernel of the user's on labels: the position of a label is where its coordinate is."""
+
+    variance = 1.0
+
+    def arguments(self) -> dict[str, Any]:
+        return {}
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        return SIMILAR[np.ix_(a.argmax(axis=1), b.argmax(axis=1))]
+
+    def gradient(self, a: Any, b: Any) -> Any:
+        raise NotImplementedError
+
+    @property
+    def curvature(self) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("ambiguity", "oracle"),
+    [
+        (None, drbo.MMD(gram=np.exp(-(APART**2) / (2 * 0.2**2)))),
+        (drbo.MMD(kernel=drbo.RBF(0.8)), drbo.MMD(gram=np.exp(-(APART**2) / (2 * 0.8**2)))),
+        (drbo.MMD(kernel=Kinship()), drbo.MMD(gram=SIMILAR)),
+        (drbo.MMD(gram=SIMILAR), drbo.MMD(gram=SIMILAR)),
+        (drbo.Wasserstein(), drbo.Wasserstein(cost=APART)),
+        (drbo.Wasserstein(), drbo.TotalVariation()),  # moving anything by 1 is what the total variation counts
+        (drbo.Wasserstein(cost=2.0 - 2.0 * SIMILAR), drbo.Wasserstein(cost=2.0 - 2.0 * SIMILAR)),
+        (drbo.TotalVariation(), drbo.TotalVariation()),
+        (drbo.KL(), drbo.KL()),
+        (drbo.ChiSquare(), drbo.ChiSquare()),
+        (drbo.CVaR(), drbo.CVaR()),
+        (drbo.Expectation(), drbo.Expectation()),
+        (drbo.Neighbourhood(), drbo.Neighbourhood(np.eye(3) / np.sqrt(2.0))),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_every_set_on_labels(ambiguity: Any, oracle: Any, tmp_path: Path) -> None:
+    radius = 0.45
+    opt = Optimizer(DOSES, REFERENCE, ambiguity=ambiguity, setting=Simulator(radius=radius), surrogate=FIXED)
+    for _ in range(6):
+        s = opt.ask()
+        opt.tell(s, effect(s.action, s.context))
+    r = opt.recommend()
+    lower = np.array([[opt.predict(dose, group).lower for group in GROUPS] for dose in DOSES[:, None]])
+    worst = oracle.worst_case(lower, list(REFERENCE.values()), radius)
+    assert r.value == pytest.approx(worst.expectation.max(), abs=1e-8 * np.ptp(lower))
+    assert r.action_index == int(np.argmax(worst.expectation))
+    np.testing.assert_allclose(opt.ambiguity.distance([1, 0, 0], [0, 0, 1]), oracle.distance([1, 0, 0], [0, 0, 1]))
+    opt.save(tmp_path / "run")
+    assert Optimizer.load(tmp_path / "run", classes=[Kinship]).recommend().value == r.value
+
+
+def test_a_neighbourhood_of_labels_holds_the_likeliest() -> None:
+    near = drbo.Neighbourhood(np.eye(3) / np.sqrt(2.0))
+    apart = [near.distance(np.eye(3)[j], list(REFERENCE.values())) for j in range(3)]
+    assert np.argsort(apart).tolist() == [0, 2, 1]  # young 0.5, old 0.3, middle 0.2
+
+
+def test_labels_of_a_table_of_a_box_and_of_a_mapping_agree() -> None:
+    table = {"age": [group for group, share in REFERENCE.items() for _ in range(round(10 * share))]}
+    forms: list[Any] = [
+        REFERENCE,
+        {"young": 5, "middle": 2, "old": 3},
+        pd.Series(table["age"]),
+        drbo.Samples(table),
+        drbo.Samples(pd.DataFrame(table), within=drbo.Box(age=drbo.Categorical(*GROUPS))),
+        drbo.Samples({"age": GROUPS}, list(REFERENCE.values()), within=drbo.Box(age=drbo.Categorical(*GROUPS))),
+    ]
+    values = []
+    for contexts in forms:
+        named = isinstance(contexts, drbo.Samples)
+        opt = Optimizer(DOSES, contexts, setting=Simulator(radius=0.2), surrogate=FIXED)
+        for dose, group in ((0.0, "old"), (0.5, "young"), (1.0, "middle"), (0.75, "old")):
+            opt.tell([dose], effect(dose, group), context={"age": group} if named else group)
+        r = opt.recommend()
+        assert len(r.weights) == 3
+        values.append(r.value)
+        assert r.gap <= 1e-8
+    np.testing.assert_allclose(values, values[0], rtol=1e-9)
+
+
+def test_a_matrix_needs_labels_in_an_order_that_is_known() -> None:
+    with pytest.raises(TypeError, match=r"or are labels of a table.*or labels with their counts as contexts"):
+        Optimizer(DOSES, drbo.Samples({"age": GROUPS}), ambiguity=drbo.MMD(gram=SIMILAR), setting=Simulator(radius=0.1))
+
+
+def test_an_order_among_labels_is_measured_in_steps(tmp_path: Path) -> None:
+    sizes = drbo.Ordinal("S", "M", "L", "XL")
+    weights = {"S": 1.0}
+    opt = Optimizer(DOSES, sizes, ambiguity=drbo.Wasserstein(), setting=Simulator(weights, radius=1.0), surrogate=FIXED)
+    apart = [opt.ambiguity.distance(np.eye(4)[0], np.eye(4)[j]) for j in range(4)]
+    np.testing.assert_allclose(apart, [0.0, 1.0, 2.0, 3.0])
+    in_a_box = Optimizer(
+        DOSES, drbo.Samples({"size": ["S"]}, within=drbo.Box(size=sizes)), ambiguity=drbo.Wasserstein(),
+        setting=Simulator(radius=1.0), surrogate=FIXED,
+    )  # fmt: skip
+    ordered = pd.Series(pd.Categorical(["S"], categories=sizes.choices, ordered=True))
+    in_a_table = Optimizer(
+        DOSES, drbo.Samples(pd.DataFrame({"size": ordered})), ambiguity=drbo.Wasserstein(),
+        setting=Simulator(radius=1.0), surrogate=FIXED,
+    )  # fmt: skip
+    for number, one in enumerate((opt, in_a_box, in_a_table)):
+        for i, size in enumerate(sizes.choices):
+            one.tell([0.5], float(-i), context=size if one is opt else {"size": size})
+        r = one.recommend()
+        names = [c if one is opt else c["size"] for c in r.contexts]
+        worst = dict(zip(names, r.weights, strict=True))
+        assert sum(sizes.choices.index(size) * w for size, w in worst.items()) == pytest.approx(1.0)  # one step away
+        assert r.value == pytest.approx(opt.recommend().value, rel=1e-8)
+        one.save(tmp_path / f"{number}")
+        assert Optimizer.load(tmp_path / f"{number}").recommend().value == r.value
+
+
+def test_predictions_for_many_labels() -> None:
+    opt = Optimizer(DOSES, GROUPS, setting=Simulator(REFERENCE, radius=0.1), surrogate=FIXED)
+    opt.tell([0.5], 1.0, context="old")
+    one = [opt.predict([0.5], group).mean for group in GROUPS]
+    for many in (list(GROUPS), np.array(GROUPS), pd.Series(GROUPS), pd.Categorical(GROUPS)):
+        np.testing.assert_array_equal(opt.predict([0.5], many).mean, one)

@@ -189,10 +189,11 @@ def _nature(
         family = _family(ambiguity, space)
         family.on(space.points, space.scales)  # an error in the configuration shows now
         return FiniteContexts(space), space, family
-    if samples.within is not None and getattr(ambiguity, "n_contexts", None) is not None:
+    listed = not samples.space.continuous.any()  # labels, in an order that only the samples know
+    if (samples.within is not None or listed) and getattr(ambiguity, "n_contexts", None) is not None:
         raise TypeError(
-            f"ambiguity must not have contexts of its own where these have a range, got {ambiguity!r}: "
-            "give drbo.Wasserstein() or drbo.MMD(kernel=...)"
+            f"ambiguity must not have contexts of its own where these have a range or are labels of a table, got "
+            f"{ambiguity!r}: give drbo.Wasserstein() or drbo.MMD(kernel=...), or labels with their counts as contexts"
         )
     family = _family(ambiguity, samples.space)
     return SampledContexts(samples, family, seed), contexts, family
