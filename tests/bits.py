@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 
 from drbo import AmbiguitySet
+from drbo.optimizer.explanation import Deferred
 from drbo.spaces.space import Point
 
 
 def bits(value: Any) -> Any:
     """Return a suggestion, recommendation, fact or any part of one in a form that compares bit for bit."""
+    if isinstance(value, Deferred):
+        return bits(value.get())
     if isinstance(value, Point):
         return ("point", value.index, value.coordinates.tobytes())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -201,16 +201,14 @@ def test_before_the_first_outcome_nothing_is_promised() -> None:
 
 def test_a_certificate_says_what_it_rests_on() -> None:
     for beta, words in (
-        (2.0, "an estimated lower bound of 2 standard deviations"),
+        (2.0, "an estimated bound of 2 standard deviations"),
         (drbo.TheoreticalBeta(1.0, 0.1), "with probability 0.9"),
     ):
         opt = make(Simulator(radius=0.2), beta=beta)
         run(opt, 2)
         text = str(opt.recommend_iterate())
         assert words in text
-        worst = text.split("it would do worst if the conditions were\n")[1]
-        shares = [float(line.split("%")[0]) for line in worst.splitlines()]
-        assert sum(shares) == pytest.approx(100, abs=0.3)
+        assert [line.split()[0] for line in text.splitlines() if "  reference  " in line] == ["outdoor", "load"]
 
 
 def test_a_certificate_does_not_outlive_its_model() -> None:
@@ -348,4 +346,6 @@ def test_what_is_printed_is_short() -> None:
     assert "0 told, 1 pending" in repr(opt)
     endless = Optimizer(BOX, drbo.Samples(HISTORY), setting=DataDriven(radius=math.inf), surrogate=FIXED)
     endless.ask()
-    assert "in every distribution of all, as the radius is infinite" in str(endless.recommend_iterate())
+    assert "in every distribution of all, as the radius is infinite" in " ".join(
+        str(endless.recommend_iterate()).split()
+    )

@@ -88,6 +88,16 @@ class Curve:
         prior = self._kernel.action.variance * (k_C(contexts, atoms) @ weights)
         return np.asarray((prior - explained) ** 2 / (self._unexplained(white) + self._ridge))
 
+    def variance_after(self, contexts: FloatArray, atoms: FloatArray) -> FloatArray:
+        """Return the variance of f in atoms (n, d_c) once an outcome in one of contexts (m, d_c) is known, (m, n).
+
+        variance(x, a) - Cov(f(x, c), f(x, a))^2 / (variance(x, c) + ridge)
+        """
+        there, here = self._whitened(self._embedding(contexts)), self._whitened(self._embedding(atoms))
+        covariance = self._kernel.action.variance * self._kernel.context(contexts, atoms) - there.T @ here
+        explained = covariance**2 / (self._unexplained(there) + self._ridge)[:, None]
+        return np.asarray(np.maximum(self._unexplained(here) - explained, 0.0))
+
     def lowest(self, centres: FloatArray, halves: FloatArray, tilt: FloatArray) -> FloatArray:
         """Return a lower bound (m,) of v(c) - tilt'(c - centre) over the cells |c - centre| <= half, for slope <= 0.
 

@@ -311,6 +311,15 @@ class Posterior:
         """Return an independent posterior of the same observations."""
         return copy.deepcopy(self)
 
+    def snapshot(self) -> Self:
+        """Return the posterior of the observations so far, whatever is taken in later; for `curve` and `predict` alone.
+
+        It shares the factor, of which later observations change nothing, and must take in nothing itself.
+        """
+        still = copy.copy(self)
+        still._averages = dict(self._averages)
+        return still
+
     def on(self, contexts: FloatArray) -> Self:
         """Return the posterior of the same observations on other contexts (n, d_c); this one must not be used again.
 

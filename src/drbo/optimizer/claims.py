@@ -51,12 +51,12 @@ LEMMA_1 = Claim(
 FIXED = Claim(
     False,
     "no theorem for a width that is a number",
-    "an estimated lower bound of {beta:.3g} standard deviations; true as far as the kernel given is",
+    "an estimated bound of {beta:.3g} standard deviations; true as far as the kernel given is",
 )
 LEARNED = Claim(
     False,
     "measured, docs/evidence.md",
-    "an estimated lower bound of {beta:.3g} standard deviations of a model that learned its hyper-parameters",
+    "an estimated bound of {beta:.3g} standard deviations of a model that learned its hyper-parameters",
 )
 REFUSED = (
     "beta must be a number for a surrogate that learns: TheoreticalBeta rests on a kernel, an offset, a scale and a "

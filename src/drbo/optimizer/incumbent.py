@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from drbo import validation
 from drbo.models.bounds import LOWER, UPPER, Bound
+from drbo.models.gp import Posterior
 from drbo.models.units import Units
 from drbo.optimizer.knowledge import Knowledge
 from drbo.optimizer.state import State, Terms
@@ -33,6 +35,8 @@ class Guaranteed:
     ball : the set that it is for
     width : of the confidence bound
     units : of the outcomes
+    mean, variance : (n,) of f for the action on the atoms of the certificate
+    posterior : a snapshot of what the bound is of
     unseen : the share of the worst distribution on contexts of which the outcomes say little
     given : what is known of the context; None if nothing is
     """
@@ -42,6 +46,9 @@ class Guaranteed:
     ball: Ball
     width: float
     units: Units
+    mean: FloatArray
+    variance: FloatArray
+    posterior: Posterior
     unseen: float
     given: Mapping[Any, Any] | None
 
@@ -53,11 +60,13 @@ def guaranteed(
     made = ball.certificate(bound, action)
     weights = made.worst_case.weights
     if made.reference is ball.reference:
-        _, variance = bound.posterior.of_action(action)
+        mean, variance = (validation.frozen(part) for part in bound.posterior.of_action(action))
     else:
-        variance = bound.posterior.curve(action.coordinates, 0.0).variance(made.reference.points)
-    little = variance > _LITTLE * bound.amplitude**2
-    return Guaranteed(action, made, ball, bound.width, units, float(weights[little].sum()), given)
+        curve = bound.posterior.curve(action.coordinates, 0.0)
+        mean, variance = curve(made.reference.points), curve.variance(made.reference.points)
+    unseen = float(weights[variance > _LITTLE * bound.amplitude**2].sum())
+    still = bound.posterior.snapshot()
+    return Guaranteed(action, made, ball, bound.width, units, mean, variance, still, unseen, given)
 
 
 def best_now(known: Knowledge, state: State, terms: Terms) -> Guaranteed:

@@ -32,6 +32,8 @@ from drbo.optimizer import checks, claims, history, reports, storage, tables
 from drbo.optimizer.checks import Comparison, LeaveOneOut
 from drbo.optimizer.configuration import Configuration
 from drbo.optimizer.encoding import classes_in
+from drbo.optimizer.explain import explain
+from drbo.optimizer.explanation import Deferred
 from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
 from drbo.optimizer.incumbent import Guaranteed, best_iterate, best_now, certified, reachable
 from drbo.optimizer.knowledge import Knowledge
@@ -783,6 +785,7 @@ class Optimizer:
             claim=claims.certificate(self.surrogate, beta),
             unseen=found.unseen,
             action_point=found.action,
+            explanation=Deferred(functools.partial(explain, found, self._configuration.search.space, space)),
             given=found.given,
         )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from drbo.ambiguity.reference import in_words
 from drbo.optimizer.claims import Claim
+from drbo.optimizer.explanation import Deferred, Explanation, readable, wrapped
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -61,9 +62,9 @@ class Suggestion:
         return self.context_points[0] if len(self.context_points) == 1 else None
 
     def __str__(self) -> str:
-        where = f" in {'; '.join(_readable(context) for context in self.contexts)}" if self.contexts else ""
+        where = f" in {'; '.join(readable(context) for context in self.contexts)}" if self.contexts else ""
         why = " (the baseline: no other action met what was asked for)" if self.fallback else ""
-        return f"suggestion {self.number}: {_readable(self.action)}{where}{why}"
+        return f"suggestion {self.number}: {readable(self.action)}{where}{why}"
 
     __repr__ = __str__
 
@@ -177,6 +178,7 @@ class Recommendation:
     unseen : the share of the worst distribution on contexts of which the outcomes say little for this action: the
         posterior deviation is there more than half that of the prior
     action_point : the action as a point of its space
+    explanation : what `explain` returns
     given : what is known of the context, which the value and the set are for; None if nothing is
     """
 
@@ -196,7 +198,15 @@ class Recommendation:
     claim: Claim
     unseen: float
     action_point: Point
+    explanation: Deferred[Explanation] = field(repr=False)
     given: Mapping[Any, Any] | None = None
+
+    def explain(self) -> Explanation:
+        """Return why it promises `value`: the worst conditions beside the reference, and what is to blame.
+
+        The explanation is that of the outcomes which the recommendation rests on, whatever is told later.
+        """
+        return self.explanation.get()
 
     def __str__(self) -> str:
         bound = "at least" if self.maximize else "at most"
@@ -205,37 +215,24 @@ class Recommendation:
         confidence = 1.0 if self.delta is None else 1.0 - self.delta
         assurance = self.claim.text.format(beta=self.beta, confidence=confidence)
         known = "" if self.given is None else f" where {in_words(self.given)}"
+        promise = f"{word}: {bound} {self.value:.4g} on average in every distribution {within},"
+        why = self.explain()
         lines = [
-            f"deploy {_readable(self.action)}{known}",
-            f"{word}: {bound} {self.value:.4g} on average in every distribution {within},",
-            f"  {assurance}{self._left_open()}",
+            wrapped(f"deploy {readable(self.action)}{known}"),
+            wrapped(promise),
+            wrapped(f"  {assurance}{self._left_open()}"),
+            *why.parts(),
+            *why.conditions(),
         ]
         if self.unseen > 0.5:
-            lines.append(
-                f"{self.unseen:.0%} of the worst case rests on conditions of which too little is known for this "
-                "action: it is the model's ignorance, and outcomes there would raise the bound"
+            blame = (
+                f"{self.unseen:.0%} of it lies where too little is known of this action: it is the model's ignorance, "
+                "not a harm that nature is known to do"
             )
-        lines.append("it would do worst if the conditions were")
-        order = np.argsort(-self.weights)
-        used = int(np.count_nonzero(self.weights))
-        for j in order[: min(used, 4)]:
-            lines.append(f"  {self.weights[j]:6.1%}  {_readable(self.contexts[j])}")
-        if used > 4:
-            rest = 1.0 - self.weights[order[:4]].sum()
-            lines.append(f"  {rest:6.1%}  {used - 4} others")
-        return "\n".join(lines)
+            lines.append(wrapped(blame))
+        return "\n".join([*lines, *why.advice()])
 
     def _left_open(self) -> str:
         """Return what lies between the guarantee and the worst case found, in words, if it shows."""
         found = self.value + (self.gap if self.maximize else -self.gap)
         return "" if f"{found:.3g}" == f"{self.value:.3g}" else f"; the worst one found gives {found:.4g}"
-
-
-def _readable(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(
-            f"{name} = {item:.4g}" if isinstance(item, float) else f"{name} = {item}" for name, item in value.items()
-        )
-    if not isinstance(value, np.ndarray):  # a label
-        return str(value)
-    return ", ".join(f"{item:.4g}" for item in np.atleast_1d(value))

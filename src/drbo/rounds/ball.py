@@ -9,7 +9,7 @@ with w over the set. Here the set lives on a finite set of atoms; `drbo.rounds.r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -129,6 +129,13 @@ class Ball:
         """
         del bound, action
         return self, score
+
+    def extended(self, further: FloatArray) -> Self:
+        """Return the ball with further contexts (k, d) as atoms, which have no weight in the reference."""
+        if not len(further):
+            return self
+        ambiguity = self.ambiguity.extended(self.space.measured(further))
+        return replace(self, ambiguity=ambiguity, reference=self.reference.and_also(further))
 
     def adopting(self, certificate: Certificate) -> Self:
         """Return the ball with those further contexts of a certificate that carry weight in its worst case."""

@@ -80,9 +80,7 @@ class RangeBall(Ball):
         carrying = certificate.worst_case.weights[first:] > 0.0
         if not carrying.any():
             return self
-        further = certificate.reference.points[first:][carrying]
-        ambiguity = self.ambiguity.extended(self.space.measured(further))
-        return replace(self, ambiguity=ambiguity, reference=self.reference.and_also(further))
+        return self.extended(certificate.reference.points[first:][carrying])
 
     def best_context(
         self, at_atoms: FloatArray, worth: Callable[[], Callable[[FloatArray], FloatArray]], tie: float

@@ -12,7 +12,7 @@ The minimum is over all samples, of which there may be many. They are sorted int
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,8 +69,7 @@ class RepresentedBall(Ball):
             if not left or lowest > -TOLERANCE * float(np.ptp(values)):
                 break
             further = samples[harmful]
-            ambiguity = ball.ambiguity.extended(self.space.measured(further))
-            ball = replace(ball, ambiguity=ambiguity, reference=ball.reference.and_also(further))
+            ball = ball.extended(further)
             values = np.append(values, curve(further))
         return Certificate(ball.reference, worst, limit)
 
