@@ -10,7 +10,7 @@ import numpy as np
 
 from drbo._threads import one_thread
 from drbo.models.bounds import LOWER, Bound
-from drbo.optimizer.explanation import Evaluation, Explanation, LabelColumn, NumberColumn, summary
+from drbo.optimizer.explanation import AnyColumn, Evaluation, Explanation, summary
 from drbo.optimizer.incumbent import Guaranteed
 from drbo.rounds.grid import best_action
 from drbo.spaces.space import Space
@@ -102,7 +102,7 @@ def _evaluation(found: Guaranteed, actions: Space, contexts: Space) -> Evaluatio
     )
 
 
-def _columns(values: Sequence[Any], space: Space, p: FloatArray, w: FloatArray) -> tuple[NumberColumn | LabelColumn, ...]:
+def _columns(values: Sequence[Any], space: Space, p: FloatArray, w: FloatArray) -> tuple[AnyColumn, ...]:
     """Return the summary of each column of contexts (n,) under the reference p and in the worst distribution w."""
     made = []
     for i, column in enumerate(space.columns):

@@ -122,6 +122,9 @@ class LabelColumn:
         return lines
 
 
+AnyColumn = NumberColumn | LabelColumn
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """An evaluation that would lower the ignorance most.
@@ -161,7 +164,7 @@ class Explanation:
     shift: float
     ignorance: float
     left_open: float
-    columns: tuple[NumberColumn | LabelColumn, ...]
+    columns: tuple[AnyColumn, ...]
     evaluation: Evaluation | None
 
     def __str__(self) -> str:
@@ -207,7 +210,9 @@ class Explanation:
         return [wrapped(where)]
 
 
-def summary(name: str, values: Sequence[Any], labelled: bool, p: FloatArray, w: FloatArray) -> NumberColumn | LabelColumn:
+def summary(
+    name: str, values: Sequence[Any], labelled: bool, p: FloatArray, w: FloatArray
+) -> NumberColumn | LabelColumn:
     """Return a column with values (n,) under the reference p (n,) and in the worst distribution w (n,)."""
     numeric = all(isinstance(v, int | float | np.number) and not isinstance(v, bool) for v in values)
     if numeric and not labelled:
