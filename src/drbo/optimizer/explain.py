@@ -13,7 +13,7 @@ from drbo.models.bounds import LOWER, Bound
 from drbo.optimizer.explanation import AnyColumn, Evaluation, Explanation, summary
 from drbo.optimizer.incumbent import Guaranteed
 from drbo.rounds.grid import best_action
-from drbo.spaces.space import Space
+from drbo.spaces.columns import Column
 from drbo.validation import FloatArray
 
 _CANDIDATES = 64
@@ -22,16 +22,20 @@ _AT_ONCE = 2**20
 """How many variances are computed at once."""
 
 
-def explain(found: Guaranteed, actions: Space, contexts: Space) -> Explanation:
-    """Return the explanation of a certificate, in the user's units; `contexts` is the space of the contexts."""
+def explain(found: Guaranteed, action: Any, contexts: Sequence[Any], columns: Sequence[Column]) -> Explanation:
+    """Return the explanation of a certificate, in the user's units.
+
+    `action` and `contexts` (n,) are the action and the atoms of the certificate as the user gave them, and `columns`
+    those of the contexts.
+    """
     with one_thread():
         made, units = found.certificate, found.units
         p, w = made.reference.weights, made.worst_case.weights
-        columns = _columns(contexts.decode_all(made.reference.points), contexts, p, w)
-        evaluation = _evaluation(found, actions, contexts)
+        summaries = _summaries(contexts, columns, p, w)
+        evaluation = _evaluation(found, action, contexts)
         value = units.outward(made.lower_bound)
         if not units.known:
-            return Explanation(math.nan, value, 0.0, math.inf, 0.0, columns, evaluation)
+            return Explanation(math.nan, value, 0.0, math.inf, 0.0, summaries, evaluation)
         expected = float(p @ found.mean)
         left_open = float(made.worst_case.expectation) - made.lower_bound
         rest = expected - float(made.worst_case.expectation)
@@ -43,7 +47,7 @@ def explain(found: Guaranteed, actions: Space, contexts: Space) -> Explanation:
             units.length_outward(shift),
             units.length_outward(rest - shift),
             units.length_outward(left_open),
-            columns,
+            summaries,
             evaluation,
         )
 
@@ -63,7 +67,7 @@ def _worst_mean(found: Guaranteed, expected: float) -> float:
     return float(ball.worst_case(mean + left * np.maximum(expected - mean, 0.0)).expectation)
 
 
-def _evaluation(found: Guaranteed, actions: Space, contexts: Space) -> Evaluation | None:
+def _evaluation(found: Guaranteed, action: Any, contexts: Sequence[Any]) -> Evaluation | None:
     """Return the evaluation of the action that raises its certificate most, if its outcome is what is expected.
 
     An outcome in context c leaves the mean as it is then, and lowers the variance to `Curve.variance_after`. So the
@@ -95,23 +99,19 @@ def _evaluation(found: Guaranteed, actions: Space, contexts: Space) -> Evaluatio
     rise = float(choice.worst_case.expectation) - float(made.worst_case.expectation)
     # Where one outcome alone raises nothing, as another context is as bad, the one that tells most is named.
     at = best[choice.action_index] if rise > 1e-9 * amplitude * found.width else best[0]
-    return Evaluation(
-        actions.decode(found.action),
-        contexts.decode(made.reference.atom(int(at))),
-        found.units.outward(made.lower_bound + max(rise, 0.0)),
-    )
+    return Evaluation(action, contexts[int(at)], found.units.outward(made.lower_bound + max(rise, 0.0)))
 
 
-def _columns(values: Sequence[Any], space: Space, p: FloatArray, w: FloatArray) -> tuple[AnyColumn, ...]:
+def _summaries(values: Sequence[Any], columns: Sequence[Column], p: FloatArray, w: FloatArray) -> tuple[AnyColumn, ...]:
     """Return the summary of each column of contexts (n,) under the reference p and in the worst distribution w."""
     made = []
-    for i, column in enumerate(space.columns):
+    for i, column in enumerate(columns):
         if column.name is not None:
             name, cells = column.name, [value[column.name] for value in values]
         elif column.labels is not None:
             name, cells = "context", list(values)
         else:
-            name = "context" if len(space.columns) == 1 else f"context[{i}]"
+            name = "context" if len(columns) == 1 else f"context[{i}]"
             cells = [value[i] for value in values]
         made.append(summary(name, cells, column.labels is not None, p, w))
     return tuple(made)

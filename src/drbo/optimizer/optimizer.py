@@ -767,14 +767,15 @@ class Optimizer:
     def _recommendation(self, found: Guaranteed) -> Recommendation:
         """Return an action and its certificate in the user's units."""
         made, units = found.certificate, found.units
-        beta = self._configuration.certificate_beta
+        beta, nature = self._configuration.certificate_beta, self._known.nature(found.given)
+        action, contexts = self._configuration.search.space.decode(found.action), nature.decode_all(made.reference)
         return Recommendation(
-            action=self._configuration.search.space.decode(found.action),
+            action=action,
             action_index=found.action.index,
             value=units.outward(made.lower_bound),
             gap=units.length_outward(float(made.worst_case.expectation - made.lower_bound)),
             weights=validation.frozen(made.worst_case.weights),
-            contexts=self._known.nature(found.given).decode_all(made.reference),
+            contexts=contexts,
             reference=made.reference.weights,
             radius=found.ball.radius,
             maximize=self.maximize,
@@ -785,7 +786,7 @@ class Optimizer:
             claim=claims.certificate(self.surrogate, beta),
             unseen=found.unseen,
             action_point=found.action,
-            explanation=Deferred(functools.partial(explain, found, self._configuration.search.space, space)),
+            explanation=Deferred(functools.partial(explain, found, action, contexts, nature.space.columns)),
             given=found.given,
         )
 
