@@ -19,8 +19,10 @@ MAP = """
     models.likelihood models.learned models.bounds
     models
     ambiguity.contract ambiguity.pivoted ambiguity.scaling ambiguity.on_support ambiguity._affine_qr
-    ambiguity._mmd_solver ambiguity._transport_solver ambiguity.mmd ambiguity.total_variation ambiguity.kl
-    ambiguity.chi_square ambiguity.cvar ambiguity.wasserstein ambiguity.expectation ambiguity.neighbourhood ambiguity
+    ambiguity._mmd_solver ambiguity._transport_solver ambiguity._simplex ambiguity.linear
+    ambiguity.mmd ambiguity.total_variation ambiguity.kl ambiguity.chi_square ambiguity.cvar ambiguity.wasserstein
+    ambiguity.expectation ambiguity.neighbourhood ambiguity.moments ambiguity.shares ambiguity.any_of
+    ambiguity.intersection ambiguity
     ambiguity.compression ambiguity.reference ambiguity.function
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
     rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.blocks rounds.radius rounds.settings rounds

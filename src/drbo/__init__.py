@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from drbo.ambiguity import KL as KL
     from drbo.ambiguity import MMD as MMD
     from drbo.ambiguity import AmbiguitySet as AmbiguitySet
+    from drbo.ambiguity import AnyOf as AnyOf
     from drbo.ambiguity import ChiSquare as ChiSquare
     from drbo.ambiguity import CVaR as CVaR
     from drbo.ambiguity import Expectation as Expectation
+    from drbo.ambiguity import Intersection as Intersection
+    from drbo.ambiguity import Moments as Moments
     from drbo.ambiguity import Neighbourhood as Neighbourhood
+    from drbo.ambiguity import Shares as Shares
     from drbo.ambiguity import TotalVariation as TotalVariation
     from drbo.ambiguity import Wasserstein as Wasserstein
     from drbo.ambiguity import WorstCase as WorstCase
@@ -86,10 +90,14 @@ _HOMES = {
         "KL",
         "MMD",
         "AmbiguitySet",
+        "AnyOf",
         "CVaR",
         "ChiSquare",
         "Expectation",
+        "Intersection",
+        "Moments",
         "Neighbourhood",
+        "Shares",
         "TotalVariation",
         "Wasserstein",
         "WorstCase",

@@ -19,15 +19,20 @@ from drbo.ambiguity import (
     KL,
     MMD,
     AmbiguitySet,
+    AnyOf,
     ChiSquare,
     CVaR,
     Expectation,
+    Intersection,
+    Moments,
     Neighbourhood,
+    Shares,
     TotalVariation,
     Wasserstein,
     WorstCase,
 )
 from drbo.kernels import RBF
+from drbo.spaces.columns import Column
 from tolerances import CLOSED_FORM, FEASIBLE, FINITE_DIFFERENCES, SOLVER
 
 Array = NDArray[np.float64]
@@ -39,14 +44,26 @@ class Family:
 
     name: str
     make: Callable[[Array], AmbiguitySet]
-    configured: AmbiguitySet
-    """The same set as a configuration, which `on` puts on contexts."""
+    configured: AmbiguitySet | Callable[[Array, int], AmbiguitySet]
+    """The same set as a configuration, which `on` puts on contexts; or how it is made for contexts, of which scenarios
+    use the first few."""
+    possible: Callable[[Array], bool] = lambda _: True
+    """Whether contexts have what the set asks for."""
     zero_is_reference: bool = True
     """Radius 0 gives the expectation under the reference."""
     infinite_is_minimum: bool = True
     """Radius inf gives the minimum over the contexts that the set may use."""
     stays_on_support: bool = False
     """Contexts of zero reference weight keep it."""
+    holds_reference: bool = True
+    """The reference belongs to its own set at every radius."""
+    vertices_are_furthest: bool = True
+    """A distribution that is furthest from the reference has all mass on one context."""
+
+    def configure(self, contexts: Array, n_first: int | None = None) -> AmbiguitySet:
+        """Return the configuration for contexts; scenarios use the first `n_first` of them."""
+        n = len(contexts) if n_first is None else n_first
+        return self.configured if isinstance(self.configured, AmbiguitySet) else self.configured(contexts, n)
 
 
 def _families() -> list[Family]:
@@ -61,13 +78,59 @@ def _families() -> list[Family]:
         ("Wasserstein-2", lambda contexts: Wasserstein(contexts, order=2), Wasserstein(order=2), True),
     ]
     families = [
-        Family(type(own).__name__, lambda _, own=own: own, own, True, to_minimum, on_support)  # type: ignore[misc]
+        Family(
+            type(own).__name__,
+            lambda _, own=own: own,  # type: ignore[misc]
+            own,
+            infinite_is_minimum=to_minimum,
+            stays_on_support=on_support,
+        )
         for own, to_minimum, on_support in anywhere
     ]
     for name, make, configured, zero in placed:
-        families.append(Family(name, make, configured, zero))
-        families.append(Family(f"{name}, put on contexts", configured.on, configured, zero))
+        for way, made in ((name, make), (f"{name}, put on contexts", configured.on)):
+            families.append(Family(way, made, configured, zero_is_reference=zero, holds_reference=zero))
+    moments = Moments([0.2, 0.3])
+    families.append(Family("Moments", moments.on, moments, zero_is_reference=False))
+    shares = Shares(old=(0.2, 0.5)).with_columns(AGES)
+    families.append(
+        Family(
+            "Shares",
+            shares.on,
+            shares,
+            has_both_ages,
+            zero_is_reference=False,
+            infinite_is_minimum=False,
+            holds_reference=False,
+            vertices_are_furthest=False,
+        )
+    )
+    families.append(
+        Family(
+            "AnyOf",
+            lambda contexts: one_scenario(contexts, len(contexts)).on(contexts),
+            one_scenario,
+            zero_is_reference=False,
+        )
+    )
+    both = Intersection(MMD(kernel=RBF(0.3)), Moments([0.2, 0.3]))
+    families.append(Family("Intersection", both.on, both, infinite_is_minimum=False, vertices_are_furthest=False))
     return families
+
+
+def one_scenario(contexts: Array, n_first: int) -> AnyOf:
+    """Return the set of one scenario, whose weights grow along the first coordinate of the first few contexts."""
+    weights = np.where(np.arange(len(contexts)) < n_first, 1.0 + contexts[:, 0], 0.0)
+    return AnyOf([weights / weights.sum()], within=TotalVariation())
+
+
+AGES = (Column("age", 0, labels=("young", "old"), levels=np.array([[0.3], [0.6]])), Column("place", 1))
+"""The first coordinate of every context is an age, that of the nearer level."""
+
+
+def has_both_ages(contexts: Array) -> bool:
+    old = AGES[0].holds(contexts, "old")
+    return bool(0.0 < old.sum() < len(old))
 
 
 FAMILIES = _families()
@@ -141,16 +204,19 @@ def check_evidence(ambiguity: AmbiguitySet, instance: Instance, radius: float) -
 
 
 def check_no_distribution_is_worse(
-    ambiguity: AmbiguitySet, instance: Instance, radius: float, rng: np.random.Generator
+    ambiguity: AmbiguitySet, instance: Instance, radius: float, rng: np.random.Generator, *, alone_at_zero: bool = True
 ) -> None:
     """No vertex, no move of one context's mass onto the lowest value and no random distribution beats the bound.
 
-    Each is pulled back into the set first. The set of radius zero is the reference alone, by definition, also where
-    other distributions are at distance zero from it.
+    Each is pulled back into the set first, towards the reference or, if that is not in the set, towards a distribution
+    that is worst for other values. `alone_at_zero`: the set of radius zero is the reference alone, by definition, also
+    where other distributions are at distance zero from it.
     """
-    if radius == 0.0:
+    if radius == 0.0 and alone_at_zero:
         return
-    reference = instance.reference
+    reference = centre = instance.reference
+    if not belongs(ambiguity, centre, reference, radius):
+        centre = ambiguity.worst_case(rng.normal(size=len(reference)), reference, radius).weights
     bound = float(ambiguity.worst_case(instance.values, reference, radius).lower_bound)
     n = len(reference)
     onto_lowest = [
@@ -162,12 +228,12 @@ def check_no_distribution_is_worse(
         inside, outside = 0.0, 1.0
         if belongs(ambiguity, target, reference, radius):
             inside = 1.0
-        else:  # bisection: the distance grows along the way from the reference
+        else:  # bisection: the set is convex
             for _ in range(30):
                 middle = 0.5 * (inside + outside)
-                near = belongs(ambiguity, reference + middle * (target - reference), reference, radius)
+                near = belongs(ambiguity, centre + middle * (target - centre), reference, radius)
                 inside, outside = (middle, outside) if near else (inside, middle)
-        member = reference + inside * (target - reference)
+        member = centre + inside * (target - centre)
         if belongs(ambiguity, member, reference, radius):
             shortfall = bound - (instance.values.min() + member @ (instance.values - instance.values.min()))
             assert shortfall <= SOLVER * instance.span + instance.rounding, f"{member} is worse by {shortfall}"
@@ -257,9 +323,9 @@ def check_batch(ambiguity: AmbiguitySet, values: Array, reference: Array, radius
     assert empty.expectation.shape == (0,)
 
 
-def check_distance(ambiguity: AmbiguitySet, p: Array, q: Array) -> None:
+def check_distance(ambiguity: AmbiguitySet, p: Array, q: Array, *, holds_reference: bool = True) -> None:
     """Zero from a distribution to itself, never negative, and the set of that very radius holds the first one."""
-    assert ambiguity.distance(p, p) <= FEASIBLE
+    assert ambiguity.distance(p, p) <= FEASIBLE or not holds_reference
     assert ambiguity.distance(p, q) >= 0.0
     values = q - p  # lower where p has more than q
     if (radius := ambiguity.distance(p, q)) < np.inf:
@@ -267,12 +333,14 @@ def check_distance(ambiguity: AmbiguitySet, p: Array, q: Array) -> None:
         assert bound <= p @ values + SOLVER * np.ptp(values)
 
 
-def check_diameter(ambiguity: AmbiguitySet, instance: Instance) -> None:
+def check_diameter(ambiguity: AmbiguitySet, instance: Instance, *, at_vertex: bool = True) -> None:
     """The diameter is the largest finite distance of a vertex, and from there on nothing more comes into the set."""
     diameter = ambiguity.diameter(instance.reference)
     distances = np.array([ambiguity.distance(vertex, instance.reference) for vertex in np.eye(len(instance.reference))])
     furthest = distances[np.isfinite(distances)].max(initial=0.0)
-    assert diameter == pytest.approx(furthest, rel=1e-9, abs=CLOSED_FORM)
+    if at_vertex:
+        assert diameter == pytest.approx(furthest, rel=1e-9, abs=CLOSED_FORM)
+    assert diameter >= furthest - CLOSED_FORM
     at, beyond = (
         ambiguity.worst_case(instance.values, instance.reference, radius).expectation
         for radius in (diameter * (1.0 + 1e-12), float("inf"))
@@ -323,10 +391,12 @@ def check_placing(
             made.on(np.concatenate([instance.contexts, instance.contexts]))
 
 
-def check_extended(configured: AmbiguitySet, instance: Instance, n_first: int, radius: float) -> None:
+def check_extended(
+    configured: AmbiguitySet, instance: Instance, n_first: int, radius: float, on_all: AmbiguitySet | None = None
+) -> None:
     """A set on some contexts, extended by the others at once or one by one, is the set on all of them."""
     first, further = instance.contexts[:n_first], instance.contexts[n_first:]
-    whole = configured.on(instance.contexts)
+    whole = (on_all or configured).on(instance.contexts)
     at_once = one_by_one = configured.on(first)
     at_once = at_once.extended(further)
     for context in further:

@@ -173,8 +173,8 @@ def test_bad_construction() -> None:
         DataDriven(radius="large")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="radius must be zero or more"):
         Simulator([1.0], float("nan"))
-    with pytest.raises(TypeError, match="Simulator needs a radius"):
-        Simulator([1.0])
+    with pytest.raises(TypeError, match="radius must be given"):
+        Simulator([1.0]).check_radius(LINE, MMD())
     with pytest.raises(TypeError, match="Simulator needs a reference"):
         Simulator(radius=0.1).check(LINE)
     with pytest.raises(TypeError, match="reference must not be given to Simulator: the samples are"):

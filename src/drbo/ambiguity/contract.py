@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -25,6 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import validation
 from drbo._compiled import announce, jit
 from drbo.kernels import Kernel
+from drbo.spaces.columns import Column
+from drbo.spaces.samples import Samples
 from drbo.validation import FloatArray
 
 GAP_TOLERANCE = 1e-8
@@ -93,6 +95,9 @@ class AmbiguitySet(ABC):
 
     n_contexts: int | None = None
     """How many contexts the set was made for; None if it fits any number."""
+
+    own_radius: float | None = None
+    """The radius at which the set is what its own words say; None if a radius must be given."""
 
     has_shift_norm: bool = False
     """Whether Theorem 2 and Corollary 4 bound the regret in the set: they are for the MMD."""
@@ -172,6 +177,19 @@ class AmbiguitySet(ABC):
         """What the set holds from its diameter on, in words."""
         return "every distribution on the contexts"
 
+    @property
+    def atoms(self) -> tuple[Samples, ...]:
+        """Samples whose points must be among the contexts, where contexts are made of samples."""
+        return ()
+
+    def with_columns(self, columns: Sequence[Column]) -> AmbiguitySet:
+        """Return the set for contexts with these columns; this set if it does not go by columns.
+
+        An optimizer says so once, before it puts the set `on` contexts.
+        """
+        del columns
+        return self
+
     def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> AmbiguitySet:
         """Return the set on contexts (n, d) in the user's units, whose columns have the ranges `scales` (d,).
 
@@ -231,8 +249,12 @@ class AmbiguitySet(ABC):
 
         The sets are convex, so the distance is quasi-convex and largest at a vertex of the simplex.
         """
-        vertices = np.eye(len(reference))
-        return max((d for vertex in vertices if (d := self._distance(vertex, reference)) < math.inf), default=0.0)
+        distances = self._to_vertices(reference)
+        return float(distances[distances < math.inf].max(initial=0.0))
+
+    def _to_vertices(self, reference: FloatArray) -> FloatArray:
+        """Return the distance (n,) from the reference of all mass on each of the contexts."""
+        return np.array([self._distance(vertex, reference) for vertex in np.eye(len(reference))])
 
     def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
         """Return a radius that holds everything on the convex hull of the set's contexts and of points (k, d).

@@ -31,9 +31,8 @@ class Expectation(AmbiguitySet):
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return 0.0 if np.array_equal(p, q) else math.inf
 
-    def _diameter(self, reference: FloatArray) -> float:
-        del reference
-        return 0.0
+    def _to_vertices(self, reference: FloatArray) -> FloatArray:
+        return np.where(reference == 1.0, 0.0, np.inf)
 
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         del radius

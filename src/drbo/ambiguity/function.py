@@ -116,8 +116,8 @@ class _Placed(AmbiguitySet):
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return self._made.distance(p, q)
 
-    def _diameter(self, reference: FloatArray) -> float:
-        return self._made.diameter(reference)
+    def _to_vertices(self, reference: FloatArray) -> FloatArray:
+        return self._made._to_vertices(reference)
 
     def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
         return self._made.diameter(reference, self._space.unmeasured(hull))

@@ -155,8 +155,8 @@ class PlacedMMD(AmbiguitySet):
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return float(np.linalg.norm((p - q) @ self.features))
 
-    def _diameter(self, reference: FloatArray) -> float:
-        return float(np.linalg.norm(self.features - reference @ self.features, axis=1).max())
+    def _to_vertices(self, reference: FloatArray) -> FloatArray:
+        return np.asarray(np.linalg.norm(self.features - reference @ self.features, axis=1))
 
     def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
         """Return sqrt(k_M(c, c)) + ||m_p||, which no distance to another context exceeds (triangle inequality)."""
@@ -324,8 +324,8 @@ class MMD(AmbiguitySet):
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return self.placed.distance(p, q)
 
-    def _diameter(self, reference: FloatArray) -> float:
-        return self.placed._diameter(reference)
+    def _to_vertices(self, reference: FloatArray) -> FloatArray:
+        return self.placed._to_vertices(reference)
 
     def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
         return self.placed._diameter_in(reference, hull)

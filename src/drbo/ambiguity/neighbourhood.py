@@ -86,8 +86,8 @@ class Neighbourhood(AmbiguitySet):
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return float(self._from_mean(q)[p > 0.0].max())
 
-    def _diameter(self, reference: FloatArray) -> float:
-        return float(self._from_mean(reference).max())
+    def _to_vertices(self, reference: FloatArray) -> FloatArray:
+        return self._from_mean(reference)
 
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         distance = self._from_mean(reference)

@@ -23,8 +23,11 @@ class OnSupport(AmbiguitySet):
         """What the set holds from its diameter on, in words."""
         return "every distribution on the contexts that the reference shows"
 
-    def _diameter(self, reference: FloatArray) -> float:
-        return float(self._collapse(reference[reference > 0.0].min(keepdims=True), float(reference.sum()))[0])
+    def _to_vertices(self, reference: FloatArray) -> FloatArray:
+        distances = np.full(len(reference), np.inf)
+        support = reference > 0.0
+        distances[support] = self._collapse(reference[support], float(reference.sum()))
+        return distances
 
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         if radius == 0.0:

@@ -465,7 +465,9 @@ class SampledContexts(Contexts):
         Where there is neither, nothing is known: the further points share the reference equally. Without a kernel of an
         MMD nothing bounds what compression costs: contexts seen are then all kept, and so must samples be.
         """
-        further = _well_spread(self._part, self.samples.support, self._seed)
+        scenarios = [self._coordinates(scenario) for scenario in self._ambiguity.atoms]
+        spread = _well_spread(self._part, self.samples.support, self._seed)
+        further = np.concatenate([spread, *(points[self.holds(points)] for points in scenarios)])
         points, limit = self._coordinates(samples), samples.atoms
         n = len(points)
         every = np.concatenate([points, seen])

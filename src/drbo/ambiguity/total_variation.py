@@ -49,8 +49,8 @@ class TotalVariation(AmbiguitySet):
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return 0.5 * float(np.abs(p - q).sum())
 
-    def _diameter(self, reference: FloatArray) -> float:
-        return 1.0 - float(reference.min())
+    def _to_vertices(self, reference: FloatArray) -> FloatArray:
+        return 1.0 - reference
 
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         if radius == 0.0:

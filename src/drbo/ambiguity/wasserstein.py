@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from drbo._compiled import announce
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plan_on_line, worst_plans
 from drbo.ambiguity.contract import AmbiguitySet, Dual, WorstCase, peak
 from drbo.ambiguity.scaling import in_unit_range, reference_alone
+from drbo.spaces.columns import Column
 from drbo.validation import FloatArray
 
 
@@ -38,6 +41,10 @@ class Wasserstein(AmbiguitySet):
         cost the set is a configuration, which an optimizer puts on its contexts
     order : r >= 1
     norm : order of the norm between contexts, 1 or more: 2 is Euclidean, inf the largest coordinate
+    scale : what counts as one step in each column: a mapping from the names of the columns,
+        `scale={"outdoor": 3.0, "load": 0.1}`, or one number per column. Distances and the radius are then in these
+        steps. Columns with names need a scale from two of them on, as their units differ. Without a scale a step is one
+        unit of the contexts
     cost : (n, n) distances D in place of contexts, D_ij >= 0 for moving from i to j with D_ii = 0; it need neither
         be symmetric nor obey the triangle inequality
     """
@@ -49,6 +56,7 @@ class Wasserstein(AmbiguitySet):
         norm: float = 2.0,
         *,
         cost: ArrayLike | None = None,
+        scale: Mapping[str, float] | ArrayLike | None = None,
     ) -> None:
         self.order = validation.finite_float("order", order)
         if self.order < 1.0:
@@ -58,6 +66,11 @@ class Wasserstein(AmbiguitySet):
             raise ValueError(f"norm must be 1 or more (inf allowed), got {self.norm}")
         if contexts is not None and cost is not None:
             raise TypeError("Wasserstein takes either contexts or cost, and not both")
+        if cost is not None and scale is not None:
+            raise TypeError("Wasserstein takes either cost or scale, and not both: a cost is a distance already")
+        self.scale_by = _scale(scale)
+        self._columns: tuple[Column, ...] = ()
+        self._steps = np.ones(1)
         self.contexts: FloatArray | None = None
         self._cost: FloatArray | None = None
         self._on_line: FloatArray | None = None
@@ -69,9 +82,43 @@ class Wasserstein(AmbiguitySet):
     def _place(self, points: FloatArray) -> None:
         """Take the distances between points (n, d) as the cost."""
         self.contexts = points
-        self._set_cost(_distances(points, self.norm))
+        self._steps = self._steps_of(points.shape[1])
+        self._set_cost(_distances(points / self._steps, self.norm))
         if points.shape[1] == 1:
-            self._on_line = points[:, 0] - points[:, 0].min()  # small differences of large positions keep their digits
+            along = points[:, 0] / self._steps[0]
+            self._on_line = along - along.min()  # small differences of large positions keep their digits
+
+    def _steps_of(self, dimension: int) -> FloatArray:
+        """Return how long a step is in each coordinate, (d,)."""
+        if self.scale_by is None:
+            return np.ones(dimension)
+        if isinstance(self.scale_by, dict):
+            by_name = self.scale_by
+            if not self._columns:
+                raise ValueError(f"scale names {', '.join(by_name)}, but these contexts have no names: give numbers")
+            return np.concatenate([np.full(c.width, by_name[str(c)]) for c in self._columns])
+        if len(self.scale_by) != dimension:
+            raise ValueError(f"scale must be {dimension} number(s), one per column, got {self.scale_by}")
+        return np.array(self.scale_by)
+
+    def with_columns(self, columns: Sequence[Column]) -> Wasserstein:
+        """Return the set for contexts with these columns; raise if their units differ and there is no scale."""
+        names = [column.name for column in columns if column.name is not None]
+        if self._cost is not None or not names:
+            return self
+        if isinstance(self.scale_by, dict) and set(self.scale_by) != set(names):
+            raise ValueError(f"scale must name {', '.join(names)}, got {', '.join(self.scale_by)}")
+        if isinstance(self.scale_by, tuple):
+            raise TypeError(f"scale must be a mapping from the columns {', '.join(names)}, got {self.scale_by}")
+        if self.scale_by is None and len(names) > 1:
+            steps = ", ".join(f"{column.name!r}: {column.step:.3g}" for column in columns)
+            raise ValueError(
+                f"Wasserstein needs a scale for the columns {', '.join(names)}, whose units differ: what counts as one "
+                f"step in each. Their deviations are a start: scale={{{steps}}} (labels are 1 apart)"
+            )
+        made = copy.copy(self)
+        made._columns = tuple(columns)
+        return made
 
     def _set_cost(self, cost: FloatArray) -> None:
         self._cost = cost
@@ -93,17 +140,25 @@ class Wasserstein(AmbiguitySet):
 
     def within(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""
-        return f"within a Wasserstein distance of {radius:.3g} of the reference, in the units of the contexts"
+        if isinstance(self.scale_by, dict):
+            units = "steps of " + " and ".join(f"{step:g} ({name})" for name, step in self.scale_by.items())
+        elif self._columns:
+            units = f"the units of {self._columns[0]}"
+        else:
+            units = "the units of the contexts" if self.scale_by is None else "steps of the scale"
+        return f"within a Wasserstein distance of {radius:.3g} of the reference, in {units}"
 
     def arguments(self) -> dict[str, Any]:
         """Return what the set was made of, by the names of the arguments."""
         cost = self._cost if self.contexts is None else None
-        return {"contexts": self.contexts, "cost": cost, "order": self.order, "norm": self.norm}
+        return {
+            "contexts": self.contexts, "cost": cost, "order": self.order, "norm": self.norm, "scale": self.scale_by,
+        }  # fmt: skip
 
     def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> Wasserstein:
         """Return the set on contexts (n, d), or this one if it has contexts or a cost of its own."""
         if self._cost is None:
-            return Wasserstein(points, self.order, self.norm)
+            return self._on(validation.points("points", points))
         super().on(points, scales)
         return self
 
@@ -115,9 +170,9 @@ class Wasserstein(AmbiguitySet):
         p, here, there = reference[used], self.contexts[used], points[used]
         steps = there - here
         if np.ptp(steps, axis=0).max() <= 1e-12 * np.abs(steps).max():  # no plan is cheaper than one shift of all
-            return float(_distances(here[:1], self.norm, there[:1])[0, 0])
+            return float(_distances(here[:1] / self._steps, self.norm, there[:1] / self._steps)[0, 0])
         none = np.zeros(len(p))
-        both = Wasserstein(np.concatenate([here, there]), self.order, self.norm)
+        both = self._on(np.concatenate([here, there]))
         return both.distance(np.append(none, p), np.append(p, none))
 
     def among(self, rows: NDArray[np.intp]) -> Wasserstein:
@@ -128,11 +183,17 @@ class Wasserstein(AmbiguitySet):
             return Wasserstein(order=self.order, norm=self.norm, cost=self._cost[np.ix_(rows, rows)])
         return Wasserstein(self.contexts[rows], self.order, self.norm)
 
+    def _on(self, points: FloatArray) -> Wasserstein:
+        made = copy.copy(self)
+        made._on_line = None
+        made._place(validation.frozen(points))
+        return made
+
     def extended(self, further: FloatArray) -> Wasserstein:
         """Return the set on its contexts and further ones (k, d)."""
         if self.contexts is None:
             return super().extended(further)
-        return Wasserstein(np.concatenate([self.contexts, further]), self.order, self.norm)
+        return self._on(np.concatenate([self.contexts, further]))
 
     def __repr__(self) -> str:
         where = "" if self.n_contexts is None else f"{self.n_contexts} contexts, "
@@ -145,7 +206,8 @@ class Wasserstein(AmbiguitySet):
         if self.contexts is None:
             raise TypeError("a Wasserstein set made of a cost matrix knows no further contexts: give it contexts")
         sources = np.flatnonzero(reference)
-        p, cost, points_from = reference[sources], self._relative[sources], self.contexts[sources]
+        p, cost = reference[sources], self._relative[sources]
+        points_from = self.contexts[sources] / self._steps
         budget = min(self._budget(radius), 1e100)
         lowest = float(values.min())
         v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
@@ -161,8 +223,8 @@ class Wasserstein(AmbiguitySet):
         prices = (v + s * cost).min(axis=1)
 
         def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
-            reach = (1.0 + 1e-12) * np.linalg.norm(half, self.norm, axis=1)[:, None]
-            way = np.maximum(_distances(points, self.norm, points_from) - reach, 0.0) / self._largest
+            reach = (1.0 + 1e-12) * np.linalg.norm(half / self._steps, self.norm, axis=1)[:, None]
+            way = np.maximum(_distances(points / self._steps, self.norm, points_from) - reach, 0.0) / self._largest
             return lowest + (prices - s * way**self.order).max(axis=1), np.zeros_like(points)
 
         return Dual(min(lowest + line(s)[0], float(worst.expectation)), 1.0, threshold)
@@ -176,9 +238,9 @@ class Wasserstein(AmbiguitySet):
             least = cheapest_plan_on_line(q[along], p[along], self._on_line[along] / self._largest, self.order)
         return self._largest * float(least ** (1.0 / self.order))
 
-    def _diameter(self, reference: FloatArray) -> float:
+    def _to_vertices(self, reference: FloatArray) -> FloatArray:
         self._require_cost()
-        return self._largest * float((reference @ self._relative).max() ** (1.0 / self.order))
+        return np.asarray(self._largest * (reference @ self._relative) ** (1.0 / self.order))
 
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         self._require_cost()
@@ -201,6 +263,16 @@ def _distances(points: FloatArray, norm: float, others: FloatArray | None = None
     if not np.isfinite(distances).all():
         raise ValueError("contexts must have finite distances, got some that overflow")
     return distances
+
+
+def _scale(scale: Any) -> dict[str, float] | tuple[float, ...] | None:
+    """Return a scale by names, or as numbers."""
+    given = validation.by_name(scale)
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        return {str(name): validation.positive_float(f"scale[{name!r}]", step) for name, step in given.items()}
+    return tuple(validation.positive_float("scale", step) for step in np.atleast_1d(np.asarray(given, dtype=object)))
 
 
 def _cost_matrix(cost: ArrayLike) -> FloatArray:

@@ -210,7 +210,7 @@ def _family(ambiguity: Any, space: Space) -> AmbiguitySet:
     if ambiguity is None:
         return MMD()
     if isinstance(ambiguity, AmbiguitySet):
-        return ambiguity
+        return ambiguity.with_columns(space.columns)
     warnings.warn(
         "ambiguity as a function from contexts is deprecated: give drbo.MMD(kernel=...) or drbo.Wasserstein(), whose "
         "distances are in the units of the contexts",

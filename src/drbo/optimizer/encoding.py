@@ -18,7 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import kernels
-from drbo.ambiguity import KL, MMD, ChiSquare, CVaR, Expectation, Neighbourhood, TotalVariation, Wasserstein
+from drbo.ambiguity import (
+    KL,
+    MMD,
+    AnyOf,
+    ChiSquare,
+    CVaR,
+    Expectation,
+    Intersection,
+    Moments,
+    Neighbourhood,
+    Shares,
+    TotalVariation,
+    Wasserstein,
+)
 from drbo.models import bounds, gp, learned
 from drbo.rounds import contexts, policies, radius, settings
 from drbo.spaces import box, labels, parameters, samples
@@ -27,12 +40,13 @@ _OWN = {
     cls.__name__: cls
     for cls in (
         kernels.RBF, kernels.Matern, kernels.Product, gp.GP, gp.FittedGP, learned.LearnedGP, bounds.TheoreticalBeta,
-        bounds.ConstantBeta, bounds.UnprovenBeta, radius.Constant, radius.Theoretical, radius.Decaying,
+        bounds.ConstantBeta, bounds.UnprovenBeta, radius.Constant, radius.Own, radius.Theoretical, radius.Decaying,
         radius.Bootstrap, radius.Calibrated, radius.EmpiricalLikelihood,
         parameters.Real, parameters.Log, parameters.Integer, parameters.Categorical, parameters.Ordinal,
         labels.Labels, box.Box, samples.Samples,
         settings.General, settings.DataDriven, settings.Simulator, policies.Optimism, contexts.Uncertain,
         contexts.Informative, MMD, TotalVariation, KL, ChiSquare, CVaR, Wasserstein, Expectation, Neighbourhood,
+        Moments, Shares, AnyOf, Intersection,
     )
 }  # fmt: skip
 _FUNCTIONS = {cls.__name__: cls for cls in (MMD, Neighbourhood, Wasserstein)}

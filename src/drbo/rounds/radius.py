@@ -60,7 +60,7 @@ class RadiusRule(ABC):
         """
         if not isinstance(samples, Samples):
             raise TypeError(f"samples must be Samples of past conditions, got {type(samples).__name__}")
-        family = MMD() if ambiguity is None else ambiguity
+        family = (MMD() if ambiguity is None else ambiguity).with_columns(samples.space.columns)
         contexts = SampledContexts(samples, family, seed=0)
         self.check(contexts, family)
         reference, space = contexts.seen([]), contexts.space
@@ -99,6 +99,26 @@ class Constant(RadiusRule):
         """Return the constant."""
         del seen, ambiguity, n_contexts, weights
         return self.value
+
+
+@dataclass(frozen=True)
+class Own(RadiusRule):
+    """The radius that a set in the user's words has by itself, such as `Moments`: it is what these words say."""
+
+    def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
+        """Raise if the set has no radius of its own."""
+        del contexts
+        if ambiguity.own_radius is None:
+            raise TypeError(f"radius must be given for {ambiguity!r}: a number, or a rule of drbo.radius")
+
+    def radius(
+        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+    ) -> float:
+        """Return the set's own radius."""
+        del seen, n_contexts, weights
+        if ambiguity.own_radius is None:
+            raise TypeError(f"radius must be given for {ambiguity!r}: it has none of its own")
+        return ambiguity.own_radius
 
 
 @dataclass(frozen=True)

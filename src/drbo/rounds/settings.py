@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from drbo.ambiguity.contract import AmbiguitySet
 from drbo.ambiguity.reference import Contexts, Indices, Memory, Reference
 from drbo.rounds.contexts import ContextRule, Informative, Uncertain
 from drbo.rounds.policies import Optimism, Policy
-from drbo.rounds.radius import RadiusRule, Theoretical, as_rule
+from drbo.rounds.radius import Own, RadiusRule, Theoretical, as_rule
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -88,8 +89,10 @@ class General(Setting):
         return own
 
     def radius_of(self, given: Any, reference: Reference, ambiguity: AmbiguitySet) -> float:
-        """Return what the caller gave."""
-        del reference, ambiguity
+        """Return what the caller gave, or else the set's own radius if it has one."""
+        del reference
+        if given is None and ambiguity.own_radius is not None:
+            return ambiguity.own_radius
         if given is None:
             raise TypeError("radius is missing: the general setting needs ask(reference=..., radius=...)")
         return validation.radius(given)
@@ -101,7 +104,8 @@ class DataDriven(Setting):
     Parameters
     ----------
     delta : the probability that the guarantee may fail with, for the theoretical radius
-    radius : a rule of `drbo.radius` or a number; `drbo.radius.Theoretical(delta)` by default
+    radius : a rule of `drbo.radius` or a number; by default the set's own radius if it has one, as `Moments` has, from
+        the first context on, and otherwise `drbo.radius.Theoretical(delta)`
     window : only so many of the newest contexts count, for conditions that change; all of them by default
     half_life : in place of a window: a context counts half as much as one that came so many contexts later. The newest
         one counts 1
@@ -125,6 +129,7 @@ class DataDriven(Setting):
         self.radius = Theoretical(self.delta) if radius is None else as_rule("radius", radius)
         self._memory = Memory(window, half_life)
         self.theorem = None if self._memory.forgets else "Corollary 4"
+        self._radius_given = radius is not None
 
     def __repr__(self) -> str:
         forgetting = "".join(
@@ -144,7 +149,11 @@ class DataDriven(Setting):
 
     def arguments(self) -> dict[str, Any]:
         """Return what the setting was made of, by the names of the arguments."""
-        return {"delta": self.delta, "radius": self.radius, **dataclasses.asdict(self._memory)}
+        return {
+            "delta": self.delta,
+            "radius": self.radius if self._radius_given else None,
+            **dataclasses.asdict(self._memory),
+        }
 
     def check(self, contexts: Contexts) -> None:
         """Raise if the contexts come with shares, or with counts in no order for a rule that needs one."""
@@ -175,6 +184,8 @@ class DataDriven(Setting):
         """Return the radius that the rule makes of the contexts seen."""
         if given is not None:
             raise TypeError("radius must not be given: the data-driven setting computes it from the contexts seen")
+        if ambiguity.own_radius is not None and not self._radius_given:
+            return ambiguity.own_radius if len(reference.history) else math.inf
         return self.radius.radius_of(reference.history, ambiguity, len(reference.points), reference.history_weights)
 
 
@@ -189,7 +200,8 @@ class Simulator(Setting):
     reference : (n_contexts,) the distribution that the decision is meant for, as weights or counts in the order of the
         contexts, or for labels as a mapping: `{"young": 0.2, "old": 0.8}`. None where the contexts are the reference:
         `Samples`, and labels with weights
-    radius : a number, or a rule of `drbo.radius` that learns it from `history`
+    radius : a number, or a rule of `drbo.radius` that learns it from `history`; not needed for a set that has a radius
+        of its own, as `Moments` has
     history : (t,) indices of past contexts in the order of time; their empirical distribution is the reference if none
         is given
     pick : "uncertain", line 5 of algorithm 2, for which Theorem 5 holds: the context of which we know least at x_t,
@@ -208,8 +220,6 @@ class Simulator(Setting):
         history: ArrayLike | None = None,
         pick: Literal["uncertain", "informative"] = "uncertain",
     ) -> None:
-        if radius is None:
-            raise TypeError("Simulator needs a radius: a number, or a rule of drbo.radius")
         if pick not in _RULES:
             raise ValueError(f'pick must be "uncertain" or "informative", got {pick!r}')
         self.pick = pick
@@ -222,7 +232,7 @@ class Simulator(Setting):
             self.reference = dict(given)
         elif given is not None:
             self.reference = validation.frozen(validation.distribution("reference", given))
-        self.radius = as_rule("radius", radius)
+        self.radius = Own() if radius is None else as_rule("radius", radius)
         self.history = np.empty(0, dtype=np.intp)
         if history is not None:
             indices = np.asarray(history)

@@ -1,0 +1,222 @@
+"""One of several scenarios: a union of sets, each round a reference of its own."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
+
+from drbo import validation
+from drbo.ambiguity.contract import AmbiguitySet, Dual, WorstCase
+from drbo.ambiguity.expectation import Expectation
+from drbo.kernels import Kernel
+from drbo.spaces.columns import Column
+from drbo.spaces.samples import Samples
+from drbo.validation import FloatArray
+
+_EQUAL = 1e-9
+"""A scenario's context is one of the contexts if it is this close to it, as a share of each column's range."""
+
+
+class AnyOf(AmbiguitySet):
+    """One of several scenarios, each with a set round it: `AnyOf([weekday, weekend, strike], within=MMD())`.
+
+    The set of radius eps is the union of the sets `within` of radius eps round the scenarios and round the round's own
+    reference, which counts as one more scenario. (A reference that is a mixture of the scenarios adds nothing: the
+    expectation is linear, so it is lowest in one of them.)
+
+    worst case = min_k  worst case of `within` round scenario k,  distance(q, p) = min_k distance of q from scenario k.
+
+    Parameters
+    ----------
+    scenarios : for a finite set of contexts weights (n,) of each, or for labels a mapping from labels to weights. For
+        sampled contexts `Samples` with the same columns, whose points become atoms
+    within : the set round each scenario; by default `Expectation()`, the scenarios themselves, which needs no radius
+    """
+
+    def __init__(self, scenarios: Iterable[Any], within: AmbiguitySet | None = None) -> None:
+        if isinstance(scenarios, Samples | Mapping | str) or not isinstance(scenarios, Iterable):
+            raise TypeError(f"scenarios must be a list of weights or of Samples, got {scenarios!r}")
+        if not (within is None or isinstance(within, AmbiguitySet)):
+            raise TypeError(f"within must be an ambiguity set such as drbo.MMD(), got {within!r}")
+        self.scenarios = tuple(_scenario(f"scenarios[{k}]", given) for k, given in enumerate(scenarios))
+        if not self.scenarios:
+            raise ValueError("scenarios must hold at least one, got none")
+        self.base = Expectation() if within is None else within
+        self.own_radius = 0.0 if within is None else within.own_radius
+        self.n_contexts = self.base.n_contexts
+        self._columns: tuple[Column, ...] = ()
+        self._weights: FloatArray | None = None
+
+    def __repr__(self) -> str:
+        return f"AnyOf({len(self.scenarios)} scenarios, within={self.base!r})"
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what the set was made of, by the names of the arguments."""
+        return {"scenarios": self.scenarios, "within": None if type(self.base) is Expectation else self.base}
+
+    def within(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        return f"{self.base.within(radius)}, or so with one of {len(self.scenarios)} scenarios as the reference"
+
+    @property
+    def everything(self) -> str:
+        """What the set holds from its diameter on, in words."""
+        return self.base.everything
+
+    @property
+    def scale(self) -> float:
+        """The unit of the radius."""
+        return self.base.scale
+
+    @property
+    def atoms(self) -> tuple[Samples, ...]:
+        """The scenarios that are samples: their points must be among the contexts."""
+        return tuple(scenario for scenario in self.scenarios if isinstance(scenario, Samples))
+
+    def with_columns(self, columns: Sequence[Column]) -> AnyOf:
+        """Return the set for contexts with these columns."""
+        made = copy.copy(self)
+        made.base, made._columns = self.base.with_columns(columns), tuple(columns)
+        return made
+
+    def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> AnyOf:
+        """Return the set on contexts (n, d), or this one if it is on contexts already."""
+        if self._weights is not None:
+            super().on(points, scales)
+            return self
+        c = validation.points("points", points)
+        made = copy.copy(self)
+        made.base = self.base.on(c, scales)
+        made.n_contexts = len(c)
+        made._weights = np.array([self._on_contexts(k, c) for k in range(len(self.scenarios))])
+        return made
+
+    def extended(self, further: FloatArray) -> AnyOf:
+        """Return the set on its contexts and further ones (k, d), which no scenario has."""
+        made = copy.copy(self)
+        weights = self._placed()
+        made.base = self.base.extended(further)
+        made.n_contexts = weights.shape[1] + len(further)
+        made._weights = np.concatenate([weights, np.zeros((len(weights), len(further)))], axis=1)
+        return made
+
+    def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:
+        """Return the points and the kernel in which the samples of the reference may be compressed."""
+        return self.base.compression(points, scales)
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
+        """Return the duals of all scenarios in one.
+
+        A scenario whose bound is higher by h than the lowest one has that much room: its thresholds count less by
+        h / share, and a further context does harm where it is below one of the thresholds.
+        """
+        del worst
+        duals = []
+        for p in self._references(reference):
+            one = self.base.certified(values[None], p, radius)
+            alone = WorstCase(one.expectation[0], one.weights[0], one.lower_bound[0])
+            found = self.base.dual(values, p, radius, alone)
+            # Without a dual no distribution round this scenario uses further contexts: its bound stands.
+            duals.append((float(alone.lower_bound), None) if found is None else (found.bound, found))
+        bound = min(one for one, _ in duals)
+        used = [found for _, found in duals if found is not None]
+        if not used:
+            return None
+        share = max(found.share for found in used)
+
+        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+            levels = []
+            for found in used:
+                level, slope = found.threshold(points, half)
+                levels.append(level + (np.abs(slope) * half).sum(axis=1) - (found.bound - bound) / share)
+            return np.max(levels, axis=0), np.zeros_like(points)
+
+        return Dual(bound, share, threshold)
+
+    def _placed(self) -> FloatArray:
+        """Return the weights (k, n) of the scenarios, or say that there are no contexts."""
+        if self._weights is None:
+            raise TypeError(f"{self!r} has no contexts yet: use .on(points)")
+        return self._weights
+
+    def _references(self, reference: FloatArray) -> FloatArray:
+        """Return the scenarios and the reference itself (k + 1, n)."""
+        return np.concatenate([self._placed(), reference[None]])
+
+    def _on_contexts(self, k: int, points: FloatArray) -> FloatArray:
+        """Return the weights (n,) of scenario k on contexts (n, d)."""
+        scenario, name = self.scenarios[k], f"scenarios[{k}]"
+        if isinstance(scenario, Samples):
+            return self._matched(name, scenario, points)
+        if isinstance(scenario, dict):
+            return self._of_labels(name, scenario, points)
+        if len(scenario) != len(points):
+            raise ValueError(f"{name} must hold {len(points)} weights, one per context, got {len(scenario)}")
+        return np.asarray(scenario)
+
+    def _matched(self, name: str, scenario: Samples, points: FloatArray) -> FloatArray:
+        positions = scenario.space.measured(scenario.points)
+        own = [(column.name, column.labels, column.width) for column in self._columns]
+        its = [(column.name, column.labels, column.width) for column in scenario.space.columns]
+        if positions.shape[1] != points.shape[1] or (own and own != its):
+            raise ValueError(
+                f"{name} must have the columns of the contexts, {', '.join(map(str, self._columns)) or 'in order'}, "
+                f"got {scenario!r}"
+            )
+        span = np.ptp(points, axis=0)
+        unit = np.where(span > 0.0, span, 1.0)
+        found = cKDTree(points / unit).query(positions / unit, p=np.inf)
+        apart, nearest = np.asarray(found[0]), np.asarray(found[1], dtype=np.intp)
+        if (apart > _EQUAL).any():
+            row = int(np.argmax(apart))
+            raise ValueError(
+                f"{name} has a sample that is none of the contexts, in row {row}: {positions[row].tolist()}"
+            )
+        weights = np.zeros(len(points))
+        np.add.at(weights, nearest, scenario.weights)
+        return weights
+
+    def _of_labels(self, name: str, scenario: Mapping[Any, float], points: FloatArray) -> FloatArray:
+        column = self._columns[0] if len(self._columns) == 1 else None
+        if column is None or column.labels is None or len(points) != len(column.labels):
+            raise TypeError(f"{name} must be weights, one per context: a mapping is for contexts that are labels")
+        unknown = [label for label in scenario if label not in column.labels]
+        if unknown:
+            raise ValueError(
+                f"{name} has the label {unknown[0]!r}, which is none of {', '.join(map(repr, column.labels))}"
+            )
+        weights = sum(share * column.holds(points, label) for label, share in scenario.items())
+        return validation.distribution(name, np.asarray(weights))
+
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        return min(self.base.distance(p, one) for one in self._references(q))
+
+    def _to_vertices(self, reference: FloatArray) -> FloatArray:
+        return np.asarray(np.min([self.base._to_vertices(one) for one in self._references(reference)], axis=0))
+
+    def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
+        return min(self.base.diameter(one, hull) for one in self._references(reference))
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        found = [self.base.certified(values, one, radius) for one in self._references(reference)]
+        worst = np.argmin([one.expectation for one in found], axis=0)
+        weights = np.array([one.weights for one in found])[worst, np.arange(len(values))]
+        return weights, np.min([one.lower_bound for one in found], axis=0)
+
+
+def _scenario(name: str, given: Any) -> Samples | dict[Any, float] | FloatArray:
+    """Return a scenario as it is kept: samples, weights by label, or weights (n,)."""
+    if isinstance(given, Samples):
+        if not len(given.points):
+            raise ValueError(f"{name} must hold at least one sample, got none")
+        return given
+    values = validation.by_name(given)
+    if isinstance(values, Mapping):
+        validation.distribution(name, [*values.values()])
+        return dict(values)
+    return validation.frozen(validation.distribution(name, values))

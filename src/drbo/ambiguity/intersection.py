@@ -1,0 +1,263 @@
+"""What lies in a ball and also keeps bounds on means or shares.
+
+    worst case = min <w, v>  over  w in the ball with  lower <= F'w <= upper,   F (n, k) the features of the bounds
+
+The ball has a solver of its own, and the bounds are few. For any multipliers y, no such w has an expectation below
+
+    (worst case of v - F y in the ball) + sum_j (y_j lower_j if y_j > 0 else y_j upper_j).                         (*)
+
+The best y is found by column generation (Dantzig and Wolfe). Distributions of the ball are collected; the best mixture
+of them that keeps the bounds is a small linear program, whose multipliers are the next y; the ball's worst case for
+v - F y is the next distribution. The mixture is feasible, and (*) certifies it. Both meet after a few steps.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from drbo._compiled import announce
+from drbo.ambiguity._simplex import solve_rows
+from drbo.ambiguity.any_of import AnyOf
+from drbo.ambiguity.contract import GAP_TOLERANCE, AmbiguitySet, Dual, WorstCase
+from drbo.ambiguity.linear import ROUNDING, Linear, Rows, support, usable
+from drbo.ambiguity.scaling import in_unit_range
+from drbo.ambiguity.shares import Shares
+from drbo.kernels import Kernel
+from drbo.spaces.columns import Column
+from drbo.validation import FloatArray
+
+_STEPS = 400
+"""How many distributions of the ball are collected at most; a gap that is left then is told as an error."""
+_CLOSE = 0.2 * GAP_TOLERANCE
+"""The gap at which the search stops, as a share of the range of the values."""
+_HUGE = 1e6
+"""What a fictitious distribution costs, where real ones cost from 0 to 1."""
+_KEEPS = 1e-9
+"""A distribution keeps a bound if it misses it by at most this, as a share of what the bound allows."""
+
+
+class Intersection(AmbiguitySet):
+    """The distributions of a ball that also keep bounds: `Intersection(MMD(), Moments(outdoor=2.0))`.
+
+    The radius is that of the ball. `Moments` and `Shares(..., free_inside=True)` are bounds, and stand as their words
+    say. If all sets are bounds, the first one takes the place of the ball, with its radius.
+
+    distance(q, p) is the ball's distance if q keeps the bounds round p, otherwise inf. Where the reference itself does
+    not keep the shares, a small radius may leave nothing: that is an error, which says so.
+
+    Parameters
+    ----------
+    sets : one ball, and any number of bounds
+    """
+
+    def __init__(self, *sets: AmbiguitySet) -> None:
+        for one in sets:
+            if not isinstance(one, AmbiguitySet):
+                raise TypeError(f"Intersection takes ambiguity sets, got {one!r}")
+            if isinstance(one, AnyOf | Intersection):
+                raise TypeError(
+                    f"Intersection takes a ball and bounds, got {one!r}: put the intersection inside, as in "
+                    "AnyOf(scenarios, within=Intersection(...)), and give all bounds at once"
+                )
+        if len(sets) < 2:
+            raise TypeError(f"Intersection needs a ball and at least one bound, got {len(sets)} set(s)")
+        balls = [one for one in sets if not _is_bound(one)]
+        if len(balls) > 1:
+            names = " and ".join(map(repr, balls))
+            raise TypeError(
+                f"Intersection takes one ball, and Moments or Shares(..., free_inside=True) beside it, got {names}"
+            )
+        self.ball = balls[0] if balls else sets[0]
+        self.limits: tuple[Linear, ...] = tuple(one for one in sets if one is not self.ball and isinstance(one, Linear))
+        self.own_radius = self.ball.own_radius
+        sizes = [one.n_contexts for one in sets if one.n_contexts is not None]
+        self.n_contexts = sizes[0] if sizes else None
+
+    def __repr__(self) -> str:
+        return f"Intersection({', '.join(map(repr, (self.ball, *self.limits)))})"
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what the set was made of, for `from_arguments`."""
+        return {"sets": (self.ball, *self.limits)}
+
+    @classmethod
+    def from_arguments(cls, sets: Sequence[AmbiguitySet]) -> Self:
+        """Return the intersection of these sets."""
+        return cls(*sets)
+
+    def within(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        return " and ".join([self.ball.within(radius), *(one.within(_own(one)) for one in self.limits)])
+
+    @property
+    def everything(self) -> str:
+        """What the set holds from its diameter on, in words."""
+        return f"{self.ball.everything} that keeps the bounds"
+
+    @property
+    def scale(self) -> float:
+        """The unit of the radius."""
+        return self.ball.scale
+
+    def with_columns(self, columns: Sequence[Column]) -> Intersection:
+        """Return the set for contexts with these columns."""
+        return Intersection(*(one.with_columns(columns) for one in (self.ball, *self.limits)))
+
+    def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> Intersection:
+        """Return the set on contexts (n, d)."""
+        return Intersection(*(one.on(points, scales) for one in (self.ball, *self.limits)))
+
+    def extended(self, further: FloatArray) -> Intersection:
+        """Return the set on its contexts and further ones (k, d)."""
+        return Intersection(*(one.extended(further) for one in (self.ball, *self.limits)))
+
+    def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:
+        """Return how the ball bounds compression; None if a bound moves with the reference, whose means it changes."""
+        if any(one.follows_reference for one in self.limits):
+            return None
+        return self.ball.compression(points, scales)
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
+        """Return the ball's dual for v - F y, with the prices y of the bounds added to its thresholds."""
+        bounds = self._bounds(reference)
+        found = self._search(values[None], reference, radius, bounds)
+        y = found.multipliers[0]
+        shifted = values - bounds.features @ y
+        inner = self.ball.certified(shifted[None], reference, radius)
+        alone = WorstCase(inner.expectation[0], inner.weights[0], inner.lower_bound[0])
+        dual = self.ball.dual(shifted, reference, radius, alone)
+        if dual is None:
+            return None
+        prices = [y[part] for part in bounds.parts]
+
+        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+            level, slope = dual.threshold(points, half)
+            for one, price in zip(self.limits, prices, strict=True):
+                more, steeper = one.ceiling(points, half, price)
+                level, slope = level + more, slope + steeper
+            return level, slope
+
+        bound = dual.bound + float(support(y, bounds.lower, bounds.upper))
+        return Dual(min(bound, float(worst.expectation)), dual.share, threshold)
+
+    def _bounds(self, reference: FloatArray) -> _Bounds:
+        """Return the bounds round a reference, as rows of one linear program."""
+        ends = [one.bounds(reference, _own(one)) for one in self.limits]
+        features = np.concatenate([one.features for one in self.limits], axis=1)
+        lower, upper = (np.concatenate([pair[side] for pair in ends]) for side in (0, 1))
+        edges = np.cumsum([0, *(len(pair[0]) for pair in ends)])
+        return _Bounds(features, lower, upper, tuple(slice(a, b) for a, b in itertools.pairwise(edges)))
+
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        if any(one.distance(p, q) > _own(one) + _KEEPS for one in self.limits):
+            return float("inf")
+        return self.ball.distance(p, q)
+
+    def _diameter(self, reference: FloatArray) -> float:
+        return self.ball._diameter(reference)
+
+    def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
+        return self.ball._diameter_in(reference, hull)
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        bounds = self._bounds(reference)
+        alone = self.ball.certified(values, reference, radius)
+        weights, lower_bound = alone.weights, alone.lower_bound.copy()
+        means = weights @ bounds.features
+        slack = ROUNDING * np.ptp(bounds.features, axis=0)
+        outside = ((means < bounds.lower - slack) | (means > bounds.upper + slack)).any(axis=1)
+        if outside.any():  # elsewhere the ball's worst distribution keeps the bounds: it is the answer
+            found = self._search(values[outside], reference, radius, bounds)
+            weights[outside], lower_bound[outside] = found.weights, found.lower_bound
+        return weights, lower_bound
+
+    def _search(self, values: FloatArray, reference: FloatArray, radius: float, bounds: _Bounds) -> _Found:
+        """Return the worst mixtures of distributions of the ball that keep the bounds, with their multipliers."""
+        rows = Rows.of(bounds.features, bounds.lower, bounds.upper)
+        if rows.impossible:
+            self._refuse(radius)
+        u, lowest, span = in_unit_range(values)
+        weights, multipliers = np.zeros_like(u), np.zeros((len(u), len(rows.sizes)))
+        lower_bound, y = np.full(len(u), -np.inf), np.zeros_like(multipliers)
+        first = [reference] if self.ball.distance(reference, reference) <= radius else []
+        collected = [first.copy() for _ in u]
+        unfinished, lacking = np.arange(len(u)), np.zeros(len(u), dtype=bool)
+        announce(solve_rows)
+        for _ in range(_STEPS):
+            inner = self.ball.certified(u[unfinished] - y[unfinished] @ rows.features.T, reference, radius)
+            bound = inner.lower_bound + support(y[unfinished], rows.lower, rows.upper)
+            still = []
+            for i, found, certified in zip(unfinished, inner.weights, bound, strict=True):
+                if certified > lower_bound[i]:
+                    lower_bound[i], multipliers[i] = certified, y[i]
+                if certified > 1.0 + 1e-6:  # above every value, so that no distribution keeps the bounds
+                    self._refuse(radius)
+                collected[i].append(found)
+                weights[i], y[i], lacking[i] = _mixture(np.array(collected[i]), u[i], rows)
+                if lacking[i] or weights[i] @ u[i] - lower_bound[i] > _CLOSE:
+                    still.append(i)
+            unfinished = np.array(still, dtype=np.intp)
+            if not len(unfinished):
+                break
+        if lacking.any():
+            self._refuse(radius)
+        return _Found(weights, lowest + span * lower_bound, multipliers * span[:, None] / rows.sizes)
+
+    def _refuse(self, radius: float) -> None:
+        raise ValueError(
+            f"{self!r} holds no distribution at radius {radius:.3g}: none that the ball holds keeps the bounds. "
+            "Give a larger radius, or wider bounds"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Bounds:
+    """All bounds round a reference: lower <= F'w <= upper; `parts` says which of the k rows belong to which set."""
+
+    features: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    parts: tuple[slice, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """Worst-case weights (m, n), certified lower bounds (m,), and the multipliers (m, k) that certify them."""
+
+    weights: FloatArray
+    lower_bound: FloatArray
+    multipliers: FloatArray
+
+
+def _mixture(collected: FloatArray, u: FloatArray, rows: Rows) -> tuple[FloatArray, FloatArray, bool]:
+    """Return the best mixture (n,) of distributions (j, n) that keeps the bounds, and its multipliers (k,).
+
+    And whether there is none.
+
+    As long as none keeps them, a fictitious distribution that does, at a huge cost, takes a part of the mixture.
+    """
+    means, costs = collected @ rows.features, collected @ u
+    fictitious = np.clip(means.mean(axis=0), rows.lower, rows.upper)
+    A = np.concatenate([means, fictitious[None]]).T
+    shares, y, _ = solve_rows(np.append(costs, _HUGE)[None], np.ascontiguousarray(A), rows.lower, rows.upper)
+    real = shares[0, :-1]
+    lacking = bool(shares[0, -1] > 1e-12)
+    total = float(real.sum())
+    mixture = real @ collected / total if total > 0.0 else collected[-1]
+    return mixture, usable(y[0], rows.lower, rows.upper), lacking
+
+
+def _is_bound(one: AmbiguitySet) -> bool:
+    return isinstance(one, Linear) and not (isinstance(one, Shares) and not one.free_inside)
+
+
+def _own(one: AmbiguitySet) -> float:
+    """Return the radius at which a bound is what its words say."""
+    assert one.own_radius is not None
+    return one.own_radius

@@ -1,0 +1,198 @@
+"""Sets in the user's words: distributions whose means of some features of the contexts lie between bounds.
+
+    worst case = min <w, v>  s.t.  w >= 0, sum w = 1, lower_j <= sum_i w_i f_j(c_i) <= upper_j
+
+is a linear program with few constraints. Certificate: for any multipliers y, no such w has an expectation below
+
+    min_i (v_i - sum_j y_j f_j(c_i)) + sum_j (y_j lower_j if y_j > 0 else y_j upper_j).
+
+The same y prices every other context: threshold(c) = min_i (v_i - y'f(c_i)) + y'f(c).
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from drbo import validation
+from drbo._compiled import announce
+from drbo.ambiguity._simplex import solve_rows
+from drbo.ambiguity.contract import EPSILON, AmbiguitySet, Dual, WorstCase
+from drbo.ambiguity.scaling import in_unit_range
+from drbo.spaces.columns import Column, plain
+from drbo.validation import FloatArray
+
+ROUNDING = 1e-12
+"""Means of a feature that differ by less than this share of its range count as equal."""
+
+
+class Linear(AmbiguitySet):
+    """Distributions whose means of features lie between bounds, which depend on the reference and the radius.
+
+    Attributes
+    ----------
+    contexts : (n, d) in the user's units, once the set is put on them
+    features : (n, k) of the contexts
+    """
+
+    follows_reference: bool = False
+    """Whether the bounds move with the reference."""
+    contexts: FloatArray | None = None
+    features: FloatArray
+    _columns: tuple[Column, ...] | None = None
+
+    def with_columns(self, columns: Sequence[Column]) -> Self:
+        """Return the set for contexts with these columns."""
+        made = copy.copy(self)
+        made._columns = tuple(columns)
+        made._choose(made._columns)
+        return made
+
+    def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> Self:
+        """Return the set on contexts (n, d), or this one if it has contexts of its own."""
+        if self.contexts is not None:
+            super().on(points, scales)
+            return self
+        c = validation.frozen(validation.points("points", points))
+        made = copy.copy(self if self._columns is not None else self.with_columns(plain(c)))
+        made.contexts, made.n_contexts = c, len(c)
+        made.features = validation.frozen(made._features(c))
+        return made
+
+    def extended(self, further: FloatArray) -> Self:
+        """Return the set on its contexts and further ones (k, d)."""
+        made = copy.copy(self)
+        made.contexts = validation.frozen(np.concatenate([self._placed(), further]))
+        made.n_contexts = len(made.contexts)
+        made.features = validation.frozen(np.concatenate([self.features, self._features(further)]))
+        return made
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
+        """Return the dual point: threshold(c) = min_i (v_i - y'f(c_i)) + y'f(c)."""
+        lowest = float(values.min())
+        v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
+        _, y = self.solved(v[None], self.features, *self.bounds(reference, radius))
+        return self._priced(v, y[0], lowest, reference, radius, worst)
+
+    def _priced(
+        self, v: FloatArray, y: FloatArray, lowest: float, reference: FloatArray, radius: float, worst: WorstCase
+    ) -> Dual:
+        base = float((v - self.features @ y).min())
+        bound = lowest + (base + float(support(y, *self.bounds(reference, radius))))
+
+        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+            level, slope = self.ceiling(points, half, y)
+            return lowest + base + level, slope
+
+        return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
+
+    @abstractmethod
+    def bounds(self, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        """Return the bounds (k,) and (k,) of the means of the features."""
+
+    @abstractmethod
+    def ceiling(self, points: FloatArray, half: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return levels (m,) and slopes (m, d) of affine bounds on y'f from above, in the cells |c - point| <= half."""
+
+    @abstractmethod
+    def _choose(self, columns: tuple[Column, ...]) -> None:
+        """Note which of the columns the set is about; raise if they are not those that it names."""
+
+    @abstractmethod
+    def _features(self, points: FloatArray) -> FloatArray:
+        """Return the features (n, k) of points (n, d)."""
+
+    def _placed(self) -> FloatArray:
+        """Return the contexts, or say that there are none."""
+        if self.contexts is None:
+            raise TypeError(f"{self!r} has no contexts yet: use .on(points)")
+        return self.contexts
+
+    def solved(
+        self, values: FloatArray, features: FloatArray, lower: FloatArray, upper: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return worst-case weights (m, n) and multipliers (m, k) for values (m, n) and features (n, k)."""
+        u, _, scale = in_unit_range(values)
+        rows = Rows.of(features, lower, upper)
+        announce(solve_rows)
+        weights, y, lacking = solve_rows(u, np.ascontiguousarray(rows.features.T), rows.lower, rows.upper)
+        if rows.impossible or (lacking > 1e-9).any():
+            self.refuse(features, lower, upper)
+        return weights, usable(y, rows.lower, rows.upper) * scale[:, None] / rows.sizes
+
+    def refuse(self, features: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
+        """Raise an error that says why no distribution on contexts of these features keeps the bounds."""
+        del features, lower, upper
+        raise ValueError(f"ambiguity {self!r} holds no distribution on these contexts")
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        self._placed()
+        lower, upper = self.bounds(reference, radius)
+        weights, y = self.solved(values, self.features, lower, upper)
+        return weights, certificate(values, self.features, y, lower, upper)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Bounds on means in units of the features' own ranges, so that one tolerance fits all.
+
+    Attributes
+    ----------
+    features : (n, k) from -1 to 1; zero where all contexts have the same
+    lower, upper : (k,) bounds of their means; infinite where all contexts have the same
+    sizes : (k,) half the range of each feature
+    impossible : whether a feature that is the same in all contexts lies outside of its bounds
+    """
+
+    features: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    sizes: FloatArray
+    impossible: bool
+
+    @classmethod
+    def of(cls, features: FloatArray, lower: FloatArray, upper: FloatArray) -> Self:
+        """Return the bounds lower and upper (k,) on the means of features (n, k)."""
+        centre = 0.5 * (features.max(axis=0) + features.min(axis=0))
+        half = 0.5 * np.ptp(features, axis=0)
+        flat = half <= 4.0 * EPSILON * np.abs(centre)
+        slack = ROUNDING * (1.0 + np.abs(centre))
+        outside = (centre < lower - slack) | (centre > upper + slack)
+        sizes = np.where(flat, 1.0, half)
+        return cls(
+            np.where(flat, 0.0, (features - centre) / sizes),
+            np.where(flat, -np.inf, (lower - centre) / sizes),
+            np.where(flat, np.inf, (upper - centre) / sizes),
+            sizes,
+            bool((flat & outside).any()),
+        )
+
+
+def usable(y: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Return multipliers y (..., k) without those that rounding left on an infinite bound."""
+    return np.where(np.isfinite(np.where(y > 0.0, lower, upper)), y, 0.0)
+
+
+def support(y: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Return the least y'm over means m between the bounds, for multipliers y (..., k); zero ones use no bound."""
+    ends = np.where(y == 0.0, 0.0, np.where(y > 0.0, lower, upper))
+    return np.asarray((y * ends).sum(axis=-1))
+
+
+def certificate(
+    values: FloatArray, features: FloatArray, y: FloatArray, lower: FloatArray, upper: FloatArray
+) -> FloatArray:
+    """Return the lower bounds (m,) that multipliers y (m, k) certify for values (m, n).
+
+    Values and features are counted from the middle of their ranges, so that rounding is relative to these.
+    """
+    lowest = values.min(axis=1)
+    centre = 0.5 * (features.max(axis=0) + features.min(axis=0))
+    base = ((values - lowest[:, None]) - y @ (features - centre).T).min(axis=1)
+    return np.asarray(lowest + (base + support(y, lower - centre, upper - centre)))

@@ -1,0 +1,279 @@
+"""Bounds on the shares of groups: a set in the user's words for contexts with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from drbo import validation
+from drbo.ambiguity.contract import Dual, WorstCase, expectations
+from drbo.ambiguity.linear import Linear, certificate, support
+from drbo.spaces.columns import Column, named
+from drbo.validation import FloatArray
+
+Bounds = tuple[float, float]
+_SAME = 1e-9
+"""Distributions inside a group that differ by less than this are the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """The contexts that hold one value in one column, and the bounds of their share."""
+
+    column: Column
+    value: Any
+    low: float
+    high: float
+
+
+class Shares(Linear):
+    """All distributions in which the shares of given groups lie between given bounds.
+
+    `Shares(old=(0.2, 0.5))`: "the share of old is from 20 to 50 %". Where several columns have labels,
+    `Shares(age={"old": (0.2, 0.5)}, region={"north": 0.4})` names the columns; one number is a share that is known.
+
+    Only the shares of the groups change: inside each group, and inside what is in none of them, contexts keep the
+    relative weights that they have in the reference. With bounds on several columns, that is so inside every
+    combination of their groups, and combinations are free as far as the bounds of each column allow. In a group of
+    which the reference shows nothing, mass goes anywhere. `free_inside=True` lets mass go anywhere inside every group.
+
+    The bounds do not depend on the reference, which may lie outside of them. The radius is how far, in share of the
+    whole, a group may be outside of its bounds; 0 unless another is given, which is the set as stated. distance(q, p)
+    is the smallest such radius; inf where the weights inside a group differ from those of the reference p.
+
+    Parameters
+    ----------
+    shares : a mapping, for labels that are no Python names: `Shares({3: (0.2, 0.5)})`
+    free_inside : whether mass goes anywhere inside a group
+    named : for each group the bounds of its share; or for each column a mapping from its groups to bounds
+    """
+
+    own_radius = 0.0
+
+    def __init__(self, shares: Mapping[Any, Any] | None = None, /, *, free_inside: bool = False, **named: Any) -> None:
+        if shares is not None and not isinstance(shares, Mapping):
+            raise TypeError(f"shares must map groups to bounds, such as {{'old': (0.2, 0.5)}}, got {shares!r}")
+        if twice := set(shares or {}) & set(named):
+            raise TypeError(f"Shares must be given each name once, got {', '.join(map(str, twice))} twice")
+        given = {**(shares or {}), **named}
+        if not given:
+            raise TypeError("Shares needs the bounds of a group, such as Shares(old=(0.2, 0.5))")
+        self.free_inside = validation.flag("free_inside", free_inside)
+        self.shares: dict[Any, Bounds | dict[Any, Bounds]] = {}
+        for key, value in given.items():
+            if isinstance(value, Mapping):
+                if not value:
+                    raise TypeError(f"Shares[{key!r}] must map groups to bounds, got none")
+                self.shares[key] = {label: _bounds(f"Shares[{key!r}][{label!r}]", of) for label, of in value.items()}
+            else:
+                self.shares[key] = _bounds(f"Shares[{key!r}]", value)
+        self._groups: tuple[_Group, ...] = ()
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{key!r}: {value!r}" for key, value in self.shares.items())
+        return f"Shares({{{inside}}}{', free_inside=True' if self.free_inside else ''})"
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what the set was made of, for `from_arguments`."""
+        return {"shares": self.shares, "free_inside": self.free_inside}
+
+    @classmethod
+    def from_arguments(cls, shares: Any, free_inside: bool) -> Self:
+        """Return the set of these bounds."""
+        return cls(shares, free_inside=free_inside)
+
+    def within(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        parts = []
+        for key, value in self.shares.items():
+            for label, (low, high) in value.items() if isinstance(value, dict) else [(key, value)]:
+                least, most = max(low - radius, 0.0), min(high + radius, 1.0)
+                share = f"{least:.1%}" if least == most else f"from {least:.1%} to {most:.1%}"
+                parts.append(f"share of {f'{key} = ' if isinstance(value, dict) else ''}{label} is {share}")
+        inside = "" if self.free_inside else ", inside the groups as the reference"
+        return "whose " + " and whose ".join(parts) + inside
+
+    @property
+    def everything(self) -> str:
+        """What the set holds from its diameter on, in words."""
+        return super().everything if self.free_inside else "every mixture of the groups"
+
+    def bounds(self, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        """Return the bounds as they were given, each further out by the radius."""
+        del reference
+        low, high = (np.array([getattr(group, end) for group in self._groups]) for end in ("low", "high"))
+        return low - radius, high + radius
+
+    def ceiling(self, points: FloatArray, half: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the price of the groups that each point is in; in a cell of several labels, the largest one."""
+        level = self._features(points) @ y
+        for column in {group.column.first: group.column for group in self._groups}.values():
+            several = half[:, column.first : column.first + column.width].any(axis=1)
+            if several.any():
+                own = np.array([group.column.first == column.first for group in self._groups])
+                here = self._features(points[several])[:, own] @ y[own]
+                level[several] += max(float(y[own].max()), 0.0) - here
+        return level, np.zeros_like(points)
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
+        """Return the dual point; inside a group that keeps its inside, no further context does harm."""
+        if self.free_inside:
+            return super().dual(values, reference, radius, worst)
+        lowest = float(values.min())
+        cells = _Cells(self.features, reference)
+        u, _ = cells.values((values - lowest)[None])
+        lower, upper = self.bounds(reference, radius)
+        y = self.solved(u, cells.features, lower, upper)[1][0]
+        base = float((u[0] - cells.features @ y).min())
+        shown = cells.features[cells.mass > 0.0]
+        columns = np.unique([i for g in self._groups for i in range(g.column.first, g.column.first + g.column.width)])
+
+        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+            level, slope = self.ceiling(points, half, y)
+            known = ~half[:, columns].any(axis=1)
+            closed = known & (self._features(points)[:, None] == shown).all(axis=2).any(axis=1)
+            return np.where(closed, -np.inf, lowest + base + level), slope
+
+        bound = lowest + (base + float(support(y, lower, upper)))
+        return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
+
+    def refuse(self, features: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
+        """Raise an error that names a group without contexts, or says that the bounds contradict each other."""
+        del upper
+        for group, feature, low in zip(self._groups, features.T, lower, strict=True):
+            if low > 0.0 and not feature.any():
+                raise ValueError(
+                    f"Shares needs a context with {group.column} = {group.value!r}, whose share must be at least "
+                    f"{low:.3g}, but there is none"
+                )
+        raise ValueError(f"{self!r} contradicts itself: no distribution on these contexts keeps all bounds")
+
+    def _choose(self, columns: tuple[Column, ...]) -> None:
+        groups = []
+        for key, value in self.shares.items():
+            if isinstance(value, dict):
+                column = named(key, columns)
+                groups += [_Group(column, _value(column, label), *of) for label, of in value.items()]
+            else:
+                column = self._only(columns)
+                groups.append(_Group(column, _value(column, key), *value))
+        self._groups = tuple(groups)
+        for column in {group.column.first: group.column for group in groups}.values():
+            own = [group for group in groups if group.column.first == column.first]
+            least, most = sum(group.low for group in own), sum(group.high for group in own)
+            whole = column.labels is not None and len(own) == len(column.labels)
+            if least > 1.0 + 1e-12 or (whole and most < 1.0 - 1e-12):
+                raise ValueError(
+                    f"Shares of {column} must be able to sum to 1, but their bounds sum to {least:.3g} and {most:.3g}"
+                )
+
+    def _only(self, columns: tuple[Column, ...]) -> Column:
+        """Return the column that groups without a column belong to: the only one with labels, or the only one."""
+        labelled = [column for column in columns if column.labels is not None]
+        if len(labelled) == 1 or (not labelled and len(columns) == 1):
+            return (labelled or columns)[0]
+        names = ", ".join(map(str, labelled or columns))
+        raise ValueError(
+            f"Shares must say which of the columns {names} the groups are of, such as "
+            f"Shares({{{str((labelled or columns)[0])!r}: {{...}}}})"
+        )
+
+    def _features(self, points: FloatArray) -> FloatArray:
+        return np.stack([group.column.holds(points, group.value) for group in self._groups], axis=1)
+
+    def _outside(self, shares: FloatArray) -> FloatArray:
+        """Return how far shares (..., k) are outside of their bounds, the largest of the groups (...,)."""
+        low, high = self.bounds(shares, 0.0)
+        return np.asarray(np.maximum(np.maximum(low - shares, shares - high), 0.0).max(axis=-1))
+
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        self._placed()
+        if not self.free_inside:
+            cells = _Cells(self.features, q)
+            share = np.bincount(cells.of, p, minlength=len(cells.mass))
+            expected = share[cells.of] * cells.inside
+            if (np.abs(p - expected)[cells.mass[cells.of] > 0.0] > _SAME).any():
+                return float("inf")
+        outside = float(self._outside(p @ self.features))
+        return 0.0 if outside < 1e-15 * len(p) else outside
+
+    def _diameter(self, reference: FloatArray) -> float:
+        del reference
+        self._placed()
+        return float(self._outside(self.features).max())
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        if self.free_inside:
+            return super()._solve(values, reference, radius)
+        self._placed()
+        cells = _Cells(self.features, reference)
+        u, at = cells.values(values)
+        lower, upper = self.bounds(reference, radius)
+        shares, y = self.solved(u, cells.features, lower, upper)
+        weights = shares[:, cells.of] * cells.inside
+        empty = np.flatnonzero(cells.mass == 0.0)
+        for cell in empty:
+            weights[np.arange(len(values)), at[:, cell]] += shares[:, cell]
+        return weights, certificate(u, cells.features, y, lower, upper)
+
+
+class _Cells:
+    """The combinations of groups that contexts lie in.
+
+    Attributes
+    ----------
+    features : (n_cells, k) which groups each is in
+    of : (n,) the cell of each context
+    mass : (n_cells,) the reference's
+    inside : (n,) the reference inside the cell of each context; zero in a cell without mass
+    """
+
+    def __init__(self, features: FloatArray, reference: FloatArray) -> None:
+        self.features, of = np.unique(features, axis=0, return_inverse=True)
+        self.of = of.ravel()
+        self._reference = reference
+        self.mass = np.bincount(self.of, reference, minlength=len(self.features))
+        mass = self.mass[self.of]
+        self.inside = np.where(mass > 0.0, reference / np.where(mass > 0.0, mass, 1.0), 0.0)
+
+    def values(self, values: FloatArray) -> tuple[FloatArray, Any]:
+        """Return what each cell is worth (m, n_cells), and where in it the lowest value is (m, n_cells).
+
+        A cell is worth the mean inside it. Without reference mass it is worth its lowest value.
+        """
+        worth = np.empty((len(values), len(self.mass)))
+        at = np.empty((len(values), len(self.mass)), dtype=np.intp)
+        for cell, mass in enumerate(self.mass):
+            members = np.flatnonzero(self.of == cell)
+            lowest = np.argmin(values[:, members], axis=1)
+            at[:, cell] = members[lowest]
+            if mass > 0.0:
+                inside = np.ascontiguousarray(np.broadcast_to(self.inside[members], (len(values), len(members))))
+                worth[:, cell] = expectations(inside, np.ascontiguousarray(values[:, members]))
+            else:
+                worth[:, cell] = values[np.arange(len(values)), at[:, cell]]
+        return worth, at
+
+
+def _bounds(name: str, value: Any) -> Bounds:
+    """Return the bounds of a share: a pair, or a number for a share that is known."""
+    pair = value if isinstance(value, tuple | list) else (value, value)
+    if len(pair) != 2:
+        raise TypeError(f"{name} must be (least, most), or the share itself, got {value!r}")
+    low, high = validation.finite_float(name, pair[0]), validation.finite_float(name, pair[1])
+    if not 0.0 <= low <= high <= 1.0:
+        raise ValueError(f"{name} must be shares from 0 to 1, the least first, got {value!r}")
+    return low, high
+
+
+def _value(column: Column, value: Any) -> Any:
+    """Return a value of the column, or raise."""
+    if column.labels is None:
+        return validation.finite_float(f"a group of {column}", value)
+    if value not in column.labels:
+        labels = ", ".join(map(repr, column.labels))
+        raise ValueError(f"Shares names the group {value!r}, which is none of {column}: they are {labels}")
+    return value
