@@ -174,7 +174,8 @@ def test_brute_force_over_a_grid(family: Family, radius: float) -> None:
     ambiguity = made(family, contexts)
     for reference in ([0.3, 0.5, 0.2], [0.0, 0.6, 0.4], [0.0, 1.0, 0.0]):
         for _ in range(3):
-            contract.check_grid(ambiguity, Instance(contexts, np.array(reference), rng.normal(size=3)), radius)
+            instance = Instance(contexts, np.array(reference), rng.normal(size=3))
+            contract.check_grid(ambiguity, instance, radius, fills_the_simplex=family.fills_the_simplex)
 
 
 @every_family

@@ -6,7 +6,22 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from drbo import KL, MMD, RBF, ChiSquare, CVaR, Expectation, Matern, Neighbourhood, TotalVariation, Wasserstein
+from ambiguity.contract import AGES, one_scenario
+from drbo import (
+    KL,
+    MMD,
+    RBF,
+    ChiSquare,
+    CVaR,
+    Expectation,
+    Intersection,
+    Matern,
+    Moments,
+    Neighbourhood,
+    Shares,
+    TotalVariation,
+    Wasserstein,
+)
 from drbo.ambiguity import AmbiguitySet, Dual
 from drbo.ambiguity.contract import peak
 from drbo.kernels import Kernel
@@ -23,6 +38,18 @@ REACHING: dict[str, Family] = {
     "Wasserstein, order 4": lambda c: Wasserstein(c, order=4.0),
     "Neighbourhood": Neighbourhood,
 }
+IN_WORDS: dict[str, Family] = {
+    "Moments": Moments([0.2, 0.3]).on,
+    "Shares": Shares(old=(0.2, 0.5), free_inside=True).with_columns(AGES).on,
+    "AnyOf": lambda c: one_scenario(c, 12, MMD(kernel=RBF(0.3))).on(c),
+    "Intersection": Intersection(MMD(kernel=RBF(0.3)), Moments([0.1, 0.1])).on,
+    "Intersection of bounds": Intersection(
+        Moments([0.1, 0.1]), Shares(old=(0.1, 0.9), free_inside=True).with_columns(AGES)
+    ).on,
+    "Wasserstein, scaled": lambda c: Wasserstein(c, scale=[0.5, 2.0]),
+}
+"""Sets in the user's words. Some of them use further contexts at radius 0, too."""
+ALL = REACHING | IN_WORDS
 RADII = [1e-6, 0.05, 0.3, 1.0, math.inf]
 
 
@@ -39,7 +66,7 @@ def dual_of(ambiguity: AmbiguitySet, values: FloatArray, reference: FloatArray, 
 
 
 @pytest.mark.parametrize("radius", RADII)
-@pytest.mark.parametrize("family", REACHING.values(), ids=REACHING.keys())
+@pytest.mark.parametrize("family", ALL.values(), ids=ALL.keys())
 def test_the_dual_certifies_what_the_solver_does(family: Family, radius: float) -> None:
     for seed in range(20):
         contexts, reference, values = instance(seed)
@@ -53,7 +80,7 @@ def test_the_dual_certifies_what_the_solver_does(family: Family, radius: float) 
 
 
 @pytest.mark.parametrize("radius", RADII)
-@pytest.mark.parametrize("family", REACHING.values(), ids=REACHING.keys())
+@pytest.mark.parametrize("family", ALL.values(), ids=ALL.keys())
 def test_further_contexts_do_no_more_harm_than_the_dual_says(family: Family, radius: float) -> None:
     lowered = 0
     for seed in range(20):
@@ -75,7 +102,7 @@ def test_further_contexts_do_no_more_harm_than_the_dual_says(family: Family, rad
     assert lowered > 0
 
 
-@pytest.mark.parametrize("family", REACHING.values(), ids=REACHING.keys())
+@pytest.mark.parametrize("family", ALL.values(), ids=ALL.keys())
 def test_the_threshold_of_a_cell_bounds_that_of_its_points(family: Family) -> None:
     contexts, reference, values = instance(3)
     dual = dual_of(family(contexts), values, reference, 0.2)
@@ -145,7 +172,7 @@ def test_degenerate_values() -> None:
     contexts, reference, _ = instance(0)
     cases: list[FloatArray] = [np.zeros(12), np.eye(12)[0], np.full(12, 1e8), 1e-12 * np.arange(12.0)]
     for values in cases:
-        for family in REACHING.values():
+        for family in ALL.values():
             dual = dual_of(family(contexts), values, reference, 0.1)
             worst = family(contexts).worst_case(values, reference, 0.1)
             assert dual is not None
@@ -155,7 +182,7 @@ def test_degenerate_values() -> None:
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e2, -1e5, 1e8, -1e8])
-@pytest.mark.parametrize("family", REACHING.values(), ids=REACHING.keys())
+@pytest.mark.parametrize("family", ALL.values(), ids=ALL.keys())
 def test_an_offset_of_the_values_is_one_of_the_price_list(family: Family, offset: float) -> None:
     """The bound never exceeds what is attained, and all is as accurate as numbers of this size are."""
     ulp = np.spacing(max(abs(offset), 1.0))

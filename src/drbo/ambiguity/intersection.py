@@ -125,10 +125,11 @@ class Intersection(AmbiguitySet):
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
         """Return the ball's dual for v - F y, with the prices y of the bounds added to its thresholds."""
+        lowest = float(values.min())
+        v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
         bounds = self._bounds(reference)
-        found = self._search(values[None], reference, radius, bounds)
-        y = found.multipliers[0]
-        shifted = values - bounds.features @ y
+        y = self._search(v[None], reference, radius, bounds).multipliers[0]
+        shifted = v - bounds.features @ y
         inner = self.ball.certified(shifted[None], reference, radius)
         alone = WorstCase(inner.expectation[0], inner.weights[0], inner.lower_bound[0])
         dual = self.ball.dual(shifted, reference, radius, alone)
@@ -141,9 +142,9 @@ class Intersection(AmbiguitySet):
             for one, price in zip(self.limits, prices, strict=True):
                 more, steeper = one.ceiling(points, half, price)
                 level, slope = level + more, slope + steeper
-            return level, slope
+            return lowest + level, slope
 
-        bound = dual.bound + float(support(y, bounds.lower, bounds.upper))
+        bound = lowest + (dual.bound + float(support(y, bounds.lower, bounds.upper)))
         return Dual(min(bound, float(worst.expectation)), dual.share, threshold)
 
     def _bounds(self, reference: FloatArray) -> _Bounds:

@@ -77,19 +77,15 @@ class Linear(AmbiguitySet):
         """Return the dual point: threshold(c) = min_i (v_i - y'f(c_i)) + y'f(c)."""
         lowest = float(values.min())
         v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
-        _, y = self.solved(v[None], self.features, *self.bounds(reference, radius))
-        return self._priced(v, y[0], lowest, reference, radius, worst)
-
-    def _priced(
-        self, v: FloatArray, y: FloatArray, lowest: float, reference: FloatArray, radius: float, worst: WorstCase
-    ) -> Dual:
+        lower, upper = self.bounds(reference, radius)
+        y = self.solved(v[None], self.features, lower, upper)[1][0]
         base = float((v - self.features @ y).min())
-        bound = lowest + (base + float(support(y, *self.bounds(reference, radius))))
 
         def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
             level, slope = self.ceiling(points, half, y)
-            return lowest + base + level, slope
+            return lowest + (base + level), slope
 
+        bound = lowest + (base + float(support(y, lower, upper)))
         return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
 
     @abstractmethod

@@ -135,7 +135,7 @@ class Shares(Linear):
             level, slope = self.ceiling(points, half, y)
             known = ~half[:, columns].any(axis=1)
             closed = known & (self._features(points)[:, None] == shown).all(axis=2).any(axis=1)
-            return np.where(closed, -np.inf, lowest + base + level), slope
+            return np.where(closed, -np.inf, lowest + (base + level)), slope
 
         bound = lowest + (base + float(support(y, lower, upper)))
         return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
