@@ -53,7 +53,7 @@ class AnyOf(AmbiguitySet):
         self._weights: FloatArray | None = None
 
     def __repr__(self) -> str:
-        return f"AnyOf({len(self.scenarios)} scenarios, within={self.base!r})"
+        return f"AnyOf({len(self.scenarios)} scenario(s), within={self.base!r})"
 
     def arguments(self) -> dict[str, Any]:
         """Return what the set was made of, by the names of the arguments."""
@@ -61,7 +61,9 @@ class AnyOf(AmbiguitySet):
 
     def within(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""
-        return f"{self.base.within(radius)}, or so with one of {len(self.scenarios)} scenarios as the reference"
+        k = len(self.scenarios)
+        which = "the scenario" if k == 1 else f"one of {k} scenarios"
+        return f"{self.base.within(radius)}, or so with {which} in place of the reference"
 
     @property
     def everything(self) -> str:

@@ -197,7 +197,8 @@ class Wasserstein(AmbiguitySet):
 
     def __repr__(self) -> str:
         where = "" if self.n_contexts is None else f"{self.n_contexts} contexts, "
-        return f"Wasserstein({where}order={self.order:g})"
+        scale = "" if self.scale_by is None else f", scale={self.scale_by!r}"
+        return f"Wasserstein({where}order={self.order:g}{scale})"
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
         """Return the dual point of the best s: threshold(c) = max_i m_i - s D(c_i, c)^r, m_i = min_j v_j + s D_ij^r."""
