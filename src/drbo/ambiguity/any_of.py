@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from drbo import validation
@@ -105,6 +105,24 @@ class AnyOf(AmbiguitySet):
         made.base = self.base.extended(further)
         made.n_contexts = weights.shape[1] + len(further)
         made._weights = np.concatenate([weights, np.zeros((len(weights), len(further)))], axis=1)
+        return made
+
+    def among(self, rows: NDArray[np.intp]) -> AmbiguitySet:
+        """Return the set on some of the contexts (k,): each scenario given that one of them happens.
+
+        A scenario in which none of them can happen says nothing, and is left out.
+        """
+        if any(isinstance(scenario, Samples | dict) for scenario in self.scenarios):
+            raise TypeError(f"{self!r} must have weights, one per context, where a part of the context is given")
+        base = self.base.among(rows)
+        shares = [np.asarray(scenario)[rows] for scenario in self.scenarios]
+        possible = [share / share.sum() for share in shares if share.sum() > 0.0]
+        if not possible:
+            return base
+        made = AnyOf(possible, base)
+        made.own_radius, made._columns = self.own_radius, self._columns
+        if self._weights is not None:
+            made._weights, made.n_contexts = np.array(possible), len(rows)
         return made
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:

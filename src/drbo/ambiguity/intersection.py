@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from drbo._compiled import announce
 from drbo.ambiguity._simplex import solve_rows
@@ -116,6 +116,10 @@ class Intersection(AmbiguitySet):
     def extended(self, further: FloatArray) -> Intersection:
         """Return the set on its contexts and further ones (k, d)."""
         return Intersection(*(one.extended(further) for one in (self.ball, *self.limits)))
+
+    def among(self, rows: NDArray[np.intp]) -> Intersection:
+        """Return the set on some of its contexts (k,)."""
+        return Intersection(*(one.among(rows) for one in (self.ball, *self.limits)))
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:
         """Return how the ball bounds compression; None if a bound moves with the reference, whose means it changes."""

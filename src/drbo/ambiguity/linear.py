@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo._compiled import announce
@@ -71,6 +71,15 @@ class Linear(AmbiguitySet):
         made.contexts = validation.frozen(np.concatenate([self._placed(), further]))
         made.n_contexts = len(made.contexts)
         made.features = validation.frozen(np.concatenate([self.features, self._features(further)]))
+        return made
+
+    def among(self, rows: NDArray[np.intp]) -> Self:
+        """Return the set on some of its contexts (k,); this set if it has none of its own."""
+        if self.contexts is None:
+            return self
+        made = copy.copy(self)
+        made.contexts, made.features = self.contexts[rows], self.features[rows]
+        made.n_contexts = len(rows)
         return made
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:

@@ -181,7 +181,7 @@ class Wasserstein(AmbiguitySet):
             return self
         if self.contexts is None:
             return Wasserstein(order=self.order, norm=self.norm, cost=self._cost[np.ix_(rows, rows)])
-        return Wasserstein(self.contexts[rows], self.order, self.norm)
+        return self._on(self.contexts[rows])
 
     def _on(self, points: FloatArray) -> Wasserstein:
         made = copy.copy(self)
