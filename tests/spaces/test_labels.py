@@ -45,6 +45,7 @@ def labels(given: Any) -> Labels:
         (["a", 1, 2.5, ("b", 3)], ("a", 1, 2.5, ("b", 3))),
         ([("Mon", "am"), ("Mon", "pm")], (("Mon", "am"), ("Mon", "pm"))),
         ([True, False], (True, False)),
+        ([("a", "b")], (("a", "b"),)),
         (Shift, (Shift.EARLY, Shift.LATE)),
         ([Ward("a"), Ward("b")], (Ward("a"), Ward("b"))),
         (iter(["a", "b"]), ("a", "b")),

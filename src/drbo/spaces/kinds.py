@@ -46,7 +46,8 @@ def read(name: str, values: Any, labels: Labelled | None) -> tuple[list[Any], Pa
             return _numbers(name, items)
         _check_one_kind(name, items)
         truth = all(isinstance(item, bool) for item in items)
-        labels = Categorical(*((False, True) if truth else dict.fromkeys(_label(name, item) for item in items)))
+        found = (False, True) if truth else dict.fromkeys(_label(name, item) for item in items)
+        labels = Categorical.from_arguments((*found,))
     return [labels.choices[labels.index(f"data[{i}][{name!r}]", item)] for i, item in enumerate(items)], labels
 
 

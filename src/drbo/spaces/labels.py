@@ -158,14 +158,14 @@ def finite_set(name: str, given: Any) -> FiniteSet:
         return FiniteSet(name, array)
     if hasattr(given, "to_dict"):  # a Series: data, one label per row
         labels = _present(name, items)
-        return _data(name, labels, Categorical(*dict.fromkeys(labels)))
+        return _data(name, labels, Categorical.from_arguments((*dict.fromkeys(labels),)))
     labels = [validation.label(name, item) for item in items]
     if len(set(labels)) < len(labels):
         raise ValueError(
             f"{name} must be labels that are different from one another; labels that repeat are data: give their "
             "counts, contexts=collections.Counter(labels), or a pandas Series of them"
         )
-    return Labels(name, Categorical(*labels))
+    return Labels(name, Categorical.from_arguments((*labels,)))
 
 
 def _rows(name: str, frame: Any) -> FiniteSet:

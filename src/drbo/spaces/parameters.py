@@ -238,6 +238,10 @@ class Labelled(Parameter):
         if len(choices) == 1 and isinstance(choices[0], list | tuple | set):
             kind = type(self).__name__
             raise TypeError(f"choices must be given one by one, {kind}('a', 'b'), got {choices[0]!r}")
+        self._take(choices)
+
+    def _take(self, choices: tuple[Any, ...]) -> None:
+        """Take the choices, after checking that they are labels and different."""
         self.choices = tuple(validation.label("choices", choice) for choice in choices)
         self._positions = {choice: i for i, choice in enumerate(self.choices)}
         if not choices or len(self._positions) != len(choices):
@@ -258,8 +262,10 @@ class Labelled(Parameter):
 
     @classmethod
     def from_arguments(cls, choices: tuple[Any, ...]) -> Self:
-        """Return the parameter of these choices."""
-        return cls(*choices)
+        """Return the parameter of these choices, of which a single one may be a tuple."""
+        made = cls.__new__(cls)
+        made._take(choices)
+        return made
 
     @property
     def origin(self) -> float:
@@ -291,8 +297,8 @@ class Labelled(Parameter):
 class Categorical(Labelled):
     """One of several choices, none of them closer to one than to another."""
 
-    def __init__(self, *choices: Any) -> None:
-        super().__init__(*choices)
+    def _take(self, choices: tuple[Any, ...]) -> None:
+        super()._take(choices)
         self.width = len(choices)
 
     @property
