@@ -31,11 +31,13 @@ MAP = """
     optimizer.knowledge optimizer.incumbent optimizer.explain optimizer.checks optimizer.storage_0_1 optimizer.storage
     optimizer.optimizer optimizer.progress optimizer.parallel optimizer
     analysis.pictures analysis.explain_radius analysis.radius_profile analysis.profile analysis.backtest
-    analysis.regret analysis radius regret
+    analysis.watch analysis.regret analysis radius regret
     names problems experiments cli __main__ __init__
 """.split()  # noqa: SIM905  # a list of names, one line per step of the story
 """Every module of drbo, in the order in which data flows; `problems` and `experiments` are one room each."""
-HANDED_ON = {"optimizer.optimizer": {"analysis.backtest", "analysis.explain_radius", "analysis.radius_profile"}}
+HANDED_ON = {
+    "optimizer.optimizer": {"analysis.backtest", "analysis.explain_radius", "analysis.radius_profile", "analysis.watch"}
+}
 """What methods of one line hand the optimizer to, with the import inside: the one exception to the order."""
 WHOLE_ROOMS = ("problems", "experiments")
 EXTRAS = ("matplotlib", "pandas", "rich", "typer", "joblib", "distributed", "cvxpy", "clarabel", "torch", "sklearn")

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from drbo.analysis.profile import profile as profile
     from drbo.analysis.profile import radius_for_loss as radius_for_loss
     from drbo.analysis.radius_profile import RadiusProfile as RadiusProfile
+    from drbo.analysis.watch import Watch as Watch
     from drbo.kernels import RBF as RBF
     from drbo.kernels import Kernel as Kernel
     from drbo.kernels import Matern as Matern
@@ -117,6 +118,7 @@ _HOMES = {
         "radius_for_loss",
     ),
     "drbo.analysis.radius_profile": ("RadiusProfile",),
+    "drbo.analysis.watch": ("Watch",),
     "drbo.kernels": (
         "RBF",
         "Kernel",

@@ -85,6 +85,22 @@ class Dual:
     threshold: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 
 
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """A bounded function of the context whose mean no distribution of a set exceeds, wherever its mass lies.
+
+    Attributes
+    ----------
+    values : from contexts (m, d) in the user's units to numbers (m,)
+    most : the largest mean of any distribution of the set
+    least : no number is below this
+    """
+
+    values: Callable[[FloatArray], FloatArray]
+    most: float
+    least: float
+
+
 class AmbiguitySet(ABC):
     """A family of sets of distributions on a finite set of contexts, indexed by reference and radius.
 
@@ -101,6 +117,9 @@ class AmbiguitySet(ABC):
 
     has_shift_norm: bool = False
     """Whether Theorem 2 and Corollary 4 bound the regret in the set: they are for the MMD."""
+
+    bounds_means: bool = False
+    """Whether the set has a `witness`, which bounds the mean of a function of contexts that are not its own."""
 
     instead_of_a_rule: str = ""
     """What to do in place of a rule that learns the radius from continuous samples, if the set has no such rule.
@@ -124,6 +143,15 @@ class AmbiguitySet(ABC):
         if not self.instead_of_a_rule:
             return None
         return -float(self.worst_case([-1.0, 0.0], [share, 1.0 - share], radius).expectation)
+
+    def witness(self, reference: FloatArray, radius: float, arrived: FloatArray) -> Witness | None:
+        """Return a function that is large on contexts that arrived (m, d), in the user's units, and small on the set.
+
+        It is what a test bets on: their mean exceeds `most` only if they were drawn from outside of the set. None if
+        the set bounds no mean of a function of contexts that are not its own.
+        """
+        del reference, radius, arrived
+        return None
 
     def likelihood_radius(self, z: float) -> float:
         """Return t times the radius that covers an expectation at z standard errors, t contexts being seen.

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import validation
 from drbo._compiled import announce
 from drbo.ambiguity._mmd_solver import embed, solve_batch
-from drbo.ambiguity.contract import EPSILON, AmbiguitySet, Dual, WorstCase, peak
+from drbo.ambiguity.contract import EPSILON, AmbiguitySet, Dual, Witness, WorstCase, peak
 from drbo.ambiguity.pivoted import PivotedCholesky
 from drbo.kernels import RBF, Kernel
 from drbo.validation import FloatArray
@@ -56,6 +56,7 @@ class PlacedMMD(AmbiguitySet):
     """
 
     has_shift_norm = True
+    bounds_means = True
 
     def __init__(self, factor: PivotedCholesky, contexts: FloatArray | None, kernel: Kernel | None) -> None:
         self.contexts, self.kernel = contexts, kernel
@@ -81,6 +82,27 @@ class PlacedMMD(AmbiguitySet):
     def scale(self) -> float:
         """The largest sqrt(k_M(c, c)); no two distributions are further apart than sqrt(2) times this if k_M >= 0."""
         return float(np.sqrt((self.features**2).sum(axis=1).max()))
+
+    def witness(self, reference: FloatArray, radius: float, arrived: FloatArray) -> Witness | None:
+        """Return the witness function of the MMD, g = (m_arrived - m_p) / ||m_arrived - m_p||, of norm 1.
+
+        E_q g <= E_p g + eps for every q of the set, and |g| <= sqrt(k_M(c, c)).
+        """
+        if self.kernel is None or self.contexts is None or not math.isfinite(radius):
+            return None
+        kernel, used = self.kernel, reference > 0.0
+        p, atoms = reference[used], self.contexts[used]
+        where = np.concatenate([arrived, atoms])
+        a = np.concatenate([np.full(len(arrived), 1.0 / len(arrived)), -p])
+        slopes = kernel(where, where) @ a
+        norm = math.sqrt(max(float(a @ slopes), 0.0))
+        if norm <= 1e-6 * math.sqrt(kernel.variance):  # what arrived is the reference itself, up to rounding
+            return None
+
+        def values(points: FloatArray) -> FloatArray:
+            return np.asarray(kernel(points, where) @ a / norm)
+
+        return Witness(values, float(p @ slopes[len(arrived) :]) / norm + radius, -math.sqrt(kernel.variance))
 
     def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
         """Return the MMD of the reference from the same weights on moved contexts (n, d)."""
@@ -212,6 +234,7 @@ class MMD(AmbiguitySet):
     """
 
     has_shift_norm = True
+    bounds_means = True
 
     def __init__(
         self, contexts: ArrayLike | None = None, kernel: Kernel | None = None, *, gram: ArrayLike | None = None
@@ -303,6 +326,10 @@ class MMD(AmbiguitySet):
         if self._placed.contexts is None:
             return MMD.of_features(self._placed.features[rows])
         return MMD(self._placed.contexts[rows], self.kernel)
+
+    def witness(self, reference: FloatArray, radius: float, arrived: FloatArray) -> Witness | None:
+        """Return the witness function of the MMD."""
+        return self.placed.witness(reference, radius, arrived)
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel]:
         """Return the points and the kernel in which samples may be compressed: those of the MMD itself."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.spatial.distance import cdist
 from drbo import validation
 from drbo._compiled import announce
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plan_on_line, worst_plans
-from drbo.ambiguity.contract import AmbiguitySet, Dual, WorstCase, peak
+from drbo.ambiguity.contract import AmbiguitySet, Dual, Witness, WorstCase, peak
 from drbo.ambiguity.scaling import in_unit_range, reference_alone
 from drbo.spaces.columns import Column
 from drbo.validation import FloatArray
@@ -48,6 +49,8 @@ class Wasserstein(AmbiguitySet):
     cost : (n, n) distances D in place of contexts, D_ij >= 0 for moving from i to j with D_ii = 0; it need neither
         be symmetric nor obey the triangle inequality
     """
+
+    bounds_means = True
 
     def __init__(
         self,
@@ -188,6 +191,42 @@ class Wasserstein(AmbiguitySet):
         made._on_line = None
         made._place(validation.frozen(points))
         return made
+
+    def witness(self, reference: FloatArray, radius: float, arrived: FloatArray) -> Witness | None:
+        """Return a function of slope 1: along the way that the mean went, or how far (or close) contexts are to it.
+
+        E_q h <= E_p h + eps for every q of the set, as |h(a) - h(b)| <= ||a - b|| and no distance of order r is below
+        that of order 1 (Kantorovich and Rubinstein). Of the three, the one that tells most of what arrived.
+        """
+        if self.contexts is None or not math.isfinite(radius):
+            return None
+        used = reference > 0.0
+        steps = self._steps
+        p, atoms, came = reference[used], self.contexts[used] / steps, arrived / steps
+        mean = p @ atoms
+        way = came.mean(axis=0) - mean
+        dual_norm = np.inf if self.norm == 1.0 else 1.0 / (1.0 - 1.0 / self.norm)
+        length = float(np.linalg.norm(way, dual_norm))
+
+        def bounded(h: Callable[[FloatArray], FloatArray]) -> Witness:
+            known = np.concatenate([h(atoms), h(came)])
+            low, high = float(known.min()), float(known.max())  # a function that is cut off keeps its slope
+            return Witness(
+                lambda points: np.clip(h(points / steps), low, high),
+                float(p @ np.clip(h(atoms), low, high)) + radius,
+                low,
+            )
+
+        candidates = [
+            bounded(lambda points: self._from(points, mean)),
+            bounded(lambda points: -self._from(points, mean)),
+        ]
+        if length > 0.0:
+            candidates.append(bounded(lambda points: points @ way / length))
+        return max(candidates, key=lambda one: float(one.values(arrived).mean()) - one.most)
+
+    def _from(self, points: FloatArray, mean: FloatArray) -> FloatArray:
+        return np.asarray(_distances(points, self.norm, mean[None, :])[:, 0])
 
     def extended(self, further: FloatArray) -> Wasserstein:
         """Return the set on its contexts and further ones (k, d)."""

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from drbo.analysis.backtest import Backtest
     from drbo.analysis.explain_radius import RadiusExplanation
     from drbo.analysis.radius_profile import RadiusProfile
+    from drbo.analysis.watch import Watch
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -613,6 +614,27 @@ class Optimizer:
     def leave_one_out(self) -> LeaveOneOut:
         """Return every outcome beside what the model predicts for it from all the others."""
         return checks.leave_one_out(self._known, self._known.state)
+
+    @_alone
+    def watch(
+        self,
+        contexts: Any,
+        *,
+        radius: float | None = None,
+        reference: Any = None,
+        alpha: float = 0.05,
+        given: Mapping[Any, Any] | None = None,
+    ) -> Watch:
+        """Return whether contexts that arrived, in the order of time, have left the present set: an alarm.
+
+        False alarms are raised with probability at most `alpha` over all times together, so that it may be asked after
+        every context. They are for the hypothesis that each context, given those before it, is drawn from some
+        distribution of the set. `contexts` must not be part of the reference, so do not tell them before.
+        """
+        from drbo.analysis.watch import watch_known
+
+        terms = self._terms(self._known.state, reference, None, given)
+        return watch_known(self._known, contexts, radius, terms, alpha)
 
     @_alone
     def to_frame(self) -> Any:

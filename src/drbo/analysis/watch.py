@@ -1,0 +1,219 @@
+"""An alarm that tells when the contexts that arrive have left the set.
+
+The hypothesis is that each context, given those before it, is drawn from some distribution of the set; it may be
+another one every time. A gambler bets against it. Before context t arrives, he names a function h_t, by what arrived
+before, whose mean is at most U_t under every distribution of the set:
+
+    wealth_t = wealth_{t-1} (1 + stake (h_t(c_t) - U_t) / (U_t - least h_t)),   0 < stake < 1
+
+No gambler's wealth grows in expectation, whatever distributions of the set the contexts are drawn from. So it ever
+exceeds 1 / alpha with probability at most alpha (Ville's inequality): the alarm may be looked at after every context,
+and for ever. Many gamblers share the wealth: with several stakes, and each beginning at another time, so that a change
+is found that comes late.
+
+On a finite set of contexts U_t comes from the certified worst case, for any set. Elsewhere it comes from
+`AmbiguitySet.witness`: the MMD's witness function, or a function of slope 1 for Wasserstein.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drbo import validation
+from drbo.ambiguity.contract import AmbiguitySet
+from drbo.optimizer.knowledge import Knowledge
+from drbo.optimizer.state import Terms
+from drbo.optimizer.tables import in_order
+from drbo.validation import FloatArray
+
+_STAKES = np.array([0.03, 0.1, 0.25, 0.5, 0.9])
+_GROWTH = 1.3
+"""Gamblers begin, and change their minds, when so many times as many contexts have arrived."""
+_LEARNED_FROM = 200
+"""From how many contexts a bet is learned at most; evenly spaced ones of all."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Whether the contexts that arrived have left the set. `str` gives the text.
+
+    Attributes
+    ----------
+    alarm : whether they have, as far as a test with false alarms in at most a share `alpha` of all cases can tell
+    alpha : that share, over all times together
+    at : the number of the context with which the alarm was raised, from 0; None without an alarm
+    since : the context from which on the evidence counts that raised it; None without an alarm
+    evidence : the largest wealth of the gamblers so far. 1 / evidence bounds the probability of as much by chance
+    wealth : after each context
+    radius : of the set
+    within : which distributions the set holds, in words
+    """
+
+    alarm: bool
+    alpha: float
+    at: int | None
+    since: int | None
+    evidence: float
+    wealth: tuple[float, ...]
+    radius: float
+    within: str
+
+    def __str__(self) -> str:
+        chance = min(1.0 / self.evidence, 1.0) if self.evidence > 0.0 else 1.0
+        n = len(self.wealth)
+        if not self.alarm:
+            return (
+                f"No alarm after {n} contexts. The set holds every distribution {self.within}.\n"
+                f"The evidence against it is {self.evidence:.3g}; an alarm needs {1.0 / self.alpha:.3g}."
+            )
+        return (
+            f"Alarm with context {self.at}: what arrives has left the set. It holds every distribution {self.within}.\n"
+            f"The evidence counts from context {self.since} on. It is {self.evidence:.3g} after {n} contexts: inside "
+            f"the set as much has a probability of at most {chance:.2g} (alpha = {self.alpha:g})."
+        )
+
+
+def watch_known(known: Knowledge, contexts: Any, radius: float | None, terms: Terms, alpha: float) -> Watch:
+    """Return whether contexts that arrived, in order, have left the set round the reference of these terms."""
+    state, nature = known.state, known.nature(terms.given)
+    level = validation.probability("alpha", alpha)
+    ball = known.ball(state, terms) if radius is None else known.ball_at(state, terms, validation.radius(radius))
+    arrived = in_order("contexts", contexts, nature)
+    watched = Watched(ball.ambiguity, ball.weights, ball.radius)
+    if ball.reference.index is not None:
+        indices = np.array([point.index for point in arrived], dtype=np.intp)
+        bets: Bets = FiniteBets(watched, ball.reference.atoms_of(indices))
+    else:
+        coordinates = np.array([point.coordinates for point in arrived]).reshape(-1, nature.space.dimension)
+        bets = ContinuousBets(watched, nature.space.measured(coordinates))
+    return gamble(bets, len(arrived), level, ball.radius, ball.ambiguity.within(ball.radius))
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """The set that contexts may have left: placed on its contexts, with its reference (n,) and its radius."""
+
+    ambiguity: AmbiguitySet
+    reference: FloatArray
+    radius: float
+
+
+@dataclass(frozen=True, eq=False)
+class Bet:
+    """What one gambler learns a function from, and which contexts he bets on with it: all of them arrive later."""
+
+    learned: NDArray[np.intp]
+    on: slice
+
+
+class Bets(ABC):
+    """What gamblers bet on."""
+
+    @abstractmethod
+    def gains(self, bets: Sequence[Bet]) -> list[FloatArray]:
+        """Return per bet (h(c_t) - U) / (U - least h) for the contexts that it is on, at least -1.
+
+        Zeros where a gambler does not bet.
+        """
+
+
+class FiniteBets(Bets):
+    """Bets on contexts (t,) of a finite set, given by their indices."""
+
+    def __init__(self, watched: Watched, arrived: NDArray[np.intp]) -> None:
+        self._watched, self._arrived = watched, arrived
+
+    def gains(self, bets: Sequence[Bet]) -> list[FloatArray]:
+        """Return the gains of functions that favour contexts which arrive more often than the reference says."""
+        if not bets:
+            return []
+        ambiguity, p, radius = self._watched.ambiguity, self._watched.reference, self._watched.radius
+        counts = np.array([np.bincount(self._arrived[bet.learned], minlength=len(p)) for bet in bets]) + 0.5 * p
+        seen = counts / counts.sum(axis=1, keepdims=True)
+        functions = (seen - p) / np.maximum(seen + p, 1e-300)  # 0 for a context that neither has
+        most = -ambiguity.worst_case(-functions, p, radius).lower_bound
+        return [
+            _gains(h[self._arrived[bet.on]], float(h[self._arrived[bet.learned]].mean()), float(u), float(h.min()))
+            for bet, h, u in zip(bets, functions, most, strict=True)
+        ]
+
+
+class ContinuousBets(Bets):
+    """Bets on contexts anywhere, given by their positions (t, d) in the user's units."""
+
+    def __init__(self, watched: Watched, positions: FloatArray) -> None:
+        if not watched.ambiguity.bounds_means:
+            raise TypeError(
+                f"watch has no test for {watched.ambiguity!r} where contexts are no finite set: the set bounds no mean "
+                "of a function of new contexts. Use drbo.MMD() or drbo.Wasserstein(), or list the contexts"
+            )
+        self._watched, self._positions = watched, positions
+
+    def gains(self, bets: Sequence[Bet]) -> list[FloatArray]:
+        """Return the gains of the set's witness functions."""
+        return [self._gains_of(self._positions[bet.learned], self._positions[bet.on]) for bet in bets]
+
+    def _gains_of(self, learned: FloatArray, on: FloatArray) -> FloatArray:
+        own = self._watched
+        witness = own.ambiguity.witness(own.reference, own.radius, learned)
+        if witness is None:
+            return np.zeros(len(on))
+        return _gains(witness.values(on), float(witness.values(learned).mean()), witness.most, witness.least)
+
+
+def _gains(values: FloatArray, so_far: float, most: float, least: float) -> FloatArray:
+    """Return the gains of a bet on values, none if the mean of what it was learned from would have lost."""
+    if so_far <= most:
+        return np.zeros(len(values))
+    at_risk = max(most - least, 1e-6 * (so_far - least))  # a larger `most` is no less true
+    return np.maximum((values - (least + at_risk)) / at_risk, -1.0)
+
+
+def gamble(bets: Bets, count: int, alpha: float, radius: float, within: str) -> Watch:
+    """Return what gamblers make of `count` contexts."""
+    starts = _times(count)
+    shares = np.array([1.0 / ((j + 1.0) * (j + 2.0)) for j in range(len(starts))])
+    placed = [(j, bet) for j, start in enumerate(starts) for bet in _bets(start, count)]
+    gains = np.zeros((len(starts), count))
+    for (j, bet), gain in zip(placed, bets.gains([bet for _, bet in placed]), strict=True):
+        gains[j, bet.on] = gain
+    logarithms = np.cumsum(np.log1p(_STAKES[:, None, None] * gains), axis=2)
+    each = np.exp(np.minimum(logarithms, 690.0)).mean(axis=0)
+    # Gamblers who have not begun yet hold what is left of the wealth.
+    wealth = shares @ each + (1.0 - shares.sum())
+    raised = np.flatnonzero(wealth >= 1.0 / alpha)
+    at = int(raised[0]) if len(raised) else None
+    return Watch(
+        alarm=at is not None,
+        alpha=alpha,
+        at=at,
+        since=None if at is None else starts[int(np.argmax(shares * each[:, at]))],
+        evidence=float(wealth.max(initial=1.0)),
+        wealth=tuple(wealth.tolist()),
+        radius=radius,
+        within=within,
+    )
+
+
+def _bets(start: int, count: int) -> Iterator[Bet]:
+    """Yield the bets of the gambler who begins at `start`: each is learned from the contexts since then."""
+    for begin, end in itertools.pairwise([*(start + 1 + t for t in _times(count - start - 1)), count]):
+        learned = np.unique(np.linspace(start, begin - 1, min(begin - start, _LEARNED_FROM)).astype(np.intp))
+        yield Bet(learned, slice(begin, end))
+
+
+def _times(count: int) -> list[int]:
+    """Return 0, 1, 2, ... below `count`, further and further apart."""
+    times, last = [], 0.0
+    while math.floor(last) < count:
+        times.append(math.floor(last))
+        last = max(last + 1.0, last * _GROWTH)
+    return times
