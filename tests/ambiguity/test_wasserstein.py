@@ -10,6 +10,7 @@ from scipy.optimize import linprog
 from scipy.spatial.distance import cdist
 from scipy.stats import wasserstein_distance
 
+from drbo import Box
 from drbo.ambiguity import Wasserstein
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plan_on_line
 from tolerances import CLOSED_FORM, FEASIBLE, ROUNDING, SOLVER
@@ -249,3 +250,25 @@ def test_bad_construction_is_refused() -> None:
 
 def test_repr() -> None:
     assert repr(Wasserstein([0.0, 1.0], order=2)) == "Wasserstein(2 contexts, order=2)"
+
+
+def test_a_scale_per_column() -> None:
+    """Distances are counted in steps; named columns of different units must have a scale."""
+    rng = np.random.default_rng(0)
+    contexts, p, q = rng.random((8, 2)) * [10.0, 0.1], rng.dirichlet(np.ones(8)), rng.dirichlet(np.ones(8))
+    columns = Box(outdoor=(0.0, 10.0), load=(0.0, 0.1)).columns
+    by_name = Wasserstein(scale={"load": 0.02, "outdoor": 4.0}).with_columns(columns).on(contexts)
+    by_hand = Wasserstein(contexts / [4.0, 0.02])
+    for scaled in (by_name, Wasserstein(contexts, scale=[4.0, 0.02])):
+        assert scaled.distance(p, q) == by_hand.distance(p, q)
+        worst = scaled.worst_case(np.arange(8.0), p, 0.3)
+        assert worst.expectation == by_hand.worst_case(np.arange(8.0), p, 0.3).expectation
+    assert "in steps of 0.02 (load) and 4 (outdoor)" in by_name.within(0.3)
+    with pytest.raises(ValueError, match=r"columns outdoor, load, whose units differ.*scale=\{'outdoor': 2.89, 'load'"):
+        Wasserstein().with_columns(columns)
+    with pytest.raises(ValueError, match="scale must name outdoor, load, got x"):
+        Wasserstein(scale={"x": 1.0}).with_columns(columns)
+    with pytest.raises(ValueError, match="have no names: give numbers"):
+        Wasserstein(scale={"x": 1.0}).on(contexts)
+    one = Wasserstein().with_columns(Box(outdoor=(0.0, 10.0)).columns)
+    assert one.within(2.0).endswith("of 2 of the reference, in the units of outdoor")
