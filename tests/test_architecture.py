@@ -16,7 +16,7 @@ MAP = """
     spaces.columns spaces.space spaces.parameters spaces.finite spaces.labels spaces.kinds spaces.box spaces.samples
     spaces
     models.units models.outcomes models.observation models.curve models._cholesky models.gp models.grid
-    models.likelihood models.learned models.bounds
+    models.likelihood models.kronecker models.learned models.bounds
     models
     ambiguity.contract ambiguity.pivoted ambiguity.scaling ambiguity.on_support ambiguity._affine_qr
     ambiguity._mmd_solver ambiguity._transport_solver ambiguity._simplex ambiguity.linear

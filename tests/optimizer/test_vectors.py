@@ -1,7 +1,5 @@
 """One evaluation, many contexts: what is told, kept, corrected and learned; and outcomes of known precision."""
 
-import copy
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import robos
 from bits import bits
 from drbo import GP, RBF, Box, DataDriven, Expectation, General, LearnedGP, Optimizer, Product, Samples, Simulator
 from tolerances import SOLVER
+from twins import TWINS
 
 pytestmark = pytest.mark.usefixtures("still")
 
@@ -147,6 +146,36 @@ def test_a_learned_model_respects_standard_errors_and_shared_shocks() -> None:
     assert a.std == pytest.approx(fit.scale * std, rel=1e-6)
 
 
+def false_certificates(runs: int, surrogate: Any, correlation: float) -> int:
+    """Return how often a certificate of two deviations was false: f is drawn from the model, evaluations have shocks."""
+    k_X, k_C = MODEL.kernel.action(X[:, None], X[:, None]), MODEL.kernel.context(C[:, None], C[:, None])
+    root = np.linalg.cholesky(np.kron(k_X, k_C) + 1e-9 * np.eye(30))
+    false = 0
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        truth = (root @ rng.normal(size=30)).reshape(6, 5)
+        opt = grid(surrogate=surrogate, ambiguity=Expectation(), certificate_beta=2.0)
+        for i in [*range(6)] * 3:
+            shock, own = np.sqrt(correlation) * rng.normal(), np.sqrt(1.0 - correlation) * rng.normal(size=5)
+            opt.tell(X[i], truth[i] + shock + own, contexts=C)
+        found = opt.recommend()
+        false += found.value > truth[found.action_index].mean()
+    return false
+
+
+def test_certificates_that_ignore_a_shared_shock_are_false_too_often() -> None:
+    known, ignored = (GP(MODEL.kernel, 1.0, noise_correlation=r) for r in (0.9, 0.0))
+    assert false_certificates(150, known, 0.9) <= 7  # 2.3% of 150 are expected
+    assert false_certificates(150, ignored, 0.9) >= 12
+
+
+@pytest.mark.slow
+def test_a_learned_shock_makes_certificates_wider() -> None:
+    kernels = {"action": MODEL.kernel.action, "context": MODEL.kernel.context}
+    learned, ignored = LearnedGP(**kernels), LearnedGP(**kernels, noise_correlation=0.0)
+    assert false_certificates(60, learned, 0.9) < false_certificates(60, ignored, 0.9)
+
+
 # --- U15 and S11: which contexts count as drawn -----------------------------------------------------------------------
 
 
@@ -250,25 +279,6 @@ def test_a_vector_is_amended_with_a_vector() -> None:
 
 
 # --- the same bits ----------------------------------------------------------------------------------------------------
-
-
-def saved(opt: Optimizer, path: Path) -> Optimizer:
-    opt.save(path)
-    return Optimizer.load(path)
-
-
-def dropped(opt: Optimizer, path: Path) -> Optimizer:
-    del path
-    opt._start_anew()
-    return opt
-
-
-TWINS: dict[str, Callable[[Optimizer, Path], Optimizer]] = {
-    "saved": saved,
-    "dropped": dropped,
-    "copied": lambda opt, _: copy.deepcopy(opt),
-    "pickled": lambda opt, _: pickle.loads(pickle.dumps(opt)),
-}
 
 
 def drive(make: Callable[[], Optimizer], between: Callable[[Optimizer], Optimizer]) -> Any:

@@ -434,6 +434,10 @@ class Posterior:
         for name, given, own in (("actions", x, self._action_points), ("contexts", c, self._context_points)):
             if given.shape[1] != own.shape[1] or len(given) != len(x):
                 raise ValueError(f"{name} must have shape ({len(x)}, {own.shape[1]}), got {given.shape}")
+        return self._predict(x, c)
+
+    def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), whose shapes are known to be right."""
         t = self.n_observations
         variance = np.full(len(x), self.gp.kernel.variance)
         if t == 0:

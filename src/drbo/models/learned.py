@@ -47,6 +47,7 @@ from drbo import validation
 from drbo._threads import one_thread
 from drbo.kernels import RBF, Kernel, Matern, Product
 from drbo.models.gp import GP, LARGEST_CORRELATION, FittedGP, as_correlation
+from drbo.models.kronecker import KroneckerLikelihood
 from drbo.models.likelihood import Correlation, DenseLikelihood
 from drbo.models.outcomes import Outcomes, standardisation
 from drbo.spaces.space import AnySpace
@@ -188,7 +189,12 @@ class _Posterior:
         self.parts = (slice(0, d_x), slice(d_x, d))
         self.kernels = (config.action, config.context)
         correlations = (Correlation(config.family, config.action), Correlation(config.family, config.context))
-        self.likelihood = DenseLikelihood(correlations, outcomes)
+        common = outcomes.common()
+        self.likelihood: DenseLikelihood | KroneckerLikelihood = (
+            DenseLikelihood(correlations, outcomes)
+            if common is None
+            else KroneckerLikelihood(correlations, outcomes, common)
+        )
         modes = [LOG_AMPLITUDE[0], LOG_NOISE[0], LOGIT_CORRELATION[0]]
         self.mode = np.array([LOG_LENGTHSCALE[0] + 0.5 * math.log(d)] * d + modes)
         self.lower, self.upper = np.log([LENGTHSCALES] * d + [AMPLITUDES, NOISES, CORRELATIONS]).T

@@ -20,8 +20,6 @@ from drbo.kernels import RBF, Kernel, Matern
 from drbo.models.outcomes import LEAST_ERROR, Outcomes
 from drbo.validation import FloatArray
 
-Gradient = FloatArray
-
 
 @dataclass(frozen=True)
 class Correlation:
@@ -49,35 +47,61 @@ class Correlation:
         return self.family.correlation(s, decay), -2.0 * self.family.slope(s, decay)
 
 
+class Errors:
+    """The covariance N of the errors of t outcomes, as a function of theta, and what it adds to a gradient."""
+
+    def __init__(self, outcomes: Outcomes) -> None:
+        self._t = len(outcomes.y)
+        self._known = np.isfinite(outcomes.stderr)
+        self._stderr = np.where(self._known, outcomes.stderr, 0.0)
+        plain = not (self._known.any() or outcomes.shares_errors)
+        self._siblings = None if plain else outcomes.siblings()
+
+    def covariance(self, variance: float, ridge: float, correlation: float) -> FloatArray:
+        """Return N (t, t) for a^2, s^2 and r."""
+        if self._siblings is None:
+            return ridge * np.eye(self._t)
+        deviations = self._deviations(variance, ridge)
+        return np.outer(deviations, deviations) * (np.eye(self._t) + correlation * self._siblings)
+
+    def gradient(self, Q: FloatArray, variance: float, ridge: float, correlation: float) -> FloatArray:
+        """Return 1/2 tr(Q dN) for log a, log s and logit r, (3,)."""
+        if self._siblings is None:
+            return np.array([0.0, ridge * np.trace(Q), 0.0])
+        deviations = self._deviations(variance, ridge)
+        of_pairs = np.outer(deviations, deviations) * Q
+        shared = np.einsum("ij,ij", of_pairs, self._siblings)
+        by_outcome = np.diag(of_pairs) + correlation * np.einsum("ij,ij->i", of_pairs, self._siblings)
+        raised = self._known & (deviations > self._stderr)
+        logit = 0.5 * correlation * (1.0 - correlation) * shared
+        return np.array([by_outcome[raised].sum(), by_outcome[~self._known].sum(), logit])
+
+    def _deviations(self, variance: float, ridge: float) -> FloatArray:
+        """Return the standard deviations of the errors, (t,)."""
+        least = LEAST_ERROR * math.sqrt(variance)
+        return np.where(self._known, np.maximum(self._stderr, least), math.sqrt(ridge))
+
+
 class DenseLikelihood:
     """log p(y | theta) of any outcomes, in O(t^3)."""
 
     def __init__(self, kernels: tuple[Correlation, Correlation], outcomes: Outcomes) -> None:
         """`outcomes` are standardised."""
-        self.y, self.kernels = outcomes.y, kernels
-        d_x, d = outcomes.x.shape[1], outcomes.x.shape[1] + outcomes.c.shape[1]
-        self.parts = (slice(0, d_x), slice(d_x, d))
+        self.y, self.kernels, self.errors = outcomes.y, kernels, Errors(outcomes)
+        self.parts = parts(outcomes)
         self.tables = [kernel.table(z) for kernel, z in zip(kernels, (outcomes.x, outcomes.c), strict=True)]
-        self._known = np.isfinite(outcomes.stderr)
-        self._stderr = np.where(self._known, outcomes.stderr, 0.0)
-        self._plain = not (self._known.any() or outcomes.shares_errors)
-        self._siblings = None if self._plain else outcomes.siblings()
 
-    def __call__(self, theta: FloatArray, correlation: float) -> tuple[float, Gradient]:
+    def __call__(self, theta: FloatArray, correlation: float) -> tuple[float, FloatArray]:
         """Return log p(y | theta) and its gradient (d + 3,) as if every entry were free; `correlation` is r."""
         t, d = len(self.y), len(theta) - 3
         variance, ridge = np.exp(2.0 * theta[d : d + 2])
         weights = np.exp(-2.0 * theta[:d])  # 1 / l^2
-        R, slopes = zip(
-            *(
-                kernel.at(table, weights[part])
-                for kernel, table, part in zip(self.kernels, self.tables, self.parts, strict=True)
-            ),
-            strict=True,
+        (R_X, slope_X), (R_C, slope_C) = (
+            kernel.at(table, weights[part])
+            for kernel, table, part in zip(self.kernels, self.tables, self.parts, strict=True)
         )
-        K = variance * R[0] * R[1]
-        N, deviations = self._errors(variance, ridge, correlation)
-        U, failed = lapack.dpotrf(K + N, lower=0)
+        K = variance * R_X * R_C
+        U, failed = lapack.dpotrf(K + self.errors.covariance(variance, ridge, correlation), lower=0)
         if failed:
             raise np.linalg.LinAlgError(f"the covariance of {t} outcomes is not positive at theta = {theta.tolist()}")
         b, _ = lapack.dpotrs(U, self.y, lower=0)
@@ -86,31 +110,25 @@ class DenseLikelihood:
         Q = np.outer(b, b) - inverse
         value = -0.5 * self.y @ b - np.log(np.diag(U)).sum() - 0.5 * t * math.log(2.0 * math.pi)
         gradient = np.zeros_like(theta)
-        for i, part in enumerate(self.parts):
-            if slopes[i] is not None:
-                # einsum, not BLAS: its threads wait for one another on a busy machine, for products this small
-                trace = np.einsum("kp,p->k", self.tables[i], (Q * R[1 - i] * slopes[i]).ravel())
-                gradient[part] = 0.5 * variance * weights[part] * trace
-        gradient[d] = np.einsum("ij,ij", Q, K)
-        if self._siblings is None:
-            gradient[d + 1] = ridge * np.trace(Q)
-            return float(value), gradient
-        by_outcome = np.einsum("ij,ij->i", Q, N)
-        clamped = self._known & (deviations > self._stderr)
-        gradient[d] += by_outcome[clamped].sum()
-        gradient[d + 1] = by_outcome[~self._known].sum()
-        shared = np.einsum("i,j,ij,ij", deviations, deviations, Q, self._siblings)
-        gradient[d + 2] = 0.5 * correlation * (1.0 - correlation) * shared
+        both = zip(self.parts, self.tables, (slope_X, slope_C), (R_C, R_X), strict=True)
+        for part, table, slope, other in both:
+            if slope is not None:
+                gradient[part] = 0.5 * variance * weights[part] * traces(table, Q * other * slope)
+        gradient[d:] = self.errors.gradient(Q, variance, ridge, correlation)
+        gradient[d] += np.einsum("ij,ij", Q, K)
         return float(value), gradient
 
-    def _errors(self, variance: float, ridge: float, correlation: float) -> tuple[FloatArray, FloatArray]:
-        """Return the covariance N (t, t) of the errors, and their standard deviations (t,)."""
-        t = len(self.y)
-        if self._siblings is None:
-            return ridge * np.eye(t), np.full(t, math.sqrt(ridge))
-        least = LEAST_ERROR * math.sqrt(variance)
-        deviations = np.where(self._known, np.maximum(self._stderr, least), math.sqrt(ridge))
-        return np.outer(deviations, deviations) * (np.eye(t) + correlation * self._siblings), deviations
+
+def parts(outcomes: Outcomes) -> tuple[slice, slice]:
+    """Return which entries of theta are the lengthscales of the actions, and which of the contexts."""
+    d_x = outcomes.x.shape[1]
+    return slice(0, d_x), slice(d_x, d_x + outcomes.c.shape[1])
+
+
+def traces(table: FloatArray, M: FloatArray) -> FloatArray:
+    """Return sum_ij D_k M_ij for the squared differences D_k of each dimension k, (d,)."""
+    # einsum, not BLAS: its threads wait for one another on a busy machine, for products this small
+    return np.asarray(np.einsum("kp,p->k", table, M.ravel()))
 
 
 def _squared_differences(z: FloatArray) -> FloatArray:

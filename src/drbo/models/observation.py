@@ -6,12 +6,14 @@ by its mean embedding, k_C(c, w) = sum_j w_j k_C(c, c_j).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
 from drbo.kernels import Kernel
+from drbo.models.outcomes import Outcomes
 from drbo.validation import FloatArray
 
 _ONE = np.ones(1)
@@ -49,6 +51,16 @@ class Observation:
     ) -> Self:
         """Return the observation of one outcome in one context (d_c,)."""
         return cls(action, context[None, :], _ONE, outcome, noise, before)
+
+
+def observations_of(outcomes: Outcomes) -> list[Observation]:
+    """Return outcomes one by one, as a posterior takes them in."""
+    found: list[Observation] = []
+    rows = zip(outcomes.x, outcomes.c, outcomes.y.tolist(), outcomes.stderr.tolist(), strict=True)
+    for i, (x, c, y, stderr) in enumerate(rows):
+        before = found[-1].before + 1 if i and outcomes.evaluation[i] == outcomes.evaluation[i - 1] else 0
+        found.append(Observation.of(x, c, y, None if math.isnan(stderr) else stderr, before))
+    return found
 
 
 @dataclass(frozen=True, eq=False)

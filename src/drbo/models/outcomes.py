@@ -20,8 +20,24 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import validation
 from drbo.validation import FloatArray
 
+LEAST_COMMON = 256
+"""So many outcomes make evaluations in the same contexts a block of their own; fewer are as quick one by one."""
 LEAST_ERROR = 1e-5
 """A known standard error of less than this share of the amplitude of f counts as that, for numerical reasons."""
+
+
+@dataclass(frozen=True, eq=False)
+class Common:
+    """Evaluations in the same contexts, among others.
+
+    Attributes
+    ----------
+    block : (T, k) which outcome each evaluation has in each of the contexts, in an order that is the same for all
+    rest : (E,) all other outcomes, in order
+    """
+
+    block: NDArray[np.intp]
+    rest: NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +94,29 @@ class Outcomes:
     def shares_errors(self) -> bool:
         """Whether any evaluation has several outcomes."""
         return len(self.y) > 1 and bool((np.diff(self.evaluation) == 0).any())
+
+    def common(self) -> Common | None:
+        """Return the largest block of evaluations in the same contexts, if most outcomes are in it; otherwise None.
+
+        Errors must not be known in a block. The rest must not exceed T + k outcomes, so that it costs no more than the
+        block does.
+        """
+        starts = np.flatnonzero(np.concatenate([[True], np.diff(self.evaluation) != 0]))
+        groups: dict[tuple[bytes, ...], list[NDArray[np.intp]]] = {}
+        for rows in np.split(np.arange(len(self.y)), starts[1:]):
+            if len(rows) > 1 and not np.isfinite(self.stderr[rows]).any():
+                keys = [row.tobytes() for row in self.c[rows]]
+                order = sorted(range(len(keys)), key=keys.__getitem__)
+                groups.setdefault(tuple(keys[i] for i in order), []).append(rows[order])
+        if not groups:
+            return None
+        block = np.array(max(groups.values(), key=lambda members: len(members) * len(members[0])))
+        rest = np.setdiff1d(np.arange(len(self.y)), block)
+        return Common(block, rest) if block.size >= LEAST_COMMON and len(rest) <= sum(block.shape) else None
+
+    def of_rows(self, rows: NDArray[np.intp]) -> Outcomes:
+        """Return some of the outcomes."""
+        return Outcomes(self.x[rows], self.c[rows], self.y[rows], self.stderr[rows], self.evaluation[rows])
 
     def siblings(self) -> FloatArray:
         """Return 1 where two different outcomes are of one evaluation, otherwise 0, (t, t)."""

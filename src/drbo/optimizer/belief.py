@@ -15,9 +15,11 @@ import numpy as np
 
 from drbo.ambiguity.reference import Reference
 from drbo.models.gp import FittedGP, Posterior
-from drbo.models.observation import Observation
+from drbo.models.kronecker import KroneckerPosterior
+from drbo.models.observation import Observation, observations_of
+from drbo.models.outcomes import LEAST_COMMON
 from drbo.optimizer.history import Told
-from drbo.optimizer.state import observations
+from drbo.optimizer.state import observations, outcomes_of
 from drbo.rounds.ball import Ball
 from drbo.rounds.search import Search
 from drbo.spaces.space import Point
@@ -38,8 +40,15 @@ class Belief:
         """`corrections`: how many results had been retracted or amended when it was made."""
         self.fit, self.corrections = fit, corrections
         self.units = fit.units(sign)
-        self.certain = self.searching = search.prior(fit.gp, contexts)
+        self._search = search
+        self._start(contexts)
+        self._n_together = 0  # outcomes that were told with others of the same evaluation
+
+    def _start(self, contexts: FloatArray) -> None:
+        """Make both posteriors the prior, on contexts (n, d)."""
+        self.certain = self.searching = self._search.prior(self.fit.gp, contexts)
         self._taken = 0
+        self._has_block = False
 
     @property
     def contexts(self) -> FloatArray:
@@ -52,6 +61,12 @@ class Belief:
         if len(told) == self._taken:
             return
         new = told[self._taken :]
+        self._n_together += sum(len(record.outcomes) for record in new if len(record.outcomes) > 1)
+        if self._n_together >= LEAST_COMMON and self._take_in_block(told):
+            return
+        if self._has_block:
+            self._start(contexts)
+            new = told
         before = list(itertools.takewhile(lambda record: not record.failed, new)) if self._shared else []
         self.certain.take_in_all(self._taught(before))
         rest = new[len(before) :]
@@ -61,6 +76,35 @@ class Belief:
             self.certain.take_in_all(self._taught([record for record in rest if not record.failed]))
             self.searching.take_in_all(self._taught(rest))
         self._taken = len(told)
+
+    def _take_in_block(self, told: Sequence[Told]) -> bool:
+        """Make both posteriors anew where most results are of the same contexts; return whether that is so.
+
+        A failure in these contexts stands in the block with the outcomes that are expected of it, which do not move the
+        mean. Other failures come on top.
+        """
+        outcomes = outcomes_of(told, self.units)
+        common = outcomes.common()
+        if common is None:
+            return False
+        x, c, y = outcomes.x[common.block[:, 0]], outcomes.c[common.block[0]], outcomes.y[common.block]
+        rest = observations_of(outcomes.of_rows(common.rest))
+        actions, contexts, gp = self.certain.actions, self.certain.contexts, self.fit.gp
+        self.certain = self.searching = KroneckerPosterior(gp, actions, contexts, (x, c, y))
+        self.certain.take_in_all(rest)
+        failed = [record for record in told if record.failed]
+        if failed:
+            keys = sorted(row.tobytes() for row in c)
+            alike = [r for r in failed if sorted(one.coordinates.tobytes() for one in r.contexts) == keys]
+            lost = np.array([record.action.coordinates for record in alike]).reshape(-1, x.shape[1])
+            if alike:
+                expected, _ = self.certain.predict(np.repeat(lost, len(c), axis=0), np.tile(c, (len(lost), 1)))
+                y = np.concatenate([y, expected.reshape(-1, len(c))])
+            self.searching = KroneckerPosterior(gp, actions, contexts, (np.concatenate([x, lost]), c, y))
+            self.searching.take_in_all(rest)
+            self.searching.take_in_all(self._taught([record for record in failed if record not in alike]))
+        self._taken, self._has_block = len(told), True
+        return True
 
     def place(self, contexts: FloatArray) -> None:
         """Put both posteriors on contexts (n, d)."""

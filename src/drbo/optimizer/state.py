@@ -193,20 +193,30 @@ class State:
 
     def outcomes(self) -> Outcomes:
         """Return the outcomes of what did not fail, maximised."""
-        rows = [
-            (record.action.coordinates, context.coordinates, self._sign * outcome, stderr, i)
-            for i, record in enumerate(self.told_so_far)
-            if not record.failed
-            for context, outcome, stderr in _outcomes(record)
-        ]
-        x, c, y, stderr, evaluation = zip(*rows, strict=True)
-        errors = np.array([math.nan if one is None else one for one in stderr])
-        return Outcomes(np.array(x), np.array(c), np.array(y), errors, np.array(evaluation, dtype=np.intp))
+        return outcomes_of(self.told_so_far, Units(self._sign))
 
     @property
     def under_way(self) -> list[Point]:
         """The actions that are pending or failed."""
         return [r.action for r in self.failed] + [i.proposal.action for i in self.pending.values()]
+
+
+def outcomes_of(told: Sequence[Told], units: Units) -> Outcomes:
+    """Return the outcomes of all results that did not fail, in the model's units; there must be one."""
+    rows = [
+        (
+            record.action.coordinates,
+            context.coordinates,
+            units.inward(outcome),
+            math.nan if stderr is None else units.length_inward(stderr),
+            i,
+        )
+        for i, record in enumerate(told)
+        if not record.failed
+        for context, outcome, stderr in _outcomes(record)
+    ]
+    x, c, y, stderrs, evaluation = (np.array(column) for column in zip(*rows, strict=True))
+    return Outcomes(x, c, y, stderrs, evaluation.astype(np.intp))
 
 
 def observations(record: Told, units: Units) -> list[Observation]:

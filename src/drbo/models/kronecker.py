@@ -1,0 +1,364 @@
+"""Many evaluations in the same contexts: the likelihood and the posterior of thousands of outcomes in O(T^3 + k^3).
+
+    X, C         the T actions and the k contexts of a block; every action was evaluated in every context
+    Y            its outcomes                                                            (T, k)
+    K_X, K_C     the kernels of X and of C; the amplitude of f is in K_C                  (T, T), (k, k)
+    S            the covariance of the errors of one evaluation, s^2 I + t^2 11'          (k, k)
+    Q, lambda    K_X = Q diag(lambda) Q'
+    B, gamma     B'S B = I and B'K_C B = diag(gamma): the eigenvectors of K_C, whitened by S
+    G            1 / (1 + lambda_i gamma_j)                                              (T, k)
+
+The covariance of all outcomes is the Kronecker product K_X (x) K_C + I (x) S, and its inverse is
+
+    (Q (x) B) diag(G) (Q (x) B)'.
+
+With q(x) = Q'k_X(X, x) (T,) and b(c) = B'k_C(C, c) (k,), the posterior of f is
+
+    mean      q(x)' (G * Q'Y B) b(c)                                       elementwise product
+    Cov       k(z, z') - sum_ij q_i(x) q_i(x') G_ij b_j(c) b_j(c').
+
+Outcomes that are not in the block, and evaluations that are pending or failed, are conditioned on one by one: the
+posterior of the block is their prior, and their factor is that of its Schur complement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import eigh, lapack, solve_triangular
+
+from drbo._compiled import announce
+from drbo.models._cholesky import append_point
+from drbo.models.curve import Curve
+from drbo.models.gp import GP, Posterior
+from drbo.models.likelihood import Correlation, Errors, parts, traces
+from drbo.models.observation import Embedding, Observation
+from drbo.models.outcomes import Common, Outcomes
+from drbo.validation import FloatArray
+
+_AT_ONCE = 2**20
+"""So many numbers of an intermediate result stay in memory at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """The two diagonalised factors of a block: Q (T, T), lambda (T,), B (k, k), gamma (k,), G (T, k)."""
+
+    Q: FloatArray
+    action_values: FloatArray
+    B: FloatArray
+    context_values: FloatArray
+    G: FloatArray
+    log_det_errors: float
+    """log det S."""
+
+    @classmethod
+    def of(cls, K_X: FloatArray, K_C: FloatArray, ridge: float, correlation: float) -> Self:
+        """Return the factors for kernels K_X (T, T) and K_C (k, k), and errors of variance `ridge`."""
+        k = len(K_C)
+        L = np.linalg.cholesky(ridge * ((1.0 - correlation) * np.eye(k) + correlation))
+        half = solve_triangular(L, K_C, lower=True, check_finite=False)
+        white = solve_triangular(L, half.T, lower=True, check_finite=False)
+        gamma, V = eigh(0.5 * (white + white.T), driver="evd", check_finite=False)
+        lam, Q = eigh(K_X, driver="evd", check_finite=False)
+        lam, gamma = np.maximum(lam, 0.0), np.maximum(gamma, 0.0)
+        B = solve_triangular(L, V, lower=True, trans="T", check_finite=False)
+        return cls(Q, lam, B, gamma, 1.0 / (1.0 + np.outer(lam, gamma)), 2.0 * float(np.log(np.diag(L)).sum()))
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Return the factors themselves: nobody changes them."""
+        del memo
+        return self
+
+
+class KroneckerLikelihood:
+    """log p(y | theta) as `DenseLikelihood` has it, for outcomes most of which are a block."""
+
+    def __init__(self, kernels: tuple[Correlation, Correlation], outcomes: Outcomes, common: Common) -> None:
+        """`outcomes` are standardised."""
+        self.kernels, self.parts = kernels, parts(outcomes)
+        self.y = outcomes.y[common.block]
+        self.rest = outcomes.of_rows(common.rest)
+        self.errors = Errors(self.rest)
+        x = np.concatenate([outcomes.x[common.block[:, 0]], self.rest.x])
+        c = np.concatenate([outcomes.c[common.block[0]], self.rest.c])
+        self.tables = [kernel.table(z) for kernel, z in zip(kernels, (x, c), strict=True)]
+
+    def __call__(self, theta: FloatArray, correlation: float) -> tuple[float, FloatArray]:
+        """Return log p(y | theta) and its gradient (d + 3,) as if every entry were free; `correlation` is r.
+
+        With M_X and M_C the matrices for which 1/2 tr((b b' - A^-1) dA) = 1/2 <M_X, dK_X> for a change of the action
+        kernel, and likewise for the context kernel; M_S is the same for S. Rows and columns of M_X are the actions of
+        the block and, after them, those of the rest.
+        """
+        (T, k), E, d = self.y.shape, len(self.rest.y), len(theta) - 3
+        variance, ridge = np.exp(2.0 * theta[d : d + 2])
+        weights = np.exp(-2.0 * theta[:d])  # 1 / l^2
+        (K_X, slope_X), (R_C, slope_C) = (
+            kernel.at(table, weights[part])
+            for kernel, table, part in zip(self.kernels, self.tables, self.parts, strict=True)
+        )
+        K_C = variance * R_C
+        own = Factors.of(K_X[:T, :T], K_C[:k, :k], ridge, correlation)
+        Q, B, G, lam, gamma = own.Q, own.B, own.G, own.action_values, own.context_values
+        white = Q.T @ self.y @ B
+        shrunk = G * white  # b of the block, in the coordinates of the factors
+        value = -0.5 * np.einsum("ij,ij", white, shrunk) + 0.5 * np.log(G).sum() - 0.5 * T * own.log_det_errors
+        value -= 0.5 * (T * k + E) * math.log(2.0 * math.pi)
+        M_X, M_C, Q_rest = np.empty_like(K_X), np.empty_like(K_C), np.empty((E, E))
+        M_X[:T, :T] = -(Q * (G @ gamma)) @ Q.T
+        M_C[:k, :k] = -(B * (lam @ G)) @ B.T
+        M_S = -(B * G.sum(axis=0)) @ B.T
+        if E:
+            # In the coordinates of the factors the kernel of rest and block is q_ie b_je, and Z is A^-1 times that.
+            q, b = Q.T @ K_X[:T, T:], B.T @ K_C[:k, k:]
+            raw = (q[:, None, :] * b[None, :, :]).reshape(T * k, E)
+            Z = G.reshape(-1, 1) * raw
+            complement = K_X[T:, T:] * K_C[k:, k:] + self.errors.covariance(variance, ridge, correlation) - raw.T @ Z
+            U, failed = lapack.dpotrf(complement, lower=0)
+            if failed:
+                raise np.linalg.LinAlgError(f"the covariance of the outcomes is not positive at {theta.tolist()}")
+            residual = self.rest.y - shrunk.ravel() @ raw
+            inverse = solve_triangular(U, np.eye(E), check_finite=False)
+            P = inverse @ inverse.T
+            b_rest = P @ residual
+            value += -0.5 * residual @ b_rest - np.log(np.diag(U)).sum()
+            shrunk = shrunk - (Z @ b_rest).reshape(T, k)
+            known = (Z @ inverse).reshape(T, k, E)  # given the rest, the inverse of the block is larger by known known'
+            left = Q @ (known * np.sqrt(gamma)[:, None]).reshape(T, -1)
+            right = B @ known.transpose(1, 0, 2).reshape(k, -1)
+            M_X[:T, :T] -= left @ left.T
+            M_C[:k, :k] -= (right * np.repeat(lam, E)) @ right.T
+            M_S -= right @ right.T
+            cross = (Z @ P).reshape(T, k, E)
+            alpha = Q @ shrunk @ B.T
+            M_X[:T, T:] = (alpha @ K_C[:k, k:]) * b_rest + Q @ np.einsum("ije,je->ie", cross, b)
+            M_C[:k, k:] = (alpha.T @ K_X[:T, T:]) * b_rest + B @ np.einsum("ije,ie->je", cross, q)
+            M_X[T:, :T], M_C[k:, :k] = M_X[:T, T:].T, M_C[:k, k:].T
+            Q_rest = np.outer(b_rest, b_rest) - P
+            M_X[T:, T:], M_C[k:, k:] = Q_rest * K_C[k:, k:], Q_rest * K_X[T:, T:]
+        alpha = Q @ shrunk @ B.T
+        M_X[:T, :T] += alpha @ K_C[:k, :k] @ alpha.T
+        M_C[:k, :k] += alpha.T @ K_X[:T, :T] @ alpha
+        M_S += alpha.T @ alpha
+
+        gradient = np.zeros_like(theta)
+        if slope_X is not None:
+            gradient[self.parts[0]] = 0.5 * weights[self.parts[0]] * traces(self.tables[0], M_X * slope_X)
+        if slope_C is not None:
+            gradient[self.parts[1]] = 0.5 * variance * weights[self.parts[1]] * traces(self.tables[1], M_C * slope_C)
+        gradient[d:] = self.errors.gradient(Q_rest, variance, ridge, correlation)
+        gradient[d] += np.einsum("ij,ij", M_X, K_X)
+        total, own_part = M_S.sum(), np.trace(M_S)
+        gradient[d + 1] += ridge * ((1.0 - correlation) * own_part + correlation * total)
+        gradient[d + 2] += 0.5 * correlation * (1.0 - correlation) * ridge * (total - own_part)
+        return float(value), gradient
+
+
+class KroneckerPosterior(Posterior):
+    """The posterior of a block of evaluations in the same contexts, and of further observations on top of it.
+
+    It answers what `Posterior` does. `n_observations` counts the observations on top.
+
+    Attributes
+    ----------
+    block_actions, block_contexts : (T, d_x) and (k, d_c) of the block
+    """
+
+    def __init__(
+        self,
+        gp: GP,
+        actions: FloatArray,
+        contexts: FloatArray,
+        block: tuple[FloatArray, FloatArray, FloatArray],
+    ) -> None:
+        """`block`: actions (T, d_x), contexts (k, d_c) and outcomes (T, k), as the model takes them."""
+        super().__init__(gp, actions, contexts)
+        self.block_actions, self.block_contexts, y = block
+        k_X, k_C = gp.kernel.action, gp.kernel.context
+        self._factors = own = Factors.of(
+            k_X(self.block_actions, self.block_actions),
+            k_C(self.block_contexts, self.block_contexts),
+            gp.ridge,
+            gp.noise_correlation,
+        )
+        self._shrunk = own.G * (own.Q.T @ y @ own.B)
+        self.information_gain = -float(np.log(own.G).sum())
+        room = len(self._white)
+        self._q, self._b = np.empty((room, len(self.block_actions))), np.empty((room, len(self.block_contexts)))
+        self._b_contexts = self._features(contexts)
+        self._on_grid: tuple[FloatArray, FloatArray] | None = None
+
+    # --- what it learns from ----------------------------------------------------------------------------------------
+
+    def take_in(self, observation: Observation) -> None:
+        """Condition on one more observation, whose shapes are known to be right."""
+        t = self.n_observations
+        if t == len(self._white):
+            self._grow()
+        k_action, k_context, own = self._kernels(observation, t)
+        n_x, n_c = len(self.actions), len(self.contexts)
+        G = self._factors.G
+        q = self._factors.Q.T @ self.gp.kernel.action(self.block_actions, observation.action[None, :])[:, 0]
+        b = self._features(observation.contexts) @ observation.weights
+        column = k_action[n_x:] * k_context[n_c:] - self._pairs(q, t) @ b
+        noise, least = self._add_noise(observation, t, column)
+        announce(append_point)
+        pivot = append_point(self._U, t, column, own - float((q * q) @ G @ (b * b)) + noise, least)
+        self._remember(observation, t, k_action[:n_x], k_context[:n_c])
+        self._q[t], self._b[t] = q, b
+        if observation.outcome is not None:
+            observation = replace(observation, outcome=observation.outcome - float(q @ self._shrunk @ b))
+        self._whiten(observation, t, pivot, least)
+        self.n_observations = t + 1
+        self._on_grid = None
+
+    def take_in_all(self, observations: Sequence[Observation]) -> None:
+        """Condition on many observations, one after the other."""
+        for observation in observations:
+            self.take_in(observation)
+
+    def on(self, contexts: FloatArray) -> Self:
+        """Return the posterior of the same observations on other contexts (n, d_c); this one must not be used again."""
+        moved = super().on(contexts)
+        moved._b_contexts = self._features(contexts)
+        moved._on_grid = None
+        return moved
+
+    def _grow(self) -> None:
+        super()._grow()
+        for name in ("_q", "_b"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate([old, np.empty_like(old)]))
+
+    def _features(self, contexts: FloatArray) -> FloatArray:
+        """Return b(c) = B'k_C(C, c) of contexts (m, d_c), (k, m)."""
+        return np.asarray(self._factors.B.T @ self.gp.kernel.context(self.block_contexts, contexts))
+
+    def _pairs(self, q: FloatArray, t: int) -> FloatArray:
+        """Return rows v_e (t, k): v_e'b(c) is what the block explains of Cov(f(x, c), observation e), q = q(x) (T,)."""
+        return np.asarray((self._q[:t] * q) @ self._factors.G * self._b[:t])
+
+    # --- what it answers --------------------------------------------------------------------------------------------
+
+    @property
+    def observed_actions(self) -> FloatArray:
+        """The actions of the block, and after them those of the observations on top, (T + t, d_x)."""
+        return np.concatenate([self.block_actions, super().observed_actions])
+
+    @property
+    def mean(self) -> FloatArray:
+        """The posterior mean of f on the grid, (n_actions, n_contexts)."""
+        return self.on_grid()[0]
+
+    @property
+    def variance(self) -> FloatArray:
+        """The posterior variance of f on the grid, (n_actions, n_contexts)."""
+        return self.on_grid()[1]
+
+    @property
+    def std(self) -> FloatArray:
+        """The posterior standard deviation of f on the grid, (n_actions, n_contexts)."""
+        return np.sqrt(self.variance)
+
+    def on_grid(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (n_actions, n_contexts) of f on the grid of actions; they are kept."""
+        if self._on_grid is None:
+            self._on_grid = self.moments(self.actions)
+        return self._on_grid
+
+    def _moments(self, k_action: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, n_contexts) of m linear functionals of f(., c), in every context c."""
+        return self._moments_at(k_action, own, slice(None))
+
+    def _moments_at(self, k_action: FloatArray, own: FloatArray, used: Any) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, n_used) of m linear functionals of f(., c), in the contexts `used`."""
+        T, t, G = len(self.block_actions), self.n_observations, self._factors.G
+        b, k_contexts = self._b_contexts[:, used], self._k_contexts[:t, used]
+        q = self._factors.Q.T @ k_action[:T]
+        mean = q.T @ (self._shrunk @ b)
+        variance = (own * self.gp.kernel.context.variance)[:, None] - (q * q).T @ (G @ (b * b))
+        if t:
+            size = max(_AT_ONCE // (t * max(T, b.shape[1])), 1)
+            for start in range(0, len(own), size):
+                rows = slice(start, start + size)
+                joint = (self._q[:t, None, :] * q[:, rows].T) @ G * self._b[:t, None, :]  # (t, rows, k)
+                covariance = k_action[T:, rows, None] * k_contexts[:, None, :] - joint @ b
+                white = np.tensordot(self._whitening(), covariance, axes=1)
+                mean[rows] += np.tensordot(self._white[:t], white, axes=1)
+                variance[rows] -= np.einsum("emn,emn->mn", white, white)
+        return mean, np.maximum(variance, 0.0)
+
+    def averages(self, actions: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return sum_j w_j mean(x, c_j) and sum_j w_j variance(x, c_j), each (m,), at actions (m, d_x) anywhere."""
+        used = np.flatnonzero(weights)
+        k_X = self.gp.kernel.action
+        own = np.full(len(actions), k_X.variance)
+        mean, variance = self._moments_at(k_X(self.observed_actions, actions), own, used)
+        return mean @ weights[used], variance @ weights[used]
+
+    def gradient(self, action: FloatArray, weights: FloatArray, slope: float) -> FloatArray:
+        """Return the gradient in x of sum_j w_j (mean + slope std)(x, c_j) at one action (d_x,), shape (d_x,).
+
+        The sum is a function of k_X(x, .) for the actions of the block, through q(x), and of the observations on top.
+        """
+        T, t, G = len(self.block_actions), self.n_observations, self._factors.G
+        k_X, observed = self.gp.kernel.action, self.observed_actions
+        used = np.flatnonzero(weights)
+        w, b, k_contexts = weights[used], self._b_contexts[:, used], self._k_contexts[:t, used]
+        k_action = k_X(observed, action[None, :])
+        _, variance = self._moments_at(k_action, np.array([k_X.variance]), used)
+        std = np.sqrt(np.maximum(variance[0], 1e-12 * self.gp.kernel.variance))
+        v = slope * w / std  # twice the derivative of the sum in each variance
+        q = self._factors.Q.T @ k_action[:T, 0]
+        by_q = self._shrunk @ (b @ w) - q * (G @ ((b * b) @ v))
+        W = self._whitening()
+        covariance = k_action[T:] * k_contexts - self._pairs(q, t) @ b
+        by_covariance = np.outer(self._white[:t] @ W, w) - (W.T @ (W @ covariance)) * v
+        by_q -= (self._q[:t] * ((self._b[:t] * (by_covariance @ b.T)) @ G.T)).sum(axis=0)
+        per_point = np.concatenate([self._factors.Q @ by_q, (by_covariance * k_contexts).sum(axis=1)])
+        return np.asarray(per_point @ k_X.gradient(action[None], observed)[0])
+
+    def curve(self, action: FloatArray, slope: float) -> Curve:
+        """Return mean + slope std of f(x, .) for one action (d_x,), to be called with contexts anywhere.
+
+        For one action the block is worth k observations: with h_j = sum_i q_i(x)^2 G_ij its whitened kernel is
+        sqrt(h_j) b_j(c), and its mean sum_j p_j b_j(c), p = (G * Q'Y B)'q(x), where |p_j| <= sqrt(h_j) |y|.
+        """
+        T, t = len(self.block_actions), self.n_observations
+        k_action = self.gp.kernel.action(self.observed_actions, action[None, :])[:, 0]
+        q = self._factors.Q.T @ k_action[:T]
+        root = np.sqrt((q * q) @ self._factors.G)
+        p = q @ self._shrunk
+        W, B = self._whitening(), self._factors.B
+        upper = np.concatenate([root[:, None] * B.T, np.zeros((len(root), t))], axis=1)
+        lower = np.concatenate([-W @ (self._pairs(q, t) @ B.T), W * k_action[T:]], axis=1)
+        white = np.concatenate([np.divide(p, root, out=np.zeros_like(p), where=root > 0.0), self._white[:t]])
+        embedding = self._embedding()
+        both = Embedding(
+            self.gp.kernel.context,
+            np.concatenate([self.block_contexts, embedding.points]),
+            {len(root) + i: average for i, average in embedding.averages.items()},
+        )
+        whitening = np.concatenate([upper, lower])
+        return Curve(self.gp.kernel, self.gp.ridge, np.ones(len(white)), both, whitening, white, slope)
+
+    def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i)."""
+        T, t, G = len(self.block_actions), self.n_observations, self._factors.G
+        k_action = self.gp.kernel.action(self.observed_actions, x)
+        q, b = self._factors.Q.T @ k_action[:T], self._features(c)
+        mean = np.einsum("jm,jm->m", self._shrunk.T @ q, b)
+        variance = self.gp.kernel.variance - np.einsum("jm,jm->m", G.T @ (q * q), b * b)
+        if t:
+            covariance = k_action[T:] * self._embedding()(c)
+            for e in range(t):
+                covariance[e] -= np.einsum("jm,jm->m", G.T @ (self._q[e, :, None] * q), self._b[e, :, None] * b)
+            white = self._whitening() @ covariance
+            mean = mean + self._white[:t] @ white
+            variance -= np.einsum("em,em->m", white, white)
+        return mean, np.maximum(variance, 0.0)
