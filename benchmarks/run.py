@@ -24,6 +24,7 @@ from rows import (
     wind_rows,
     worst_case_rows,
 )
+from vectors import vector_rows
 
 HERE = Path(__file__).parent
 NOTE = """\
@@ -109,6 +110,7 @@ def main() -> None:
     growth, curve = growth_rows(arguments.quick)
     add(growth)
     add(large_rows(arguments.quick))
+    add(vector_rows(arguments.quick))
     add(wind_rows(arguments.quick))
     if not arguments.quick:
         (HERE / "RESULTS.md").write_text(report(rows, (before, load()), time.perf_counter() - start))

@@ -147,7 +147,7 @@ def test_a_learned_model_respects_standard_errors_and_shared_shocks() -> None:
 
 
 def false_certificates(runs: int, surrogate: Any, correlation: float) -> int:
-    """Return how often a certificate of two deviations was false: f is drawn from the model, evaluations have shocks."""
+    """Return how often a certificate of two deviations was false, for f drawn from the model and shocks."""
     k_X, k_C = MODEL.kernel.action(X[:, None], X[:, None]), MODEL.kernel.context(C[:, None], C[:, None])
     root = np.linalg.cholesky(np.kron(k_X, k_C) + 1e-9 * np.eye(30))
     false = 0
@@ -171,8 +171,9 @@ def test_certificates_that_ignore_a_shared_shock_are_false_too_often() -> None:
 
 @pytest.mark.slow
 def test_a_learned_shock_makes_certificates_wider() -> None:
-    kernels = {"action": MODEL.kernel.action, "context": MODEL.kernel.context}
-    learned, ignored = LearnedGP(**kernels), LearnedGP(**kernels, noise_correlation=0.0)
+    k_X, k_C = MODEL.kernel.action, MODEL.kernel.context
+    learned = LearnedGP(action=k_X, context=k_C)
+    ignored = LearnedGP(action=k_X, context=k_C, noise_correlation=0.0)
     assert false_certificates(60, learned, 0.9) < false_certificates(60, ignored, 0.9)
 
 
