@@ -105,7 +105,7 @@ def test_the_likelihood_is_the_formula_and_its_gradient_that_of_finite_differenc
     n = len(A)
     value = -0.5 * outcomes.y @ np.linalg.solve(A, outcomes.y) - 0.5 * np.linalg.slogdet(A)[1]
     value -= 0.5 * n * math.log(2 * math.pi)
-    assert posterior.likelihood(theta, gp.noise_correlation)[0] == pytest.approx(value, abs=SOLVER)
+    assert posterior.likelihood(posterior._total(theta), gp.noise_correlation)[0] == pytest.approx(value, abs=SOLVER)
     gradient = posterior(theta)[1]
     for j in np.flatnonzero(posterior.free):
         step = 1e-5 * np.eye(theta.size)[j]
@@ -178,6 +178,21 @@ def test_the_width_allows_for_known_errors() -> None:
 def test_what_is_wrong_is_told(wrong: dict[str, object], match: str) -> None:
     with pytest.raises(ValueError, match=match):
         LearnedGP().fit([0.0, 0.5, 1.0], [0.0, 0.5, 1.0], [1.0, 2.0, 3.0], **wrong)  # type: ignore[arg-type]
+
+
+def test_errors_that_are_shared_alone_are_learned_as_such() -> None:
+    rng = np.random.default_rng(9)
+    x, c = np.repeat(np.linspace(0, 1, 12), 4), np.tile(np.linspace(0, 1, 4), 12)
+    shock = np.repeat(rng.normal(size=12), 4)
+    fit = LearnedGP().fit(x, c, np.sin(3 * x) + c + shock, evaluation=np.repeat(np.arange(12), 4))
+    assert fit.gp.noise_correlation > 0.999
+    assert 0.4 < fit.gp.noise * fit.scale < 2.0
+
+
+def test_a_correlation_must_leave_errors_of_their_own() -> None:
+    GP(KERNEL, 0.1, noise_correlation=1.0 - 1e-10)
+    with pytest.raises(ValueError, match="noise_correlation must leave every outcome an error of its own"):
+        GP(KERNEL, 1e-6, noise_correlation=0.99)
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.0, math.nan])

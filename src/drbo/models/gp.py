@@ -23,7 +23,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,23 +35,13 @@ from drbo.kernels import Product
 from drbo.models._cholesky import LANES, append_point, append_points
 from drbo.models.curve import Curve
 from drbo.models.observation import Embedding, Observation
-from drbo.models.outcomes import LEAST_ERROR, Outcomes
+from drbo.models.outcomes import LARGEST_ERROR, LEAST_ERROR, Outcomes
 from drbo.models.units import Units
 from drbo.spaces.space import AnySpace, Point
 from drbo.validation import FloatArray
 
-LARGEST_CORRELATION = 0.99
-"""The errors of one evaluation have at least a hundredth of their variance of their own, for numerical reasons."""
 BLOCK = 32
 """How many observations are taken in at once where there are many: their columns of U stay in the cache."""
-
-
-def as_correlation(value: Any) -> float:
-    """Return the correlation of the errors of one evaluation, checked."""
-    number = validation.finite_float("noise_correlation", value)
-    if not 0.0 <= number <= LARGEST_CORRELATION:
-        raise ValueError(f"noise_correlation must be from 0 to {LARGEST_CORRELATION}, got {number}")
-    return number
 
 
 @dataclass(frozen=True)
@@ -63,9 +53,9 @@ class GP:
     kernel : the covariance of f, a product of an action kernel and a context kernel
     noise : the standard deviation of the noise of an outcome, y = offset + scale (f(x, c) + noise * N(0, 1))
     offset, scale : the units of the outcomes, if the kernel is not in them; fixed beforehand, from a pilot for instance
-    noise_correlation : the correlation of the errors of two outcomes of one evaluation, from 0 to 0.99. It is the share
-        of the noise variance that one shock, common to all outcomes of the evaluation, brings: t^2 / (s^2 + t^2) for
-        errors of covariance s^2 I + t^2 11', where noise^2 = s^2 + t^2. Outcomes told alone do not depend on it
+    noise_correlation : the correlation of the errors of two outcomes of one evaluation, from 0 to below 1. It is the
+        share of the noise variance that one shock, common to all outcomes of the evaluation, brings: t^2 / (s^2 + t^2)
+        for errors of covariance s^2 I + t^2 11', where noise^2 = s^2 + t^2. Outcomes told alone do not depend on it
     """
 
     kernel: Product
@@ -84,12 +74,21 @@ class GP:
         object.__setattr__(self, "noise", validation.positive_float("noise", self.noise))
         object.__setattr__(self, "offset", validation.finite_float("offset", self.offset))
         object.__setattr__(self, "scale", validation.positive_float("scale", self.scale))
-        object.__setattr__(self, "noise_correlation", as_correlation(self.noise_correlation))
+        object.__setattr__(
+            self, "noise_correlation", validation.finite_float("noise_correlation", self.noise_correlation)
+        )
+        if not 0.0 <= self.noise_correlation < 1.0:
+            raise ValueError(f"noise_correlation must be from 0 to below 1, got {self.noise_correlation}")
         if self.noise > 1e100:
             raise ValueError(f"noise must not exceed 1e100, got {self.noise}")
         least = 1e-7 * math.sqrt(self.kernel.variance)
         if self.noise < (1.0 - 1e-9) * least:
             raise ValueError(f"noise must be at least 1e-7 of the kernel's amplitude, {least:.3g}, got {self.noise}")
+        if self.noise * math.sqrt(1.0 - self.noise_correlation) < (1.0 - 1e-9) * least:
+            raise ValueError(
+                f"noise_correlation must leave every outcome an error of its own of at least {least:.3g}, 1e-7 of the "
+                f"kernel's amplitude, got {self.noise_correlation} with noise {self.noise}"
+            )
 
     @property
     def ridge(self) -> float:
@@ -275,7 +274,8 @@ class Posterior:
         deviation, variance = self.gp.noise, self.gp.ridge
         if observation.noise is not None:
             self.errors_known = True
-            deviation = max(observation.noise, LEAST_ERROR * math.sqrt(self.gp.kernel.variance))
+            amplitude = math.sqrt(self.gp.kernel.variance)
+            deviation = min(max(observation.noise, LEAST_ERROR * amplitude), LARGEST_ERROR * amplitude)
             variance = deviation**2
         self._deviations[t] = deviation
         if n == 0 or r == 0.0:

@@ -46,7 +46,7 @@ from scipy.optimize import minimize
 from drbo import validation
 from drbo._threads import one_thread
 from drbo.kernels import RBF, Kernel, Matern, Product
-from drbo.models.gp import GP, LARGEST_CORRELATION, FittedGP, as_correlation
+from drbo.models.gp import GP, FittedGP
 from drbo.models.kronecker import KroneckerLikelihood
 from drbo.models.likelihood import Correlation, DenseLikelihood
 from drbo.models.outcomes import Outcomes, standardisation
@@ -70,8 +70,10 @@ AMPLITUDES = (0.01, 10.0)
 """Bounds of a."""
 NOISES = (1e-4, 3.0)
 """Bounds of s. The least s^2 exceeds the rounding error of A, about 2e-16 t a^2, for t up to 10^5 at the largest a."""
-CORRELATIONS = (1e-3, LARGEST_CORRELATION)
-"""Bounds of r where it is learned."""
+CORRELATIONS = (1e-3, 1.0 - 1e-8)
+"""Bounds of r where it is learned: the last is that of errors of 1e-4 beside a shock of 1."""
+LARGEST_GIVEN = 0.99
+"""The largest r that may be given, and that is learned beside known standard errors, for numerical reasons."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,14 @@ class LearnedGP:
             if self.noise < 0.0:
                 raise ValueError(f"noise must be zero or more, or None to learn it, got {self.noise}")
         if self.noise_correlation is not None:
-            object.__setattr__(self, "noise_correlation", as_correlation(self.noise_correlation))
+            object.__setattr__(
+                self, "noise_correlation", validation.finite_float("noise_correlation", self.noise_correlation)
+            )
+            if not 0.0 <= self.noise_correlation <= LARGEST_GIVEN:
+                raise ValueError(
+                    f"noise_correlation must be from 0 to {LARGEST_GIVEN}, or None to learn it, got "
+                    f"{self.noise_correlation}"
+                )
         for name, kernel in (("action", self.action), ("context", self.context)):
             if kernel is not None and not isinstance(kernel, Kernel):
                 raise TypeError(f"{name} must be a kernel such as RBF(0.2), or None to learn it, got {kernel!r}")
@@ -198,7 +207,8 @@ class _Posterior:
         modes = [LOG_AMPLITUDE[0], LOG_NOISE[0], LOGIT_CORRELATION[0]]
         self.mode = np.array([LOG_LENGTHSCALE[0] + 0.5 * math.log(d)] * d + modes)
         self.lower, self.upper = np.log([LENGTHSCALES] * d + [AMPLITUDES, NOISES, CORRELATIONS]).T
-        self.lower[-1], self.upper[-1] = (_logit(r) for r in CORRELATIONS)
+        largest = LARGEST_GIVEN if outcomes.errors_known else CORRELATIONS[1]
+        self.lower[-1], self.upper[-1] = _logit(CORRELATIONS[0]), _logit(largest)
         self.free = np.ones(d + 3, dtype=bool)
         for kernel, part in zip(self.kernels, self.parts, strict=True):
             self.free[part] = kernel is None
@@ -207,11 +217,20 @@ class _Posterior:
             self.mode[d] = 0.5 * math.log(config.action.variance * config.context.variance)
             self.lower[d + 1] = max(self.lower[d + 1], self.mode[d] + math.log(NOISES[0] / AMPLITUDES[1]))
             self.upper[d + 1] = max(self.upper[d + 1], self.lower[d + 1])
+        self.free[d + 2] = config.noise_correlation is None and outcomes.shares_errors
+        if config.noise_correlation is not None and outcomes.shares_errors:
+            self.lower[d + 1] -= 0.5 * math.log1p(-config.noise_correlation)  # what each outcome has of its own
+            self.upper[d + 1] = max(self.upper[d + 1], self.lower[d + 1])
         if config.noise is not None:
             self.free[d + 1] = False
             self.mode[d + 1] = math.log(max(config.noise / scale, math.exp(self.lower[d + 1])))
+            own = min(2.0 * (self.mode[d + 1] - self.lower[d + 1]), 100.0)  # log of s^2 over the least own part of it
+            self.upper[-1] = min(self.upper[-1], math.log(max(math.expm1(own), CORRELATIONS[0])))
+            self.lower[-1] = min(self.lower[-1], self.upper[-1])
+            self.mode[-1] = min(self.mode[-1], self.upper[-1])
         self.mode[d + 1] = max(self.mode[d + 1], self.lower[d + 1])
-        self.free[d + 2] = config.noise_correlation is None and outcomes.shares_errors
+        # Where both are learned, log s is that of the errors' own part, (1 - r) s^2, whose bounds keep A positive.
+        self.own_part = bool(self.free[d + 1] and self.free[d + 2])
         deviations = [LOG_AMPLITUDE[1], LOG_NOISE[1], LOGIT_CORRELATION[1]]
         V = np.diag([LOG_LENGTHSCALE[1] ** 2 * (1.0 - CORRELATION)] * d + [one**2 for one in deviations])
         V[:d, :d] += LOG_LENGTHSCALE[1] ** 2 * CORRELATION
@@ -220,13 +239,24 @@ class _Posterior:
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return log p(y, theta) and its gradient (d + 3,), zero where theta is not free."""
-        value, gradient = self.likelihood(theta, self.noise_correlation(theta))
+        r = self.noise_correlation(theta)
+        value, gradient = self.likelihood(self._total(theta), r)
+        if self.own_part:
+            gradient[-1] += 0.5 * r * gradient[-2]
         u = (theta - self.mode)[self.free]
         pull = self.precision @ u
         value += self.log_normaliser - 0.5 * u @ pull
         gradient[~self.free] = 0.0
         gradient[self.free] -= pull
         return float(value), gradient
+
+    def _total(self, theta: FloatArray) -> FloatArray:
+        """Return theta with log s of the whole errors in place of their own part."""
+        if not self.own_part:
+            return theta
+        total = theta.copy()
+        total[-2] += 0.5 * math.log1p(math.exp(theta[-1]))  # s^2 = own^2 / (1 - r)
+        return total
 
     def noise_correlation(self, theta: FloatArray) -> float:
         """Return the correlation r of the errors of one evaluation; where nothing tells, the mode of its prior."""
@@ -271,6 +301,8 @@ class _Posterior:
                 theta[part] = np.log(scales)
         theta[self.d : self.d + 2] = 0.5 * math.log(gp.kernel.variance), math.log(gp.noise)
         theta[-1] = _logit(min(max(gp.noise_correlation, CORRELATIONS[0]), CORRELATIONS[1]))
+        if self.own_part:
+            theta[-2] -= 0.5 * math.log1p(math.exp(theta[-1]))
         return np.where(self.free, theta, self.mode)
 
     def gp(self, theta: FloatArray) -> GP:
@@ -288,7 +320,8 @@ class _Posterior:
                 learned = replace(self.config.family, lengthscale=(*np.exp(theta[self.parts[i]]).tolist(),))
                 kernels[i] = replace(learned, amplitude=amplitude / math.sqrt(kernels[1 - i].variance))
                 break
-        return GP(Product(*kernels), math.exp(theta[self.d + 1]), noise_correlation=self.noise_correlation(theta))
+        noise = math.exp(self._total(theta)[-2])
+        return GP(Product(*kernels), noise, noise_correlation=self.noise_correlation(theta))
 
 
 def _logit(r: float) -> float:

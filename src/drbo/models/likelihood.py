@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from drbo.kernels import RBF, Kernel, Matern
-from drbo.models.outcomes import LEAST_ERROR, Outcomes
+from drbo.models.outcomes import LARGEST_ERROR, LEAST_ERROR, Outcomes
 from drbo.validation import FloatArray
 
 
@@ -72,14 +72,15 @@ class Errors:
         of_pairs = np.outer(deviations, deviations) * Q
         shared = np.einsum("ij,ij", of_pairs, self._siblings)
         by_outcome = np.diag(of_pairs) + correlation * np.einsum("ij,ij->i", of_pairs, self._siblings)
-        raised = self._known & (deviations > self._stderr)
+        clipped = self._known & (deviations != self._stderr)
         logit = 0.5 * correlation * (1.0 - correlation) * shared
-        return np.array([by_outcome[raised].sum(), by_outcome[~self._known].sum(), logit])
+        return np.array([by_outcome[clipped].sum(), by_outcome[~self._known].sum(), logit])
 
     def _deviations(self, variance: float, ridge: float) -> FloatArray:
         """Return the standard deviations of the errors, (t,)."""
-        least = LEAST_ERROR * math.sqrt(variance)
-        return np.where(self._known, np.maximum(self._stderr, least), math.sqrt(ridge))
+        amplitude = math.sqrt(variance)
+        known = np.clip(self._stderr, LEAST_ERROR * amplitude, LARGEST_ERROR * amplitude)
+        return np.where(self._known, known, math.sqrt(ridge))
 
 
 class DenseLikelihood:

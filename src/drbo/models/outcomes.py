@@ -24,6 +24,8 @@ LEAST_COMMON = 256
 """So many outcomes make evaluations in the same contexts a block of their own; fewer are as quick one by one."""
 LEAST_ERROR = 1e-5
 """A known standard error of less than this share of the amplitude of f counts as that, for numerical reasons."""
+LARGEST_ERROR = 1e8
+"""A known standard error of more than so many amplitudes of f counts as that: the outcome tells nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +140,7 @@ def standardisation(outcomes: Outcomes) -> tuple[float, float]:
     if std <= 1e-12:
         return mean * size, 1.0
     if outcomes.errors_known:
-        error2 = np.square(np.nan_to_num(outcomes.stderr) / size)
+        error2 = np.square(np.minimum(np.nan_to_num(outcomes.stderr), LARGEST_ERROR * size) / size)
         v = std**2
         for _ in range(50):
             share = v / (v + error2)
