@@ -152,6 +152,8 @@ def test_every_answer_of_20_x_50_is_the_dense_one(noise: float, with_rest: bool)
         same(one, two)
     for one, two in zip(dense.predict(x, contexts[:9]), kronecker.predict(x, contexts[:9]), strict=True):
         same(one, two)
+    for one, two in zip(dense.leave_one_out(), kronecker.leave_one_out(), strict=True):
+        same(one, two)
     assert kronecker.information_gain == pytest.approx(dense.information_gain, rel=SOLVER)
     # Elsewhere in the contexts: the curve, and the posterior moved to other contexts.
     elsewhere = rng.random((6, 1))

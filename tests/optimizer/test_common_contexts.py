@@ -121,6 +121,20 @@ def test_outcomes_outside_the_block_end_it(monkeypatch: pytest.MonkeyPatch) -> N
     assert bits(opt.recommend()) == bits(told().recommend())
 
 
+def test_leaving_one_out_is_in_the_order_of_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    def left_out() -> Any:
+        opt = grid()
+        tell(opt, 0, 9)
+        return opt.leave_one_out()
+
+    structured = left_out()
+    dense(monkeypatch)
+    plain = left_out()
+    np.testing.assert_array_equal(structured.outcome, plain.outcome)
+    np.testing.assert_allclose(structured.mean, plain.mean, atol=SOLVER)
+    np.testing.assert_allclose(structured.std, plain.std, atol=SOLVER)
+
+
 def test_a_theoretical_width_knows_the_information_of_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
     def width() -> float:
         opt = grid(beta=TheoreticalBeta(bound=1.0, noise=0.2))

@@ -347,6 +347,22 @@ class KroneckerPosterior(Posterior):
         whitening = np.concatenate([upper, lower])
         return Curve(self.gp.kernel, self.gp.ridge, np.ones(len(white)), both, whitening, white, slope)
 
+    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
+        """Return for every observation what its outcome exceeds the prediction from all others by, and the variance.
+
+        Both are (T k + t,): the block row by row, and after it the observations on top.
+        """
+        t, own = self.n_observations, self._factors
+        W = self._whitening()
+        alpha, diagonal = self._white[:t] @ W, np.einsum("ij,ij->j", W, W)
+        Z = own.G * self._q[:t, :, None] * self._b[:t, None, :]
+        b = own.Q @ (self._shrunk - np.tensordot(alpha, Z, axes=1)) @ own.B.T
+        in_block = (own.Q * own.Q) @ own.G @ (own.B * own.B).T  # the diagonal of the inverse, without those on top
+        for row in np.tensordot(W, Z, axes=1):
+            in_block += np.square(own.Q @ row @ own.B.T)
+        inverse = np.concatenate([in_block.ravel(), diagonal])
+        return np.concatenate([b.ravel(), alpha]) / inverse, 1.0 / inverse
+
     def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i)."""
         T, t, G = len(self.block_actions), self.n_observations, self._factors.G

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drbo.ambiguity.reference import Reference
 from drbo.models.gp import FittedGP, Posterior
@@ -48,7 +49,7 @@ class Belief:
         """Make both posteriors the prior, on contexts (n, d)."""
         self.certain = self.searching = self._search.prior(self.fit.gp, contexts)
         self._taken = 0
-        self._has_block = False
+        self._order: NDArray[np.intp] | None = None  # of the outcomes in the posteriors, where they have a block
 
     @property
     def contexts(self) -> FloatArray:
@@ -64,7 +65,7 @@ class Belief:
         self._n_together += sum(len(record.outcomes) for record in new if len(record.outcomes) > 1)
         if self._n_together >= LEAST_COMMON and self._take_in_block(told):
             return
-        if self._has_block:
+        if self._order is not None:
             self._start(contexts)
             new = told
         before = list(itertools.takewhile(lambda record: not record.failed, new)) if self._shared else []
@@ -103,8 +104,16 @@ class Belief:
             self.searching = KroneckerPosterior(gp, actions, contexts, (np.concatenate([x, lost]), c, y))
             self.searching.take_in_all(rest)
             self.searching.take_in_all(self._taught([record for record in failed if record not in alike]))
-        self._taken, self._has_block = len(told), True
+        self._taken, self._order = len(told), np.concatenate([common.block.ravel(), common.rest])
         return True
+
+    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
+        """Return `Posterior.leave_one_out` of the outcomes, in the order in which they were told."""
+        residual, variance = self.certain.leave_one_out()
+        if self._order is None:
+            return residual, variance
+        back = np.argsort(self._order)
+        return residual[back], variance[back]
 
     def place(self, contexts: FloatArray) -> None:
         """Put both posteriors on contexts (n, d)."""

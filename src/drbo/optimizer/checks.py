@@ -71,7 +71,7 @@ def leave_one_out(known: Knowledge, state: State) -> LeaveOneOut:
     belief = known.belief(state, fresh=True)
     told = [(id_, outcome) for id_, record in state.results.items() for outcome in record.outcomes]
     ids, outcomes = np.array([id_ for id_, _ in told]), np.array([outcome for _, outcome in told])
-    residual, variance = belief.certain.leave_one_out()
+    residual, variance = belief.leave_one_out()
     units = belief.units
     width = known.width(belief, known.configuration.certificate_beta)
     return LeaveOneOut(
