@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test test-all matrix lint format bench clean
+.PHONY: run test test-all botorch matrix lint format bench clean
 
 run: $(READY)  ## the paper's main figure at reduced size, and the radius dial
 	$(BIN)/drbo reproduce figure2 --quick
@@ -16,8 +16,12 @@ export OPENBLAS_NUM_THREADS ?= 1
 test: lint  ## ruff, strict mypy, pytest
 	$(BIN)/python -m pytest -n 2
 
-test-all: lint  ## the long sweeps too
+test-all: lint botorch  ## the long sweeps too
 	$(BIN)/python -m pytest -n 2 -m "slow or not slow"
+
+botorch: $(READY)  ## what needs torch, which is large: `make test` skips it where it is not installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,botorch]'
+	$(BIN)/python -m pytest -n 2 tests/integrations/test_botorch.py tests/test_examples.py -k botorch
 
 matrix: $(READY)  ## the tests on every Python, with the lowest packages, and as on other processors; a table
 	$(BIN)/python scripts/matrix.py $(ENVIRONMENTS) -- $(ARGUMENTS)

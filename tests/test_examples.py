@@ -1,6 +1,7 @@
 """The examples run as they are, within seconds, and each is short enough to read in one go."""
 
 import importlib
+import importlib.util
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,7 +23,8 @@ def example(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_every_example_is_short_and_tested() -> None:
     files = {path.stem: path for path in EXAMPLES.glob("*.py")}
-    assert files.keys() == {"simulator", "production", "pool_with_failures", "dask_run", "floor", "newsvendor_weekday"}
+    tests = Path(__file__).read_text()
+    assert [name for name in files if f'example("{name}", ' not in tests] == []
     for path in files.values():
         assert len(path.read_text().splitlines()) <= 60, path
 
@@ -96,6 +98,18 @@ def test_pool_with_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert np.isfinite(r.value)
     main(tmp_path / "wing.json", evaluations=12, workers=2)  # the same line goes on
     assert drbo.Optimizer.load(tmp_path / "wing.json").n_told == 12
+
+
+@pytest.mark.filterwarnings("ignore")  # what torch and BoTorch warn of is their own affair
+def test_botorch_acqf(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    best = example("botorch_acqf", monkeypatch).main(evaluations=2)
+    said = capsys.readouterr().out
+    if importlib.util.find_spec("botorch") is None:
+        assert best is None
+        assert said.endswith("is not installed; this needs: pip install 'drbo[botorch]'\n")
+    else:
+        assert 0.0 <= best <= 1.0
+        assert said.startswith("deploy x = ")
 
 
 def test_dask_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,20 @@ def test_the_core_needs_five_packages() -> None:
 def test_everything_that_the_tests_need_is_in_the_extra_all() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     (everything,) = extras["all"]
-    assert Requirement(everything).extras == set(extras) - {"all"}
+    assert Requirement(everything).extras == set(extras) - {"all", "botorch"}
+
+
+def test_nothing_that_make_test_installs_brings_torch() -> None:
+    """It is gigabytes on some machines."""
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras, groups = content["project"]["optional-dependencies"], content["dependency-groups"]
+    (everything,) = extras["all"]
+    texts = [
+        *content["project"]["dependencies"],
+        *(text for name in Requirement(everything).extras for text in extras[name]),
+    ]
+    texts += [text for name in ("test", "dev") for text in groups[name] if isinstance(text, str)]
+    assert not {Requirement(text).name for text in texts} & {"torch", "botorch", "gpytorch"}
 
 
 def test_the_core_asks_and_is_told(tmp_path: Path) -> None:

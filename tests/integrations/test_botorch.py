@@ -1,0 +1,215 @@
+"""BoTorch with ambiguity sets: against dense algebra and finite differences, and inside BoTorch's functions."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drbo
+
+torch = pytest.importorskip("torch", reason="torch is not installed: make botorch brings it")
+pytest.importorskip("botorch", reason="botorch is not installed: make botorch brings it")
+
+from botorch.acquisition.knowledge_gradient import qMultiFidelityKnowledgeGradient  # noqa: E402
+from botorch.acquisition.logei import qLogNoisyExpectedImprovement  # noqa: E402
+from botorch.acquisition.monte_carlo import qNoisyExpectedImprovement  # noqa: E402
+from botorch.acquisition.objective import LinearMCObjective, ScalarizedPosteriorTransform  # noqa: E402
+from botorch.acquisition.risk_measures import WorstCase  # noqa: E402
+from botorch.exceptions import UnsupportedError  # noqa: E402
+from botorch.models import SingleTaskGP  # noqa: E402
+from botorch.models.transforms.input import AppendFeatures  # noqa: E402
+from botorch.optim import optimize_acqf  # noqa: E402
+from botorch.sampling.normal import SobolQMCNormalSampler  # noqa: E402
+from gpytorch.kernels import RBFKernel  # noqa: E402
+from gpytorch.means import ZeroMean  # noqa: E402
+
+from drbo.integrations.botorch import (  # noqa: E402
+    RobustExpectation,
+    RobustUpperConfidenceBound,
+    WorstCaseExpectation,
+)
+
+torch.set_num_threads(1)  # more threads only wait for one another on matrices of this size
+pytestmark = pytest.mark.filterwarnings("ignore")  # what torch and BoTorch warn of is their own affair
+CONTEXTS = np.linspace(0.0, 1.0, 7)[:, None]
+REFERENCE = np.array([4.0, 3.0, 3.0, 2.0, 2.0, 1.0, 1.0]) / 16.0
+SETS = [
+    drbo.MMD(kernel=drbo.RBF(0.3)), drbo.MMD(), drbo.TotalVariation(), drbo.KL(), drbo.ChiSquare(), drbo.CVaR(),
+    drbo.Wasserstein(), drbo.Expectation(),
+]  # fmt: skip
+LENGTHSCALES, NOISE = (0.3, 0.4), 0.1
+BOUNDS = torch.tensor([[0.0], [1.0]], dtype=torch.double)
+
+
+def radius(ambiguity: drbo.AmbiguitySet) -> float:
+    return 0.5 if isinstance(ambiguity, drbo.CVaR) else 0.2
+
+
+def data() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    X = rng.random((12, 2))
+    return X, np.sin(5.0 * X[:, 0]) * np.cos(3.0 * X[:, 1]) + 0.05 * rng.normal(size=12)
+
+
+def model(outputs: int = 1, append: bool = False) -> Any:
+    """Return a GP with fixed hyper-parameters: the kernel and the noise of `by_drbo`."""
+    X, y = (torch.tensor(part) for part in data())
+    kernel = RBFKernel(ard_num_dims=2)
+    kernel.lengthscale = torch.tensor(LENGTHSCALES)
+    Y = torch.stack([y + k * X[:, 0] for k in range(outputs)], dim=-1)
+    transform = AppendFeatures(torch.tensor(CONTEXTS)) if append else None
+    found = SingleTaskGP(
+        X, Y, torch.full_like(Y, NOISE**2), covar_module=kernel, mean_module=ZeroMean(), outcome_transform=None,
+        input_transform=transform,
+    )  # fmt: skip
+    return found.double().eval()
+
+
+def by_drbo(ambiguity: drbo.AmbiguitySet, actions: Any, beta: float) -> Any:
+    """Return the same numbers by dense algebra and drbo's kernels and sets, one action at a time."""
+    X, y = data()
+    kernel = drbo.Product(drbo.RBF(LENGTHSCALES[0]), drbo.RBF(LENGTHSCALES[1]))
+
+    def k(a: Any, b: Any) -> Any:
+        return kernel.action(a[:, :1], b[:, :1]) * kernel.context(a[:, 1:], b[:, 1:])
+
+    placed, solved = ambiguity.on(CONTEXTS, [1.0]), np.linalg.inv(k(X, X) + NOISE**2 * np.eye(len(X)))
+    values = []
+    for x in actions:
+        points = np.column_stack([np.full(len(CONTEXTS), x), CONTEXTS[:, 0]])
+        across = k(points, X)
+        mean = across @ solved @ y
+        variance = np.diag(k(points, points) - across @ solved @ across.T)
+        values.append(placed.worst_case(mean + beta * np.sqrt(variance), REFERENCE, radius(ambiguity)).expectation)
+    return np.array(values)
+
+
+@pytest.mark.parametrize("ambiguity", SETS, ids=repr)
+@pytest.mark.parametrize("beta", [2.0, 0.0, -1.5])
+def test_the_acquisition_function_is_the_worst_case_of_the_bound(ambiguity: drbo.AmbiguitySet, beta: float) -> None:
+    acqf = RobustUpperConfidenceBound(
+        model(), torch.tensor(CONTEXTS), ambiguity, torch.tensor(REFERENCE), radius(ambiguity), beta
+    )
+    x = np.linspace(0.0, 1.0, 9)
+    found = acqf(torch.tensor(x)[:, None, None])
+    assert found.shape == (9,)
+    np.testing.assert_allclose(found.detach().numpy(), by_drbo(ambiguity, x, beta), rtol=1e-5, atol=1e-6)
+    batched = acqf(torch.tensor(x).reshape(3, 3, 1, 1))
+    np.testing.assert_allclose(batched.detach().numpy().ravel(), found.detach().numpy(), rtol=1e-8)
+
+
+@pytest.mark.parametrize("ambiguity", SETS, ids=repr)
+def test_gradients(ambiguity: drbo.AmbiguitySet) -> None:
+    """Against finite differences, at values where the worst case is unique."""
+    torch.manual_seed(0)
+    worst = WorstCaseExpectation(CONTEXTS, ambiguity, REFERENCE, radius(ambiguity))
+    values = torch.randn(2, 3, 7, dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradcheck(worst, (values,), eps=1e-6, atol=1e-4, rtol=1e-4)
+    acqf = RobustUpperConfidenceBound(model(), CONTEXTS, ambiguity, REFERENCE, radius(ambiguity))
+    X = torch.tensor([[[0.13]], [[0.48]], [[0.91]]], dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradcheck(acqf, (X,), eps=1e-6, atol=1e-4, rtol=1e-4)
+
+
+def test_a_second_derivative_is_refused() -> None:
+    worst = WorstCaseExpectation(CONTEXTS, drbo.KL(), REFERENCE, 0.2)
+    values = torch.randn(7, dtype=torch.double, requires_grad=True)
+    (first,) = torch.autograd.grad(worst(values) ** 2, values, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        first.sum().backward()
+
+
+@pytest.mark.parametrize("ambiguity", [drbo.MMD(kernel=drbo.RBF(0.3)), drbo.KL()], ids=repr)
+def test_optimize_acqf_finds_the_best_action(ambiguity: drbo.AmbiguitySet) -> None:
+    torch.manual_seed(0)
+    acqf = RobustUpperConfidenceBound(model(), CONTEXTS, ambiguity, REFERENCE, radius(ambiguity))
+    found, value = optimize_acqf(acqf, BOUNDS, q=1, num_restarts=4, raw_samples=32)
+    grid = by_drbo(ambiguity, np.linspace(0.0, 1.0, 201), 2.0)
+    assert value.item() >= grid.max() - 1e-4
+    np.testing.assert_allclose(by_drbo(ambiguity, found.numpy().ravel(), 2.0), value.item(), rtol=1e-5)
+
+
+def test_one_output_is_made_of_several_and_minimised() -> None:
+    minimised = RobustUpperConfidenceBound(
+        model(), CONTEXTS, drbo.TotalVariation(), REFERENCE, 0.2, 0.0,
+        posterior_transform=ScalarizedPosteriorTransform(-torch.ones(1, dtype=torch.double)),
+    )  # fmt: skip
+    plain = RobustUpperConfidenceBound(model(), CONTEXTS, drbo.Expectation(), REFERENCE, beta=0.0)
+    x = torch.tensor([[[0.3]]], dtype=torch.double)
+    assert minimised(x).item() < -plain(x).item()
+    with pytest.raises(UnsupportedError):
+        RobustUpperConfidenceBound(model(outputs=2), CONTEXTS, drbo.KL())
+
+
+@pytest.mark.parametrize("ambiguity", SETS, ids=repr)
+def test_the_risk_measure_is_the_worst_case_of_each_sample(ambiguity: drbo.AmbiguitySet) -> None:
+    torch.manual_seed(0)
+    samples = torch.randn(4, 2, 3 * 7, 1, dtype=torch.double)
+    found = RobustExpectation(CONTEXTS, ambiguity, REFERENCE, radius(ambiguity))(samples)
+    assert found.shape == (4, 2, 3)
+    placed = ambiguity.on(CONTEXTS, [1.0])
+    for index in np.ndindex(4, 2, 3):
+        rows = samples[index[0], index[1], 7 * index[2] : 7 * index[2] + 7, 0].numpy()
+        expected = placed.worst_case(rows, REFERENCE, radius(ambiguity)).expectation
+        assert found[index].item() == pytest.approx(float(expected), rel=1e-7, abs=1e-9)
+
+
+def test_all_distributions_are_botorch_s_worst_case() -> None:
+    torch.manual_seed(0)
+    samples = torch.randn(4, 2 * 7, 1)
+    found = RobustExpectation(CONTEXTS, drbo.TotalVariation(), radius=1.0)(samples)
+    assert found.dtype == samples.dtype
+    torch.testing.assert_close(found, WorstCase(n_w=7)(samples))
+
+
+def test_several_outputs_are_scalarised_first() -> None:
+    torch.manual_seed(0)
+    samples = torch.randn(4, 2 * 7, 2, dtype=torch.double)
+    weigh = LinearMCObjective(torch.tensor([0.3, 0.7], dtype=torch.double))
+    found = RobustExpectation(CONTEXTS, drbo.KL(), REFERENCE, 0.2, preprocessing_function=weigh)(samples)
+    alone = RobustExpectation(CONTEXTS, drbo.KL(), REFERENCE, 0.2)(weigh(samples).unsqueeze(-1))
+    torch.testing.assert_close(found, alone)
+    with pytest.raises(RuntimeError, match="preprocessing_function"):
+        RobustExpectation(CONTEXTS, drbo.KL(), REFERENCE, 0.2)(samples)
+
+
+@pytest.mark.parametrize("name", ["qNEI", "qLogNEI", "qKG", "two outputs"])
+def test_monte_carlo_acquisition_functions(name: str) -> None:
+    torch.manual_seed(0)
+    fitted = model(outputs=2 if name == "two outputs" else 1, append=True)
+    weigh = LinearMCObjective(torch.tensor([0.5, 0.5], dtype=torch.double)) if name == "two outputs" else None
+    objective = RobustExpectation(CONTEXTS, drbo.MMD(), REFERENCE, 0.2, preprocessing_function=weigh)
+    sampler, seen = SobolQMCNormalSampler(torch.Size([16]), seed=0), torch.tensor(data()[0][:5, :1])
+    if name == "qKG":
+        acqf = qMultiFidelityKnowledgeGradient(  # which action to evaluate next, and in which context
+            fitted, num_fantasies=4, objective=objective, inner_sampler=sampler, project=lambda X: X[..., :1]
+        )
+        X = torch.rand(2, 1 + 4, 2, dtype=torch.double, requires_grad=True)
+    else:
+        kind = qLogNoisyExpectedImprovement if name == "qLogNEI" else qNoisyExpectedImprovement
+        acqf = kind(fitted, X_baseline=seen, sampler=sampler, objective=objective, prune_baseline=False)
+        X = torch.tensor([[[0.35], [0.8]], [[0.1], [0.4]]], dtype=torch.double, requires_grad=True)
+    value = acqf(X)
+    assert value.shape == (2,)
+    assert torch.isfinite(value).all()
+    (gradient,) = torch.autograd.grad(value.sum(), X)
+    assert torch.isfinite(gradient).all()
+    assert (gradient != 0).any()
+    if name == "qLogNEI":
+        found, _ = optimize_acqf(acqf, BOUNDS, q=1, num_restarts=2, raw_samples=16, options={"maxiter": 10})
+        assert 0.0 <= found.item() <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"ambiguity": "MMD"}, "ambiguity must be an AmbiguitySet"),
+        ({"reference": [0.5, 0.5]}, "reference must"),
+        ({"radius": -1.0}, "radius must be zero or more"),
+        ({"contexts": [[0.0], [np.nan]]}, "contexts must"),
+        ({"beta": np.inf}, "beta must be finite"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"contexts": CONTEXTS, "ambiguity": drbo.KL(), "reference": REFERENCE, "radius": 0.1}
+    with pytest.raises((TypeError, ValueError), match=message):
+        RobustUpperConfidenceBound(model(), **{**given, **arguments})
