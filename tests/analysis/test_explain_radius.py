@@ -47,8 +47,8 @@ def test_a_shift_that_no_radius_reaches() -> None:
 
 def test_wasserstein_is_told_in_the_units_of_each_column() -> None:
     """REVIEW U7."""
-    data = np.column_stack([RNG.normal(8.0, 5.0, 40), RNG.beta(4, 3, 40)])
-    told = drbo.explain_radius(2.5, Samples(data, names=["outdoor", "load"]), drbo.Wasserstein())
+    data, scale = np.column_stack([RNG.normal(8.0, 5.0, 40), RNG.beta(4, 3, 40)]), {"outdoor": 2.0, "load": 0.1}
+    told = drbo.explain_radius(1.25, Samples(data, names=["outdoor", "load"]), drbo.Wasserstein(scale=scale))
     assert [shift.column for shift in told.shifts] == ["outdoor", "load"]
     assert told.shifts[0].amount == pytest.approx(2.5, rel=1e-6)
     assert "every day's outdoor lower by 2.5" in str(told)
@@ -57,7 +57,8 @@ def test_wasserstein_is_told_in_the_units_of_each_column() -> None:
 def test_log_columns_and_labels() -> None:
     box = Box(price=Log(1.0, 100.0), kind=Categorical("a", "b"))
     data = {"price": np.exp(RNG.uniform(1, 3, 40)).tolist(), "kind": (["a"] * 3 + ["b"]) * 10}
-    told = drbo.explain_radius(0.1, Samples(data, within=box, support=4), drbo.Wasserstein())
+    equal = {"price": 1.0, "kind": 1.0}
+    told = drbo.explain_radius(0.1, Samples(data, within=box, support=4), drbo.Wasserstein(scale=equal))
     factor = told.shifts[0]
     assert factor.logarithmic
     assert factor.amount == pytest.approx(math.exp(0.1), rel=1e-6)

@@ -109,7 +109,7 @@ def test_at_radius_zero_it_is_the_expectation_of_the_samples() -> None:
 @pytest.mark.parametrize(
     "family",
     [
-        drbo.Wasserstein(),
+        drbo.Wasserstein(scale={"outdoor": 8.0, "load": 0.5, "season": 1.0}),
         drbo.Neighbourhood(),
         drbo.TotalVariation(),
         drbo.KL(),

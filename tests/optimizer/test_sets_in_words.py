@@ -10,7 +10,10 @@ import drbo
 from drbo import MMD, AnyOf, DataDriven, General, Intersection, Moments, Optimizer, Shares, Simulator, Wasserstein
 
 BOX = drbo.Box(outdoor=(-10.0, 30.0), age=drbo.Categorical("young", "old"))
-ROWS = {"outdoor": [3.0, 8.0, 12.0, 20.0, 5.0, 9.0], "age": ["young", "old", "young", "old", "young", "young"]}
+ROWS: dict[str, list[Any]] = {
+    "outdoor": [3.0, 8.0, 12.0, 20.0, 5.0, 9.0],
+    "age": ["young", "old", "young", "old", "young", "young"],
+}
 SAMPLES = drbo.Samples(ROWS, within=BOX, support=8)
 COLD = drbo.Samples({"outdoor": [-5.0, 0.0], "age": ["old", "old"]}, within=BOX)
 SETS: dict[str, tuple[Any, str]] = {
@@ -38,8 +41,8 @@ def run(opt: Optimizer, rounds: int) -> list[tuple[Any, float]]:
     for i in range(rounds):
         radius = 0.2 if isinstance(opt.setting, General) and opt.ambiguity.own_radius is None else None
         s = opt.ask() if radius is None else opt.ask(radius=radius)
-        context = {name: column[i] for name, column in ROWS.items()}
-        opt.tell(s, float(s.action[0]) - 0.1 * i, **({} if s.context else {"context": context}))
+        seen = {name: column[i] for name, column in ROWS.items()}
+        opt.tell(s, float(s.action[0]) - 0.1 * i, context=None if s.context else seen)
         asked.append((float(s.action[0]), s.score))
     return asked
 

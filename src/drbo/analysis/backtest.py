@@ -129,6 +129,7 @@ def _of_samples(
         raise TypeError(f"seen must be Samples where values is a function, got {type(samples).__name__}")
     if actions is None or not len(actions):
         raise TypeError("actions is missing: give those to choose from where values is a function")
+    ambiguity = ambiguity.with_columns(samples.space.columns)
     contexts = SampledContexts(samples, ambiguity, seed=0)
     reference, space = contexts.seen([]), contexts.space
     placed = ambiguity.on(space.measured(reference.points), space.scales)
