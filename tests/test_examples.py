@@ -125,3 +125,12 @@ def test_floor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     earned = example("floor", monkeypatch).main(days=6)
     assert np.mean(earned) > 120.0
     assert capsys.readouterr().out.count("day ") == 6
+
+
+def test_choose_radius(monkeypatch: pytest.MonkeyPatch) -> None:
+    """REVIEW U4, U5 and U9: the radius of an independent past is small, and says what it means."""
+    radius, meaning, table = example("choose_radius", monkeypatch).main(rounds=8)
+    assert 0.02 < radius < 0.2  # version 0.1 said 0.217, and a sixth of everything is 0.19
+    assert meaning.share < 0.2
+    assert "every day's demand lower by" in str(meaning)
+    assert (np.diff(table.guarantee) <= 1e-6).all()
