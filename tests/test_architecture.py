@@ -27,7 +27,7 @@ MAP = """
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
     rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.blocks rounds.radius rounds.settings rounds
     optimizer.claims optimizer.history optimizer.encoding optimizer.explanation optimizer.suggestion optimizer.tables
-    optimizer.state optimizer.belief optimizer.production optimizer.configuration optimizer.reports
+    optimizer.state optimizer.belief optimizer.production optimizer.configuration optimizer.log optimizer.reports
     optimizer.knowledge optimizer.incumbent optimizer.explain optimizer.checks optimizer.storage_0_1 optimizer.storage
     optimizer.optimizer optimizer.progress optimizer.parallel optimizer
     analysis.pictures analysis.explain_radius analysis.radius_profile analysis.profile analysis.backtest

@@ -90,6 +90,13 @@ def test_a_newsvendor_goes_on_after_a_crash(tmp_path: Path, monkeypatch: pytest.
     assert without_a_crash["Sat"].action["order"] > without_a_crash["Tue"].action["order"]
 
 
+def test_a_log_becomes_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    r = example("log_to_decision", monkeypatch).main()
+    assert r.action["rate"] == 2
+    assert 20.0 < r.action["dose"] < 36.0  # 42 - 0.25 * 55 = 28.25 in ward A
+    assert 60.0 < r.value < 80.0
+
+
 def test_pool_with_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     main = example("pool_with_failures", monkeypatch).main
     r = main(tmp_path / "wing.json", evaluations=10, workers=2)

@@ -28,7 +28,7 @@ from drbo.ambiguity.function import AmbiguityFunction
 from drbo.models.bounds import LOWER, Beta, Bound, TheoreticalBeta
 from drbo.models.gp import GP, Posterior
 from drbo.models.learned import LearnedGP
-from drbo.optimizer import checks, claims, history, reports, storage, tables
+from drbo.optimizer import checks, claims, history, log, reports, storage, tables
 from drbo.optimizer.checks import Comparison, LeaveOneOut
 from drbo.optimizer.configuration import Configuration
 from drbo.optimizer.encoding import classes_in
@@ -42,7 +42,8 @@ from drbo.optimizer.state import Iterate, State, Terms
 from drbo.optimizer.suggestion import Prediction, Recommendation, RegretBound, Result, Suggestion
 from drbo.rounds.ball import frozen_copy
 from drbo.rounds.policies import Policy, Round
-from drbo.rounds.settings import Setting
+from drbo.rounds.radius import RadiusRule
+from drbo.rounds.settings import DataDriven, Setting
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet
 from drbo.spaces.labels import FiniteGiven
@@ -134,6 +135,72 @@ class Optimizer:
         self._file = storage.File()
         self._start_anew()
         _alive.add(self)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        actions: Sequence[str] | str | Box,
+        contexts: Sequence[str] | str | Box,
+        outcome: str,
+        *,
+        radius: RadiusRule | float | None = None,
+        setting: Setting | None = None,
+        failed: str | None = None,
+        stderr: str | None = None,
+        time: str | None = None,
+        ambiguity: AmbiguitySet | None = None,
+        surrogate: GP | LearnedGP | None = None,
+        beta: float | TheoreticalBeta = 2.0,
+        certificate_beta: float | TheoreticalBeta | None = None,
+        maximize: bool = True,
+        policy: Policy | None = None,
+        seed: int = 0,
+        baseline: Any = None,
+        explore_budget: float | None = None,
+    ) -> Self:
+        """Return an optimizer whose results are the rows of a log: `from_frame(...).recommend()` is a decision.
+
+        `frame` is a table of any library with named columns, one trial per row. `actions` and `contexts` are the names
+        of columns, or a `Box` that names them. Of names the ranges are those of the data: numbers from the least to the
+        largest, whole numbers where the column holds integers, and the labels that occur. An action that never varied
+        keeps its value, with a warning.
+
+        The contexts of all rows are the reference, as `Samples`, the oldest first: rows are sorted by the column `time`
+        (dates, or seconds since 1970) if there is one. The setting is `DataDriven(radius=radius)` by default, so either
+        a radius (a number or a rule of `drbo.radius`) or a setting must be given.
+
+        A row without an outcome is a failed trial, as is one where the column `failed` is True. `stderr` is a column of
+        the outcomes' standard errors. All other arguments are those of `Optimizer`.
+        """
+        if (radius is None) == (setting is None):
+            raise TypeError(
+                "from_frame needs a radius, such as 0.1 or drbo.radius.Bootstrap(), or a setting in its place; not both"
+            )
+        table = log.read(frame, actions, contexts, outcome, failed, stderr, time)
+        opt = cls(
+            table.actions,
+            table.contexts,
+            ambiguity=ambiguity,
+            setting=DataDriven(radius=radius) if setting is None else setting,
+            surrogate=surrogate,
+            beta=beta,
+            certificate_beta=certificate_beta,
+            maximize=maximize,
+            policy=policy,
+            seed=seed,
+            baseline=baseline,
+            explore_budget=explore_budget,
+        )
+        own = opt._configuration
+        for i, row in enumerate(table.rows):
+            action = own.search.space.encode(f"row {i} of actions", row.action)
+            where = (own.nature.encode(f"row {i} of contexts", row.context),)
+            outcomes = () if row.outcome is None else reports.checked_outcomes(row.outcome, 1)
+            stderrs = () if row.outcome is None else reports.checked_stderrs(row.stderr, 1)
+            # The samples hold the context already, so it is not drawn once more.
+            opt._facts.append(Told(row.time, None, action, where, outcomes, False, stderrs))
+        return opt
 
     def _start_anew(self) -> None:
         """Drop all that is derived from the facts; it is made again when it is needed."""

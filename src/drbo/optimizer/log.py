@@ -1,0 +1,172 @@
+"""A log of past trials, as a table: its columns become actions, contexts and outcomes, its rows results."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drbo import validation
+from drbo.spaces import kinds
+from drbo.spaces.box import Box
+from drbo.spaces.parameters import Categorical, Integer, Observed, Parameter, Real
+from drbo.spaces.samples import Samples
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One trial: what was done, in which context, and what came out; no outcome if it failed."""
+
+    action: dict[str, Any]
+    context: dict[str, Any]
+    outcome: float | None
+    stderr: float | None
+    time: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """What a table of trials says.
+
+    Attributes
+    ----------
+    actions : the box of the actions
+    contexts : the contexts of all trials, in the order of time
+    rows : the trials, in the same order
+    """
+
+    actions: Box
+    contexts: Samples
+    rows: Sequence[Row]
+
+
+def read(frame: Any, actions: Any, contexts: Any, outcome: Any, failed: Any, stderr: Any, time: Any) -> Log:
+    """Return the log of a table. `actions` and `contexts` are names of columns, or boxes that name them.
+
+    A trial failed where `failed` says so, or where its outcome is missing.
+    """
+    there = _names(frame)
+    x, c = _chosen("actions", actions, there), _chosen("contexts", contexts, there)
+    single = {"outcome": outcome, "failed": failed, "stderr": stderr, "time": time}
+    named = {role: _one(role, name, there) for role, name in single.items() if name is not None}
+    taken = [*x, *c, *named.values()]
+    twice = [name for name in taken if taken.count(name) > 1]
+    if twice:
+        raise ValueError(f"frame must have a column for each role, but {twice[0]!r} has two")
+    columns = {name: frame[name] for name in taken}
+    sizes = {len(column) for column in columns.values()}
+    if sizes == {0} or len(sizes) > 1:
+        raise ValueError(f"frame must have at least one row, and columns of equal length, got lengths {sorted(sizes)}")
+    n = sizes.pop()
+    times: list[float | None] = [None] * n
+    order = np.arange(n)
+    if "time" in named:
+        at = _times(named["time"], columns[named["time"]])
+        times, order = [*at], np.argsort(at, kind="stable")
+    bad = _flags(columns[named["failed"]]) if "failed" in named else [False] * n
+    outcomes = _numbers("outcome", named["outcome"], columns[named["outcome"]], bad)
+    errors: list[float | None] = [None] * n
+    if "stderr" in named:
+        errors = _numbers("stderr", named["stderr"], columns[named["stderr"]], [y is None for y in outcomes])
+    box, tried = _actions(actions, {name: columns[name] for name in x})
+    past, seen = _contexts(contexts, {name: columns[name] for name in c}, order)
+    rows = [
+        Row({name: tried[name][i] for name in x}, seen[k], outcomes[i], errors[i], times[i])
+        for k, i in enumerate(order.tolist())
+    ]
+    return Log(box, past, rows)
+
+
+def _names(frame: Any) -> list[Any]:
+    """Return the names of the columns of a table of any library."""
+    for names in (getattr(frame, "column_names", None), getattr(frame, "columns", None)):
+        if names is not None:
+            return list(names)
+    if isinstance(frame, Mapping):
+        return list(frame)
+    raise TypeError(f"frame must be a table with named columns, such as a pandas DataFrame, got {type(frame).__name__}")
+
+
+def _chosen(role: str, given: Any, there: Sequence[Any]) -> list[str]:
+    """Return the columns that a list of names, one name or a box names."""
+    names = list(given.parameters) if isinstance(given, Box) else [given] if isinstance(given, str) else given
+    if not isinstance(names, list | tuple) or not names:
+        raise TypeError(f"{role} must be a list of columns or a Box that names them, got {given!r}")
+    return [_one(role, name, there) for name in names]
+
+
+def _one(role: str, name: Any, there: Sequence[Any]) -> str:
+    if not isinstance(name, str) or name not in there:
+        raise ValueError(f"{role} must name columns of the frame, {', '.join(map(str, there))}; got {name!r}")
+    return name
+
+
+def _actions(given: Any, columns: Mapping[str, Any]) -> tuple[Box, dict[str, list[Any]]]:
+    """Return the box of the actions and the values tried; warn of columns that never varied."""
+    tried: dict[str, list[Any]] = {}
+    ranges: dict[str, Parameter] = {}
+    for name, column in columns.items():
+        values, kind = kinds.read(name, column, None)
+        whole = isinstance(kind, Observed) and np.asarray(column).dtype.kind in "iu"
+        tried[name] = [int(value) for value in values] if whole else values
+        ranges[name] = _range(tried[name], kind, whole)
+        if len(set(values)) == 1:
+            kept = "may be chosen, but nothing is known of other values" if isinstance(given, Box) else "stays at it"
+            warnings.warn(
+                f"actions: {name!r} is {tried[name][0]!r} in every row, so nothing can be learned about it; it {kept}",
+                UserWarning,
+                stacklevel=4,
+            )
+    return given if isinstance(given, Box) else Box(ranges), tried
+
+
+def _range(values: list[Any], kind: Parameter, whole: bool) -> Parameter:
+    """Return what may be chosen of a column: what lies between numbers that were tried, or one of the labels."""
+    different = list(dict.fromkeys(values))
+    if len(different) == 1 or not isinstance(kind, Observed):
+        return Categorical(*different)
+    return Integer(min(different), max(different)) if whole else Real(kind.least, kind.largest)
+
+
+def _contexts(given: Any, columns: Mapping[str, Any], order: NDArray[np.intp]) -> tuple[Samples, list[dict[str, Any]]]:
+    """Return the contexts as samples in the order of time, and each of them by its names."""
+    read = {name: kinds.read(name, column, None) for name, column in columns.items()}
+    table = {name: [values[i] for i in order.tolist()] for name, (values, _) in read.items()}
+    labels = {name: p for name, (_, p) in read.items() if not isinstance(p, Observed)}
+    within = given if isinstance(given, Box) else None
+    samples = Samples(table, within=within) if within is not None else Samples(table, labels=labels or None)  # type: ignore[arg-type]
+    return samples, [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+
+
+def _numbers(role: str, name: str, column: Any, absent: Sequence[bool]) -> list[float | None]:
+    """Return the numbers of a column, None where they are absent or missing; an error names the row."""
+    found: list[float | None] = []
+    for row, (value, gone) in enumerate(zip(column, absent, strict=True)):
+        if gone or validation.missing(value):
+            found.append(None)
+        else:
+            found.append(validation.finite_float(f"{role}, row {row} of column {name!r},", value))
+    return found
+
+
+def _flags(column: Any) -> list[bool]:
+    return [validation.flag(f"failed, row {row},", value) for row, value in enumerate(column)]
+
+
+def _times(name: str, column: Any) -> list[float]:
+    """Return times in seconds since 1970 (UTC), of dates with or without a zone (then UTC), or of seconds."""
+    values = np.asarray(column)
+    if values.dtype.kind == "M":
+        if np.isnat(values).any():
+            raise ValueError(f"time must not be missing, but row {int(np.argmax(np.isnat(values)))} of {name!r} is")
+        return [float(t) for t in values.astype("datetime64[ns]").astype(np.int64) / 1e9]
+    return [
+        float(value.timestamp())
+        if hasattr(value, "timestamp")
+        else validation.finite_float(f"time, row {row} of column {name!r},", value)
+        for row, value in enumerate(column)
+    ]
