@@ -32,15 +32,23 @@ MAP = """
     optimizer.optimizer optimizer.progress optimizer.parallel optimizer
     analysis.pictures analysis.explain_radius analysis.radius_profile analysis.profile analysis.backtest
     analysis.watch analysis.regret analysis radius regret
-    names problems experiments integrations integrations.botorch cli __main__ __init__
+    names problems experiments report integrations integrations.botorch cli __main__ __init__
 """.split()  # noqa: SIM905  # a list of names, one line per step of the story
-"""Every module of drbo, in the order in which data flows; `problems` and `experiments` are one room each."""
+"""Every module of drbo, in the order in which data flows; `problems`, `experiments` and `report` are one room each."""
 HANDED_ON = {
-    "optimizer.optimizer": {"analysis.backtest", "analysis.explain_radius", "analysis.radius_profile", "analysis.watch"}
+    "optimizer.optimizer": {
+        "analysis.backtest",
+        "analysis.explain_radius",
+        "analysis.radius_profile",
+        "analysis.watch",
+        "report",
+    }
 }
 """What methods of one line hand the optimizer to, with the import inside: the one exception to the order."""
-WHOLE_ROOMS = ("problems", "experiments")
-EXTRAS = ("matplotlib", "pandas", "rich", "typer", "joblib", "distributed", "cvxpy", "clarabel", "torch", "sklearn")
+WHOLE_ROOMS = ("problems", "experiments", "report")
+EXTRAS = (
+    "matplotlib", "pandas", "rich", "typer", "joblib", "distributed", "plotly", "cvxpy", "clarabel", "torch", "sklearn",
+)  # fmt: skip
 
 
 def place(module: str) -> str | None:

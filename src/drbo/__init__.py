@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from drbo.models import information_gain as information_gain
     from drbo.models import maximum_information_gain as maximum_information_gain
     from drbo.optimizer import Comparison as Comparison
+    from drbo.optimizer import Explanation as Explanation
     from drbo.optimizer import LeaveOneOut as LeaveOneOut
     from drbo.optimizer import Optimizer as Optimizer
     from drbo.optimizer import Prediction as Prediction
@@ -139,6 +140,7 @@ _HOMES = {
     ),
     "drbo.optimizer": (
         "Comparison",
+        "Explanation",
         "LeaveOneOut",
         "Optimizer",
         "Prediction",

@@ -3,12 +3,14 @@
 from drbo.optimizer.checks import Comparison, LeaveOneOut
 from drbo.optimizer.encoding import decode as from_json
 from drbo.optimizer.encoding import encode as to_json
+from drbo.optimizer.explanation import Explanation
 from drbo.optimizer.optimizer import Optimizer
 from drbo.optimizer.parallel import run
 from drbo.optimizer.suggestion import Prediction, Recommendation, RegretBound, Result, Suggestion
 
 __all__ = [
     "Comparison",
+    "Explanation",
     "LeaveOneOut",
     "Optimizer",
     "Prediction",

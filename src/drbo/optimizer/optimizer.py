@@ -703,6 +703,15 @@ class Optimizer:
         terms = self._terms(self._known.state, reference, None, given)
         return watch_known(self._known, contexts, radius, terms, alpha)
 
+    def report(self, path: str | Path, title: str | None = None) -> Path:
+        """Write one HTML page that shows what was learned and what is promised; return where it is.
+
+        It needs no network. `title` is the file's name by default.
+        """
+        from drbo.report import write
+
+        return write(self, path, title)
+
     @_alone
     def to_frame(self) -> Any:
         """Return a pandas DataFrame of the results: one row per outcome, in the user's units, with its time (UTC)."""

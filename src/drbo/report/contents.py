@@ -1,0 +1,293 @@
+"""What the page says: every number, sentence and figure, computed from one optimizer by its public interface."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import platform
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+import drbo
+from drbo import Optimizer, Recommendation
+from drbo.report import surface
+from drbo.report.figures import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    RED,
+    bars,
+    beside,
+    figure,
+    line,
+    plane,
+    points,
+    safe,
+)  # fmt: skip
+from drbo.report.values import Row, is_number, row, words
+
+_SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0)
+"""The stops of the dial, as shares of the diameter of the set; the radius of the run is one more."""
+
+
+class Contents:
+    """What is said about one optimizer; one method per section of the page."""
+
+    def __init__(self, opt: Optimizer) -> None:
+        self.opt = opt
+        self.told = any(not result.failed for result in opt.results)
+        self.recommended: Recommendation | None = opt.recommend() if self.told else None
+        self.better = "larger" if opt.maximize else "smaller"
+
+    # --- 1: what to deploy ------------------------------------------------------------------------------------------
+
+    def deploy(self) -> dict[str, Any]:
+        """Return the action, its guarantee, and how far any other action could still reach."""
+        r = self.recommended
+        if r is None:
+            return {
+                "action": {},
+                "sentence": "No outcome has been told yet, so there is nothing to deploy.",
+                "text": "",
+            }
+        bound = "at least" if r.maximize else "at most"
+        word = "Guaranteed" if r.claim.proven else "Estimated"
+        sentence = f"{word}: {bound} {r.value:.4g} on average in every distribution {r.within}."
+        return {
+            "action": row(r.action, "action"),
+            "value": r.value,
+            "sentence": sentence,
+            "text": str(r),
+            "reach": str(self.opt.regret_bound()),
+        }
+
+    # --- 2: progress ------------------------------------------------------------------------------------------------
+
+    def progress(self) -> dict[str, Any]:
+        """Return outcomes, failures and pending evaluations in order, with what was promised at each time."""
+        opt = self.opt
+        proposals = {p.number: p for fact in opt.history for p in getattr(fact, "proposals", ())}
+        results = opt.results
+        numbers = np.arange(1, len(results) + 1)
+        outcomes = [(i, r) for i, r in zip(numbers.tolist(), results, strict=True) if not r.failed]
+        asked = [
+            (i, proposals[r.number])
+            for i, r in zip(numbers.tolist(), results, strict=True)
+            if r.number in proposals and math.isfinite(proposals[r.number].guarantee)
+        ]
+        best = list(itertools.accumulate((p.guarantee for _, p in asked), max if opt.maximize else min))
+        data = [points([i for i, _ in outcomes], [r.outcome for _, r in outcomes], "outcome", GREY)]
+        if asked:
+            at = [i for i, _ in asked]
+            data.append(
+                line(
+                    at,
+                    [p.score for _, p in asked],
+                    "optimistic bound of the suggestion",
+                    ORANGE,
+                    line={"dash": "dot", "width": 2},
+                )
+            )
+            data.append(line(at, best, "best guarantee so far", BLUE, line={"shape": "hv"}))
+        seen = [r.outcome for _, r in outcomes] + best
+        level = (min(seen) if seen else 0.0) - 0.06 * (np.ptp(seen) if seen else 1.0)
+        failed = [i for i, r in zip(numbers.tolist(), results, strict=True) if r.failed]
+        if failed:
+            data.append(points(failed, [level] * len(failed), "failed", RED, "x"))
+        waiting = opt.pending
+        if waiting:
+            after = [len(results) + 1 + i for i in range(len(waiting))]
+            data.append(points(after, [level] * len(waiting), "pending", GREEN, "diamond-open"))
+        sentence = f"{len(outcomes)} outcomes, {len(failed)} failed evaluations, {len(waiting)} pending."
+        if best:
+            sentence += (
+                f" The best guarantee of a suggestion at its own time rose from {best[0]:.4g} to {best[-1]:.4g}."
+            )
+            if not opt.maximize:
+                sentence = sentence.replace("rose", "fell")
+        return {"sentence": sentence, "figure": figure(data, "evaluation", "outcome", "outcomes by evaluation")}
+
+    # --- 3: the dial ------------------------------------------------------------------------------------------------
+
+    def dial(self) -> dict[str, Any] | None:
+        """Return what each radius means, costs and buys; None if there is no radius to turn."""
+        r = self.recommended
+        if r is None:
+            return None
+        meaning = self.opt.explain_radius(r.radius) if math.isfinite(r.radius) else None
+        diameter = meaning.diameter if meaning is not None else self.opt.explain_radius(1.0).diameter
+        if not 0.0 < diameter < math.inf:
+            return None
+        present = r.radius if math.isfinite(r.radius) else diameter
+        radii = sorted({*(share * diameter for share in _SHARES), present})
+        found = self.opt.profile(radii)
+        stops = [
+            {
+                "radius": radius,
+                "present": radius == present,
+                "share": radius / diameter,
+                "action": row(action, "action"),
+                "guarantee": float(found.guarantee[i]),
+                "expected": float(found.expected[i]),
+                "price": float(found.price[i]),
+                "protection": float(found.protection[i]),
+                "meaning": str(self.opt.explain_radius(radius)),
+            }
+            for i, (radius, action) in enumerate(zip(found.radius.tolist(), found.actions, strict=True))
+        ]
+        data = [
+            line(radii, [s["expected"] for s in stops], "expected under the reference", GREEN),
+            line(radii, [s["guarantee"] for s in stops], "guaranteed", BLUE),
+        ]
+        same = len({words(s["action"]) for s in stops})
+        sentence = (
+            f"The radius of this run is {present:.3g}, which is {present / diameter:.0%} of the largest that makes a "
+            f"difference. From no shift to the largest one, {same} different action{'s' if same > 1 else ''} would be "
+            "deployed."
+        )
+        alt = "guarantee and expectation of the deployed action by radius"
+        return {"stops": stops, "figure": figure(data, "radius", "outcome", alt), "sentence": sentence}
+
+    # --- 4: the worst case beside the reference ---------------------------------------------------------------------
+
+    def conditions(self) -> dict[str, Any] | None:
+        """Return the distribution of each condition under the reference and in the worst case."""
+        r = self.recommended
+        if r is None:
+            return None
+        rows = [row(context, "context") for context in r.contexts]
+        names = list(rows[0])
+        columns = {name: [one[name] for one in rows] for name in names}
+        reference, worst = r.reference.tolist(), r.weights.tolist()
+        figures = [beside(name, columns[name], reference, worst) for name in names]
+        if len(names) == 2 and all(is_number(columns[name]) for name in names):
+            both = [("reference", reference), ("worst case", worst)]
+            figures.append(plane(names, [columns[name] for name in names], both))
+        explained = r.explain()
+        sentence = (
+            f"Expected under the reference: {explained.expected:.4g}. A shift of the conditions costs "
+            f"{explained.shift:.4g} of it, and what the model does not know yet {explained.ignorance:.4g}."
+        )
+        return {"sentence": sentence, "figures": figures, "text": "\n".join(explained.conditions())}
+
+    # --- 5: against today, and whether the model can be trusted -----------------------------------------------------
+
+    def baseline(self) -> dict[str, Any] | None:
+        """Return the difference between the recommended action and the baseline; None without one."""
+        r, today = self.recommended, self.opt.baseline
+        if r is None or today is None:
+            return None
+        found = self.opt.compare(r.action)
+        unit = "more" if self.opt.maximize else "less"
+        sentence = (
+            f"Against today's {words(row(today, 'action'))}, the recommended action is expected to bring "
+            f"{found.expected:.4g} {unit} under the reference (between {found.lower:.4g} and {found.upper:.4g}). "
+            f"In the worst distribution of the set it brings at least {found.worst:.4g} {unit}"
+            f"{'' if found.certified else ', as far as its atoms show'}."
+        )
+        return {
+            "sentence": sentence,
+            "rows": {"expected": found.expected, "lower": found.lower, "upper": found.upper, "worst case": found.worst},
+        }
+
+    def trust(self) -> dict[str, Any] | None:
+        """Return every outcome beside its prediction from the others; None with fewer than three of them."""
+        found = self.opt.leave_one_out() if self.told else None
+        if found is None or len(found.outcome) < 3:
+            return None
+        inside = found.inside
+        half = (found.width * found.std).tolist()
+        data = []
+        for chosen, name, color in ((inside, "within its bounds", BLUE), (~inside, "outside", RED)):
+            error = {
+                "type": "data",
+                "array": [h for h, c in zip(half, chosen, strict=True) if c],
+                "color": color,
+                "thickness": 1,
+                "width": 0,
+            }
+            if chosen.any():
+                data.append(
+                    points(found.outcome[chosen].tolist(), found.mean[chosen].tolist(), name, color, error_y=error)
+                )
+        ends = [float(found.outcome.min()), float(found.outcome.max())]
+        data.append(line(ends, ends, "equal", GREY, line={"dash": "dash", "width": 1}))
+        alt = "outcomes against their leave-one-out predictions"
+        verdict = f"{str(found)[0].upper()}{str(found)[1:]}."
+        return {"sentence": verdict, "figure": figure(data, "outcome", "predicted from the others", alt)}
+
+    # --- 6: what the model thinks -----------------------------------------------------------------------------------
+
+    def model(self) -> dict[str, Any] | None:
+        """Return f along each parameter at the recommendation, and maps of two parameters or conditions."""
+        r = self.recommended
+        if r is None:
+            return None
+        sentence = (
+            "Lines show the expectation over the conditions, along one parameter with the others as recommended; bands "
+            "are bounds on it. Marks are evaluations."
+        )
+        return {"sentence": sentence, "slices": surface.slices(self.opt, r), "maps": surface.maps(self.opt, r)}
+
+    # --- 7: what matters --------------------------------------------------------------------------------------------
+
+    def matters(self) -> dict[str, Any] | None:
+        """Return which share of the variance of f each parameter and condition explains, and what to evaluate next."""
+        r = self.recommended
+        if r is None:
+            return None
+        shares = surface.sensitivities(self.opt, r)
+        order = sorted(shares, key=lambda name: shares[name])
+        data = [
+            {
+                **bars([shares[name] for name in order], [safe(name) for name in order], "share", BLUE),
+                "orientation": "h",
+            }
+        ]
+        first = order[-1] if order else None
+        sentence = (
+            ""
+            if first is None
+            else (f"{first} matters most: {shares[first]:.0%} of the model's variation would be gone if it were fixed.")
+        )
+        advice = r.explain().advice()
+        alt = "share of the variation of f by parameter and condition"
+        return {
+            "sentence": sentence,
+            "next": " ".join(advice),
+            "shares": shares,
+            "figure": figure(data, "share of the variation (total effect)", "", alt),
+        }
+
+    # --- 8: all results ---------------------------------------------------------------------------------------------
+
+    def results(self) -> dict[str, Any]:
+        """Return one row per result, and the names of its columns."""
+        rows: list[Row] = []
+        for result in self.opt.results:
+            when = None if result.time is None else datetime.fromtimestamp(result.time, UTC)
+            one: Row = {"result": result.id, "suggestion": result.number}
+            for kind, value in (("action", result.action), ("context", result.context)):
+                one |= {(name if name not in one else f"{kind}.{name}"): v for name, v in row(value, kind).items()}
+            one |= {
+                "outcome": result.outcome,
+                "failed": result.failed,
+                "time (UTC)": None if when is None else when.strftime("%Y-%m-%d %H:%M:%S"),
+            }
+            rows.append(one)
+        columns = list(dict.fromkeys(name for one in rows for name in one))
+        return {"columns": columns, "rows": [[one.get(name) for name in columns] for one in rows]}
+
+    def configuration(self) -> Row:
+        """Return how the optimizer was made, and the versions."""
+        opt = self.opt
+        made = {
+            "actions": opt.actions, "contexts": opt.contexts, "ambiguity": opt.ambiguity, "setting": opt.setting,
+            "surrogate": opt.surrogate, "policy": opt.policy, "beta": opt.beta,
+            "outcomes": "maximised" if opt.maximize else "minimised",
+        }  # fmt: skip
+        versions = {"drbo": drbo.__version__, "Python": platform.python_version(), "numpy": np.__version__}
+        return {name: str(value) for name, value in (made | versions).items()}

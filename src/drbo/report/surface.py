@@ -1,0 +1,277 @@
+"""What the model thinks: f along parameters, over pairs of them, and which of them matter."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from drbo import Optimizer, Recommendation
+from drbo.report.figures import BLUE, GREY, ORANGE, RED, Figure, along, figure, points, safe
+from drbo.report.values import Row, axis, box_of, is_number, members, plain, row
+
+_ATOMS = 96
+"""Over so many contexts, the heaviest ones, an expectation is drawn at most."""
+_MEMBERS = 200
+"""So many actions of a finite set are drawn at most."""
+_DRAWS = 256
+"""How many random points the sensitivities rest on."""
+
+
+def slices(opt: Optimizer, r: Recommendation) -> list[Figure]:
+    """Return the expectation of f along each parameter of the action, the others as recommended."""
+    contexts, reference, worst = _heaviest(r)
+    actions = box_of(opt.actions)
+    if actions is None:
+        return _along_members(opt, r, contexts, reference, worst)
+    drawn = []
+    for name, parameter in actions.parameters.items():
+        values = axis(parameter)
+        found = _expectations(opt, [{**r.action, name: value} for value in values], contexts, reference, worst)
+        data = along(values, found)
+        told = [(plain(result.action[name]), result.outcome) for result in opt.results if not result.failed]
+        data.append(
+            points(
+                [safe(v) if isinstance(v, str) else v for v, _ in told],
+                [y for _, y in told],
+                "outcomes",
+                GREY,
+                marker={"size": 5, "opacity": 0.6},
+            )
+        )
+        data.append(_here(plain(r.action[name]), found[0][2][_nearest(values, r.action[name])]))
+        alt = f"expected outcome along {name}"
+        drawn.append(figure(data, name, "expected outcome", alt, xaxis=_scaled(values)))
+    return drawn
+
+
+def _along_members(opt: Optimizer, r: Recommendation, contexts: Any, reference: Any, worst: Any) -> list[Figure]:
+    every = members(opt.actions, r.action, _MEMBERS) or []
+    found = _expectations(opt, every, contexts, reference, worst)
+    rows = [row(action, "action") for action in every]
+    told = [(row(result.action, "action"), result.outcome) for result in opt.results if not result.failed]
+    drawn = []
+    for name in rows[0]:
+        x = [one[name] for one in rows]
+        if len(rows[0]) == 1:
+            order = sorted(range(len(x)), key=lambda i: x[i]) if is_number(x) else list(range(len(x)))
+            data = along(
+                [x[i] for i in order],
+                [(label, color, *([part[i] for i in order] for part in parts)) for label, color, *parts in found],
+            )
+        else:
+            data = [points(x, middle, label, color) for label, color, middle, _, _ in found]
+        data.append(
+            points(
+                [safe(one[name]) if isinstance(one[name], str) else one[name] for one, _ in told],
+                [y for _, y in told],
+                "outcomes",
+                GREY,
+                marker={"size": 5, "opacity": 0.6},
+            )
+        )
+        here = row(r.action, "action")
+        at = next(i for i, one in enumerate(rows) if one == here)
+        data.append(_here(here[name], found[0][2][at]))
+        drawn.append(figure(data, name, "expected outcome", f"expected outcome along {name}"))
+    return drawn
+
+
+def _expectations(opt: Optimizer, actions: Sequence[Any], contexts: Sequence[Any], reference: Any, worst: Any) -> Any:
+    """Return the expectation over contexts at each action and its bounds, under the reference and worst case."""
+    n = len(contexts)
+    predicted = _predict(opt, [action for action in actions for _ in range(n)], list(contexts) * len(actions))
+    parts = [np.reshape(part, (len(actions), n)) for part in (predicted.mean, predicted.lower, predicted.upper)]
+    return [
+        (name, color, *((part @ weights).tolist() for part in parts))
+        for name, color, weights in (("reference", BLUE, reference), ("worst case", ORANGE, worst))
+    ]
+
+
+def maps(opt: Optimizer, r: Recommendation) -> list[dict[str, Any]]:
+    """Return the mean over every pair of axes, at the recommended action and typical conditions."""
+    typical = _typical(r)
+    axes = _axes(opt, r)
+    drawn = []
+    for (kind_x, name_x, xs), (kind_y, name_y, ys) in itertools.combinations(axes, 2):
+        if kind_x == kind_y == "context":
+            continue
+        pairs = [(x, y) for y in ys for x in xs]
+        actions, contexts = [], []
+        for x, y in pairs:
+            action, context = dict(r.action) if isinstance(r.action, dict) else r.action, typical
+            for kind, name, value in ((kind_x, name_x, x), (kind_y, name_y, y)):
+                if kind == "action":
+                    action = {**action, name: value} if isinstance(action, dict) else value
+                else:
+                    context = {**context, name: value} if isinstance(context, dict) else value
+            actions.append(action)
+            contexts.append(context)
+        mean = np.reshape(_predict(opt, actions, contexts).mean, (len(ys), len(xs)))
+        told = [
+            (row(result.action, "action") | row(result.context, "context"))
+            for result in opt.results
+            if not result.failed
+        ]
+        shown = [[_shown(v) for v in part] for part in (xs, ys)]
+        heat = {
+            "type": "heatmap",
+            "x": [safe(v) if isinstance(v, str) else v for v in shown[0]],
+            "y": [safe(v) if isinstance(v, str) else v for v in shown[1]],
+            "z": mean.tolist(),
+            "colorscale": "Cividis",
+            "colorbar": {"title": {"text": "outcome"}},
+        }
+        marks = points(
+            [one[name_x] for one in told],
+            [one[name_y] for one in told],
+            "evaluations",
+            "#ffffff",
+            marker={"size": 6, "line": {"width": 1, "color": "#000000"}},
+        )
+        alt = f"outcome over {name_x} and {name_y}"
+        drawn_here = figure([heat, marks], name_x, name_y, alt, xaxis=_scaled(shown[0]), yaxis=_scaled(shown[1]))
+        drawn.append({"name": f"{name_x} and {name_y}", "figure": drawn_here})
+    return drawn
+
+
+def _axes(opt: Optimizer, r: Recommendation) -> list[tuple[str, str, list[Any]]]:
+    """Return the axes of the maps: whether of actions or contexts, name and values."""
+    axes: list[tuple[str, str, list[Any]]] = []
+    actions = box_of(opt.actions)
+    if actions is not None:
+        axes += [("action", name, axis(parameter)) for name, parameter in actions.parameters.items()]
+    else:
+        every = members(opt.actions, r.action, 50) or []
+        names = list(row(every[0], "action"))
+        axes += [("action", names[0], every)] if len(names) == 1 else []
+    contexts = box_of(opt.contexts)
+    if contexts is not None:
+        return [*axes, *(("context", name, axis(p)) for name, p in contexts.parameters.items())]
+    known = members(opt.contexts, r.contexts[0], 50)
+    if known is not None:
+        names = list(row(known[0], "context"))
+        return [*axes, ("context", names[0], known)] if len(names) == 1 else axes
+    columns = _columns([row(context, "context") for context in r.contexts])
+    return [*axes, *(("context", name, _spread_over(values)) for name, values in columns.items())]
+
+
+def sensitivities(opt: Optimizer, r: Recommendation) -> dict[str, float]:
+    """Return the total-effect index of every parameter and condition (Jansen's estimate on the posterior mean)."""
+    rng = np.random.default_rng(0)
+    draw_action = _drawer(opt, r)
+    contexts, reference, _ = _heaviest(r)
+    rows = [row(context, "context") for context in contexts]
+    first = [(draw_action(rng), int(rng.choice(len(contexts), p=reference))) for _ in range(_DRAWS)]
+    other = [(draw_action(rng), int(rng.choice(len(contexts), p=reference))) for _ in range(_DRAWS)]
+    base = np.asarray(_predict(opt, [a for a, _ in first], [contexts[j] for _, j in first]).mean)
+    total = float(np.var(base))
+    shares: dict[str, float] = {}
+    for name in row(r.action, "action"):
+        mixed = [
+            ({**a, name: b[name]} if isinstance(a, dict) else b) for (a, _), (b, _) in zip(first, other, strict=True)
+        ]
+        if not isinstance(r.action, dict) and len(row(r.action, "action")) > 1:
+            continue  # the coordinates of a finite set do not vary one by one
+        moved = np.asarray(_predict(opt, mixed, [contexts[j] for _, j in first]).mean)
+        shares[name] = float(np.mean((base - moved) ** 2) / (2.0 * total)) if total else 0.0
+    single = len(rows[0]) == 1
+    for name in rows[0]:
+        if single or isinstance(contexts[0], dict):
+            mixed_contexts = [
+                ({**contexts[j], name: contexts[k][name]} if isinstance(contexts[j], dict) else contexts[k])
+                for (_, j), (_, k) in zip(first, other, strict=True)
+            ]
+            moved = np.asarray(_predict(opt, [a for a, _ in first], mixed_contexts).mean)
+            key = name if name not in shares else f"{name} (condition)"
+            shares[key] = float(np.mean((base - moved) ** 2) / (2.0 * total)) if total else 0.0
+    return {name: min(share, 1.0) for name, share in shares.items()}
+
+
+def _drawer(opt: Optimizer, r: Recommendation) -> Any:
+    """Return what draws a random action."""
+    box = box_of(opt.actions)
+    if box is None:
+        every = members(opt.actions, r.action, _MEMBERS) or []
+        return lambda rng: every[int(rng.integers(len(every)))]
+    choices = {name: axis(parameter) for name, parameter in box.parameters.items()}
+    return lambda rng: {name: values[int(rng.integers(len(values)))] for name, values in choices.items()}
+
+
+def _predict(opt: Optimizer, actions: Sequence[Any], contexts: Sequence[Any]) -> Any:
+    """Return the predictions of many actions and contexts, row by row."""
+    return opt.predict(_table(actions), _table(contexts))
+
+
+def _heaviest(r: Recommendation) -> tuple[list[Any], Any, Any]:
+    """Return the contexts that carry most mass in the reference or in the worst case, and both weights on them."""
+    order = np.argsort(-np.maximum(r.reference, r.weights), kind="stable")[:_ATOMS]
+    order = order[np.maximum(r.reference, r.weights)[order] > 0.0]
+    both = [np.asarray(weights)[order] for weights in (r.reference, r.weights)]
+    reference, worst = (w / w.sum() if w.sum() > 0.0 else w for w in both)
+    return [r.contexts[i] for i in order], reference, worst
+
+
+def _table(values: Sequence[Any]) -> Any:
+    """Return many values as `predict` takes them: points as an array (m, d), others as a list."""
+    return np.array(values) if isinstance(values[0], np.ndarray) else list(values)
+
+
+def _typical(r: Recommendation) -> Any:
+    """Return the context nearest the mean of the reference, in units of each column's deviation, with likely labels."""
+    rows = [row(context, "context") for context in r.contexts]
+    columns = _columns(rows)
+    weights = np.asarray(r.reference)
+    off = np.zeros(len(rows))
+    for values in columns.values():
+        if is_number(values):
+            numbers = np.array(values, dtype=float)
+            mean = float(weights @ numbers)
+            spread = math.sqrt(float(weights @ (numbers - mean) ** 2)) or 1.0
+            off += ((numbers - mean) / spread) ** 2
+        else:
+            mass = {label: sum(w for v, w in zip(values, weights, strict=True) if v == label) for label in set(values)}
+            off += [0.0 if mass[value] == max(mass.values()) else 100.0 for value in values]
+    off[weights <= 0.0] = np.inf
+    return r.contexts[int(np.argmin(off))]
+
+
+def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    return {name: [one[name] for one in rows] for name in rows[0]}
+
+
+def _spread_over(values: Sequence[Any]) -> list[Any]:
+    """Return values of a column from its least to its largest, or its labels."""
+    if is_number(values):
+        return list(np.linspace(min(values), max(values), 25).tolist())
+    return list(dict.fromkeys(values))
+
+
+def _nearest(values: Sequence[Any], value: Any) -> int:
+    if is_number(values):
+        return int(np.argmin(np.abs(np.array(values, dtype=float) - float(value))))
+    return list(values).index(value)
+
+
+def _shown(value: Any) -> Any:
+    """Return a value of an axis as a plain one; a point of one coordinate is that number."""
+    return next(iter(row(value, "").values())) if isinstance(value, np.ndarray) else plain(value)
+
+
+def _scaled(values: Sequence[Any]) -> dict[str, Any]:
+    """Return how an axis of these values is scaled: by factors if they are evenly spaced by factors, or as labels."""
+    if not is_number(values):
+        return {"type": "category"}
+    numbers = np.array(values, dtype=float)
+    if len(numbers) > 2 and (numbers > 0.0).all() and np.ptp(np.diff(np.log(numbers))) < 1e-6:
+        return {"type": "log"}
+    return {}
+
+
+def _here(x: Any, y: float) -> dict[str, Any]:
+    """Return the mark of the recommended action."""
+    where = safe(x) if isinstance(x, str) else x
+    return points([where], [y], "recommended", RED, "star", marker={"size": 13})

@@ -1,0 +1,150 @@
+"""The page in a real browser: Debian's Chromium, driven by Playwright."""
+
+import csv
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drbo import Optimizer
+from drbo.report import write
+from report.runs import RUNS
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+try:
+    from playwright.sync_api import Page, sync_playwright
+except ModuleNotFoundError:
+    sync_playwright = None  # type: ignore[assignment]
+MISSING = "no browser (apt-get install chromium)" if BROWSER is None else "playwright is not installed"
+if BROWSER is None or sync_playwright is None:
+    if os.environ.get("DRBO_NEEDS_BROWSER"):  # CI must not skip these
+        pytest.fail(MISSING, pytrace=False)
+    pytest.skip(MISSING, allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Opened:
+    """An open page, and what went wrong on it."""
+
+    def __init__(self, chromium: Any, path: Path, width: int = 1200) -> None:
+        self.page: Page = chromium.new_page(viewport={"width": width, "height": 900})
+        self.errors: list[str] = []
+        self.requests: list[str] = []
+        self.dialogs: list[str] = []
+        self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("dialog", self._dismiss)
+        self.page.goto(path.as_uri())
+        self.page.wait_for_function("document.querySelectorAll('.main-svg').length > 0")
+        self.own = path.as_uri()
+
+    def _dismiss(self, dialog: Any) -> None:
+        self.dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    def quiet(self) -> bool:
+        """Whether there was no error and no dialog, and no request left the page."""
+        outside = [url for url in self.requests if url != self.own and not url.startswith(("data:", "blob:"))]
+        return not (self.errors or self.dialogs or outside)
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Optimizer, Path]]:
+    folder = tmp_path_factory.mktemp("reports")
+    runs = {name: make() for name, make in RUNS.items()}
+    return {name: (opt, write(opt, folder / f"{name}.html")) for name, opt in runs.items()}
+
+
+Reports = dict[str, tuple[Optimizer, Path]]
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("width", [1200, 390])
+def test_opens_quietly_on_a_screen_and_on_a_phone(chromium: Any, reports: Reports, name: str, width: int) -> None:
+    opened = Opened(chromium, reports[name][1], width)
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    figures = opened.page.locator(".figure")
+    for i in range(figures.count()):
+        assert figures.nth(i).locator(".main-svg").count() > 0
+    assert opened.quiet(), (opened.errors, opened.dialogs, opened.requests)
+
+
+@pytest.mark.parametrize("name", ["grid", "box", "labels", "range"])
+def test_the_dial_shows_what_the_profile_says(chromium: Any, reports: Reports, name: str) -> None:
+    opt, path = reports[name]
+    opened = Opened(chromium, path)
+    stops = opened.page.evaluate("data.dial")
+    found = opt.profile([stop["radius"] for stop in stops])
+    slider = opened.page.locator("#radius")
+    slider.focus()
+    slider.press("Home")
+    seen = set()
+    for i in range(len(stops)):
+        numbers = opened.page.locator("#dial-numbers dd").all_inner_texts()
+        expected = (found.guarantee[i], found.expected[i], found.price[i], found.protection[i])
+        assert [float(number) for number in numbers] == pytest.approx([float(e) for e in expected], rel=1e-3, abs=1e-3)
+        seen.add(tuple(opened.page.locator("#dial-action dd").all_inner_texts()))
+        assert opened.page.locator("#dial-meaning").inner_text().strip()
+        slider.press("ArrowRight")
+    assert len(seen) == len({str(action) for action in found.actions}) or len(seen) > 1
+    assert opened.quiet(), opened.errors
+
+
+def test_the_table_sorts_and_filters(chromium: Any, reports: Reports) -> None:
+    opt, path = reports["box"]
+    opened = Opened(chromium, path)
+    column = opened.page.evaluate("data.results.columns.indexOf('outcome')")
+    cells = f"#table tbody td:nth-child({column + 1})"
+    opened.page.get_by_role("button", name="outcome", exact=True).click()
+    upwards = [float(cell) for cell in opened.page.locator(cells).all_inner_texts() if cell]
+    assert upwards == sorted(upwards)
+    opened.page.get_by_role("button", name="outcome", exact=True).click()
+    downwards = [float(cell) for cell in opened.page.locator(cells).all_inner_texts() if cell]
+    assert downwards == sorted(upwards, reverse=True)
+    opened.page.locator("#filter").fill("boost")
+    boosted = sum(result.action["mode"] == "boost" for result in opt.results)
+    assert opened.page.locator("#table tbody tr").count() == boosted
+    assert opened.page.locator("#shown").inner_text() == f"{boosted} of {len(opt.results)} shown"
+
+
+@pytest.mark.parametrize("name", ["box", "hostile"])
+def test_the_results_download_as_csv(chromium: Any, reports: Reports, name: str, tmp_path: Path) -> None:
+    opt, path = reports[name]
+    opened = Opened(chromium, path)
+    with opened.page.expect_download() as download:
+        opened.page.locator("#csv").click()
+    download.value.save_as(tmp_path / "results.csv")
+    with (tmp_path / "results.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(opt.results)
+    outcomes = [float(row["outcome"]) if row["outcome"] else None for row in rows]
+    assert outcomes == [result.outcome for result in opt.results]
+    assert not any(value.startswith(("=", "+", "@")) for row in rows for value in row.values())
+
+
+def test_markup_of_users_is_text(chromium: Any, reports: Reports) -> None:
+    opened = Opened(chromium, reports["hostile"][1])
+    opened.page.locator("#map").select_option(index=0)
+    text = opened.page.locator("main").inner_text()
+    assert "<script>alert(1)</script>" in text
+    assert "<svg onload=alert(3)>" in text
+    assert opened.page.locator("main img, main b").count() == 0
+    assert opened.quiet(), (opened.errors, opened.dialogs)
+
+
+def test_dark_is_dark(chromium: Any, reports: Reports) -> None:
+    page = chromium.new_page(color_scheme="dark")
+    page.goto(reports["grid"][1].as_uri())
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert max(int(part) for part in background.removeprefix("rgb(").removesuffix(")").split(",")) < 60

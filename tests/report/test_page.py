@@ -1,0 +1,113 @@
+"""The page says what the optimizer says, escapes what users type, and needs no network."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drbo import Box, Optimizer, Simulator
+from drbo.report import write
+from drbo.report.page import page
+from report.runs import RUNS, box, grid
+
+
+class Elements(HTMLParser):
+    """The elements of a page: their names and attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, Any]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def data_of(text: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_kind_of_run_has_a_page(name: str, tmp_path: Path) -> None:
+    opt = RUNS[name]()
+    before = opt.history
+    path = write(opt, tmp_path / "run.html")
+    text = path.read_text(encoding="utf-8")
+    assert path.stat().st_size < 6e6
+    assert opt.history == before  # a report is a query
+    elements = Elements(text).found
+    assert {attributes["id"] for tag, attributes in elements if tag == "section"} >= {
+        "deploy", "progress", "dial", "conditions", "trust", "model", "matters", "results", "configuration",
+    }  # fmt: skip
+    for tag, attributes in elements:
+        assert tag not in ("img", "svg", "iframe", "object", "embed")
+        assert not any(key.startswith("on") for key in attributes)
+        address = attributes.get("src") or attributes.get("href")
+        assert address is None or address == "data:,"
+    assert len([tag for tag, _ in elements if tag == "script"]) == 3
+    data = data_of(text)
+    assert len(data["results"]["rows"]) == len(opt.results)
+    r = opt.recommend()
+    present = next(stop for stop in data["dial"] if stop["present"])
+    assert present["guarantee"] == pytest.approx(r.value, rel=1e-6)
+    found = opt.profile([stop["radius"] for stop in data["dial"]])
+    for key in ("guarantee", "expected", "price", "protection"):
+        assert [stop[key] for stop in data["dial"]] == pytest.approx(getattr(found, key).tolist(), rel=1e-6, abs=1e-9)
+
+
+def test_shares_of_the_conditions_are_those_of_the_recommendation() -> None:
+    opt = RUNS["labels"]()
+    r, drawn = opt.recommend(), data_of(page(opt, "x"))["figures"]["fig-condition-0"]["data"]
+    for trace, weights in zip(drawn, (r.reference, r.weights), strict=True):
+        shares = dict(zip(trace["x"], trace["y"], strict=True))
+        assert [shares[label] for label in r.contexts] == pytest.approx(weights.tolist())
+
+
+def test_failures_and_pending_evaluations_are_marked() -> None:
+    data = data_of(page(box(), "x"))
+    marks = {trace["name"]: trace for trace in data["figures"]["fig-progress"]["data"]}
+    assert len(marks["failed"]["x"]) == 1
+    assert len(marks["pending"]["x"]) == 2
+    assert len(marks["outcome"]["x"]) == 16
+    assert "baseline" in page(box(), "x")
+
+
+def test_the_page_of_nothing_yet(tmp_path: Path) -> None:
+    opt = Optimizer(Box(x=(0.0, 1.0)), [0.0, 1.0], setting=Simulator([1, 1], radius=0.1))
+    text = write(opt, tmp_path / "empty.html").read_text(encoding="utf-8")
+    assert "No outcome has been told yet" in text
+    opt.tell(opt.ask(), 1.0)
+    assert "What to deploy" in page(opt, "one outcome")
+
+
+def test_one_outcome_and_one_action() -> None:
+    opt = Optimizer([0.5], [0.0, 1.0], setting=Simulator([1, 1], radius=0.1))
+    opt.tell(opt.ask(), 3.0)
+    assert data_of(page(opt, "x"))["results"]["rows"][0][-3] == 3.0
+
+
+def test_the_total_effects_find_what_matters() -> None:
+    opt = Optimizer(Box(a=(0.0, 1.0), b=(0.0, 1.0)), np.linspace(0, 1, 5), setting=Simulator(np.ones(5), radius=0.1))
+    rng = np.random.default_rng(0)
+    for _ in range(25):
+        a, b = rng.random(2).tolist()
+        opt.tell({"a": a, "b": b}, 5.0 * a + 0.5 * b, context_index=int(rng.integers(5)))
+    from drbo.report.contents import Contents
+
+    matters = Contents(opt).matters()
+    assert matters is not None
+    shares = matters["shares"]
+    assert shares["a"] > 0.9
+    assert max(shares["b"], shares["context"]) < 0.1
+
+
+def test_a_title_is_escaped() -> None:
+    text = page(grid(), "<script>alert(1)</script>")
+    assert "<title>&lt;script&gt;" in text
+    assert text.count("<script>alert(1)") == 0
