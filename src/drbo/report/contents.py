@@ -6,12 +6,12 @@ import itertools
 import math
 import platform
 from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-import drbo
-from drbo import Optimizer, Recommendation
+from drbo.optimizer import Optimizer, Recommendation
 from drbo.report import surface
 from drbo.report.figures import (
     BLUE,
@@ -289,5 +289,5 @@ class Contents:
             "surrogate": opt.surrogate, "policy": opt.policy, "beta": opt.beta,
             "outcomes": "maximised" if opt.maximize else "minimised",
         }  # fmt: skip
-        versions = {"drbo": drbo.__version__, "Python": platform.python_version(), "numpy": np.__version__}
+        versions = {"drbo": version("drbo"), "Python": platform.python_version(), "numpy": np.__version__}
         return {name: str(value) for name, value in (made | versions).items()}

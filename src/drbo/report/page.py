@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from drbo import Optimizer
 from drbo._extras import require
 from drbo._files import write_atomically
+from drbo.optimizer import Optimizer
 from drbo.report.contents import Contents
 from drbo.report.values import text
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from drbo import Optimizer, Recommendation
+from drbo.optimizer import Optimizer, Recommendation
 from drbo.report.figures import BLUE, GREY, ORANGE, RED, Figure, along, figure, points, safe
 from drbo.report.values import Row, axis, box_of, is_number, members, plain, row
 
