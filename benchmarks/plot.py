@@ -8,7 +8,7 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.axes import Axes
 
-from drbo.experiments._style import COLOURS, STYLE, TRUTH, new_figure
+from drbo.experiments.style import COLOURS, STYLE, TRUTH, new_figure
 from rows import Row
 from world import Array
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from drbo import GP, MMD, RBF, General, GridPosterior, Optimizer
-from drbo.experiments._wind import WindYear, decide
+from drbo.experiments.wind_year import WindYear, decide
 from drbo.problems import la_haute_borne
 from instances import BETA, GP_KERNEL, NOISE, WorstCases, cholesky, worst_cases
 from measure import best_of, clock, peak, reset_peak, resident

@@ -13,14 +13,14 @@ from matplotlib.axes import Axes
 
 import drbo
 from drbo.ambiguity.reference import Reference
-from drbo.experiments import _style
+from drbo.experiments import style
 from drbo.models.curve import Curve
 from drbo.models.gp import Posterior
 from drbo.rounds.range import RangeBall, refine
 from drbo.validation import FloatArray
 
 RADIUS = 0.35
-BOUND, THRESHOLD, WORST = _style.COLOURS["DRBO"], _style.COLOURS["StableOpt"], _style.COLOURS["UCB"]
+BOUND, THRESHOLD, WORST = style.COLOURS["DRBO"], style.COLOURS["StableOpt"], style.COLOURS["UCB"]
 
 
 def family(points: FloatArray) -> drbo.MMD:
@@ -69,8 +69,8 @@ def main() -> None:
     atoms = Reference(samples, reference, 0.0, np.arange(len(samples)), numbered=False, represented=samples[:0])
     made = refine(RangeBall(family(samples).placed, atoms, RADIUS, box, 0, box), curve, certify=True)
     further = made.reference.points[len(samples) :]
-    figure = _style.new_figure(9.6, 3.8)
-    with mpl.rc_context(_style.STYLE):
+    figure = style.new_figure(9.6, 3.8)
+    with mpl.rc_context(style.STYLE):
         left, right = figure.subplots(1, 2, sharey=True)
         draw(left, curve, samples, reference, "The adversary on the samples alone")
         points, p = made.reference.points, made.reference.weights
@@ -79,7 +79,7 @@ def main() -> None:
         right.text(0.02, 1.08, f"certified {made.lower_bound:.3f}", color="black", fontsize=9)
         handles, labels = left.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8, markerscale=0.7)
-    written = _style.save(figure, Path("docs/figures/contexts.png"))
+    written = style.save(figure, Path("docs/figures/contexts.png"))
     written[1].unlink()  # the page shows the PNG
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drbo.experiments._wind import MMD_RADII, WindYear, backtest_table, choose_radius, decide
+from drbo.experiments.wind_year import MMD_RADII, WindYear, backtest_table, choose_radius, decide
 from drbo.problems import WindSeries, la_haute_borne, revenue, wind
 
 YEAR = WindYear(la_haute_borne())

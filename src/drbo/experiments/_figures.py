@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib import dates
+from matplotlib import colors, dates
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -12,22 +12,29 @@ from drbo.analysis.profile import RobustnessProfile
 from drbo.experiments._methods import Goal
 from drbo.experiments._runs import SETTINGS
 from drbo.experiments._store import Table, select
-from drbo.experiments._style import COLOURS, MARKERS, REFERENCE, STYLE, TRUTH, label_ends, new_figure
+from drbo.experiments.style import COLOURS, DARK, MARKERS, REFERENCE, STYLE, TRUTH, label_ends, new_figure
 from drbo.problems import Problem
 from drbo.validation import FloatArray
 
 TITLES = {"benchmark_1": "Benchmark 1", "benchmark_2": "Benchmark 2"}
 
 
+SOLUTIONS = {
+    "UCB": "best if the\nreference is true",
+    "DRBO": "best in the worst\ndistribution nearby",
+    "StableOpt": "best in the worst\ncontext nearby",
+}
+"""What each method looks for, as a figure says it."""
+
+
 def figure1(problems: list[Problem]) -> Figure:
     """Return contours of the benchmark functions with both distributions and the solutions."""
     with mpl.rc_context(STYLE):
-        figure = new_figure(9.0, 3.9)
-        grid = figure.add_gridspec(1, 2 * len(problems), width_ratios=[4, 1] * len(problems))
+        figure = new_figure(10.0, 4.4)
+        grid = figure.add_gridspec(1, 2 * len(problems), width_ratios=[4, 1.3] * len(problems))
         for i, problem in enumerate(problems):
             main = figure.add_subplot(grid[2 * i])
             _contour_panel(figure, main, problem)
-            main.set_ylabel("context c" if i == 0 else "")
             _density_panel(figure.add_subplot(grid[2 * i + 1], sharey=main), problem)
     return figure
 
@@ -35,13 +42,13 @@ def figure1(problems: list[Problem]) -> Figure:
 def demo(problem: Problem, records: Table) -> Figure:
     """Return the problem with its solutions beside the robust regret of the methods that look for them."""
     with mpl.rc_context(STYLE):
-        figure = new_figure(9.5, 3.7)
-        main, side, regret = figure.subplots(1, 3, width_ratios=[4, 1, 4])
+        figure = new_figure(11.0, 4.4)
+        main, side, regret = figure.subplots(1, 3, width_ratios=[4, 1.3, 4])
         side.sharey(main)
         _contour_panel(figure, main, problem)
         _density_panel(side, problem)
         _regret_panel(regret, records)
-        regret.set(xlabel="round", ylabel="cumulative robust regret", title="Simulator setting")
+        regret.set(xlabel="round", ylabel="cumulative robust regret", title="what the methods lose on the way")
     return figure
 
 
@@ -52,40 +59,44 @@ def _contour_panel(figure: Figure, panel: Axes, problem: Problem) -> None:
     bar.set_label("reward f(x, c)", fontsize=8)
     bar.set_ticks(list(np.arange(0.0, 1.01, 0.25)))
     panel.grid(False)
-    panel.set(xlabel="action x", ylabel="context c", ylim=(0, 1), title=TITLES.get(problem.name, problem.name))
-    mean = float(problem.reference @ c)
+    title = TITLES.get(problem.name, problem.name)
+    panel.set(xlabel="action x, ours", ylabel="context c, nature's", ylim=(0, 1))
+    panel.set_title(title, pad=34)  # what the solutions are stands between title and panel
     optima = {
-        "UCB": (problem.stochastic_optimum, "stochastic"),
-        "DRBO": (problem.robust_optimum, "robust"),
-        "StableOpt": (problem.worst_case_optimum, "worst case"),
+        "UCB": problem.stochastic_optimum,
+        "DRBO": problem.robust_optimum,
+        "StableOpt": problem.worst_case_optimum,
     }
-    together = len({optimum.action_index for optimum, _ in optima.values()}) == 1
-    for name, (optimum, label) in optima.items():
+    together = len({optimum.action_index for optimum in optima.values()}) == 1
+    for name, optimum in optima.items():
+        if together and name != "DRBO":
+            continue
         at = float(optimum.action[0])
-        size = 190 if name == "DRBO" else 60
-        panel.scatter(at, mean, s=size, marker=MARKERS[name], color=COLOURS[name], edgecolor="white", zorder=3)
-        if not together or name == "DRBO":
-            panel.axvline(at, color=COLOURS[name], linewidth=1.0, linestyle=":")
-            panel.annotate(
-                "all three" if together else label, (at, 0.93), color="white", ha="center", fontsize=8,
-                bbox={"boxstyle": "round,pad=0.2", "color": COLOURS[name], "alpha": 0.95},
-            )  # fmt: skip
+        panel.axvline(at, color=COLOURS[name], linewidth=1.4, linestyle=":")
+        panel.plot(
+            [at], [1.0], marker=MARKERS[name], color=COLOURS[name], markeredgecolor="white",
+            markersize=13 if name == "DRBO" else 9, clip_on=False, zorder=3,
+        )  # fmt: skip
+        panel.annotate(
+            "best in each\nof three ways" if together else SOLUTIONS[name], (at, 1.0), xytext=(0, 9),
+            textcoords="offset points", color=COLOURS[name], ha="center", va="bottom", fontsize=7.5,
+            annotation_clip=False,
+        )  # fmt: skip
 
 
 def _density_panel(panel: Axes, problem: Problem) -> None:
+    """Draw both distributions of the contexts, each named where there is room: above and below them."""
     c = problem.contexts[:, 0]
-    for density, colour, label, offset in (
-        (problem.reference, REFERENCE, "reference", 4),
-        (problem.true_distribution, TRUTH, "true", -10),
+    both = np.maximum(problem.reference, problem.true_distribution)
+    wide = c[both > 0.15 * both.max()]
+    for density, colour, label, height, side in (
+        (problem.reference, REFERENCE, "reference:\nwhat is known", float(wide[-1]) + 0.03, "bottom"),
+        (problem.true_distribution, TRUTH, "the truth,\nshifted", float(wide[0]) - 0.03, "top"),
     ):
         panel.fill_betweenx(c, 0, density, color=colour, alpha=0.45, linewidth=0)
         panel.plot(density, c, color=colour)
-        peak = int(np.argmax(density))
-        panel.annotate(
-            label, (density[peak], c[peak]), xytext=(-2, offset), textcoords="offset points",
-            fontsize=7.5, color="black", ha="right",
-        )  # fmt: skip
-    panel.set(xticks=[], xlabel="density")
+        panel.text(float(both.max()), height, label, color=DARK[colour], ha="right", va=side, fontsize=7.5)
+    panel.set(xticks=[], xlabel="how likely")
     panel.tick_params(labelleft=False)
     panel.spines["bottom"].set_visible(False)
 
@@ -130,8 +141,8 @@ def _regret_panel(panel: Axes, records: Table) -> None:
 def figure3(hours: Table, backtests: Table, radii: dict[str, float], title: str, start: np.datetime64) -> Figure:
     """Return the wind year: cumulative revenue, cumulative robust regret, and revenue against the radius."""
     with mpl.rc_context(STYLE):
-        figure = new_figure(12.5, 3.7)
-        revenue, regret, dial = figure.subplots(1, 3, width_ratios=[1.1, 1.1, 1])
+        figure = new_figure(14.0, 4.0)
+        revenue, regret, *dials = figure.subplots(1, 4, width_ratios=[1.2, 1.2, 0.85, 0.85])
         for panel, column, label in (
             (revenue, "revenue", "cumulative revenue (share of capacity x hours)"),
             (regret, "regret", "cumulative robust regret"),
@@ -147,119 +158,146 @@ def figure3(hours: Table, backtests: Table, radii: dict[str, float], title: str,
                 panel.plot(days, total, color=COLOURS[method], linestyle=dashed, linewidth=1.5)
                 ends[method] = (dates.date2num(days[-1]), float(total[-1]))
             panel.set_ylabel(label)
-            panel.xaxis.set_major_locator(dates.MonthLocator(bymonth=(1, 4, 7, 10)))
-            panel.xaxis.set_major_formatter(dates.DateFormatter("%b"))
+            panel.xaxis.set_major_locator(dates.AutoDateLocator(minticks=3, maxticks=5))
+            panel.xaxis.set_major_formatter(
+                dates.ConciseDateFormatter(panel.xaxis.get_major_locator(), show_offset=False)
+            )
             panel.margins(x=0)
             label_ends(panel, ends, gap=0.065)
-        revenue.set_title(title)
-        regret.set_title("robust regret of the same decisions")
-        years = np.unique(backtests["year"])
-        best = float(backtests["revenue"].max())
-        for method, unit, at in (("DRBO", "MMD", 0.1), ("StableOpt", "Euclidean", 0.41)):
-            for year, style in zip(years, ("--", "-"), strict=False):
-                own = select(backtests, method=method, year=year)
-                dial.plot(own["radius"], own["revenue"], style, color=COLOURS[method], marker=".", linewidth=1.3)
-            dial.axvline(radii[method], ymax=0.8, color=COLOURS[method], linewidth=1.0, linestyle=":")
-            height = 1.04 * float(select(backtests, method=method)["revenue"].max())
-            dial.annotate(f"{method} ({unit})", (at, height), color=COLOURS[method], ha="center", fontsize=8.5)
-        # Below zero StableOpt's radius is reckless, and of no interest.
-        dial.set(ylim=(0, 1.35 * best), xlim=(0, 0.55), title="choosing the radius", xlabel="radius")
-        dial.set_ylabel("revenue of a year, solved exactly")
-        note = f"dashed: {years[0]}, where it is chosen (dotted line)\nsolid: {years[-1]}"
-        dial.text(0.5, 0.99, note, transform=dial.transAxes, ha="center", va="top", fontsize=7.5)
+        revenue.set_title(f"what came in: {title}")
+        regret.set_title("what was lost in the worst case")
+        revenue.set_xlabel(f"exact DRO is best in the worst case,\nnot in what came: {_exact_beside(hours)}")
+        regret.set_xlabel("distance to exact DRO, the best commitment\nin the worst distribution of each hour")
+        _radius_panels(dials, backtests, radii)
     return figure
+
+
+def _exact_beside(hours: Table) -> str:
+    """Return how the revenue of DRBO compares with that of the exact solution, in words."""
+    ours, exact = (float(select(hours, method=method)["revenue"].sum()) for method in ("DRBO", "exact DRO"))
+    if ours > exact:
+        return "DRBO had luck"
+    return "DRBO had no luck" if ours < exact else "both earned the same"
+
+
+def _radius_panels(panels: list[Axes], backtests: Table, radii: dict[str, float]) -> None:
+    """Draw what each radius would have earned in both years: a panel per method, as their radii have other units."""
+    years = np.unique(backtests["year"])
+    best = float(backtests["revenue"].max())
+    for panel, method, unit in zip(panels, ("DRBO", "StableOpt"), ("MMD", "Euclidean"), strict=True):
+        ends = {}
+        for year, style in zip(years, ("--", "-"), strict=False):
+            own = select(backtests, method=method, year=year)
+            shown = own["radius"] <= LARGEST_SHOWN
+            panel.plot(own["radius"][shown], own["revenue"][shown], style, color=COLOURS[method], marker=".")
+            ends[str(year)] = (float(own["radius"][shown][-1]), float(own["revenue"][shown][-1]))
+        # Below zero StableOpt's radius is reckless, and of no interest.
+        panel.set(ylim=(0, 1.3 * best), xlim=(0, LARGEST_SHOWN), title=method, xlabel=f"radius ({unit})")
+        label_ends(panel, ends, gap=0.075, colours=dict.fromkeys(ends, COLOURS[method]))
+        panel.axvline(radii[method], ymax=0.8, color=COLOURS[method], linewidth=1.0, linestyle=":")
+        panel.text(
+            radii[method], 1.06 * best, f"best in {years[0]}:\nused in {years[-1]}", color=COLOURS[method],
+            ha="left" if radii[method] < 0.5 * LARGEST_SHOWN else "center", va="bottom", fontsize=8,
+        )  # fmt: skip
+    panels[0].set_ylabel("revenue of a year, solved exactly")
+    panels[1].tick_params(labelleft=False)
+
+
+LARGEST_SHOWN = 0.5
+"""The largest radius of the panels of figure 3."""
 
 
 def dial(problem: Problem, profile: RobustnessProfile, goal: Goal) -> Figure:
     """Return how action, value and worst distribution move from stochastic to worst case as the radius grows."""
     with mpl.rc_context(STYLE):
-        figure = new_figure(11.0, 3.5)
-        action, value, spread = figure.subplots(1, 3, width_ratios=[1, 1.15, 1.15])
+        figure = new_figure(12.0, 3.9)
+        action, value, spread = figure.subplots(1, 3, width_ratios=[1, 1.2, 1.3], sharex=True)
         radius = profile.radius
-        label_x = f"radius ({type(goal.ambiguity).__name__})"
         chosen = problem.actions[profile.action_index, 0]
         action.plot(radius, chosen, color=COLOURS["DRBO"], drawstyle="steps-post")
-        for optimum, name, label in (
-            (problem.stochastic_optimum, "UCB", "stochastic"),
-            (problem.pure_worst_case_optimum, "StableOpt", "worst case"),
+        for optimum, name, label, where, side in (
+            (problem.stochastic_optimum, "UCB", "best if the reference is true", -4, "top"),
+            (problem.pure_worst_case_optimum, "StableOpt", "best in the worst case", 4, "bottom"),
         ):
             action.axhline(float(optimum.action[0]), color=COLOURS[name], linestyle=":", linewidth=1.2)
             action.annotate(
-                label, (float(radius[-1]), float(optimum.action[0])), xytext=(0, 4), textcoords="offset points",
-                color=COLOURS[name], ha="right", fontsize=8.5,
+                label, (float(radius[-1]), float(optimum.action[0])), xytext=(0, where), textcoords="offset points",
+                color=COLOURS[name], ha="right", va=side, fontsize=8,
             )  # fmt: skip
-        action.axvline(goal.radius, color="grey", linewidth=0.8, linestyle="--")
-        action.set(xlabel=label_x, ylabel="chosen action x", ylim=(0, 1), title="the action")
-        for series, colour, label, share in (
-            (profile.expected, REFERENCE, "chosen action, expected\nunder the reference", 0.2),
-            (profile.worst_case, COLOURS["DRBO"], "chosen action,\nworst case", 0.3),
-            (profile.worst_case - profile.protection, COLOURS["UCB"], "stochastic choice,\nworst case", 0.6),
+        action.set(ylabel="action x", ylim=(0, 1), title="which action is the best")
+        stochastic = profile.worst_case - profile.protection
+        ends, colours = {}, {}
+        for series, colour, label, steps in (
+            (profile.expected, REFERENCE, "if the reference\nis true", "steps-post"),
+            (profile.worst_case, COLOURS["DRBO"], "in the worst case", "default"),
+            (stochastic, COLOURS["UCB"], "worst case of the\naction of radius 0", "default"),
         ):
-            value.plot(
-                radius, series, color=colour, drawstyle="steps-post" if series is profile.expected else "default"
-            )
-            i = int(share * (len(radius) - 1))
-            value.annotate(
-                label, (float(radius[i]), float(series[i])), xytext=(3, 5), textcoords="offset points",
-                color=colour, ha="left", va="bottom", fontsize=8,
-            )  # fmt: skip
-        value.fill_between(
-            radius, profile.worst_case - profile.protection, profile.worst_case, color=COLOURS["DRBO"], alpha=0.12
-        )
-        value.axvline(goal.radius, color="grey", linewidth=0.8, linestyle="--")
-        value.annotate(
-            "benchmark's\nradius", (goal.radius, 0.0), xytext=(-3, 4), textcoords="offset points",
-            color="grey", ha="right", fontsize=7.5,
-        )  # fmt: skip
-        value.set(xlabel=label_x, ylabel="reward", title="what it is worth", ylim=(0, None))
+            value.plot(radius, series, color=colour, drawstyle=steps)
+            ends[label], colours[label] = (float(radius[-1]), float(series[-1])), DARK.get(colour, colour)
+        value.fill_between(radius, stochastic, profile.worst_case, color=COLOURS["DRBO"], alpha=0.12)
+        value.set(ylabel="expected reward of the action", title="what it brings", ylim=(0, None))
+        label_ends(value, ends, gap=0.1, colours=colours)
         _spread(spread, problem, radius, profile.weights)
-        spread.axvline(goal.radius, color="grey", linewidth=0.8, linestyle="--")
-        spread.set_xlabel(label_x)
-        figure.colorbar(spread.collections[0], ax=spread, label="weight, square root", aspect=25)
+        bar = figure.colorbar(spread.collections[0], ax=spread, label="weight of the context", aspect=25)
+        bar.set_ticks([tick for tick in (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0) if tick <= profile.weights.max()])
+        for panel in (action, value, spread):
+            panel.axvline(goal.radius, color="grey", linewidth=0.8, linestyle="--")
+            panel.set_xlabel(f"radius ({type(goal.ambiguity).__name__}) of a shift")
+        action.annotate(
+            "radius of the benchmark", (goal.radius, 1.0), xytext=(4, -3), textcoords="offset points",
+            color="dimgrey", va="top", fontsize=7.5,
+        )  # fmt: skip
     return figure
 
 
 def _spread(panel: Axes, problem: Problem, radius: FloatArray, weights: FloatArray) -> None:
     contexts = problem.contexts[:, 0]
-    # Square roots: a few contexts carry most of the weight, and the reference would be invisible beside them.
-    panel.pcolormesh(radius, contexts, np.sqrt(weights).T, cmap="Blues", shading="nearest", rasterized=True)
+    # Colours grow with the square root: a few contexts carry most of the weight, and the reference would be invisible.
+    scale = colors.PowerNorm(0.5, vmin=0.0, vmax=float(weights.max()))
+    panel.pcolormesh(radius, contexts, weights.T, norm=scale, cmap="Blues", shading="nearest", rasterized=True)
     panel.grid(False)
-    panel.set(ylabel="context c", title="the worst distribution")
+    panel.set(ylabel="context c", title="where the worst distribution has its weight")
 
 
 def sets(problem: Problem, x: int, weights: dict[str, FloatArray], radii: dict[str, float]) -> Figure:
-    """Return the reward of one action over the contexts, and under it the worst distribution of every set."""
+    """Return the reward of one action over the contexts, and beside it the worst distribution of every set."""
     titles = {
         "mmd": "MMD", "tv": "total variation", "kl": "KL", "chi2": "chi-square", "cvar": "CVaR",
         "wasserstein": "Wasserstein",
     }  # fmt: skip
-    contexts = problem.contexts[:, 0]
+    contexts, values = problem.contexts[:, 0], problem.values[x]
+    expected, worst_of = float(values @ problem.reference), [float(values @ worst) for worst in weights.values()]
     with mpl.rc_context(STYLE):
-        figure = new_figure(10.0, 5.2)
-        panels = figure.subplots(2, 3, sharex=True).ravel()
-        for panel, (name, worst) in zip(panels, weights.items(), strict=True):
-            reward = panel.twinx()
-            reward.plot(contexts, problem.values[x], color="grey", linewidth=1.0)
-            reward.set(ylim=(0, 1.05), yticks=[])
-            reward.spines["right"].set_visible(False)
-            reward.annotate(
-                "reward", (0.97, float(problem.values[x][-2]) + 0.06), color="grey", fontsize=7.5, ha="right"
-            )
-            panel.fill_between(contexts, problem.reference, color=REFERENCE, alpha=0.35, linewidth=0, step="mid")
-            panel.vlines(contexts, 0, worst, color=COLOURS["DRBO"], linewidth=2.6)
-            panel.set_title(f"{titles[name]}, radius {radii[name]:.3g}")
-            panel.set_ylim(0, 1.08 * max(float(worst.max()), float(problem.reference.max())))
-            panel.set_ylabel("weight")
-        for panel in panels[3:]:
+        figure = new_figure(12.0, 5.6)
+        panels = figure.subplots(2, 4, sharex=True, width_ratios=[1.1, 1, 1, 1])
+        reward, reference = panels[:, 0]
+        reward.plot(contexts, values, color="black")
+        reward.set(
+            ylim=(0, 1.05), ylabel="reward f(x, c)", title=f"the reward of one action,\nx = {problem.actions[x, 0]:.2f}"
+        )
+        reward.text(0.5, 0.05, "good in the middle,\npoor at both ends", ha="center", fontsize=8)
+        _bars(reference, contexts, problem.reference, REFERENCE)
+        reference.set_title(f"reference\nexpected reward {expected:.2f}")
+        highest = 1.08 * max(float(worst.max()) for worst in (*weights.values(), problem.reference))
+        for panel, name, value in zip(panels[:, 1:].ravel(), weights, worst_of, strict=True):
+            _bars(panel, contexts, problem.reference, REFERENCE, alpha=0.35)
+            _bars(panel, contexts, weights[name], COLOURS["DRBO"], width=0.6)
+            panel.set_title(f"{titles[name]}, radius {radii[name]:.3g}\nexpected reward {value:.2f}")
+        for panel in (reference, *panels[:, 1:].ravel()):
+            panel.set_ylim(0, highest)
+            panel.tick_params(labelleft=panel in (reference, panels[0, 1]))
+        for panel in (reference, panels[0, 1]):
+            panel.set_ylabel("weight of the context")
+        for panel in panels[1]:
             panel.set_xlabel("context c")
-        peak = int(np.argmax(problem.reference))
-        panels[2].annotate(
-            "reference", (contexts[peak], float(problem.reference[peak])), xytext=(10, -4), textcoords="offset points",
-            color=REFERENCE, fontsize=8,
-        )  # fmt: skip
-        highest = int(np.argmax(weights["tv"]))
-        panels[1].annotate(
-            "worst distribution", (contexts[highest], float(weights["tv"][highest])), xytext=(6, -8),
-            textcoords="offset points", color=COLOURS["DRBO"], fontsize=8,
-        )  # fmt: skip
+        figure.suptitle(
+            "The worst distribution (dark) that each set allows, beside the reference (light); all weights on one scale"
+        )
     return figure
+
+
+def _bars(
+    panel: Axes, contexts: FloatArray, weights: FloatArray, colour: str, width: float = 1.0, alpha: float = 1.0
+) -> None:
+    """Draw weights as bars, `width` of the distance between contexts wide."""
+    panel.bar(contexts, weights, width * float(contexts[1] - contexts[0]), color=colour, alpha=alpha, linewidth=0)

@@ -16,7 +16,7 @@ from drbo.experiments._methods import METHODS, SETS, goal
 from drbo.experiments._runs import SETTINGS, data_driven_radius, run
 from drbo.experiments._store import Store, Table, select
 from drbo.experiments._sweep import Execution, sweep
-from drbo.experiments._wind import WindYear, backtest_table, decide
+from drbo.experiments.wind_year import WindYear, backtest_table, decide
 from drbo.problems import Problem, WindSeries, benchmark_1, benchmark_2
 
 RECORDS = 1
@@ -50,10 +50,10 @@ class Outcome:
 def figure1(plan: Plan) -> Outcome:
     """Draw both benchmark functions with their distributions and solutions."""
     require("matplotlib", "experiments")
-    from drbo.experiments import _figures, _style
+    from drbo.experiments import _figures, style
 
     problems = [benchmark_1(), benchmark_2()]
-    files = _style.save(_figures.figure1(problems), plan.out / "figure1")
+    files = style.save(_figures.figure1(problems), plan.out / "figure1")
     return Outcome(files, [problem_row(problem) for problem in problems])
 
 
@@ -61,12 +61,12 @@ def figure2(plan: Plan) -> Outcome:
     """Run three methods in three settings on both benchmarks, and draw their robust regret."""
     for module in ("matplotlib", "joblib"):  # said before the sweep, not after it
         require(module, "experiments")
-    from drbo.experiments import _figures, _style
+    from drbo.experiments import _figures, style
 
     problems = [benchmark_1(), benchmark_2()]
     name = plan.named("figure2")
     records = regret_sweep(name, plan, problems, SETTINGS)
-    files = _style.save(_figures.figure2(records, [p.name for p in problems]), plan.out / name)
+    files = style.save(_figures.figure2(records, [p.name for p in problems]), plan.out / name)
     return Outcome([plan.out / f"{name}.csv", *files], regret_rows(records))
 
 
@@ -74,12 +74,12 @@ def demo(plan: Plan) -> Outcome:
     """Run three methods on benchmark 1 in the simulator setting, and draw the function and their regret."""
     for module in ("matplotlib", "joblib"):  # said before the sweep, not after it
         require(module, "experiments")
-    from drbo.experiments import _figures, _style
+    from drbo.experiments import _figures, style
 
     problem = benchmark_1()
     name = plan.named("demo")
     records = regret_sweep(name, plan, [problem], ["simulator"])
-    files = _style.save(_figures.demo(problem, records), plan.out / name)
+    files = style.save(_figures.demo(problem, records), plan.out / name)
     return Outcome(files, regret_rows(records))
 
 
@@ -146,7 +146,7 @@ def figure3(plan: Plan, series: WindSeries, hours: int | None = None) -> Outcome
     """
     for module in ("matplotlib", "joblib"):  # said before the sweep, not after it
         require(module, "experiments")
-    from drbo.experiments import _figures, _style
+    from drbo.experiments import _figures, style
 
     year = WindYear(series)
     first, second = year.hours(0)[:hours], year.hours(1)[:hours]
@@ -171,7 +171,7 @@ def figure3(plan: Plan, series: WindSeries, hours: int | None = None) -> Outcome
     records = sweep("wind: hours", Store(plan.out, "figure3", settings), decide, jobs, plan.execution)
     title = f"{series.name}, {names[1]}"
     figure = _figures.figure3(records, backtests, radii, title, series.times[0])
-    files = _style.save(figure, plan.out / "figure3")
+    files = style.save(figure, plan.out / "figure3")
     rows = []
     for method in ("DRBO", "UCB", "StableOpt", "no commitment", "exact DRO"):
         own = select(records, method=method)
@@ -191,13 +191,13 @@ def figure3(plan: Plan, series: WindSeries, hours: int | None = None) -> Outcome
 def dial(plan: Plan) -> Outcome:
     """Draw how the robust choice moves from stochastic to worst case as the radius grows."""
     require("matplotlib", "experiments")
-    from drbo.experiments import _figures, _style
+    from drbo.experiments import _figures, style
 
     problem = benchmark_1()
     aim = goal(problem, plan.ambiguity)
     largest = _radius_of_nearly_the_worst(problem, plan.ambiguity)
     result = profile(problem.values, aim.ambiguity, problem.reference, np.linspace(0.0, largest, 121))
-    files = _style.save(_figures.dial(problem, result, aim), plan.out / plan.named("dial"))
+    files = style.save(_figures.dial(problem, result, aim), plan.out / plan.named("dial"))
     rows = []
     for i in sorted({int(np.argmax(result.action_index == x)) for x in result.action_index}):
         row = result.rows()[i]
@@ -208,7 +208,7 @@ def dial(plan: Plan) -> Outcome:
 def sets(plan: Plan) -> Outcome:
     """Draw the worst distributions of all sets side by side, at radii at which the robust solution loses the same."""
     require("matplotlib", "experiments")
-    from drbo.experiments import _figures, _style
+    from drbo.experiments import _figures, style
 
     problem = benchmark_1()
     x = problem.robust_optimum.action_index
@@ -226,7 +226,7 @@ def sets(plan: Plan) -> Outcome:
                 "contexts used": int(np.count_nonzero(worst.weights > problem.reference + 1e-9)),
             }
         )
-    files = _style.save(_figures.sets(problem, x, weights, radii), plan.out / "sets")
+    files = style.save(_figures.sets(problem, x, weights, radii), plan.out / "sets")
     return Outcome(files, rows)
 
 

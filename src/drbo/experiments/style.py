@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ COLOURS = {  # Okabe and Ito
     "exact DRO": "#000000",
 }
 REFERENCE, TRUTH = "#56B4E9", "#E69F00"
+DARK = {REFERENCE: "#1F78A8", TRUTH: "#9A6A00"}
+"""Pale colours as words have them, so that they can be read on white."""
 MARKERS = {"UCB": "^", "DRBO": "*", "StableOpt": "s"}
 
 STYLE: dict[Any, Any] = {
@@ -56,7 +59,9 @@ def save(figure: Figure, path: Path) -> list[Path]:
     return written
 
 
-def label_ends(axes: Axes, ends: dict[str, tuple[float, float]], gap: float = 0.055) -> None:
+def label_ends(
+    axes: Axes, ends: dict[str, tuple[float, float]], gap: float = 0.055, colours: Mapping[str, str] = COLOURS
+) -> None:
     """Write each name beside the end (x, y) of its line, moved apart where they would overlap."""
     low, high = axes.get_ylim()
     least = gap * (high - low)
@@ -74,7 +79,7 @@ def label_ends(axes: Axes, ends: dict[str, tuple[float, float]], gap: float = 0.
             (ends[name][0], y),
             xytext=(5, 0),
             textcoords="offset points",
-            color=COLOURS.get(name, "black"),
+            color=colours.get(name, "black"),
             va="center",
             fontsize=8.5,
             annotation_clip=False,

@@ -1,0 +1,124 @@
+"""The figures can be read: no word lies across another one, nor across a curve."""
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from drbo.analysis.profile import profile
+from drbo.experiments import _figures
+from drbo.experiments._methods import goal
+from drbo.experiments._store import Table
+from drbo.experiments.style import new_figure
+from drbo.problems import Problem, benchmark_1, benchmark_2
+
+START = np.datetime64("2015-01-01T00")
+
+
+def words(figure: Figure) -> list[tuple[str, Bbox]]:
+    """Return every word of a drawn figure, ticks apart, with the place that it takes in pixels."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    ticks = {label for axes in figure.axes for label in (*axes.get_xticklabels(), *axes.get_yticklabels())}
+    found = [text for text in figure.findobj(Text) if text not in ticks and text.get_visible() and text.get_text()]
+    return [(text.get_text(), text.get_window_extent(canvas.get_renderer())) for text in found]
+
+
+def curves(figure: Figure) -> Iterator[np.ndarray]:
+    """Yield the vertices (n, 2) of every curve in pixels; straight lines that mark a value are none."""
+    for line in figure.findobj(Line2D):
+        xy = line.get_transform().transform(line.get_xydata())
+        if len(xy) > 4 and line.axes is not None:
+            yield np.concatenate([np.linspace(a, b, 20) for a, b in itertools.pairwise(xy)])
+
+
+def clashes(figure: Figure) -> list[str]:
+    """Return what lies across what."""
+    placed = words(figure)
+    wrong = [
+        f"{one!r} and {other!r}"
+        for i, (one, here) in enumerate(placed)
+        for other, there in placed[:i]
+        if here.padded(-1.0).overlaps(there.padded(-1.0))
+    ]
+    for curve in curves(figure):
+        for text, box in placed:
+            inside = (curve > [box.x0, box.y0]) & (curve < [box.x1, box.y1])
+            if inside.all(axis=1).any():
+                wrong.append(f"{text!r} and a curve")
+    page = figure.bbox
+    wrong += [f"{text!r} leaves the page" for text, box in placed if box.x0 < page.x0 - 1 or box.x1 > page.x1 + 1]
+    return wrong
+
+
+def days(text: str) -> Table:
+    """Return hours of five methods that earn at different rates."""
+    methods, n = ("exact DRO", "DRBO", "UCB", "StableOpt", "no commitment"), 48
+    rates = np.repeat(np.array([0.9, float(text), 0.6, 0.8, 0.3]), n)
+    hours = np.tile(np.arange(n), len(methods))
+    return {"method": np.repeat(methods, n), "hour": hours, "revenue": rates, "regret": 1.0 - rates}
+
+
+def radii() -> Table:
+    shares = np.linspace(0.0, 0.5, 6)
+    rows = [(m, y, r, 5.0 - (r - 0.2) ** 2) for m in ("DRBO", "StableOpt") for y in (2014, 2015) for r in shares]
+    return dict(zip(("method", "year", "radius", "revenue"), map(np.array, zip(*rows, strict=True)), strict=True))
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return benchmark_1()
+
+
+def test_the_check_finds_what_is_wrong() -> None:
+    figure = new_figure(4.0, 3.0)
+    axes = figure.subplots()
+    axes.plot(np.linspace(0.0, 1.0, 9), np.linspace(0.0, 1.0, 9))
+    axes.text(0.5, 0.5, "across the curve", ha="center")
+    axes.text(0.1, 0.9, "one")
+    assert clashes(figure) == ["'across the curve' and a curve"]
+    axes.text(0.1, 0.9, "other")
+    figure.text(0.9, 0.2, "far too long for this page")
+    assert len(clashes(figure)) == 3
+
+
+def test_figure1(problem: Problem) -> None:
+    assert clashes(_figures.figure1([problem, benchmark_2()])) == []
+
+
+def test_demo(problem: Problem) -> None:
+    rounds, methods = np.arange(1, 21), ("DRBO", "UCB", "StableOpt")
+    records = {
+        "method": np.repeat(methods, 20),
+        "run": np.zeros(60, dtype=int),
+        "round": np.tile(rounds, 3),
+        "regret": np.repeat([0.1, 0.3, 0.31], 20),
+    }
+    assert clashes(_figures.demo(problem, records)) == []
+
+
+def test_dial_and_sets(problem: Problem) -> None:
+    aim = goal(problem, "mmd")
+    table = profile(problem.values, aim.ambiguity, problem.reference, np.linspace(0.0, 1.1, 12))
+    assert clashes(_figures.dial(problem, table, aim)) == []
+    x = problem.robust_optimum.action_index
+    names = ("mmd", "tv", "kl", "chi2", "cvar", "wasserstein")
+    weights = dict.fromkeys(names, np.eye(len(problem.contexts))[0])
+    figure = _figures.sets(problem, x, weights, dict.fromkeys(names, 0.0867))
+    assert clashes(figure) == []
+    others = [axes for axes in figure.axes if "reward of one action" not in axes.get_title()]
+    assert len({axes.get_ylim() for axes in others}) == 1  # all weights on one scale
+
+
+@pytest.mark.parametrize(("rate", "said"), [("0.95", "DRBO had luck"), ("0.85", "no luck"), ("0.9", "the same")])
+def test_figure3_says_why_the_exact_solution_need_not_earn_most(rate: str, said: str) -> None:
+    chosen = {"DRBO": 0.2, "StableOpt": 0.4}
+    figure = _figures.figure3(days(rate), radii(), chosen, "La Haute Borne, 2015", START)
+    assert clashes(figure) == []
+    assert said in figure.axes[0].get_xlabel()
