@@ -32,7 +32,9 @@ MAP = """
     optimizer.optimizer optimizer.progress optimizer.parallel optimizer
     analysis.pictures analysis.explain_radius analysis.radius_profile analysis.profile analysis.backtest
     analysis.watch analysis.regret analysis radius regret
-    names problems experiments report integrations integrations.botorch cli __main__ __init__
+    names problems experiments report cli __main__ __init__
+    integrations integrations.botorch integrations.optuna.parameters integrations.optuna.trials
+    integrations.optuna.sampler integrations.optuna.figures integrations.optuna
 """.split()  # noqa: SIM905  # a list of names, one line per step of the story
 """Every module of drbo, in the order in which data flows; `problems`, `experiments` and `report` are one room each."""
 HANDED_ON = {
@@ -48,6 +50,7 @@ HANDED_ON = {
 WHOLE_ROOMS = ("problems", "experiments", "report")
 EXTRAS = (
     "matplotlib", "pandas", "rich", "typer", "joblib", "distributed", "plotly", "cvxpy", "clarabel", "torch", "sklearn",
+    "optuna",
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import drbo
 from drbo._extras import MissingExtraError, require
 
 ROOT = Path(__file__).parent.parent
-BLOCKED = ("typer", "rich", "matplotlib", "joblib", "pandas", "distributed")
+BLOCKED = ("typer", "rich", "matplotlib", "joblib", "pandas", "distributed", "optuna", "plotly")
 BLOCK = f"""
 import sys
 class Block:

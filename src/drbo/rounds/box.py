@@ -184,7 +184,8 @@ def _close(points: FloatArray, others: FloatArray, distance: float) -> np.ndarra
 
 
 def _candidates(box: Box, known: FloatArray, seed: int) -> FloatArray:
-    """Return the known points, points all over the box, and points near the known ones."""
+    """Return the known points that are possible, points all over the box, and points near the known ones."""
+    known = known[box.possible(known)]
     rng = np.random.default_rng(seed)
     near = [_near(box, point, scale, rng) for point in known for scale in (0.1, 0.02, 0.004)]
     return np.concatenate([known, box.sample(CANDIDATES, seed), *near])

@@ -179,6 +179,14 @@ class Box(Space):
         """Return `count` well-spread points of the box."""
         return [Point(row) for row in self.sample(count, seed)]
 
+    def possible(self, points: FloatArray) -> NDArray[np.bool_]:
+        """Return (n,): which points (n, dimension) have the value of every parameter that has one value only."""
+        there = np.ones(len(points), dtype=bool)
+        for name, p in self.parameters.items():
+            if p.count == 1:
+                there &= (points[:, self._slices[name]] == p.levels(np.zeros(1, dtype=np.intp))).all(axis=1)
+        return there
+
     def sample(self, count: int, seed: int) -> FloatArray:
         """Return well-spread points (count, dimension) of the box: scrambled Sobol points, each on its levels."""
         cube = spread(count, len(self.parameters), seed)

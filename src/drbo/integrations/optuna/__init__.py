@@ -1,0 +1,29 @@
+"""A sampler for Optuna that finds parameters which hold up when conditions change; needs `pip install 'drbo[optuna]'`.
+
+`study.best_trial` is the trial with the luckiest conditions. `get_robust_trial(study)` and `get_robust_params(study)`
+are its robust counterparts, and `sampler.recommend(study)` says what is certified.
+"""
+
+from drbo._extras import require
+
+require("optuna", "optuna")
+
+from drbo.integrations.optuna.figures import plot_guarantees, plot_radii, plot_worst_case  # noqa: E402
+from drbo.integrations.optuna.parameters import Levels  # noqa: E402
+from drbo.integrations.optuna.sampler import (  # noqa: E402
+    RobustSampler,
+    get_robust_params,
+    get_robust_trial,
+    observe,
+)
+
+__all__ = [
+    "Levels",
+    "RobustSampler",
+    "get_robust_params",
+    "get_robust_trial",
+    "observe",
+    "plot_guarantees",
+    "plot_radii",
+    "plot_worst_case",
+]

@@ -1,0 +1,476 @@
+"""The sampler: what it suggests, when it waits, and what it keeps in the study.
+
+Everything is derived from the trials of the study (`trials.py`). What the sampler adds to them are attributes:
+
+    of the study     drbo:configuration     the arguments of the sampler, once
+    of a trial       drbo:suggestion        the action and the conditions suggested, and drbo's record of the round: its
+                                            radius, its guarantee, and hyper-parameters that were learned for it
+                     drbo:failed            its evaluation failed, and its worker lived to say so
+                     drbo:silent            others have waited in vain for its suggestion
+
+A suggestion is made when a trial begins (`before_trial`), so that it is in the storage before the objective runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import json
+import math
+import threading
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, PartialFixedSampler
+from optuna.trial import FrozenTrial, TrialState
+
+import drbo
+from drbo.integrations.optuna.parameters import box_of, digest, fitted, value_at
+from drbo.integrations.optuna.trials import (
+    FAILED,
+    SILENT,
+    SUGGESTION,
+    Replayed,
+    common_space,
+    conditions,
+    heard_of,
+    under_way,
+    varying,
+)
+from drbo.spaces import Point
+
+CONFIGURATION = "drbo:configuration"
+"""The system attribute of a study that names its configuration."""
+_PART = 30_000
+"""A text is kept in parts of so many characters: some databases have room for 65,535 bytes per attribute."""
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+
+
+class RobustSampler(BaseSampler):
+    """An Optuna sampler for parameters that hold up when the conditions of a trial change.
+
+    Conditions are what nobody controls, such as the weather. In the objective they are ordinary parameters, whose names
+    are those of `contexts`: the sampler picks one row of them for the whole trial. Where nature picks them, tell them
+    with `observe(trial, {...})`.
+
+    Any number of processes may share a study. Each of them derives the same belief from the trials; running trials
+    count as pending. All of them need a sampler with the same arguments.
+
+    Parameters
+    ----------
+    contexts : `drbo.Samples` of past conditions with named columns, or a `drbo.Box` of what they may be
+    setting : `drbo.Simulator(radius=...)`: the sampler picks the conditions; `drbo.DataDriven(...)`: nature does
+    ambiguity, surrogate, beta, certificate_beta, policy, seed : as for `drbo.Optimizer`
+    patience : for how many seconds a trial waits at most until a running trial before it has stored its suggestion
+    """
+
+    def __init__(
+        self,
+        contexts: drbo.Samples | drbo.Box,
+        *,
+        setting: drbo.Setting,
+        ambiguity: drbo.AmbiguitySet | None = None,
+        surrogate: drbo.GP | drbo.LearnedGP | None = None,
+        beta: float | drbo.TheoreticalBeta = 2.0,
+        certificate_beta: float | drbo.TheoreticalBeta | None = None,
+        policy: drbo.Policy | None = None,
+        seed: int = 0,
+        patience: float = 30.0,
+    ) -> None:
+        if not isinstance(contexts, drbo.Samples | drbo.Box) or not contexts.names:
+            raise TypeError(
+                "contexts must have names, by which the objective suggests them: drbo.Samples(frame), "
+                f"drbo.Samples(array, names=[...]) or drbo.Box(...), got {contexts!r}"
+            )
+        if isinstance(setting, drbo.General):
+            raise TypeError(
+                "setting must be drbo.Simulator(...) or drbo.DataDriven(...): the general one needs a reference with "
+                "every round, and nobody can give it to a sampler"
+            )
+        if not patience >= 0.0:
+            raise ValueError(f"patience must be zero or more seconds, got {patience!r}")
+        self._arguments: dict[str, Any] = {
+            "contexts": contexts,
+            "setting": setting,
+            "ambiguity": ambiguity,
+            "surrogate": surrogate,
+            "beta": beta,
+            "certificate_beta": certificate_beta,
+            "policy": policy,
+            "seed": seed,
+        }
+        # An error in the arguments shows now; those that depend on the actions' dimension are checked with the space.
+        drbo.Optimizer(drbo.Box(x=(0.0, 1.0)), contexts, setting=setting, ambiguity=ambiguity, policy=policy, seed=seed)
+        self._patience = patience
+        self._text = json.dumps(drbo.to_json(self._arguments), allow_nan=False)
+        self._digest = hashlib.sha256(self._text.encode()).hexdigest()[:16]
+        self._forget()
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._followed: tuple[Any, Replayed] | None = None  # the space, direction and fixed values it is for
+        self._warned: set[tuple[str, int]] = set()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"arguments": self._arguments, "patience": self._patience}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        RobustSampler.__init__(self, **state["arguments"], patience=state["patience"])
+
+    @classmethod
+    def from_study(cls, study: optuna.Study, *, classes: Sequence[type] = ()) -> Self:
+        """Return the sampler that a study was run with; `classes` are those of your own that it uses."""
+        attributes = study._storage.get_study_system_attrs(study._study_id)
+        if CONFIGURATION not in attributes:
+            raise ValueError(f"study {study.study_name!r} has not been run with a RobustSampler")
+        return cls(**drbo.from_json(json.loads(_stored_text(attributes)), classes))
+
+    # --- what is known of a study: these change nothing ---------------------------------------------------------------
+
+    def optimizer(self, study: optuna.Study) -> drbo.Optimizer:
+        """Return a `drbo.Optimizer` with the trials of a study as its history, for profiles, predictions and reports.
+
+        It works for any study whose trials have their conditions among their parameters or user attributes, whichever
+        sampler ran it. The optimizer is the caller's own: nothing that is asked or told comes back into the study.
+        """
+        trials = _all_trials(study)
+        space = self._known_space(trials)
+        made = self._replayed(study, space, {})
+        made.follow(trials)
+        self._warn_of(study, made)
+        return made.optimizer
+
+    def recommend(self, study: optuna.Study) -> drbo.Recommendation:
+        """Return the action to deploy, of all that the search space has, and what is certified of it.
+
+        If parameters outside the common search space differ between trials, the outcomes depend on more than the model
+        knows: the recommendation then says that it is no certificate.
+        """
+        found = self.optimizer(study).recommend()
+        trials = _all_trials(study)
+        others = varying(trials, self._known_space(trials), self._names)
+        if not others:
+            return found
+        named = ", ".join(others).replace("{", "{{").replace("}", "}}")
+        text = f"NO CERTIFICATE, as {named} differ between trials and are not in the model: {found.claim.text}"
+        claim = replace(found.claim, proven=False, source="parameters outside the model", text=text)
+        return replace(found, claim=claim, delta=None)
+
+    # --- Optuna's side ------------------------------------------------------------------------------------------------
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        """Choose what the trial evaluates, and store it with the trial."""
+        self._check(study)
+        self._suggestion(study, trial)
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """Return the parameters and conditions that the completed trials have in common."""
+        del trial
+        return {
+            name: distribution
+            for name, distribution in optuna.search_space.intersection_search_space(_all_trials(study)).items()
+            if not distribution.single()
+        }
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Return the action and the conditions of the trial, as far as the search space has them."""
+        self._check(study)
+        if not search_space:
+            return {}
+        suggestion = self._suggestion(study, trial)
+        values = {**(suggestion["action"] or {}), **(suggestion["context"] or {})}
+        fitting = {name: fitted(values[name], d) for name, d in search_space.items() if name in values}
+        return {name: value for name, (fits, value) in fitting.items() if fits}
+
+    def sample_independent(
+        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """Return a condition of the trial's row, or a value of a well-spread sequence for another parameter."""
+        self._check(study)
+        suggestion = self._suggestion(study, trial)
+        if param_name in self._names:
+            row = suggestion["context"] or self._row(trial.number)
+            fits, value = fitted(row[param_name], param_distribution)
+            if not fits:
+                raise ValueError(
+                    f"{param_name} = {row[param_name]!r} of the conditions drawn for trial {trial.number} is no value "
+                    f"of {param_distribution}: suggest {param_name} from a range that holds all of `contexts`"
+                )
+            return value
+        fits, value = fitted((suggestion["action"] or {}).get(param_name), param_distribution)
+        if fits:
+            return value
+        position = len([name for name in trial.params if name not in self._names])
+        return value_at(param_distribution, _spread(self._arguments["seed"], position, trial.number))
+
+    def after_trial(
+        self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
+    ) -> None:
+        """Mark a failure: a trial whose worker is killed fails without this mark, and stops counting."""
+        del values
+        if state == TrialState.FAIL:
+            _mark(study, trial, FAILED, True)
+        if state == TrialState.COMPLETE and conditions(trial, self._names)[0] is None:
+            warnings.warn(
+                f"trial {trial.number} tells nothing of {', '.join(self._names)} and does not count: suggest them in "
+                "the objective, or call observe(trial, {...})",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    # --- one suggestion -----------------------------------------------------------------------------------------------
+
+    def _suggestion(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
+        """Return what the trial evaluates: as it was stored, or else chosen now and stored."""
+        stored = study._storage.get_trial(trial._trial_id).system_attrs.get(SUGGESTION)
+        if stored is None:
+            stored = self._choose(study, trial)
+            _mark(study, trial, SUGGESTION, stored)
+        return dict(stored)
+
+    def _choose(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
+        trials = _all_trials(study)
+        space = common_space(trials, self._names)
+        if not space:  # the numbers of trials differ, and so do the points of a well-spread sequence
+            return {"space": None, "action": None, "context": self._row(trial.number)}
+        trials, unheard = self._settled(study, trial, space)
+        space = common_space(trials, self._names)
+        if not space:
+            return {"space": None, "action": None, "context": self._row(trial.number)}
+        fixed = self._fixed(study, trial, space)
+        pinned = {name: value for name, value in fixed.items() if name in space}
+        with self._lock:
+            followed = self._followed_by(study, space, pinned)
+            followed.follow(trials)
+            self._warn_of(study, followed)
+            opt, before = followed.optimizer, len(followed.optimizer.history)
+            # A silent worker that lives would suggest what is asked first here: take what comes after it.
+            suggested = [opt.ask() for _ in range(1 + len(unheard))][-1]
+            records = opt.records(before)
+        asked = {**records[-1], "fit": records[0]["fit"]}
+        context = suggested.context or (self._row(trial.number) if self._names_are_parameters(trials) else None)
+        known = {name: fixed[name] for name in self._names if name in fixed}
+        if context is not None and known:
+            context = {**context, **known}
+        (proposal,) = asked["proposals"]
+        proposal["number"] = trial.number
+        if known and context is not None:
+            proposal["context"] = {"value": context}
+        if any(other.number > trial.number and other.state.is_finished() for other in trials):
+            proposal["radius"] = drbo.to_json(math.nan)  # an enqueued trial: results after it belong to its set
+        awaited = under_way(trials, trial.number)
+        if awaited:
+            asked["awaited"] = awaited
+        more = {"unheard": unheard} if unheard else {}
+        action = dict(suggested.action)
+        return {"space": digest(space), "action": action, "context": context, "asked": asked, **more}
+
+    def _settled(
+        self, study: optuna.Study, trial: FrozenTrial, space: Mapping[str, BaseDistribution]
+    ) -> tuple[list[FrozenTrial], list[int]]:
+        """Return the trials once all running ones before this one have stored their suggestions.
+
+        Two workers that read the same trials would suggest the same. We wait for one trial after the other, the
+        smallest number first. After `patience` seconds it is marked as silent, so that nobody waits for it again. The
+        numbers of those that were given up here are returned, too.
+        """
+        given_up: list[int] = []
+        awaited, end, pause = -1, 0.0, 0.01
+        while True:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+                optuna.storages.fail_stale_trials(study)
+            trials = _all_trials(study)
+            silent = [
+                other
+                for other in trials
+                if other.number < trial.number and other.state == TrialState.RUNNING and not heard_of(other, space)
+            ]
+            if not silent:
+                return trials, given_up
+            if silent[0].number != awaited:
+                awaited, end, pause = silent[0].number, time.monotonic() + self._patience, 0.01
+            if time.monotonic() >= end:
+                _mark(study, silent[0], SILENT, True)
+                given_up.append(awaited)
+                continue
+            time.sleep(min(pause, max(end - time.monotonic(), 0.0)))
+            pause = min(2.0 * pause, 0.5)
+
+    def _fixed(self, study: optuna.Study, trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> dict[str, Any]:
+        """Return the values that were fixed for this trial: by `enqueue_trial`, or by a `PartialFixedSampler`."""
+        fixed = dict(trial.system_attrs.get("fixed_params", {}))
+        outer = study.sampler
+        if isinstance(outer, PartialFixedSampler):
+            mine = self.infer_relative_search_space(study, trial)
+            left = outer.infer_relative_search_space(study, trial)
+            for name in mine.keys() - left.keys():
+                fixed.setdefault(name, outer.sample_independent(study, trial, name, mine[name]))
+        return {name: value for name, value in fixed.items() if name not in space or fitted(value, space[name])[0]}
+
+    def _names_are_parameters(self, trials: Sequence[FrozenTrial]) -> bool:
+        """Return whether some objective suggests conditions as parameters."""
+        return any(name in trial.params for trial in trials for name in self._names)
+
+    def _row(self, number: int) -> dict[str, Any]:
+        """Return the conditions of a trial that nothing else determines: one row, well spread over the trials."""
+        contexts, seed = self._arguments["contexts"], self._arguments["seed"]
+        if isinstance(contexts, drbo.Box) or not len(contexts.points):
+            space = contexts if isinstance(contexts, drbo.Box) else contexts.space
+            return dict(space.decode(Point(space.sample(1, seed + number)[0])))
+        reached = np.cumsum(contexts.weights) >= (number * _GOLDEN + 0.5) % 1.0 * (1.0 - 1e-12)
+        return dict(contexts.space.decode(Point(contexts.points[int(np.argmax(reached))])))
+
+    # --- the belief ---------------------------------------------------------------------------------------------------
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The names of the conditions."""
+        names: tuple[str, ...] = self._arguments["contexts"].names
+        return names
+
+    def _known_space(self, trials: Sequence[FrozenTrial]) -> dict[str, BaseDistribution]:
+        space = common_space(trials, self._names)
+        if not space:
+            raise RuntimeError(
+                "the search space is not known: no trial has completed yet, or the completed ones have no parameter in "
+                "common beside the conditions"
+            )
+        return space
+
+    def _replayed(
+        self, study: optuna.Study, space: Mapping[str, BaseDistribution], pinned: Mapping[str, Any]
+    ) -> Replayed:
+        maximize = study.direction == optuna.study.StudyDirection.MAXIMIZE
+        opt = drbo.Optimizer(box_of(space, pinned), **self._arguments, maximize=maximize)
+        return Replayed(opt, space, self._arguments["contexts"], self._names, self._row)
+
+    def _followed_by(
+        self, study: optuna.Study, space: Mapping[str, BaseDistribution], pinned: Mapping[str, Any]
+    ) -> Replayed:
+        """Return what followed the trials so far, or a new one if the space has changed."""
+        key = digest(space), study.direction, repr(pinned)
+        if self._followed is None or self._followed[0] != key:
+            self._followed = key, self._replayed(study, space, pinned)
+        return self._followed[1]
+
+    def _warn_of(self, study: optuna.Study, replayed: Replayed) -> None:
+        """Warn once of completed trials that could not be used."""
+        for number, why in replayed.unusable.items():
+            if (study.study_name, number) not in self._warned:
+                self._warned.add((study.study_name, number))
+                warnings.warn(f"trial {number} does not count: {why}", UserWarning, stacklevel=4)
+
+    # --- the configuration --------------------------------------------------------------------------------------------
+
+    def _check(self, study: optuna.Study) -> None:
+        """Store the configuration with the study, or raise if it was begun with another one."""
+        if len(study.directions) > 1:
+            raise ValueError("RobustSampler is for one objective, and this study has several")
+        attributes = study._storage.get_study_system_attrs(study._study_id)
+        stored = attributes.get(CONFIGURATION)
+        if stored is None:
+            parts = [self._text[i : i + _PART] for i in range(0, len(self._text), _PART)]
+            for i, part in enumerate(parts):
+                study._storage.set_study_system_attr(study._study_id, f"{CONFIGURATION}:{self._digest}:{i}", part)
+            head: dict[str, Any] = {"digest": self._digest, "parts": len(parts)}
+            study._storage.set_study_system_attr(study._study_id, CONFIGURATION, head)
+        elif stored["digest"] != self._digest:
+            raise ValueError(self._difference(study, _stored_text(attributes)))
+
+    def _difference(self, study: optuna.Study, text: str) -> str:
+        theirs, own = (dict(json.loads(one)["items"]) for one in (text, self._text))
+        differing = [name for name in own if own[name] != theirs.get(name)]
+        return (
+            f"study {study.study_name!r} was begun with another {' and '.join(differing)}: give RobustSampler the same "
+            "arguments as there, take RobustSampler.from_study(study), or begin a study of another name"
+        )
+
+
+# --- functions of a study -------------------------------------------------------------------------------------------
+
+
+def observe(trial: optuna.Trial, conditions: Mapping[str, Any]) -> None:
+    """Tell the conditions that nature picked for a trial, by name; they become user attributes of the trial."""
+    names = sampler_of(trial.study)._names
+    if set(conditions) != set(names):
+        raise ValueError(f"conditions must name {', '.join(names)}, got {', '.join(map(str, conditions)) or 'none'}")
+    suggested = [name for name in names if name in trial.params]
+    if suggested:
+        raise ValueError(f"{', '.join(suggested)} was suggested for trial {trial.number}, and cannot be observed, too")
+    sampler_of(trial.study)._arguments["contexts"].encode("conditions", dict(conditions))
+    for name in names:
+        value = conditions[name]
+        trial.set_user_attr(name, value.item() if isinstance(value, np.generic) else value)
+
+
+def get_robust_params(study: optuna.Study) -> dict[str, Any]:
+    """Return the parameters to deploy: those of `sampler.recommend(study)`. Conditions are not among them."""
+    return dict(sampler_of(study).recommend(study).action)
+
+
+def get_robust_trial(study: optuna.Study) -> FrozenTrial:
+    """Return the completed trial whose action has the best certified worst case, whatever its own conditions were."""
+    sampler = sampler_of(study)
+    opt = sampler.optimizer(study)
+    sign = 1.0 if opt.maximize else -1.0
+    done = {result.number: result.action for result in opt.results if not result.failed}
+    if not done:
+        raise ValueError("no trial has completed with known conditions")
+    values: dict[str, float] = {}
+    for action in done.values():
+        if repr(action) not in values:
+            values[repr(action)] = sign * opt.certify(action).value
+    best = max(done, key=lambda number: values[repr(done[number])])
+    return copy.deepcopy(next(trial for trial in _all_trials(study) if trial.number == best))
+
+
+def sampler_of(study: optuna.Study) -> RobustSampler:
+    """Return the sampler of a study, or one made of the configuration that the study holds."""
+    own = study.sampler
+    return own if isinstance(own, RobustSampler) else RobustSampler.from_study(study)
+
+
+# --- the storage ----------------------------------------------------------------------------------------------------
+
+
+def _all_trials(study: optuna.Study) -> list[FrozenTrial]:
+    """Return all trials in the order of their numbers, also where a pruner shows samplers some of them only."""
+    return sorted(study._storage.get_all_trials(study._study_id, deepcopy=False), key=lambda trial: trial.number)
+
+
+def _mark(study: optuna.Study, trial: FrozenTrial, key: str, value: Any) -> None:
+    """Store an attribute of a trial; a trial that has finished meanwhile needs none."""
+    with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):
+        study._storage.set_trial_system_attr(trial._trial_id, key, value)
+
+
+def _stored_text(attributes: Mapping[str, Any]) -> str:
+    head = attributes[CONFIGURATION]
+    return "".join(attributes[f"{CONFIGURATION}:{head['digest']}:{i}"] for i in range(head["parts"]))
+
+
+def _spread(seed: int, position: int, number: int) -> float:
+    """Return coordinate `position` of point `number` of a sequence that fills the unit cube evenly (Richtmyer's)."""
+    shift = float(np.random.default_rng([seed, position]).random())
+    return (shift + number * math.sqrt(_prime(position))) % 1.0
+
+
+def _prime(position: int) -> int:
+    """Return the prime number of a position, 2 at 0."""
+    found: list[int] = []
+    candidate = 2
+    while len(found) <= position:
+        if all(candidate % prime for prime in found):
+            found.append(candidate)
+        candidate += 1
+    return found[-1]

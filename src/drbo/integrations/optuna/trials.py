@@ -1,0 +1,179 @@
+"""What the trials of a study say: records of facts, in the order of trial numbers.
+
+    state of a trial                                     what it is to drbo
+    running, its suggestion stored                       pending
+    running, all its parameters chosen by others         pending
+    complete                                             a result, in the conditions of the trial
+    complete with an infinite value, or failed           a failed evaluation
+    failed because its worker was killed                 cancelled: it stops counting
+    pruned                                               pending for ever: nobody will know its outcome
+
+A trial's conditions are among its parameters (somebody chose them) or its user attributes (nature drew them).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from optuna.distributions import BaseDistribution
+from optuna.search_space import intersection_search_space
+from optuna.trial import FrozenTrial, TrialState
+
+import drbo
+from drbo.integrations.optuna.parameters import digest
+
+SUGGESTION = "drbo:suggestion"
+"""The system attribute of a trial with what was suggested, and the record of it."""
+FAILED = "drbo:failed"
+"""The system attribute of a trial whose evaluation failed while its worker lived."""
+SILENT = "drbo:silent"
+"""The system attribute of a running trial that others have waited for in vain."""
+LARGEST_VALUE = 1e100
+"""Larger values are not taken for outcomes."""
+
+
+def common_space(trials: Sequence[FrozenTrial], names: Sequence[str]) -> dict[str, BaseDistribution]:
+    """Return the parameters that all completed trials have in common, without conditions and constants."""
+    space = intersection_search_space(list(trials))
+    return {name: d for name, d in space.items() if name not in names and not d.single()}
+
+
+def varying(trials: Sequence[FrozenTrial], space: Mapping[str, BaseDistribution], names: Sequence[str]) -> list[str]:
+    """Return the parameters whose values differ between completed trials, and that are no part of the common space."""
+    done = [trial.params for trial in trials if trial.state == TrialState.COMPLETE]
+    outside = {name for params in done for name in params} - set(space) - set(names)
+    return sorted(name for name in outside if len({repr(params.get(name, "absent")) for params in done}) > 1)
+
+
+def conditions(trial: FrozenTrial, names: Sequence[str]) -> tuple[dict[str, Any] | None, bool]:
+    """Return the conditions of a trial, None if some are not known, and whether nature drew them."""
+    found = {**trial.user_attrs, **trial.params}
+    if not all(name in found for name in names):
+        return None, False
+    return {name: found[name] for name in names}, not any(name in trial.params for name in names)
+
+
+def heard_of(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> bool:
+    """Return whether it is known what a running trial evaluates, or whether it was given up."""
+    attributes = trial.system_attrs
+    return SUGGESTION in attributes or SILENT in attributes or all(name in trial.params for name in space)
+
+
+@dataclass
+class Replayed:
+    """An optimizer that follows the trials of a study.
+
+    Attributes
+    ----------
+    optimizer : its facts are those of the trials
+    space : the search space of the actions
+    contexts, names : the contexts, and the names of the conditions
+    guess : from the number of a trial to conditions, for failures in unknown ones
+    """
+
+    optimizer: drbo.Optimizer
+    space: Mapping[str, BaseDistribution]
+    contexts: drbo.Samples | drbo.Box
+    names: Sequence[str]
+    guess: Any
+    unusable: dict[int, str] = field(default_factory=dict)
+    _entries: list[tuple[Any, ...]] = field(default_factory=list)
+    _ends: list[int] = field(default_factory=list)
+
+    def follow(self, trials: Sequence[FrozenTrial]) -> None:
+        """Bring the facts up to date: from the first trial that has changed on, they are written anew.
+
+        A result that arrives late has its place among the others by its trial's number. So any two processes that read
+        the same trials believe the same, bit for bit.
+        """
+        entries = [self._entry(trial) for trial in trials]
+        pairs = zip(entries, self._entries, strict=False)
+        same = next((i for i, (new, old) in enumerate(pairs) if new != old), min(len(entries), len(self._entries)))
+        keep = self._ends[same - 1] if same else 0
+        records, ends = [], self._ends[:same]
+        space = digest(self.space)
+        for trial in trials[same:]:
+            records += self._records(trial, space)
+            ends.append(keep + len(records))
+        if records or keep < len(self.optimizer.history):
+            self.optimizer.replay(records, keep=keep)
+        self._entries, self._ends = entries, ends
+
+    def _entry(self, trial: FrozenTrial) -> tuple[Any, ...]:
+        """Return what tells whether a trial is still the one that it was."""
+        known = trial.state.is_finished() or heard_of(trial, self.space)
+        return trial.number, trial.state, trial.datetime_start, trial.datetime_complete, known
+
+    def _records(self, trial: FrozenTrial, space: str) -> list[dict[str, Any]]:
+        suggestion = trial.system_attrs.get(SUGGESTION, {})
+        asked = [suggestion["asked"]] if suggestion.get("space") == space else []
+        if trial.state == TrialState.WAITING:
+            return []
+        if trial.state in (TrialState.RUNNING, TrialState.PRUNED):
+            return asked or self._pending(trial)
+        failed = not _is_outcome(trial)
+        if failed and trial.state == TrialState.FAIL and FAILED not in trial.system_attrs:
+            return [*asked, {"kind": "cancelled", "time": None, "number": trial.number}] if asked else []
+        told = self._told(trial, suggestion if asked else {}, failed)
+        return [*asked, told] if told else asked
+
+    def _told(self, trial: FrozenTrial, suggestion: Mapping[str, Any], failed: bool) -> dict[str, Any] | None:
+        """Return the record of a result; None if it lacks an action or conditions."""
+        context, drawn = conditions(trial, self.names)
+        action = self._action(trial)
+        if failed:
+            action = action or suggestion.get("action")
+            context = context or suggestion.get("context") or self.guess(trial.number)
+        if action is None or context is None:
+            return None
+        try:
+            self.optimizer.actions.encode("action", action)
+            self.contexts.encode("context", context)
+        except (TypeError, ValueError) as error:
+            self.unusable[trial.number] = str(error)
+            return None
+        return {
+            "kind": "told",
+            "time": trial.datetime_complete.timestamp() if trial.datetime_complete else None,
+            "number": trial.number,
+            "action": {"value": action},
+            "contexts": [{"value": context}],
+            "outcomes": [] if failed else [trial.value],
+            "drawn": drawn,
+        }
+
+    def _pending(self, trial: FrozenTrial) -> list[dict[str, Any]]:
+        """Return the record of a trial under way that others began: it is no iterate of ours, and leads nothing."""
+        action, (context, _) = self._action(trial), conditions(trial, self.names)
+        if action is None:
+            return []
+        last = -math.inf if self.optimizer.maximize else math.inf
+        proposal = {
+            "number": trial.number,
+            "action": {"value": action},
+            "context": None if context is None else {"value": context},
+            "radius": drbo.to_json(math.nan),
+            "score": drbo.to_json(math.nan),
+            "guarantee": drbo.to_json(last),
+            "further": [],
+        }
+        return [
+            {"kind": "asked", "time": None, "reference": None, "radius": None, "fit": None, "proposals": [proposal]}
+        ]
+
+    def _action(self, trial: FrozenTrial) -> dict[str, Any] | None:
+        if not all(name in trial.params for name in self.space):
+            return None
+        return {name: trial.params[name] for name in self.space}
+
+
+def _is_outcome(trial: FrozenTrial) -> bool:
+    return trial.state == TrialState.COMPLETE and abs(trial.values[0]) <= LARGEST_VALUE
+
+
+def under_way(trials: Sequence[FrozenTrial], number: int) -> list[int]:
+    """Return the trials of smaller numbers whose results are not known yet."""
+    return [trial.number for trial in trials if trial.number < number and not trial.state.is_finished()]
