@@ -5,6 +5,8 @@ Everything is derived from the trials of the study (`trials.py`). What the sampl
     of the study     drbo:configuration     the arguments of the sampler, once
     of a trial       drbo:suggestion        the action and the conditions suggested, and drbo's record of the round: its
                                             radius, its guarantee, and hyper-parameters that were learned for it
+                     drbo:guarantee         user attributes, which dashboards show: the worst-case bound of the action
+                     drbo:radius            at that time, and the radius of its set
                      drbo:failed            its evaluation failed, and its worker lived to say so
                      drbo:silent            others have waited in vain for its suggestion
 
@@ -235,6 +237,10 @@ class RobustSampler(BaseSampler):
         if stored is None:
             stored = self._choose(study, trial)
             _mark(study, trial, SUGGESTION, stored)
+            if "asked" in stored:  # dashboards show user attributes only
+                (proposal,) = stored["asked"]["proposals"]
+                for name in ("guarantee", "radius"):
+                    study._storage.set_trial_user_attr(trial._trial_id, f"drbo:{name}", proposal[name])
         return dict(stored)
 
     def _choose(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
