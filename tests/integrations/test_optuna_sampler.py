@@ -113,9 +113,9 @@ def test_running_trials_count_as_pending_and_no_two_are_the_same() -> None:
     assert len({json.dumps(t.params) for t in asked}) == 5
     opt = derived(study)
     assert [s.number for s in opt.pending] == [3, 4, 5, 6, 7]
-    for t in study.trials[3:]:  # what a dashboard shows
-        (proposal,) = t.system_attrs[SUGGESTION]["asked"]["proposals"]
-        assert t.user_attrs == {"drbo:guarantee": proposal["guarantee"], "drbo:radius": pytest.approx(0.1)}
+    for shown in study.trials[3:]:  # what a dashboard shows
+        (proposal,) = shown.system_attrs[SUGGESTION]["asked"]["proposals"]
+        assert shown.user_attrs == {"drbo:guarantee": proposal["guarantee"], "drbo:radius": pytest.approx(0.1)}
     for t, s in zip(asked, opt.pending, strict=True):
         assert {**s.action, **s.context} == pytest.approx(t.params)
     study.tell(asked[3], 1.0)
