@@ -248,10 +248,9 @@ def test_a_trial_that_failed_without_its_worker_stops_counting() -> None:
     assert study.ask({**SPACE, **CONDITIONS}).params == pytest.approx(t.params)  # it is worth asking again
 
 
-@pytest.mark.filterwarnings("ignore:Heartbeat of storage is supposed")
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning", "ignore:Heartbeat of storage is supposed")
 def test_a_stale_trial_stops_counting(tmp_path: Path) -> None:
-    with pytest.warns(optuna.exceptions.ExperimentalWarning):
-        storage = optuna.storages.RDBStorage(sqlite(tmp_path), heartbeat_interval=1, grace_period=1)
+    storage = optuna.storages.RDBStorage(sqlite(tmp_path), heartbeat_interval=1, grace_period=1)
     study = study_of(make(), storage=storage)
     study.optimize(objective, n_trials=2)
     t = study.ask({**SPACE, **CONDITIONS})
