@@ -90,3 +90,64 @@ def test_mistakes_show_when_the_optimizer_is_made() -> None:
             Optimizer([0.0, 1.0], SAMPLES, ambiguity=ambiguity, setting=Simulator(radius=0.1), surrogate=SURROGATE)
     with pytest.raises(TypeError, match="radius must be given for MMD"):
         Optimizer([0.0, 1.0], SAMPLES, setting=Simulator(), surrogate=SURROGATE)
+
+
+GROUPS = ["young", "middle", "old"]
+
+
+@pytest.mark.parametrize(
+    ("ambiguity", "words"),
+    [
+        (drbo.Expectation(), "the reference itself"),
+        (drbo.KL(), "every distribution on the contexts that the reference shows"),
+        (AnyOf([[1, 0, 0]]), "the reference itself, or so with the scenario in place of the reference"),
+        (AnyOf([[1, 0, 0]], within=MMD()), "every distribution on the contexts"),
+        (Shares(old=(0.1, 0.3)), "every mixture of the groups"),
+        (
+            Intersection(MMD(), Shares(old=(0.1, 0.3), free_inside=True)),
+            "every distribution on the contexts that keeps the bounds",
+        ),
+    ],
+    ids=repr,
+)
+def test_an_infinite_radius_claims_no_more_than_the_set_holds(ambiguity: Any, words: str) -> None:
+    setting = Simulator([0.5, 0.3, 0.2], np.inf)
+    opt = Optimizer([0.0, 1.0], GROUPS, ambiguity=ambiguity, setting=setting, surrogate=SURROGATE)
+    text = " ".join(str(opt.recommend()).split())
+    assert f"in every distribution that the set can hold, as the radius is infinite: {words}," in text
+
+
+@pytest.mark.parametrize("given", [None, {0: "old"}])
+def test_scenarios_by_label_are_those_by_weights(given: Any) -> None:
+    def worst(scenarios: list[Any]) -> Any:
+        setting = Simulator([0.5, 0.3, 0.2], 0.0)
+        made = AnyOf(scenarios)
+        opt = Optimizer([0.0, 1.0], GROUPS, ambiguity=made, setting=setting, surrogate=SURROGATE)
+        opt.tell(1.0, {"young": 3.0, "middle": 2.0, "old": 1.0})
+        return opt.certify(1.0, given=given)
+
+    by_label, by_weights = worst([{"old": 1.0}, {"middle": 0.5, "young": 0.5}]), worst([[0, 0, 1], [0.5, 0.5, 0]])
+    np.testing.assert_array_equal(by_label.weights, by_weights.weights)
+    assert by_label.value == by_weights.value
+    if given is None:
+        np.testing.assert_array_equal(by_label.weights, [0.0, 0.0, 1.0])
+
+
+def test_scenarios_of_samples_are_conditional_on_what_is_given() -> None:
+    cold = drbo.Samples({"outdoor": [-5.0, 0.0, 25.0], "age": ["old", "old", "young"]}, weights=[1, 3, 4], within=BOX)
+    young = drbo.Samples({"outdoor": [1.0], "age": ["young"]}, within=BOX)
+    setting = Simulator(radius=0.0)
+    opt = Optimizer([0.0, 1.0], SAMPLES, ambiguity=AnyOf([young, cold]), setting=setting, surrogate=SURROGATE)
+    opt.tell(1.0, [-50.0, -50.0], contexts=[{"outdoor": t, "age": "old"} for t in (-5.0, 0.0)], stderr=0.0)
+    r = opt.recommend(given={"age": "old"})
+    worst = opt.certify(1.0, given={"age": "old"})
+    assert all(context["age"] == "old" for context in r.contexts)
+    mass = {context["outdoor"]: weight for context, weight in zip(worst.contexts, worst.weights, strict=True) if weight}
+    assert mass == pytest.approx({-5.0: 0.25, 0.0: 0.75})
+
+
+def test_scenarios_whose_labels_differ_are_refused_with_the_labels() -> None:
+    other = drbo.Samples({"age": ["old", "young"]})
+    setting = Simulator(radius=0.0)
+    with pytest.raises(ValueError, match=r"age \('young', 'old'\); got age \('old', 'young'\)"):
+        Optimizer([0.0], drbo.Samples({"age": ["young", "old"]}), ambiguity=AnyOf([other]), setting=setting).ask()

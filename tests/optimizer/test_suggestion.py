@@ -114,7 +114,7 @@ def test_a_recommendation_says_what_it_promises() -> None:
 
 
 def test_a_recommendation_of_a_cost_with_theory() -> None:
-    cost = dataclasses.replace(R, maximize=False, radius=math.inf, gap=0.5)
+    cost = dataclasses.replace(R, maximize=False, radius=math.inf, gap=0.5, within="as the radius is infinite")
     text = " ".join(str(dataclasses.replace(cost, delta=0.05, claim=claims.LEMMA_1)).split())
     assert "at most 1.235" in text
     assert "with probability 0.95" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,7 @@ class AnyOf(AmbiguitySet):
         self.n_contexts = self.base.n_contexts
         self._columns: tuple[Column, ...] = ()
         self._weights: FloatArray | None = None
+        self._agree: dict[int, NDArray[np.bool_]] = {}  # which samples of a scenario agree with what is known
 
     def __repr__(self) -> str:
         return f"AnyOf({len(self.scenarios)} scenario(s), within={self.base!r})"
@@ -61,14 +62,20 @@ class AnyOf(AmbiguitySet):
 
     def within(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""
+        return f"{self.base.within(radius)}, or so with {self._which} in place of the reference"
+
+    @property
+    def _which(self) -> str:
         k = len(self.scenarios)
-        which = "the scenario" if k == 1 else f"one of {k} scenarios"
-        return f"{self.base.within(radius)}, or so with {which} in place of the reference"
+        return "the scenario" if k == 1 else f"one of {k} scenarios"
 
     @property
     def everything(self) -> str:
         """What the set holds from its diameter on, in words."""
-        return self.base.everything
+        every = self.base.everything
+        if every == super().everything:
+            return every
+        return f"{every}, or so with {self._which} in place of the reference"
 
     @property
     def scale(self) -> float:
@@ -112,10 +119,8 @@ class AnyOf(AmbiguitySet):
 
         A scenario in which none of them can happen says nothing, and is left out.
         """
-        if any(isinstance(scenario, Samples | dict) for scenario in self.scenarios):
-            raise TypeError(f"{self!r} must have weights, one per context, where a part of the context is given")
         base = self.base.among(rows)
-        shares = [np.asarray(scenario)[rows] for scenario in self.scenarios]
+        shares = [self._on_set(k)[rows] for k in range(len(self.scenarios))]
         possible = [share / share.sum() for share in shares if share.sum() > 0.0]
         if not possible:
             return base
@@ -123,6 +128,21 @@ class AnyOf(AmbiguitySet):
         made.own_radius, made._columns = self.own_radius, self._columns
         if self._weights is not None:
             made._weights, made.n_contexts = np.array(possible), len(rows)
+        return made
+
+    def agreeing(self, holds: Callable[[Samples], NDArray[np.bool_]]) -> AmbiguitySet:
+        """Return the set where a part of the context is known: each scenario given that part.
+
+        A scenario that has no such sample says nothing, and is left out.
+        """
+        base = self.base.agreeing(holds)
+        agree = {k: holds(one) for k, one in enumerate(self.scenarios) if isinstance(one, Samples)}
+        possible = [k for k in range(len(self.scenarios)) if k not in agree or agree[k].any()]
+        if not possible:
+            return base
+        made = copy.copy(self)
+        made.base, made.scenarios = base, tuple(self.scenarios[k] for k in possible)
+        made._agree = {i: agree[k] for i, k in enumerate(possible) if k in agree}
         return made
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:
@@ -172,21 +192,32 @@ class AnyOf(AmbiguitySet):
         """Return the weights (n,) of scenario k on contexts (n, d)."""
         scenario, name = self.scenarios[k], f"scenarios[{k}]"
         if isinstance(scenario, Samples):
-            return self._matched(name, scenario, points)
+            return self._matched(k, scenario, points)
         if isinstance(scenario, dict):
             return self._of_labels(name, scenario, points)
         if len(scenario) != len(points):
             raise ValueError(f"{name} must hold {len(points)} weights, one per context, got {len(scenario)}")
         return np.asarray(scenario)
 
-    def _matched(self, name: str, scenario: Samples, points: FloatArray) -> FloatArray:
-        positions = scenario.space.measured(scenario.points)
+    def _on_set(self, k: int) -> FloatArray:
+        """Return the weights of scenario k on all contexts of a finite set."""
+        scenario = self.scenarios[k]
+        if isinstance(scenario, Samples):
+            raise TypeError(f"scenarios[{k}] must be weights, one per context, where a part of the context is given")
+        if isinstance(scenario, dict):
+            levels = self._columns[0].levels if len(self._columns) == 1 else None
+            return self._of_labels(f"scenarios[{k}]", scenario, np.empty((0, 0)) if levels is None else levels)
+        return np.asarray(scenario)
+
+    def _matched(self, k: int, scenario: Samples, points: FloatArray) -> FloatArray:
+        name, agree = f"scenarios[{k}]", self._agree.get(k, np.ones(len(scenario.points), dtype=bool))
+        positions = scenario.space.measured(scenario.points[agree])
         own = [(column.name, column.labels, column.width) for column in self._columns]
         its = [(column.name, column.labels, column.width) for column in scenario.space.columns]
         if positions.shape[1] != points.shape[1] or (own and own != its):
             raise ValueError(
-                f"{name} must have the columns of the contexts, {', '.join(map(str, self._columns)) or 'in order'}, "
-                f"got {scenario!r}"
+                f"{name} must have the columns of the contexts, with the same labels in the same order: "
+                f"{_in_words(self._columns) or 'all in order'}; got {_in_words(scenario.space.columns)}"
             )
         span = np.ptp(points, axis=0)
         unit = np.where(span > 0.0, span, 1.0)
@@ -198,7 +229,8 @@ class AnyOf(AmbiguitySet):
                 f"{name} has a sample that is none of the contexts, in row {row}: {positions[row].tolist()}"
             )
         weights = np.zeros(len(points))
-        np.add.at(weights, nearest, scenario.weights)
+        shares = scenario.weights[agree]
+        np.add.at(weights, nearest, shares / shares.sum())
         return weights
 
     def _of_labels(self, name: str, scenario: Mapping[Any, float], points: FloatArray) -> FloatArray:
@@ -227,6 +259,13 @@ class AnyOf(AmbiguitySet):
         worst = np.argmin([one.expectation for one in found], axis=0)
         weights = np.array([one.weights for one in found])[worst, np.arange(len(values))]
         return weights, np.min([one.lower_bound for one in found], axis=0)
+
+
+def _in_words(columns: Sequence[Column]) -> str:
+    """Return columns and their labels as text."""
+    return ", ".join(
+        str(one) if one.labels is None else f"{one} ({', '.join(map(repr, one.labels))})" for one in columns
+    )
 
 
 def _scenario(name: str, given: Any) -> Samples | dict[Any, float] | FloatArray:

@@ -238,6 +238,11 @@ class AmbiguitySet(ABC):
             return self
         raise TypeError(f"{self!r} has no `among`, which ask(given=...) needs: give a set without contexts of its own")
 
+    def agreeing(self, holds: Callable[[Samples], NDArray[np.bool_]]) -> AmbiguitySet:
+        """Return the set where a part of the context is known: `holds` says which samples (n,) agree with it."""
+        del holds
+        return self
+
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:
         """Return points and kernel in which the compression of samples is bounded; None if nothing bounds it."""
         del points, scales

@@ -24,6 +24,11 @@ class Expectation(AmbiguitySet):
         del radius
         return "that is the reference itself"
 
+    @property
+    def everything(self) -> str:
+        """What the set holds at any radius, in words."""
+        return "the reference itself"
+
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> None:
         """Return None: no distribution of the set leaves the reference."""
         del values, reference, radius, worst

@@ -122,7 +122,8 @@ class Memory:
         age = np.arange(count - 1.0, -1.0, -1.0)
         if self.window is not None:
             return (age < self.window).astype(float)
-        return np.ones(count) if self.half_life is None else np.exp2(-age / self.half_life)
+        with np.errstate(over="ignore"):  # what is too many half-lives ago for a float counts 0
+            return np.ones(count) if self.half_life is None else np.exp2(-age / self.half_life)
 
 
 EVERYTHING = Memory()
@@ -160,6 +161,10 @@ class Contexts(ABC):
     @abstractmethod
     def holds(self, coordinates: FloatArray) -> NDArray[np.bool_]:
         """Return which contexts (n, d) agree with what is known, (n,)."""
+
+    @abstractmethod
+    def part_of(self, ambiguity: AmbiguitySet) -> AmbiguitySet:
+        """Return the family of sets for the contexts that agree with what is known."""
 
     @property
     def in_order(self) -> bool:
@@ -291,6 +296,10 @@ class FiniteContexts(Contexts):
         """Return which contexts (n, d) agree with what is known, (n,)."""
         return np.asarray((coordinates[:, None] == self._points).all(axis=2).any(axis=1))
 
+    def part_of(self, ambiguity: AmbiguitySet) -> AmbiguitySet:
+        """Return the family of sets on the points that agree with what is known."""
+        return ambiguity.among(self._rows) if self.known else ambiguity
+
     def own(self) -> Reference | None:
         """Return the reference of the weights that came with labels; None for points, which have no distribution."""
         weights = self.space.weights
@@ -407,6 +416,12 @@ class SampledContexts(Contexts):
     def holds(self, coordinates: FloatArray) -> NDArray[np.bool_]:
         """Return which contexts (n, d) agree with what is known, (n,)."""
         return self._part.holds(coordinates)
+
+    def part_of(self, ambiguity: AmbiguitySet) -> AmbiguitySet:
+        """Return the family of sets, with those samples of its scenarios that agree with what is known."""
+        if not self.known:
+            return ambiguity
+        return ambiguity.agreeing(lambda samples: self.holds(self._coordinates(samples)) & (samples.weights > 0.0))
 
     def own(self) -> Reference | None:
         """Return the reference of the samples; None if there is no sample yet."""

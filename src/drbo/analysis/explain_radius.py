@@ -246,8 +246,8 @@ def explain_known(known: Knowledge, radius: float | None, terms: Terms, window: 
     state = known.state
     if radius is None:
         radius = known.ball(state, terms).radius
-    bare = known.bare(state, terms)
-    return _explained(Explained(known.on(bare.points, bare.index), bare, known.nature(terms.given)), radius, window)
+    bare, nature = known.bare(state, terms), known.nature(terms.given)
+    return _explained(Explained(known.on(bare.points, nature), bare, nature), radius, window)
 
 
 @dataclass(frozen=True, eq=False)

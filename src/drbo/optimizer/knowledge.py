@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.ambiguity.reference import Contexts, Indices, Reference
+from drbo.ambiguity.reference import Contexts, Reference
 from drbo.models.bounds import Beta
 from drbo.models.gp import FittedGP
 from drbo.optimizer.belief import Belief, Pending, RoundBeliefs
@@ -138,7 +138,7 @@ class Knowledge:
         setting, nature = self.configuration.setting, self.nature(terms.given)
         bare = self.bare(state, terms)
         # A rule for the radius sees the data alone, not the contexts that the adversary asked for since.
-        eps = setting.radius_of(terms.radius, bare, self.on(bare.points, bare.index)) + bare.error
+        eps = setting.radius_of(terms.radius, bare, self.on(bare.points, nature)) + bare.error
         return self._ball(state, nature, self._with_further(state, nature, bare, before), eps, len(before))
 
     def ball_at(self, state: State, terms: Terms, radius: float) -> Ball:
@@ -163,16 +163,16 @@ class Knowledge:
         setting, nature = self.configuration.setting, self.nature(iterate.given)
         return setting.reference_of(iterate.reference, nature, iterate.seen[: iterate.n_seen])
 
-    def on(self, points: FloatArray, index: Indices | None = None) -> AmbiguitySet:
+    def on(self, points: FloatArray, nature: Contexts) -> AmbiguitySet:
         """Return the ambiguity set on atoms (n, d), kept for the last two kinds of atoms: with further ones or not.
 
-        `index` (n,) are their positions in a finite set; None where contexts are none, or where these are all of it.
+        `nature` are the contexts that the atoms are made of: all, or those that agree with what is known.
         """
         for kept, placed in self._placed:
             if kept is points or np.array_equal(kept, points):
                 return placed
-        space, family = self.configuration.nature.space, self.configuration.ambiguity
-        made = (family if index is None else family.among(index)).on(space.measured(points), space.scales)
+        space = nature.space
+        made = nature.part_of(self.configuration.ambiguity).on(space.measured(points), space.scales)
         self._placed = [*self._placed[-1:], (points, made)]
         return made
 
@@ -193,7 +193,7 @@ class Knowledge:
 
     def _ball(self, state: State, nature: Contexts, reference: Reference, radius: float, before: int = 0) -> Ball:
         seed = self.configuration.seed + state.n_asked + before
-        placed = self.on(reference.points, reference.index)
+        placed = self.on(reference.points, nature)
         return make_ball(placed, reference, radius, nature.space, seed, nature.range)
 
     def _with_further(

@@ -287,7 +287,7 @@ class Optimizer:
     @_alone
     def ambiguity(self) -> AmbiguitySet:
         """The family of ambiguity sets, put on the present atoms of the contexts."""
-        return self._known.on(self._known.atoms(self._known.state))
+        return self._known.on(self._known.atoms(self._known.state), self._configuration.nature)
 
     @property
     @_alone

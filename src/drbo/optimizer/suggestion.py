@@ -211,11 +211,10 @@ class Recommendation:
     def __str__(self) -> str:
         bound = "at least" if self.maximize else "at most"
         word = "guaranteed" if self.claim.proven else "estimated"
-        within = self.within if np.isfinite(self.radius) else "of all, as the radius is infinite"
         confidence = 1.0 if self.delta is None else 1.0 - self.delta
         assurance = self.claim.text.format(beta=self.beta, confidence=confidence)
         known = "" if self.given is None else f" where {in_words(self.given)}"
-        promise = f"{word}: {bound} {self.value:.4g} on average in every distribution {within},"
+        promise = f"{word}: {bound} {self.value:.4g} on average in every distribution {self.within},"
         why = self.explain()
         lines = [
             wrapped(f"deploy {readable(self.action)}{known}"),

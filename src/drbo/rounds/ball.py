@@ -8,6 +8,7 @@ with w over the set. Here the set lives on a finite set of atoms; `drbo.rounds.r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -89,6 +90,8 @@ class Ball:
     @property
     def words(self) -> str:
         """Which distributions the set holds, in words that follow "in every distribution"."""
+        if math.isinf(self.radius):
+            return f"that the set can hold, as the radius is infinite: {self.ambiguity.everything}"
         within, diameter = self.ambiguity.within(self.radius), self.diameter
         if not 0.0 < diameter <= self.radius:
             return within
