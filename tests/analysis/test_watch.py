@@ -117,8 +117,9 @@ def test_every_form_of_contexts_and_sets_that_have_no_test() -> None:
             optimizer(ambiguity=ambiguity).watch(values)
     with pytest.raises(ValueError, match="alpha must lie strictly between"):
         opt.watch(values, alpha=0.0)
-    with pytest.raises(TypeError, match="contexts must be a sequence"):
-        opt.watch(3.0)
+    for one in (3.0, {"load": 3.0}, {"load": "Mon"}):
+        with pytest.raises(TypeError, match="contexts must be a sequence"):
+            opt.watch(one)
 
 
 def test_labels_and_other_settings() -> None:

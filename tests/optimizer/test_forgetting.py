@@ -151,6 +151,8 @@ def test_files_and_repr_say_it(setting: DataDriven, tmp_path: Path) -> None:
     assert loaded.recommend().value == opt.recommend().value
 
 
-def test_a_very_short_memory_keeps_the_newest_alone() -> None:
-    s = told(DataDriven(radius=Theoretical(), half_life=1e-4)).ask()
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("half_life", [1e-4, 5e-324])
+def test_a_very_short_memory_keeps_the_newest_alone(half_life: float) -> None:
+    s = told(DataDriven(radius=Theoretical(), half_life=half_life)).ask()
     assert s.reference == pytest.approx([0.0, 1.0, 0.0])

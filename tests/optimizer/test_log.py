@@ -135,3 +135,15 @@ def test_other_tables_settings_and_files(tmp_path: Path) -> None:
 def test_what_is_wrong_is_named(more: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         read(more.pop("frame", LOG), **more)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_a_missing_time_is_named_by_its_row(zone: str | None) -> None:
+    days = LOG.day.where(LOG.index != 2).dt.tz_localize(zone)
+    with pytest.raises(ValueError, match="time must not be missing, but row 2 of column 'day' is"):
+        read(LOG.assign(day=days), time="day")
+
+
+def test_columns_of_the_same_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="actions must name one column of the frame, but 2 are called 'dose'"):
+        read(pd.concat([LOG, LOG[["dose"]]], axis=1))

@@ -87,6 +87,14 @@ def test_outcomes_by_label(tmp_path: Path) -> None:
         opt.tell(X[0], {"young": 0.8, "odd": 0.6})
 
 
+def test_standard_errors_by_label_belong_to_their_label() -> None:
+    opt = Optimizer([0.0, 1.0], ["young", "old"], setting=Simulator([1, 1], 0.1), surrogate=MODEL)
+    opt.tell(0.0, {"young": 1.0, "old": 2.0}, stderr=pd.Series({"old": 0.2, "young": 0.1}))
+    assert [(r.context, r.stderr) for r in opt.results] == [("young", 0.1), ("old", 0.2)]
+    with pytest.raises(ValueError, match="stderr must map the same contexts as outcome"):
+        opt.tell(0.0, {"young": 1.0, "old": 2.0}, stderr=pd.Series([0.2, 0.1]))
+
+
 def test_rows_of_named_columns() -> None:
     data = {"outdoor": [0.0, 5.0, 20.0], "load": [0.2, 0.4, 0.9]}
     table = pd.DataFrame({"load": [0.3, 0.5], "outdoor": [1.0, 8.0]})

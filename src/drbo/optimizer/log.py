@@ -102,6 +102,8 @@ def _chosen(role: str, given: Any, there: Sequence[Any]) -> list[str]:
 def _one(role: str, name: Any, there: Sequence[Any]) -> str:
     if not isinstance(name, str) or name not in there:
         raise ValueError(f"{role} must name columns of the frame, {', '.join(map(str, there))}; got {name!r}")
+    if there.count(name) > 1:
+        raise ValueError(f"{role} must name one column of the frame, but {there.count(name)} are called {name!r}")
     return name
 
 
@@ -159,10 +161,11 @@ def _flags(column: Any) -> list[bool]:
 
 def _times(name: str, column: Any) -> list[float]:
     """Return times in seconds since 1970 (UTC), of dates with or without a zone (then UTC), or of seconds."""
+    for row, value in enumerate(column):
+        if validation.missing(value):
+            raise ValueError(f"time must not be missing, but row {row} of column {name!r} is")
     values = np.asarray(column)
     if values.dtype.kind == "M":
-        if np.isnat(values).any():
-            raise ValueError(f"time must not be missing, but row {int(np.argmax(np.isnat(values)))} of {name!r} is")
         return [float(t) for t in values.astype("datetime64[ns]").astype(np.int64) / 1e9]
     return [
         float(value.timestamp())

@@ -26,6 +26,7 @@ def by_context(outcome: Any, contexts: Any, stderr: Any) -> tuple[Any, Any, Any]
         raise TypeError("contexts must not be given beside outcomes that are a mapping from contexts")
     if not outcome:
         raise ValueError("outcome must not be empty: it maps each context to its outcome")
+    stderr = validation.by_name(stderr)
     if isinstance(stderr, Mapping):
         if set(stderr) != set(outcome):
             raise ValueError(f"stderr must map the same contexts as outcome, {list(outcome)}, got {list(stderr)}")

@@ -60,10 +60,10 @@ def in_order(name: str, value: Any, nature: Contexts) -> list[Point]:
     """Return the contexts of a sequence, of a table or of `Samples`, in their order; an error calls it `name`."""
     if isinstance(value, Samples):
         many: Sequence[Any] | None = [value.space.decode(Point(row)) for row in value.points]
-    elif isinstance(value, Mapping):
+    elif isinstance(value, Mapping) and all(np.iterable(one) and not isinstance(one, str) for one in value.values()):
         many = [dict(zip(value, row, strict=True)) for row in zip(*value.values(), strict=True)]
     else:
         many = nature.space.many(name, value)
-    if many is None and (isinstance(value, str) or not np.iterable(value)):
+    if many is None and (isinstance(value, str | Mapping) or not np.iterable(value)):
         raise TypeError(f"{name} must be a sequence of contexts, got {value!r}")
     return [nature.encode(f"{name}[{i}]", one) for i, one in enumerate(value if many is None else many)]
