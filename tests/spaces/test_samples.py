@@ -17,6 +17,15 @@ CONTEXTS = drbo.Box(outdoor=(-10.0, 30.0), load=drbo.Log(0.1, 10.0), season=drbo
 GRID = np.linspace(0.0, 1.0, 21)
 
 
+@pytest.mark.parametrize("within", [None, drbo.Box(load=(0.0, 9.0))])
+def test_columns_of_the_same_name_are_refused(within: Any) -> None:
+    frame = pd.DataFrame([[1.0, 2.0], [3.0, 4.0]], columns=["load", "load"])
+    with pytest.raises(ValueError, match="data must have columns of different names, but 2 are called 'load'"):
+        drbo.Samples(frame, within=within)
+    with pytest.raises(ValueError, match="names must be 2 different ones, one per column"):
+        drbo.Samples({0: [1.0], "0": [2.0]})
+
+
 def test_a_missing_choice_is_named() -> None:
     frame = pd.DataFrame({"season": pd.array(["winter", pd.NA], dtype="string")})
     with pytest.raises((TypeError, ValueError), match=r"data\[1\]\['season'\]"):

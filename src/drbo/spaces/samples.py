@@ -264,11 +264,11 @@ def _read(
 def _table(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
     """Return the columns of a table by name; None if the data is an array of numbers, or no array."""
     if isinstance(data, Mapping) or hasattr(data, "columns"):
-        found = {str(name): data[name] for name in (data.columns if hasattr(data, "columns") else data)}
-        given = list(found) if names is None else [str(name) for name in names]
-        if not found or len(set(given)) != len(found):
-            raise ValueError(f"names must be {len(found)} different ones, one per column, got {given}")
-        return dict(zip(given, found.values(), strict=True))
+        columns = _column_names(data)
+        given = [str(name) for name in (columns if names is None else names)]
+        if not columns or not len(columns) == len(given) == len(set(given)):
+            raise ValueError(f"names must be {len(columns)} different ones, one per column, got {given}")
+        return {name: data[column] for name, column in zip(given, columns, strict=True)}
     try:
         array = np.asarray(data)
     except ValueError:  # rows of different lengths
@@ -282,6 +282,15 @@ def _table(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
             f"{array.ravel()[0]!r}"
         )
     return _table(dict(enumerate(array.T)), names)
+
+
+def _column_names(data: Any) -> list[Any]:
+    """Return the names of a table's columns; raise if two are the same."""
+    names = list(data.columns if hasattr(data, "columns") else data)
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"data must have columns of different names, but {len(twice)} are called {twice[0]!r}")
+    return names
 
 
 def _numbers(data: Any, names: Sequence[str] | None) -> tuple[FloatArray, DataRange]:
@@ -298,9 +307,10 @@ def _columns(data: Any, within: Box) -> dict[str, list[Any]]:
     """Return the column of each parameter of the box, in its order."""
     names = list(within.parameters)
     if isinstance(data, Mapping) or hasattr(data, "columns"):
-        missing = [name for name in names if name not in data]
+        there = _column_names(data)
+        missing = [name for name in names if name not in there]
         if missing:
-            raise ValueError(f"data lacks {', '.join(missing)}; its columns are {', '.join(map(str, data))}")
+            raise ValueError(f"data lacks {', '.join(missing)}; its columns are {', '.join(map(str, there))}")
         found = {name: np.atleast_1d(np.asarray(data[name], dtype=object)).tolist() for name in names}
     else:
         if np.ma.isMaskedArray(data):
