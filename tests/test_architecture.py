@@ -13,8 +13,8 @@ import drbo
 ROOT = Path(drbo.__file__).parent
 MAP = """
     validation _extras _compiled _threads _files kernels
-    spaces.columns spaces.space spaces.parameters spaces.finite spaces.labels spaces.kinds spaces.box spaces.samples
-    spaces
+    spaces.rows spaces.columns spaces.space spaces.parameters spaces.finite spaces.labels spaces.kinds spaces.box
+    spaces.samples spaces
     models.units models.outcomes models.observation models.curve models._cholesky models.gp models.grid
     models.likelihood models.kronecker models.learned models.bounds
     models
@@ -26,21 +26,23 @@ MAP = """
     ambiguity.compression ambiguity.reference ambiguity.function
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
     rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.blocks rounds.radius rounds.settings rounds
-    optimizer.claims optimizer.history optimizer.encoding optimizer.explanation optimizer.suggestion optimizer.tables
-    optimizer.state optimizer.belief optimizer.production optimizer.configuration optimizer.log optimizer.reports
-    optimizer.knowledge optimizer.incumbent optimizer.explain optimizer.checks optimizer.storage_0_1 optimizer.storage
-    optimizer.optimizer optimizer.progress optimizer.parallel optimizer
+    optimizer.claims optimizer.history optimizer.encoding optimizer.explanation optimizer.markup optimizer.suggestion
+    optimizer.tables optimizer.state optimizer.belief optimizer.production optimizer.configuration optimizer.log
+    optimizer.reports optimizer.knowledge optimizer.incumbent optimizer.explain optimizer.checks optimizer.storage_0_1
+    optimizer.storage optimizer.optimizer optimizer.progress optimizer.parallel optimizer
     analysis.pictures analysis.explain_radius analysis.radius_profile analysis.profile analysis.backtest
-    analysis.watch analysis.regret analysis radius regret
-    names problems experiments report cli __main__ __init__
+    analysis.watch analysis.regret analysis.course analysis.plots analysis radius regret
+    names problems experiments report terminal __init__
     integrations integrations.botorch integrations.optuna.parameters integrations.optuna.trials
     integrations.optuna.sampler integrations.optuna.figures integrations.optuna
+    cli __main__
 """.split()  # noqa: SIM905  # a list of names, one line per step of the story
 """Every module of drbo, in the order in which data flows; `problems`, `experiments` and `report` are one room each."""
 HANDED_ON = {
     "optimizer.optimizer": {
         "analysis.backtest",
         "analysis.explain_radius",
+        "analysis.plots",
         "analysis.radius_profile",
         "analysis.watch",
         "report",

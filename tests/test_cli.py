@@ -1,19 +1,26 @@
 """The command line as a user meets it."""
 
 import functools
+import importlib
 import json
+import math
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import typer
+from typer.testing import CliRunner, Result
 
-from drbo import cli
+import drbo
+from drbo import cli, experiments
 
 COMMAND = [sys.executable, "-m", "drbo"]
 
@@ -27,7 +34,7 @@ def call(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProce
 
 def test_help_names_the_commands(tmp_path: Path) -> None:
     out = call("--help", cwd=tmp_path).stdout
-    for name in ("demo", "reproduce", "problems", "completion"):
+    for name in ("show", "report", "demo", "reproduce", "problems", "completion", "--version"):
         assert name in out
 
 
@@ -184,7 +191,17 @@ def test_wrong_usage(tmp_path: Path) -> None:
     assert "--data is for figure3" in call("reproduce", "figure2", "--data", "x.csv", cwd=tmp_path, code=2).stderr
     error = call("reproduce", "figure3", "--ambiguity", "kl", cwd=tmp_path, code=2).stderr
     assert "--ambiguity kl is for figure2, dial and drbo demo" in error
-    assert "--column names a column" in call("reproduce", "figure3", "--column", "x", cwd=tmp_path, code=2).stderr
+    for option, given in (("--power-column", "x"), ("--time-column", "x"), ("--max-gap", "3")):
+        error = call("reproduce", "figure3", option, given, cwd=tmp_path, code=2).stderr
+        assert f"{option} is about the file of --data" in error
+
+
+def test_errors_in_data_name_options_that_exist(tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("moment,power\n2014-01-01T00:00Z,1\n2014-01-01T01:00Z,2\n")
+    error = call("reproduce", "figure3", "--data", "bad.csv", cwd=tmp_path, code=1).stderr
+    assert "cannot tell the --time-column by its name" in error
+    assert "time_column" not in error
+    assert "--time-column" in call("reproduce", "--help", cwd=tmp_path).stdout
 
 
 def test_bad_data_is_an_error_in_one_line(tmp_path: Path) -> None:
@@ -193,3 +210,202 @@ def test_bad_data_is_an_error_in_one_line(tmp_path: Path) -> None:
     assert error.startswith("error: ")
     assert "lots" in error
     assert "Traceback" not in error
+
+
+# --- what is fast enough to run in this process ---------------------------------------------------------------------
+
+
+def flat(text: str) -> str:
+    """Return a message without the box that it stands in and without line breaks."""
+    return " ".join(re.sub("[│╭╮╰╯─]", " ", text).split())
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    done = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"}).invoke(cli.app, arguments)
+    assert done.exit_code == code, (done.output, done.exception)
+    return done
+
+
+def test_version() -> None:
+    assert run("--version").stdout == f"drbo {drbo.__version__}\n"
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, experiments.Plan]]:
+    """Replace the figures of one set by a note that they were drawn."""
+    made = []
+
+    def figure(name: str) -> Callable[[experiments.Plan], experiments.Outcome]:
+        def draw(plan: experiments.Plan) -> experiments.Outcome:
+            made.append((name, plan))
+            return experiments.Outcome([plan.out / f"{name}.png"], [{"figure": name, "best until": math.inf}])
+
+        return draw
+
+    for name in ("figure2", "dial", "demo"):
+        monkeypatch.setattr(experiments, name, figure(name))
+    return made
+
+
+def test_several_figures_in_one_call(drawn: list[tuple[str, experiments.Plan]]) -> None:
+    done = run("reproduce", "dial", "Figure2", "dial", "--json")
+    assert [name for name, _ in drawn] == ["dial", "figure2"]
+    assert json.loads(done.stdout) == {
+        "dial": [{"figure": "dial", "best until": None}],
+        "figure2": [{"figure": "figure2", "best until": None}],
+    }
+    assert json.loads(run("reproduce", "dial", "--json").stdout) == [{"figure": "dial", "best until": None}]
+
+
+def test_names_in_any_case(drawn: list[tuple[str, experiments.Plan]]) -> None:
+    run("reproduce", "DIAL", "--ambiguity", "MMD")
+    run("reproduce", "dial", "--ambiguity", "Wasserstein", "--backend", "LOKY")
+    run("demo", "--ambiguity", "CVaR")
+    assert [plan.ambiguity for _, plan in drawn] == ["mmd", "wasserstein", "cvar"]
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("drbo demo --ambiguity ", set(cli.SETS)),
+        ("drbo demo --ambiguity k", {"kl"}),
+        ("drbo reproduce dial fig", {"figure1", "figure2", "figure3"}),
+        ("drbo reproduce figure2 --backend d", {"dask"}),
+    ],
+)
+def test_completion_offers_values(words: str, offered: set[str]) -> None:
+    code = "from drbo.cli import app; app(prog_name='drbo')"
+    position = str(words.count(" "))
+    asked = {"_DRBO_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": position}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **asked})
+    assert set(done.stdout.split()) == offered, done.stderr
+
+
+def test_tables_fit_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of each kind, as wide as they get; no cell is broken."""
+    optima = {f"{name} {part}": [0.51] if part == "x" else 0.15723 for name in OPTIMA for part in ("x", "value")}
+    problem = {"problem": "three_hump_camel", "actions": 1089, "contexts": 12, "radius": 0.364, **optima}
+    monkeypatch.setattr("drbo.experiments.problem_row", lambda _: problem)
+    out = run("problems").stdout
+    assert max(map(len, out.splitlines())) <= 80
+    assert out.splitlines()[1].split() == ["three_hump_camel", "1089", "x", "12", *(["0.16", "(0.51)"] * 4)]
+    regret = {
+        "problem": "benchmark_1", "setting": "data-driven", "method": "StableOpt", "runs": 50, "rounds": 200,
+        "regret": 29.6123, "standard error": 0.25961, "per round, last quarter": 0.14532,
+    }  # fmt: skip
+    monkeypatch.setattr(experiments, "figure2", lambda _: experiments.Outcome([], [regret]))
+    out = run("reproduce", "figure2").stdout
+    assert max(map(len, out.splitlines())) <= 80
+    last = "benchmark_1 data-driven StableOpt 50 200 29.61 0.2596 0.1453"
+    assert out.splitlines()[-1].split() == last.split()
+
+
+OPTIMA = ("stochastic", "robust", "worst case", "StableOpt")
+
+
+# --- runs of one's own ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    opt = make(ambiguity=drbo.TotalVariation())
+    opt.save(tmp_path / "run.json")
+    return tmp_path / "run.json"
+
+
+def make(**more: Any) -> drbo.Optimizer:
+    grid, setting = np.linspace(0.0, 1.0, 5), drbo.Simulator(np.full(5, 0.2), 0.1)
+    surrogate = drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.RBF(0.3)), 0.1)
+    opt = drbo.Optimizer(grid, grid, setting=setting, surrogate=surrogate, **more)
+    for i in range(4):
+        opt.tell(opt.ask(), float(i % 2))
+    opt.ask()
+    return opt
+
+
+def test_show(saved: Path) -> None:
+    opt = drbo.Optimizer.load(saved)
+    before = saved.read_bytes()
+    for options in ((), ("--once",)):
+        out = run("show", str(saved), *options).stdout
+        assert opt.recommend().promise in out
+        assert "4 outcomes, 0 failed, 1 pending" in out
+        assert "\x1b" not in out
+        assert max(map(len, out.splitlines()[1:])) <= 80
+    told = json.loads(run("show", str(saved), "--json").stdout)
+    assert told["deploy"]["value"] == opt.recommend().value
+    assert saved.read_bytes() == before
+
+
+def test_show_follows_a_file_in_a_terminal(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def watch(path: Path, load: Callable[[], drbo.Optimizer], _: object) -> None:
+        seen.append((path, load().n_told))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("drbo.terminal.watch", watch)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    run("show", str(saved))  # Ctrl-C is no error
+    assert seen == [(saved, 4)]
+
+
+def test_report(saved: Path) -> None:
+    done = run("report", str(saved))
+    assert "wrote " in done.stderr
+    page = saved.with_suffix(".html")
+    assert "<title>run</title>" in page.read_text()
+    other = saved.parent / "other.html"
+    done = run("report", str(saved), "--output", str(other), "--title", "<b>", "--json")
+    assert json.loads(done.stdout) == {"report": str(other), "bytes": other.stat().st_size}
+    assert "<title>&lt;b&gt;</title>" in other.read_text()
+
+
+def test_reports_and_views_that_cannot_be(saved: Path, tmp_path: Path) -> None:
+    assert "give one of them" in flat(run("report", code=2).stderr)
+    assert "give one of them" in flat(run("report", str(saved), "--storage", "sqlite:///x.db", code=2).stderr)
+    assert "--study names a study in --storage" in flat(run("report", str(saved), "--study", "x", code=2).stderr)
+    assert "must be another file" in run("report", str(saved), "-o", str(saved), code=1).stderr
+    for command in ("show", "report"):
+        error = run(command, str(tmp_path / "none.json"), code=1).stderr
+        assert error.startswith("error: ")
+        assert "none.json" in error
+
+
+def test_files_that_name_classes_of_one_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = (
+        "import drbo\n\nclass Halves(drbo.TotalVariation):\n    def arguments(self):\n        return {}\n\nvalue = 3\n"
+    )
+    (tmp_path / "my_sets.py").write_text(f"{source}value = 3\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.syspath_prepend(tmp_path)
+    make(ambiguity=importlib.import_module("my_sets").Halves()).save("run.json")
+    assert "--class module:Class" in run("show", "run.json", code=1).stderr
+    assert "4 outcomes" in run("show", "run.json", "--class", "my_sets:Halves").stdout
+    for wrong, said in (("my_sets", "module:Class"), ("my_sets:No", "No"), ("no_such:X", "no_such")):
+        assert said in run("show", "run.json", "--class", wrong, code=1).stderr
+    assert "value is no class" in run("show", "run.json", "--class", "my_sets:value", code=1).stderr
+
+
+def test_a_report_of_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    optuna = pytest.importorskip("optuna")
+    from integrations.weather import make as sampler
+    from integrations.weather import objective, study_of
+
+    monkeypatch.chdir(tmp_path)
+    storage = "sqlite:///heating.db"
+    error = run("report", "--storage", storage, code=1).stderr
+    assert error == f"error: --storage {storage}: there is no file heating.db\n"
+    assert not (tmp_path / "heating.db").exists()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study_of(sampler(), storage=storage, study_name="heat/ing").optimize(objective, n_trials=4)
+    done = run("report", "--storage", storage, "--json")
+    assert json.loads(done.stdout)["report"] == "heat_ing.html"
+    assert "<title>heat_ing</title>" in (tmp_path / "heat_ing.html").read_text()
+    assert "--study none: " in run("report", "--storage", storage, "--study", "none", code=1).stderr
+    optuna.create_study(storage=storage, study_name="other")
+    assert "--study must be given" in run("report", "--storage", storage, code=1).stderr
+    assert "RobustSampler" in run("report", "--storage", storage, "--study", "other", code=1).stderr
+    run("report", "--storage", storage, "--study", "heat/ing", "--output", "page.html")
+    assert (tmp_path / "page.html").exists()

@@ -1,15 +1,21 @@
-"""The command line: `drbo demo`, `drbo reproduce`, `drbo problems`. It has no logic of its own, and loads it late."""
+"""The command line: `drbo show` and `drbo report` for runs of one's own, `drbo demo`, `reproduce` and `problems`.
+
+It has no logic of its own, and loads it late.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
+import importlib
 import json
 import math
 import os
+import re
 import sys
+import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +27,7 @@ from drbo.names import SetName
 
 if TYPE_CHECKING:
     from drbo.experiments import Execution, Outcome
+    from drbo.optimizer import Optimizer
 
 FIGURES = ("figure1", "figure2", "figure3", "dial", "sets")
 SETS = tuple(name.value for name in SetName)
@@ -28,7 +35,7 @@ WITH_ANY_SET = ("figure2", "dial")
 """The figures of one set, which may be another one than the paper's MMD."""
 
 app = typer.Typer(
-    help="Distributionally robust Bayesian optimization: the paper's experiments, and a demonstration.",
+    help="Distributionally robust Bayesian optimization: views of your runs, and the paper's experiments.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -42,11 +49,107 @@ class Backend(StrEnum):
     DASK = "dask"
 
 
+def _offer(names: Sequence[str]) -> Callable[[str], list[str]]:
+    """Return what a shell completes a value with."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
 Out = Annotated[Path, typer.Option(help="Folder for records and figures.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the table as JSON on standard output.")]
-Ambiguity = Annotated[str, typer.Option(help=f"The set to be robust to: {', '.join(SETS)}.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Ambiguity = Annotated[
+    str, typer.Option(help=f"The set to be robust to: {', '.join(SETS)}.", autocompletion=_offer(SETS))
+]
 Seed = Annotated[int, typer.Option(min=0, help="All randomness comes from this.")]
 Workers = Annotated[int, typer.Option(min=0, help="Worker processes; 0: all cores.")]
+Classes = Annotated[
+    list[str] | None,
+    typer.Option("--class", help="A class of your own that the file names, as module:Class; may be repeated."),
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import drbo
+
+        print(f"drbo {drbo.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version, and exit.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
+@app.command()
+def show(
+    file: Annotated[Path, typer.Argument(help="What opt.save(...) wrote.")],
+    once: Annotated[bool, typer.Option("--once", help="Print the present state, and exit.")] = False,
+    classes: Classes = None,
+    as_json: Json = False,
+) -> None:
+    """Show a run: what to deploy, progress, pending and failed evaluations.
+
+    In a terminal the view follows the file as it grows, until Ctrl-C. In a pipe it is printed once.
+    """
+    with _told_in_one_line():
+        from rich.console import Console
+
+        from drbo import terminal
+
+        own = _classes(classes)
+        if as_json:
+            print(json.dumps(terminal.summary(_load(file, own)), indent=2, allow_nan=False))
+            return
+        console = Console(highlight=False)
+        if once or not console.is_terminal:
+            told = terminal.summary(_load(file, own))
+            console.print(terminal.view(told, str(file), ascii_only=console.options.ascii_only))
+            return
+        with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+            terminal.watch(file, lambda: _load(file, own), console)
+
+
+@app.command()
+def report(
+    file: Annotated[Path | None, typer.Argument(help="What opt.save(...) wrote.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The page; by default the name of the file or study, .html.")
+    ] = None,
+    storage: Annotated[
+        str | None, typer.Option(help="Address of an Optuna storage, such as sqlite:///heating.db, in place of a file.")
+    ] = None,
+    study: Annotated[str | None, typer.Option(help="The study in --storage; may be left out if there is one.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page; the name of the output by default.")] = None,
+    classes: Classes = None,
+    as_json: Json = False,
+) -> None:
+    """Write one HTML page that shows what a run has learned and what is promised. It needs no network."""
+    if (file is None) == (storage is None):
+        raise typer.BadParameter("a report is of a FILE, or of a study in --storage: give one of them")
+    if study is not None and storage is None:
+        raise typer.BadParameter("--study names a study in --storage, which is missing")
+    with _told_in_one_line():
+        own = _classes(classes)
+        if file is not None:
+            opt, target = _load(file, own), file.with_suffix(".html")
+        else:
+            opt, name = _of_study(str(storage), study, own)
+            target = Path(re.sub(r"[^\w.-]+", "_", name) + ".html")
+        target = output or target
+        if file is not None and target.resolve() == file.resolve():
+            raise ValueError(f"--output must be another file than the run, {file}")
+        written = opt.report(target, title)
+        if as_json:
+            print(json.dumps({"report": str(written), "bytes": written.stat().st_size}))
+        _say(f"wrote {os.path.relpath(written)}")
 
 
 @app.command()
@@ -69,7 +172,14 @@ def demo(
 
 @app.command()
 def reproduce(
-    figure: Annotated[str, typer.Argument(help=f"{', '.join(FIGURES)}, or all.")],
+    figures: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FIGURE",
+            help=f"One or several of {', '.join(FIGURES)}, or all.",
+            autocompletion=_offer((*FIGURES, "all")),
+        ),
+    ],
     runs: Annotated[int | None, typer.Option(min=1, help="Runs of each method in figure 2; 50.")] = None,
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Rounds of a run; 200 for figure 2, 100 for each hour of figure 3.")
@@ -81,41 +191,64 @@ def reproduce(
     data: Annotated[
         Path | None, typer.Option(help="CSV file with a time and a power column, instead of La Haute Borne.")
     ] = None,
-    column: Annotated[str | None, typer.Option(help="The power column of --data, if it cannot be told.")] = None,
+    time_column: Annotated[str | None, typer.Option(help="The time column of --data, if it cannot be told.")] = None,
+    power_column: Annotated[
+        str | None, typer.Option("--power-column", "--column", help="The power column of --data, likewise.")
+    ] = None,
+    max_gap: Annotated[
+        int | None, typer.Option(min=0, help="How many missing hours in a row of --data are filled; 24.")
+    ] = None,
     ambiguity: Annotated[
-        str, typer.Option(help=f"The set to be robust to in {' and '.join(WITH_ANY_SET)}: {', '.join(SETS)}.")
+        str,
+        typer.Option(
+            help=f"The set to be robust to in {' and '.join(WITH_ANY_SET)}: {', '.join(SETS)}.",
+            autocompletion=_offer(SETS),
+        ),
     ] = SetName.MMD.value,
-    backend: Annotated[Backend, typer.Option(help="Worker processes here, or a Dask cluster.")] = Backend.LOKY,
+    backend: Annotated[
+        Backend, typer.Option(help="Worker processes here, or a Dask cluster.", case_sensitive=False)
+    ] = Backend.LOKY,
     scheduler: Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Reproduce a figure of the paper. An interrupted sweep goes on where it stopped when called again."""
-    wanted = FIGURES if figure == "all" else (_known("figure", figure, (*FIGURES, "all")),)
+    """Reproduce figures of the paper. An interrupted sweep goes on where it stopped when called again."""
+    named = dict.fromkeys(_known("figure", figure, (*FIGURES, "all")) for figure in figures)
+    wanted = FIGURES if "all" in named else tuple(named)
     robust_to = _known("ambiguity set", ambiguity, SETS)
     if robust_to != SetName.MMD and not {*wanted} <= {*WITH_ANY_SET}:
         raise typer.BadParameter(
             f"--ambiguity {robust_to} is for {', '.join(WITH_ANY_SET)} and drbo demo: figure1 and figure3 are about "
             "the paper's MMD ball, and sets shows all sets at once"
         )
-    if column is not None and data is None:
-        raise typer.BadParameter("--column names a column of --data, which is missing")
+    for option, value in (("--time-column", time_column), ("--power-column", power_column), ("--max-gap", max_gap)):
+        if value is not None and data is None:
+            raise typer.BadParameter(f"{option} is about the file of --data, which is missing")
     if data is not None and "figure3" not in wanted:
         raise typer.BadParameter("--data is for figure3")
     with _told_in_one_line():
         execution = _execution(workers, backend, scheduler)
         from drbo import experiments
 
+        tables = {}
         for name in wanted:
             small = runs or (10 if quick else 50)
             length = rounds or (100 if quick or name == "figure3" else 200)
             plan = experiments.Plan(out, runs=small, rounds=length, seed=seed, ambiguity=robust_to, execution=execution)
             started = time.perf_counter()
             if name == "figure3":
-                outcome = experiments.figure3(plan, _wind_series(data, column), hours=336 if quick else None)
+                outcome = experiments.figure3(
+                    plan, _wind_series(data, time_column, power_column, max_gap), hours=336 if quick else None
+                )
             else:
                 outcome = getattr(experiments, name)(plan)
-            _show(outcome, as_json)
+            tables[name] = outcome.rows
+            if as_json:
+                _say_files(outcome)
+            else:
+                _show(outcome, as_json)
             _say(f"{name}: {time.perf_counter() - started:.0f} s")
+        if as_json:
+            _print_json(tables if len(tables) > 1 else outcome.rows)
 
 
 @app.command()
@@ -126,6 +259,8 @@ def problems(as_json: Json = False) -> None:
         from drbo.problems import ALL
 
         _show(Outcome([], [problem_row(make()) for make in ALL]), as_json)
+        if not as_json:
+            _say("each optimum: its value, and its action x if that is one number; --json prints all digits")
 
 
 @contextlib.contextmanager
@@ -166,51 +301,152 @@ def _execution(workers: int, backend: Backend, scheduler: str | None) -> Executi
     return Execution(workers, scheduler)
 
 
-def _known(kind: str, name: str, names: tuple[str, ...]) -> str:
+def _known(kind: str, given: str, names: tuple[str, ...]) -> str:
+    """Return the name that a user meant, in any case."""
+    name = given.lower()
     if name not in names:
         (nearest,) = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-        raise typer.BadParameter(f"unknown {kind} {name!r}; did you mean {nearest!r}? Known: {', '.join(names)}")
+        raise typer.BadParameter(f"unknown {kind} {given!r}; did you mean {nearest!r}? Known: {', '.join(names)}")
     return name
 
 
-def _wind_series(data: Path | None, column: str | None) -> Any:
-    import warnings
+def _classes(given: Sequence[str] | None) -> list[type]:
+    """Return the classes that a user named as module:Class; modules are found in the present folder, too."""
+    found = []
+    for text in given or ():
+        module, _, name = text.partition(":")
+        if not (module and name):
+            raise ValueError(f"--class must be module:Class, such as my_sets:Contamination, got {text!r}")
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        try:
+            made = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise ValueError(f"--class {text}: {error}") from None
+        if not isinstance(made, type):
+            raise TypeError(f"--class {text}: {name} is no class")
+        found.append(made)
+    return found
 
-    from drbo.problems import WindDataWarning, la_haute_borne, read_wind_csv
+
+def _load(file: Path, classes: Sequence[type]) -> Optimizer:
+    """Return the optimizer of a file."""
+    from drbo.optimizer import Optimizer
+
+    try:
+        return Optimizer.load(file, classes)
+    except ValueError as error:
+        if "needs the class" not in str(error):
+            raise
+        raise ValueError(f"{error}; here with --class module:Class") from None
+
+
+def _of_study(storage: str, study: str | None, classes: Sequence[type]) -> tuple[Optimizer, str]:
+    """Return the optimizer of a study of Optuna, and the name of the study."""
+    from drbo._extras import require
+
+    optuna = require("optuna", "optuna")
+    from drbo.integrations.optuna import RobustSampler
+
+    _, sqlite, database = storage.partition("sqlite:///")
+    if sqlite and database and not Path(database).is_file():  # Optuna would make an empty one
+        raise ValueError(f"--storage {storage}: there is no file {database}")
+    names = optuna.get_all_study_names(storage)
+    if study is None and len(names) != 1:
+        raise ValueError(f"--study must be given: {storage} holds {', '.join(names) or 'no study'}")
+    name = names[0] if study is None else study
+    if name not in names:
+        raise ValueError(f"--study {name}: {storage} holds {', '.join(names) or 'no study'}")
+    found = optuna.load_study(study_name=name, storage=storage)
+    with _notes(UserWarning):
+        return RobustSampler.from_study(found, classes=classes).optimizer(found), name
+
+
+def _wind_series(data: Path | None, time_column: str | None, power_column: str | None, max_gap: int | None) -> Any:
+    from drbo.problems import WindDataError, WindDataWarning, la_haute_borne, read_wind_csv
 
     if data is None:
         return la_haute_borne()
+    gap = 24 if max_gap is None else max_gap
+    try:
+        with _notes(WindDataWarning):
+            return read_wind_csv(data, time_column=time_column, power_column=power_column, max_gap=gap)
+    except WindDataError as error:
+        said = re.sub(r"\b(time_column|power_column|max_gap)\b", lambda m: f"--{m[0].replace('_', '-')}", str(error))
+        raise ValueError(said) from None
+
+
+@contextlib.contextmanager
+def _notes(kind: type[Warning]) -> Iterator[None]:
+    """Tell warnings of a kind in one line each."""
+    import warnings
+
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", WindDataWarning)
-        series = read_wind_csv(data, power_column=column)
+        warnings.simplefilter("always", kind)
+        yield
     for warning in caught:
         _say(f"note: {warning.message}")
-    return series
 
 
 def _show(outcome: Outcome, as_json: bool) -> None:
     """Print the table on standard output, as JSON or for a person, and say where the files are."""
     if as_json:
-        print(json.dumps([{k: _plain(v) for k, v in row.items()} for row in outcome.rows], indent=2, allow_nan=False))
+        _print_json(outcome.rows)
     elif outcome.rows:
         from rich.console import Console
         from rich.table import Table
 
+        rows = [_for_a_person(row) for row in outcome.rows]
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for name, value in outcome.rows[0].items():
-            left = isinstance(value, str | list)
-            table.add_column(name.replace("_", " "), justify="left" if left else "right", overflow="fold")
-        for row in outcome.rows:
+        for name, value in rows[0].items():
+            justify: Any = "left" if isinstance(value, str | list) else "right"
+            longest = max(len(_cell(row[name])) for row in rows)
+            table.add_column(_head(name, longest), justify=justify, overflow="fold")
+        for row in rows:
             table.add_row(*(_cell(value) for value in row.values()))
-        console = Console(width=None if sys.stdout.isatty() else 240)  # a pipe has room for the whole width
-        console.print(table)
+        Console().print(table)
+    _say_files(outcome)
+
+
+def _say_files(outcome: Outcome) -> None:
     for path in outcome.files:
         _say(f"wrote {os.path.relpath(path)}")
 
 
+def _print_json(tables: Any) -> None:
+    print(json.dumps(_plain(tables), indent=2, allow_nan=False))
+
+
 def _plain(value: Any) -> Any:
     """Return a value as JSON has it: it knows no infinity."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _for_a_person(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row that fits 80 columns: the size of a problem in one cell, and an optimum as "value (action)".
+
+    An action of several numbers is left to --json.
+    """
+    if "actions" not in row:
+        return row
+    short: dict[str, Any] = {"problem": row["problem"], "size": f"{row['actions']} x {row['contexts']}"}
+    for name, x in row.items():
+        if name.endswith(" x"):
+            label = name.removesuffix(" x")
+            where = f" ({x[0]:.2g})" if len(x) == 1 else ""
+            value = row[f"{label} value"]
+            short[label] = f"{value:.0f}{where}" if abs(value) >= 100.0 else f"{value:.2g}{where}"
+    return short
+
+
+def _head(name: str, width: int) -> str:
+    """Return the head of a column, in as many lines as it needs to be no wider than its cells or its longest word."""
+    words = name.replace("_", " ")
+    return textwrap.fill(words, max(width, *map(len, words.split())), break_on_hyphens=False)
 
 
 def _cell(value: Any) -> str:

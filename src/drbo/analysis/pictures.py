@@ -1,4 +1,4 @@
-"""Pictures of tables: lines against the radius. matplotlib is imported when one is drawn."""
+"""What pictures share: colours, panels, and lines against the radius. matplotlib is imported when one is drawn."""
 
 from __future__ import annotations
 
@@ -11,30 +11,39 @@ from drbo._extras import require
 from drbo.validation import FloatArray
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
+BLUE, ORANGE, GREEN, PINK, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7F7F7F"
 """Of Okabe and Ito, safe for colour-blind readers."""
 
 
-def against_radius(radii: FloatArray, panels: Mapping[str, Mapping[str, FloatArray]], mark: float | None) -> Figure:
-    """Return a figure with one panel per title, each with named lines against the radius, and a mark at one radius.
-
-    What is infinite is left out. No display is needed.
-    """
+def panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """Return a figure with empty panels of that size in inches each. No display is needed."""
     require("matplotlib", "experiments")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.2 * len(panels), 3.4), layout="constrained")
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    made = list(figure.subplots(rows, columns, squeeze=False).ravel())
+    for axes in made:
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, made
+
+
+def against_radius(radii: FloatArray, lines: Mapping[str, Mapping[str, FloatArray]], mark: float | None) -> Figure:
+    """Return a figure with one panel per title, each with two named lines against the radius, and a mark at one radius.
+
+    What is infinite is left out. No display is needed.
+    """
+    figure, made = panels(1, len(lines), 4.2, 3.4)
     order = np.argsort(radii)
-    for axes, (title, lines) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
-        for colour, (name, values) in zip(_COLOURS, lines.items(), strict=False):
+    for axes, (title, named) in zip(made, lines.items(), strict=True):
+        for colour, (name, values) in zip((BLUE, ORANGE), named.items(), strict=True):
             there = order[np.isfinite(radii[order]) & np.isfinite(values[order])]
             axes.plot(radii[there], values[there], "o-", color=colour, markersize=4, label=name)
         if mark is not None and np.isfinite(mark):
             axes.axvline(mark, color="0.6", linestyle="--", linewidth=1, label="radius of now")
         axes.set(title=title, xlabel="radius")
-        axes.grid(alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False)
     return figure

@@ -37,6 +37,7 @@ from drbo.optimizer.explanation import Deferred
 from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
 from drbo.optimizer.incumbent import Guaranteed, best_iterate, best_now, certified, reachable
 from drbo.optimizer.knowledge import Knowledge
+from drbo.optimizer.markup import as_html
 from drbo.optimizer.production import Wishes
 from drbo.optimizer.state import Iterate, State, Terms
 from drbo.optimizer.suggestion import Prediction, Recommendation, RegretBound, Result, Suggestion
@@ -53,6 +54,7 @@ from drbo.spaces.space import Point
 if TYPE_CHECKING:
     from drbo.analysis.backtest import Backtest
     from drbo.analysis.explain_radius import RadiusExplanation
+    from drbo.analysis.plots import Plots
     from drbo.analysis.radius_profile import RadiusProfile
     from drbo.analysis.watch import Watch
 
@@ -214,6 +216,19 @@ class Optimizer:
     def __repr__(self) -> str:
         told, waiting = self.n_told, len(self.pending)
         return f"Optimizer(actions={self.actions!r}, setting={self.setting!r}: {told} told, {waiting} pending)"
+
+    def _repr_html_(self) -> str:
+        failed = sum(result.failed for result in self.results)
+        cells = {
+            "told": self.n_told,
+            "failed": failed,
+            "pending": len(self.pending),
+            "outcomes": "maximised" if self.maximize else "minimised",
+            "actions": repr(self.actions),
+            "contexts": repr(self.contexts),
+            "setting": repr(self.setting),
+        }
+        return as_html("Optimizer", cells.items())
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
@@ -711,6 +726,13 @@ class Optimizer:
         from drbo.report import write
 
         return write(self, path, title)
+
+    @property
+    def plot(self) -> Plots:
+        """Matplotlib figures of the run: `opt.plot.progress()`, `opt.plot.dial()`, `opt.plot.worst_case()`."""
+        from drbo.analysis.plots import Plots
+
+        return Plots(self)
 
     @_alone
     def to_frame(self) -> Any:

@@ -59,5 +59,4 @@ class Progress:
             best = self._opt.recommend()
         except RuntimeError:  # every action has failed
             return ""
-        word = "guaranteed" if best.claim.proven else "estimated"
-        return f", {word}: {'at least' if best.maximize else 'at most'} {best.value:.4g}"
+        return f", {best.promise}"

@@ -11,6 +11,8 @@ import numpy as np
 from drbo.ambiguity.reference import in_words
 from drbo.optimizer.claims import Claim
 from drbo.optimizer.explanation import Deferred, Explanation, readable, wrapped
+from drbo.optimizer.markup import as_html
+from drbo.spaces.rows import row
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -67,6 +69,12 @@ class Suggestion:
         return f"suggestion {self.number}: {readable(self.action)}{where}{why}"
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        cells = [*row(self.action, "action").items()]
+        for context in self.contexts:
+            cells += [(f"{name} (context)", value) for name, value in row(context, "context").items()]
+        return as_html(f"Suggestion {self.number}: evaluate", cells, str(self))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Suggestion) and self.same_as(other)
@@ -209,12 +217,10 @@ class Recommendation:
         return self.explanation.get()
 
     def __str__(self) -> str:
-        bound = "at least" if self.maximize else "at most"
-        word = "guaranteed" if self.claim.proven else "estimated"
         confidence = 1.0 if self.delta is None else 1.0 - self.delta
         assurance = self.claim.text.format(beta=self.beta, confidence=confidence)
         known = "" if self.given is None else f" where {in_words(self.given)}"
-        promise = f"{word}: {bound} {self.value:.4g} on average in every distribution {self.within},"
+        promise = f"{self.promise} on average in every distribution {self.within},"
         why = self.explain()
         lines = [
             wrapped(f"deploy {readable(self.action)}{known}"),
@@ -230,6 +236,15 @@ class Recommendation:
             )
             lines.append(wrapped(blame))
         return "\n".join([*lines, *why.advice()])
+
+    def _repr_html_(self) -> str:
+        return as_html(f"Deploy; {self.promise}", row(self.action, "action").items(), str(self))
+
+    @property
+    def promise(self) -> str:
+        """What is promised of it, in a few words: "guaranteed: at least 3.2"."""
+        word = "guaranteed" if self.claim.proven else "estimated"
+        return f"{word}: {'at least' if self.maximize else 'at most'} {self.value:.4g}"
 
     def _left_open(self) -> str:
         """Return what lies between the guarantee and the worst case found, in words, if it shows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import platform
 from datetime import UTC, datetime
@@ -11,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from drbo.analysis.course import course
+from drbo.analysis.plots import SHARES
 from drbo.optimizer import Optimizer, Recommendation
 from drbo.report import surface
 from drbo.report.figures import (
@@ -27,10 +28,7 @@ from drbo.report.figures import (
     points,
     safe,
 )  # fmt: skip
-from drbo.report.values import Row, is_number, row, words
-
-_SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0)
-"""The stops of the dial, as shares of the diameter of the set; the radius of the run is one more."""
+from drbo.spaces.rows import Row, is_number, row, words
 
 
 class Contents:
@@ -69,37 +67,31 @@ class Contents:
     def progress(self) -> dict[str, Any]:
         """Return outcomes, failures and pending evaluations in order, with what was promised at each time."""
         opt = self.opt
-        proposals = {p.number: p for fact in opt.history for p in getattr(fact, "proposals", ())}
-        results = opt.results
-        numbers = np.arange(1, len(results) + 1)
-        outcomes = [(i, r) for i, r in zip(numbers.tolist(), results, strict=True) if not r.failed]
-        asked = [
-            (i, proposals[r.number])
-            for i, r in zip(numbers.tolist(), results, strict=True)
-            if r.number in proposals and math.isfinite(proposals[r.number].guarantee)
-        ]
-        best = list(itertools.accumulate((p.guarantee for _, p in asked), max if opt.maximize else min))
-        data = [points([i for i, _ in outcomes], [r.outcome for _, r in outcomes], "outcome", GREY)]
+        steps = course(opt)
+        outcomes = [(step.evaluation, step.outcome) for step in steps if step.outcome is not None]
+        asked = [step for step in steps if math.isfinite(step.guarantee)]
+        best = [step.best for step in asked]
+        data = [points([i for i, _ in outcomes], [y for _, y in outcomes], "outcome", GREY)]
         if asked:
-            at = [i for i, _ in asked]
+            at = [step.evaluation for step in asked]
             data.append(
                 line(
                     at,
-                    [p.score for _, p in asked],
+                    [step.optimistic for step in asked],
                     "optimistic bound of the suggestion",
                     ORANGE,
                     line={"dash": "dot", "width": 2},
                 )
             )
             data.append(line(at, best, "best guarantee so far", BLUE, line={"shape": "hv"}))
-        seen = [r.outcome for _, r in outcomes] + best
+        seen = [y for _, y in outcomes] + best
         level = (min(seen) if seen else 0.0) - 0.06 * (np.ptp(seen) if seen else 1.0)
-        failed = [i for i, r in zip(numbers.tolist(), results, strict=True) if r.failed]
+        failed = [step.evaluation for step in steps if step.failed]
         if failed:
             data.append(points(failed, [level] * len(failed), "failed", RED, "x"))
         waiting = opt.pending
         if waiting:
-            after = [len(results) + 1 + i for i in range(len(waiting))]
+            after = [len(steps) + 1 + i for i in range(len(waiting))]
             data.append(points(after, [level] * len(waiting), "pending", GREEN, "diamond-open"))
         sentence = f"{len(outcomes)} outcomes, {len(failed)} failed evaluations, {len(waiting)} pending."
         if best:
@@ -122,7 +114,7 @@ class Contents:
         if not 0.0 < diameter < math.inf:
             return None
         present = r.radius if math.isfinite(r.radius) else diameter
-        radii = sorted({*(share * diameter for share in _SHARES), present})
+        radii = sorted({*(share * diameter for share in SHARES), present})
         found = self.opt.profile(radii)
         stops = [
             {

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from drbo.report.values import is_number
+from drbo.spaces.rows import is_number
 
 BLUE, ORANGE, GREEN, GREY, RED = "#3b8fc4", "#e08a00", "#159a77", "#8a8f98", "#d1542c"
 Trace = dict[str, Any]

@@ -21,7 +21,7 @@ from drbo._extras import require
 from drbo._files import write_atomically
 from drbo.optimizer import Optimizer
 from drbo.report.contents import Contents
-from drbo.report.values import text
+from drbo.spaces.rows import text
 
 
 def write(opt: Optimizer, path: str | os.PathLike[str], title: str | None = None) -> Path:

@@ -11,7 +11,8 @@ import numpy as np
 
 from drbo.optimizer import Optimizer, Recommendation
 from drbo.report.figures import BLUE, GREY, ORANGE, RED, Figure, along, figure, points, safe
-from drbo.report.values import Row, axis, box_of, is_number, members, plain, row
+from drbo.report.values import axis, box_of, members
+from drbo.spaces.rows import Row, is_number, plain, row
 
 _ATOMS = 96
 """Over so many contexts, the heaviest ones, an expectation is drawn at most."""

@@ -1,0 +1,129 @@
+"""Pictures of a run for papers and notebooks: `opt.plot.progress()`, `opt.plot.dial()`, `opt.plot.worst_case()`.
+
+Each is a matplotlib figure, which needs no display. Names and labels of the user are text, and never markup.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from drbo import validation
+from drbo.analysis.course import course
+from drbo.analysis.pictures import BLUE, GREEN, GREY, ORANGE, PINK, panels
+from drbo.optimizer.optimizer import Optimizer
+from drbo.spaces.rows import is_number, row, text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0)
+"""The stops of a dial, as shares of the diameter of the set; the radius of the run is one more."""
+_PER_ROW = 3
+"""How many columns of contexts are drawn side by side at most."""
+_BINS = 24
+"""How many bars a column of numbers has at most."""
+_LABELS = 12
+"""How many labels of a column are drawn at most."""
+
+
+class Plots:
+    """Pictures of one optimizer: `opt.plot`. A call of one of its methods draws the present state."""
+
+    def __init__(self, opt: Optimizer) -> None:
+        self._opt = opt
+
+    def __repr__(self) -> str:
+        return "plots of an optimizer: .progress(), .dial(radii) and .worst_case()"
+
+    def progress(self) -> Figure:
+        """Return outcomes by evaluation, what was promised at each time, failures and pending evaluations."""
+        figure, (axes,) = panels(1, 1, 6.4, 3.8)
+        steps, pending = course(self._opt), len(self._opt.pending)
+        at = np.array([step.evaluation for step in steps], dtype=float)
+        outcomes = np.array([math.nan if step.outcome is None else step.outcome for step in steps])
+        optimistic, best = (np.array([getattr(step, name) for step in steps]) for name in ("optimistic", "best"))
+        if np.isfinite(outcomes).any():
+            axes.plot(at, outcomes, "o", color=GREY, markersize=4, label="outcome")
+        if np.isfinite(optimistic).any():
+            axes.plot(at, optimistic, ":", color=ORANGE, label="optimistic bound of the suggestion")
+        if np.isfinite(best).any():
+            axes.plot(at, best, color=BLUE, drawstyle="steps-post", linewidth=2, label="best guarantee so far")
+        low = axes.get_ylim()[0]  # failures and what is pending have no outcome: they stand at the lower edge
+        failed = at[[step.failed for step in steps]] if steps else at
+        waiting = len(steps) + 1.0 + np.arange(pending)
+        for name, marker, where, colour in (("failed", "x", failed, PINK), ("pending", "D", waiting, GREEN)):
+            if len(where):
+                heights = np.full(len(where), low)
+                axes.plot(where, heights, marker, color=colour, label=name, fillstyle="none", clip_on=False, zorder=3)
+        axes.set(xlabel="evaluation", ylabel="outcome", title="Progress")
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False, fontsize="small")
+        return figure
+
+    def dial(self, radii: ArrayLike | None = None) -> Figure:
+        """Return what each radius (k,) costs and buys; by default radii up to the largest that makes a difference."""
+        return self._opt.profile(dial_radii(self._opt) if radii is None else radii).plot()
+
+    def worst_case(
+        self, reference: Any = None, radius: float | None = None, *, given: Mapping[Any, Any] | None = None
+    ) -> Figure:
+        """Return each column of the contexts under the reference and in the worst distribution for what to deploy."""
+        found = self._opt.recommend(reference, radius, given=given)
+        rows = [row(context, "context") for context in found.contexts]
+        names = list(rows[0])
+        figure, made = panels(math.ceil(len(names) / _PER_ROW), min(len(names), _PER_ROW), 4.2, 3.2)
+        both = {"reference": np.asarray(found.reference), "worst case": np.asarray(found.weights)}
+        for panel, name in zip(made, names, strict=False):
+            _column(panel, [one[name] for one in rows], both)
+            panel.set_title(name, parse_math=False)
+            panel.set_ylabel("share")
+        for panel in made[len(names) :]:
+            panel.set_visible(False)
+        made[0].legend(frameon=False, fontsize="small")
+        return figure
+
+
+def dial_radii(opt: Optimizer) -> list[float]:
+    """Return the stops of an optimizer's dial: shares of the diameter of its set, and the radius of now.
+
+    The stops end at twice the radius of now if the set has no diameter, and at 1 if there is no such radius either.
+    """
+    found = opt.recommend()
+    end = found.diameter if 0.0 < found.diameter < math.inf else math.inf
+    if math.isinf(end):
+        end = 2.0 * found.radius if 0.0 < found.radius < math.inf else 1.0
+    own = [validation.radius(found.radius)] if math.isfinite(found.radius) else []
+    return sorted({*(share * end for share in SHARES), *own})
+
+
+def _column(panel: Axes, values: Sequence[Any], both: Mapping[str, np.ndarray]) -> None:
+    """Draw one column of contexts (n,) as bars, with the weights (n,) of each distribution."""
+    numeric = is_number(values)
+    distinct = sorted(set(values)) if numeric else list(dict.fromkeys(values))
+    if numeric and len(distinct) > 1:
+        numbers = np.array(values, dtype=float)
+        edges = np.histogram_bin_edges(numbers, min(_BINS, len(distinct)))
+        for colour, (name, weights) in zip((GREY, BLUE), both.items(), strict=True):
+            heights, _ = np.histogram(numbers, edges, weights=weights)
+            filled = colour == GREY
+            panel.stairs(
+                heights, edges, color=colour, fill=filled, alpha=0.5 if filled else 1.0, linewidth=2, label=name
+            )
+        panel.set_ylim(bottom=0.0)
+        return
+    share = {name: dict.fromkeys(distinct, 0.0) for name in both}
+    for name, weights in both.items():
+        for value, weight in zip(values, weights.tolist(), strict=True):
+            share[name][value] += weight
+    order = sorted(distinct, key=lambda v: -max(share[name][v] for name in both))[:_LABELS]
+    shown = [value for value in distinct if value in order]
+    at = np.arange(len(shown))
+    for offset, colour, name in zip((-0.2, 0.2), (GREY, BLUE), both, strict=True):
+        panel.bar(at + offset, [share[name][v] for v in shown], 0.4, color=colour, label=name)
+    panel.set_xticks(at, [text(v) for v in shown], parse_math=False, rotation=30 if len(shown) > 4 else 0)

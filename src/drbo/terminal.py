@@ -1,0 +1,134 @@
+"""A run in a terminal: what to deploy, how far it has come, what is pending and what failed. `drbo show` prints it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drbo.analysis.course import course
+from drbo.optimizer import Optimizer
+from drbo.spaces.rows import row, words
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+_LISTED = 5
+"""How many results and pending evaluations are listed."""
+_PAUSE = 0.5
+"""How many seconds pass between two looks at a file."""
+_BARS, _PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-=+*#@"
+
+
+def summary(opt: Optimizer) -> dict[str, Any]:
+    """Return what is shown of a run, as plain values that JSON can hold."""
+    steps = course(opt)
+    results = [
+        {
+            "result": result.id,
+            "suggestion": result.number,
+            "action": row(result.action, "action"),
+            "context": row(result.context, "context"),
+            "outcome": result.outcome,
+            "time": None if result.time is None else datetime.fromtimestamp(result.time, UTC).isoformat("T", "seconds"),
+        }
+        for result in opt.results
+    ]
+    return {
+        "deploy": _deploy(opt),
+        "outcomes": sum(not step.failed for step in steps),
+        "failed": [one for one, step in zip(results, steps, strict=True) if step.failed],
+        "pending": [
+            {
+                "suggestion": s.number,
+                "action": row(s.action, "action"),
+                "contexts": [row(context, "context") for context in s.contexts],
+            }
+            for s in opt.pending
+        ],
+        "best guarantee": [None if math.isnan(step.best) else step.best for step in steps],
+        "maximize": opt.maximize,
+        "last results": results[-_LISTED:],
+    }
+
+
+def _deploy(opt: Optimizer) -> dict[str, Any]:
+    """Return what to deploy and what is promised of it, or why there is nothing to deploy."""
+    if all(result.failed for result in opt.results):
+        return {"why not": "no outcome has been told yet"}
+    try:
+        found = opt.recommend()
+    except (RuntimeError, TypeError) as error:  # every action has failed, or the setting has had no reference yet
+        return {"why not": str(error)}
+    value = found.value if math.isfinite(found.value) else None
+    return {
+        "action": row(found.action, "action"),
+        "value": value,
+        "proven": found.claim.proven,
+        "promise": f"{found.promise} on average in every distribution {found.within}",
+    }
+
+
+def view(told: dict[str, Any], name: str, *, ascii_only: bool = False) -> RenderableType:
+    """Return a summary as rich prints it. What a user typed is text: neither markup nor control characters."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    def line(text: str, style: str = "") -> Text:
+        return Text("".join(c if c.isprintable() else "?" for c in text), style)
+
+    deploy, best = told["deploy"], [value for value in told["best guarantee"] if value is not None]
+    parts = [line(name, "bold")]
+    if "why not" in deploy:
+        parts.append(line(f"nothing to deploy: {deploy['why not']}"))
+    else:
+        parts += [line(f"deploy {words(deploy['action'])}", "bold green"), line(deploy["promise"])]
+    counts = f"{told['outcomes']} outcomes, {len(told['failed'])} failed, {len(told['pending'])} pending"
+    parts.append(line(counts))
+    if best:
+        bars = _bars(best[-40:], _PLAIN_BARS if ascii_only else _BARS)
+        parts.append(line(f"best guarantee when asked  {bars}  {best[0]:.4g} to {best[-1]:.4g}"))
+    rows = [
+        (f"suggestion {one['suggestion']}", "pending", one["action"], *(one["contexts"] or [{}])[:1])
+        for one in told["pending"][:_LISTED]
+    ]
+    for one in reversed(told["last results"]):
+        came = "failed" if one["outcome"] is None else f"{one['outcome']:.4g}"
+        rows.append((f"result {one['result']}", came, one["action"], one["context"]))
+    if rows:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for head in ("", "outcome", "action", "context"):
+            table.add_column(head, justify="right" if head == "outcome" else "left", overflow="fold")
+        for number, came, action, context in rows:
+            style = {"failed": "red", "pending": "yellow"}.get(came, "")
+            table.add_row(*(line(cell, style) for cell in (number, came, words(action), words(context))))
+        parts.append(Text(""))
+        return Group(*parts, table)
+    return Group(*parts)
+
+
+def watch(path: Path, load: Callable[[], Optimizer], console: Console) -> None:
+    """Show the run of a file, and again whenever the file has grown, until the user interrupts it."""
+    from rich.live import Live
+
+    shown = None
+    with Live(console=console, auto_refresh=False, vertical_overflow="visible") as live:
+        while True:
+            found = path.stat()
+            now = found.st_mtime_ns, found.st_size, found.st_ino
+            if now != shown:
+                told = summary(load())
+                live.update(view(told, str(path), ascii_only=console.options.ascii_only), refresh=True)
+                shown = now
+            time.sleep(_PAUSE)
+
+
+def _bars(values: list[float], levels: str) -> str:
+    """Return numbers as a row of bars, from the least to the largest one."""
+    low, high = min(values), max(values)
+    scale = (len(levels) - 1) / (high - low) if high > low else 0.0
+    return "".join(levels[round((value - low) * scale)] for value in values)
