@@ -6,9 +6,12 @@ READY := $(VENV)/.ready
 
 .PHONY: run test test-all botorch matrix lint format bench clean
 
-run: $(READY)  ## the paper's main figure at reduced size, and the radius dial
+run: $(READY)  ## the paper's main figure at reduced size, the radius dial, and the report of an example
 	$(BIN)/drbo reproduce figure2 --quick
 	$(BIN)/drbo reproduce dial
+	$(BIN)/python examples/production.py out/plant.json
+	$(BIN)/drbo report out/plant.json
+	@echo "open out/plant.html in a browser: what the example in examples/production.py learned"
 
 # One process a core: threads of the linear algebra library would only get in each other's way.
 export OPENBLAS_NUM_THREADS ?= 1

@@ -1,5 +1,6 @@
 """Learn on the running plant: the conditions are seen after the choice, and the computer may reboot at any time."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -41,4 +42,4 @@ def main(file: Path = Path("plant.json"), shifts: int = 12) -> drbo.Recommendati
 
 
 if __name__ == "__main__":
-    print(main())
+    print(main(*map(Path, sys.argv[1:])))  # the file may be named; `drbo show plant.json` follows it
