@@ -271,6 +271,21 @@ def test_a_vector_is_retracted_as_a_whole() -> None:
     assert bits(opt.recommend(radius=0.1)) == bits(without.recommend(radius=0.1))
 
 
+def test_standard_errors_stay_with_their_contexts() -> None:
+    opt = Optimizer([0.0, 1.0], ["young", "old"], setting=Simulator([1, 1], 0.1), surrogate=MODEL)
+    opt.tell(0.0, {"young": 1.0, "old": 2.0}, stderr={"young": 0.1, "old": 0.2})
+    opt.amend(0, {"old": 3.0, "young": 4.0})
+    assert {r.context: (r.outcome, r.stderr) for r in opt.results} == {"old": (3.0, 0.2), "young": (4.0, 0.1)}
+    opt.amend(0, contexts=["young", "old"])  # the contexts alone were mixed up
+    assert {r.context: (r.outcome, r.stderr) for r in opt.results} == {"young": (3.0, 0.2), "old": (4.0, 0.1)}
+    opt.amend(0, {"old": 5.0})
+    assert [(r.context, r.outcome, r.stderr) for r in opt.results] == [("old", 5.0, 0.1)]
+    opt.amend(0, 6.0, context="young")
+    assert [(r.context, r.outcome, r.stderr) for r in opt.results] == [("young", 6.0, 0.1)]
+    with pytest.raises(ValueError, match="stderr must be given where outcomes are amended in other contexts"):
+        opt.amend(0, {"old": 5.0, "young": 6.0})
+
+
 def test_a_vector_is_amended_with_a_vector() -> None:
     opt, right = grid(), grid()
     opt.tell(X[1], [0.1, 0.2], contexts=C[:2], stderr=0.3)

@@ -499,7 +499,8 @@ class Optimizer:
     ) -> None:
         """Correct a result: one of `results`, or its `id`. What is not given stays as it was told.
 
-        Of outcomes that were told together all are given anew, in the forms of `tell`.
+        Of outcomes that were told together all are given anew, in the forms of `tell`. Their standard errors stay with
+        their contexts.
         """
         id_, old = self._told(result)
         if all(one is None for one in (outcome, context, context_index, contexts, stderr)):
@@ -514,8 +515,11 @@ class Optimizer:
         outcomes = () if failed else reports.checked_outcomes(given, len(where))
         if failed and stderr is not None:
             raise TypeError("stderr must not be given for a result that failed: there is no outcome")
-        kept = old.stderrs or None
-        stderrs = reports.checked_stderrs(kept if stderr is None else stderr, len(where))
+        if stderr is None and outcome is not None:
+            stderr = reports.kept_stderrs(old, where)
+        elif stderr is None:
+            stderr = old.stderrs or None
+        stderrs = reports.checked_stderrs(stderr, len(where))
         self._facts.append(Amended(history.now(), id_, where, outcomes, stderrs))
 
     # --- queries: they append nothing -------------------------------------------------------------------------------

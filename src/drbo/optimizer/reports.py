@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from drbo import validation
 from drbo.ambiguity.reference import Contexts
+from drbo.optimizer.history import Told
 from drbo.spaces.space import Point
 
 LARGEST_OUTCOME = 1e100
@@ -66,6 +67,21 @@ def checked_stderrs(stderr: Any, count: int) -> tuple[float, ...]:
         if not 0.0 <= error <= LARGEST_OUTCOME:
             raise ValueError(f"{name} must be from 0 to {LARGEST_OUTCOME:g}, got {error}")
     return tuple(values.values()) * (count if alike else 1)
+
+
+def kept_stderrs(old: Told, contexts: Sequence[Point]) -> tuple[float, ...] | None:
+    """Return the standard errors that a result keeps where outcomes are given anew: each stays with its context."""
+    if not old.stderrs:
+        return None
+    if len(old.contexts) == len(contexts) == 1:
+        return old.stderrs
+    left, kept = list(zip(old.contexts, old.stderrs, strict=True)), []
+    for context in contexts:
+        at = next((i for i, (one, _) in enumerate(left) if one.same_as(context)), None)
+        if at is None:
+            raise ValueError("stderr must be given where outcomes are amended in other contexts than they were told in")
+        kept.append(left.pop(at)[1])
+    return tuple(kept)
 
 
 def _one_each(name: str, given: Any, count: int) -> dict[str, float]:
