@@ -153,3 +153,11 @@ def test_optuna_with_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert 10 <= len(done) <= 11  # the other process may be in the middle of a trial
     assert len({tuple(t.params.values()) for t in study.trials}) == len(study.trials)
     assert r.action.keys() == {"setpoint", "gain"}
+
+
+def test_patients(monkeypatch: pytest.MonkeyPatch) -> None:
+    r = example("patients", monkeypatch).main(trainings=6)
+    assert r.contexts == ("young", "middle", "old")
+    assert r.reference.tolist() == pytest.approx([0.62, 0.29, 0.09])
+    assert r.weights[2] == pytest.approx(0.4)  # the old do worst with what suits the young
+    assert "share of old" in " ".join(str(r).split())
