@@ -87,6 +87,19 @@ def test_outcomes_by_label(tmp_path: Path) -> None:
         opt.tell(X[0], {"young": 0.8, "odd": 0.6})
 
 
+def test_a_series_goes_by_its_labels_and_in_order_without_them() -> None:
+    opt = Optimizer(X, ["a", "b"], setting=Simulator([1, 1], 0.1))
+    opt.tell(opt.ask(n_contexts=2), pd.Series({"b": 1.0, "a": 2.0}))
+    assert {r.context: r.outcome for r in opt.results} == {"a": 2.0, "b": 1.0}
+    s = opt.ask(n_contexts=2)
+    opt.tell(s, pd.Series([3.0, 4.0]))
+    assert {r.context: r.outcome for r in opt.results if r.number == s.number} == dict(
+        zip(s.contexts, [3.0, 4.0], strict=True)
+    )
+    with pytest.raises((TypeError, ValueError), match="contexts"):
+        opt.tell(opt.ask(n_contexts=2), pd.Series([3.0, 4.0], index=[7, 8]))
+
+
 def test_standard_errors_by_label_belong_to_their_label() -> None:
     opt = Optimizer([0.0, 1.0], ["young", "old"], setting=Simulator([1, 1], 0.1), surrogate=MODEL)
     opt.tell(0.0, {"young": 1.0, "old": 2.0}, stderr=pd.Series({"old": 0.2, "young": 0.1}))

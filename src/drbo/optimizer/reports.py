@@ -19,8 +19,11 @@ LARGEST_OUTCOME = 1e100
 def by_context(outcome: Any, contexts: Any, stderr: Any) -> tuple[Any, Any, Any]:
     """Return outcomes, contexts and standard errors one by one, where the outcomes are a mapping from contexts.
 
-    Outcomes of any other form come back as they are.
+    A pandas Series without `contexts` is such a mapping, unless its index only counts from 0. Outcomes of any other
+    form come back as they are.
     """
+    if contexts is None and isinstance(named := validation.by_name(outcome), Mapping):
+        outcome = outcome if list(named) == list(range(len(named))) else named
     if not isinstance(outcome, Mapping):
         return outcome, contexts, stderr
     if contexts is not None:
