@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from drbo.analysis.radius_profile import RadiusProfile as RadiusProfile
     from drbo.analysis.watch import Watch as Watch
     from drbo.kernels import RBF as RBF
+    from drbo.kernels import ConstantKernel as ConstantKernel
     from drbo.kernels import Kernel as Kernel
     from drbo.kernels import Matern as Matern
     from drbo.kernels import Product as Product
@@ -79,10 +80,13 @@ if TYPE_CHECKING:
     from drbo.spaces import Categorical as Categorical
     from drbo.spaces import Integer as Integer
     from drbo.spaces import Log as Log
+    from drbo.spaces import Normal as Normal
     from drbo.spaces import Ordinal as Ordinal
     from drbo.spaces import Parameter as Parameter
+    from drbo.spaces import Perturbation as Perturbation
     from drbo.spaces import Real as Real
     from drbo.spaces import Samples as Samples
+    from drbo.spaces import Uniform as Uniform
 
 __version__ = "0.2.0.dev0"
 
@@ -122,6 +126,7 @@ _HOMES = {
     "drbo.analysis.watch": ("Watch",),
     "drbo.kernels": (
         "RBF",
+        "ConstantKernel",
         "Kernel",
         "Matern",
         "Product",
@@ -169,10 +174,13 @@ _HOMES = {
         "Categorical",
         "Integer",
         "Log",
+        "Normal",
         "Ordinal",
         "Parameter",
+        "Perturbation",
         "Real",
         "Samples",
+        "Uniform",
     ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

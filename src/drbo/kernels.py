@@ -1,10 +1,10 @@
-"""Covariance functions: RBF and Matern, and the product of an action kernel and a context kernel.
+"""Covariance functions: RBF, Matern and ConstantKernel, and the product of an action kernel and a context kernel.
 
 A kernel is frozen configuration. Calling it on points a (n, d) and b (m, d) gives the matrix k(a_i, b_j) (n, m). With
 
     r^2 = sum_k ((a_k - b_k) / lengthscale_k)^2,
 
-every kernel here has k(a, a) = amplitude^2. The theory of the paper asks for k <= 1, so for amplitude <= 1.
+RBF and Matern have k(a, a) = amplitude^2. The theory of the paper asks for k <= 1, so for amplitude <= 1.
 """
 
 from __future__ import annotations
@@ -165,6 +165,61 @@ class Matern(RadialKernel):
     def slope(self, s: FloatArray, decay: FloatArray) -> FloatArray:
         """Return -3/2 exp(-s) for nu = 3/2, and -5/6 (1 + s) exp(-s) for nu = 5/2."""
         return np.asarray((-1.5 if self.nu == 1.5 else -5.0 / 6.0 * (1.0 + s)) * decay)
+
+
+@dataclass(frozen=True)
+class ConstantKernel(Kernel):
+    """The kernel k = 1 of a function that is the same everywhere: one that depends on nothing here.
+
+    `Product(RBF(0.2), ConstantKernel())` is a kernel of actions alone.
+    """
+
+    def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Return ones, shape (n, m)."""
+        return np.ones((len(a), len(b)))
+
+    def gradient(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Return zeros, shape (n, m, d)."""
+        return np.zeros((len(a), len(b), a.shape[1]))
+
+    @property
+    def curvature(self) -> FloatArray:
+        """The variance of each partial derivative, 0."""
+        return np.zeros(1)
+
+    @property
+    def variance(self) -> float:
+        """The value k(a, a) = 1."""
+        return 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Along(Kernel):
+    """The kernel k(a M, b M) of points that move along some directions: the rows of M (d', d) for points a (n, d').
+
+    The rows are orthogonal. The kernel k is stationary, so it does not matter where the points start from.
+    """
+
+    kernel: Kernel
+    directions: FloatArray
+
+    def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Return k(a_i M, b_j M), shape (n, m)."""
+        return self.kernel(a @ self.directions, b @ self.directions)
+
+    def gradient(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Return the gradient in a, shape (n, m, d')."""
+        return np.asarray(self.kernel.gradient(a @ self.directions, b @ self.directions) @ self.directions.T)
+
+    @property
+    def curvature(self) -> FloatArray:
+        """The variance of the derivative along each direction, (d',)."""
+        return np.asarray(self.directions**2 @ np.broadcast_to(self.kernel.curvature, self.directions.shape[1]))
+
+    @property
+    def variance(self) -> float:
+        """The value k(a, a)."""
+        return self.kernel.variance
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import drbo
 from drbo.integrations.optuna import RobustSampler, get_robust_params, get_robust_trial, observe
 from drbo.integrations.optuna.sampler import CONFIGURATION, sampler_of
 from drbo.integrations.optuna.trials import FAILED, SILENT, SUGGESTION
+from drbo.models.gp import Posterior
 from integrations.weather import FIXED, HISTORY, ROWS, cost, derived, make, objective, recommended, study_of
 
 SPACE: Any = {"setpoint": FloatDistribution(18.0, 24.0), "gain": FloatDistribution(1e-3, 1.0, log=True)}
@@ -102,7 +103,9 @@ def test_integers_on_a_logarithmic_scale_are_learned_on_that_scale() -> None:
         space = {"size": IntDistribution(1, 100, log=True), **CONDITIONS}
         study.add_trial(create_trial(value=0.0, params=params, distributions=space))
     opt = derived(study)
-    x = opt.posterior.observed_actions[:, 0]
+    posterior = opt.posterior
+    assert isinstance(posterior, Posterior)
+    x = posterior.observed_actions[:, 0]
     assert x.tolist() == pytest.approx([0.0, 0.5, 1.0])
 
 

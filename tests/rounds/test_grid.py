@@ -21,6 +21,7 @@ from drbo import (
 )
 from drbo.ambiguity.reference import FiniteContexts
 from drbo.models.bounds import UPPER, Bound
+from drbo.models.observation import Observation
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
 from drbo.rounds.grid import GridSearch, best_action, robust_scores
 from drbo.spaces import FiniteSet, Point
@@ -162,7 +163,7 @@ def ball_and_bound(ambiguity: AmbiguitySet, seed: int = 0) -> tuple[GridSearch, 
     search = GridSearch(actions)
     posterior = search.prior(GP(Product(RBF(0.2), RBF(0.3)), 0.1), contexts.coordinates)
     for _ in range(20):
-        posterior.observe(rng.random(1), rng.random(1), rng.normal())
+        posterior.take_in(Observation.of(rng.random(1), rng.random(1), rng.normal()))
     reference = FiniteContexts(contexts).given(rng.dirichlet(np.ones(N_CONTEXTS)))
     return search, Ball(ambiguity, reference, 0.1, contexts, seed), Bound(posterior, 2.0, UPPER)
 

@@ -506,7 +506,7 @@ class SampledContexts(Contexts):
         small = compress(positions, kernel, parts / parts.sum(), limit)
         atoms = validation.frozen(every[small.index])
         _, history = cKDTree(atoms).query(every)
-        nearest = np.asarray(history, dtype=np.intp)
+        nearest = np.asarray(history, dtype=np.intp) if samples.observed else _NOTHING_SEEN
         represented = every if small.error > 0.0 else every[:0]
         unequal = None if _equal(shares) else validation.frozen(shares)
         made = Reference(atoms, small.weights, small.error, nearest, None, validation.frozen(represented), unequal)

@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo.models.curve import Curve
-from drbo.models.gp import GP, Posterior
+from drbo.models.gp import GP
 from drbo.models.grid import GridPosterior
 from drbo.models.observation import Observation
+from drbo.models.posterior import AnyPosterior
 from drbo.models.units import Units
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -164,7 +165,7 @@ class Bound:
     side : UPPER or LOWER
     """
 
-    posterior: Posterior
+    posterior: AnyPosterior
     width: float
     side: Side
 

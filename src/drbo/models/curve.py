@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from drbo.kernels import Product
-from drbo.models.observation import Embedding
+from drbo.kernels import Along, Product
+from drbo.models.observation import Embedding, EmbeddingAlong
 from drbo.validation import FloatArray
 
 
@@ -34,7 +34,7 @@ class Curve:
         kernel: Product,
         ridge: float,
         k_action: FloatArray,
-        embedding: Embedding,
+        embedding: Embedding | EmbeddingAlong,
         whitening: FloatArray,
         white: FloatArray,
         slope: float,
@@ -47,7 +47,8 @@ class Curve:
     @property
     def steepness(self) -> FloatArray:
         """The standard deviation of each partial derivative of f(x, .), up to a common factor, (d,)."""
-        return np.sqrt(np.broadcast_to(self._kernel.context.curvature, self._embedding.points.shape[1]))
+        curvature = np.maximum(self._kernel.context.curvature, np.finfo(float).tiny)  # a constant has none
+        return np.asarray(np.sqrt(np.broadcast_to(curvature, self._embedding.dimension)))
 
     @cached_property
     def _sizes(self) -> _Sizes:
@@ -70,12 +71,44 @@ class Curve:
 
     def __call__(self, contexts: FloatArray) -> FloatArray:
         """Return the bound (m,) in contexts (m, d_c)."""
+        mean, variance = self.moments(contexts)
+        return np.asarray(mean + self.slope * np.sqrt(variance))
+
+    def moments(self, contexts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of f, each (m,), in contexts (m, d_c)."""
         white = self._whitened(self._embedding(contexts))
-        return np.asarray(self._white @ white + self.slope * np.sqrt(self._unexplained(white)))
+        return np.asarray(self._white @ white), self._unexplained(white)
 
     def variance(self, contexts: FloatArray) -> FloatArray:
         """Return the variance of f alone (m,) in contexts (m, d_c)."""
-        return self._unexplained(self._whitened(self._embedding(contexts)))
+        return self.moments(contexts)[1]
+
+    def difference(self, contexts: FloatArray, others: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of f(x, c_i) - f(x, c'_i), each (m,), for contexts and others (m, d_c)."""
+        k_C = self._kernel.context
+        white = self._whitened(self._embedding(contexts) - self._embedding(others))
+        alike = k_C(contexts - others, np.zeros((1, contexts.shape[1])))[:, 0]  # the kernel is stationary
+        own = 2.0 * self._kernel.action.variance * np.maximum(k_C.variance - alike, 0.0)
+        return np.asarray(self._white @ white), np.maximum(own - np.einsum("ij,ij->j", white, white), 0.0)
+
+    def gradient(self, contexts: FloatArray) -> FloatArray:
+        """Return the gradient of the bound in the context, (m, d_c), in contexts (m, d_c).
+
+        With W'W = (K_t + ridge I)^-1, and k_t the kernel of the observations and a context c,
+
+            sum_s (W'W y - (slope / std) W'W k_t)_s dk_s / dc
+        """
+        white = self._whitened(self._embedding(contexts))
+        std = np.sqrt(np.maximum(self._unexplained(white), 1e-12 * self._kernel.variance))
+        per_point = (self._white @ self._W)[:, None] - self._W.T @ (white * (self.slope / std))
+        slopes = self._embedding.slope(contexts)
+        return np.asarray(np.einsum("sj,sjk->jk", per_point * self._k_action[:, None], slopes))
+
+    def along(self, start: FloatArray, directions: FloatArray) -> Curve:
+        """Return the same as a function of c' (d',), where the context is start + c' M, of orthogonal directions M."""
+        kernel = Product(self._kernel.action, Along(self._kernel.context, directions))
+        embedding = EmbeddingAlong(self._embedding, start, directions)
+        return Curve(kernel, self._ridge, self._k_action, embedding, self._W, self._white, self.slope)
 
     def information(self, contexts: FloatArray, atoms: FloatArray, weights: FloatArray) -> FloatArray:
         """Return by how much an outcome in each context (m, d_c) would lower the variance of g = sum_j w_j f(x, a_j).

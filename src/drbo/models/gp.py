@@ -31,7 +31,7 @@ from scipy.linalg import solve_triangular
 
 from drbo import validation
 from drbo._compiled import announce
-from drbo.kernels import Product
+from drbo.kernels import ConstantKernel, Product
 from drbo.models._cholesky import LANES, append_point, append_points
 from drbo.models.curve import Curve
 from drbo.models.observation import Embedding, Observation
@@ -107,6 +107,15 @@ class GP:
         self.check(d_x, d_c)
         return FittedGP(self, sign * self.offset, self.scale, 0.0)
 
+    def of_actions(self) -> Self:
+        """Return the model itself, of an f that depends on a perturbed action alone; raise if contexts matter to it."""
+        if not isinstance(self.kernel.context, ConstantKernel):
+            raise TypeError(
+                "surrogate must have the kernel Product(action kernel, drbo.ConstantKernel()) where contexts are a "
+                f"Perturbation: f is a function of the perturbed action alone, got {self.kernel!r}"
+            )
+        return self
+
     def due(self, n_outcomes: int, last: FittedGP) -> bool:
         """Return False: there is nothing to learn anew."""
         del n_outcomes, last
@@ -166,6 +175,9 @@ class Posterior:
         covariance N, log det(I + N^-1/2 K_t N^-1/2)
     errors_known : whether the error of any observation has a known deviation, in place of the model's noise
     """
+
+    factorises: ClassVar[bool] = True
+    """Whether its kernel is a product of one of the actions and one of the contexts that its answers are for."""
 
     def __init__(self, gp: GP, actions: FloatArray, contexts: FloatArray) -> None:
         """`actions` (n_actions, d_x) are a grid that a subclass keeps up to date; no row if there is none."""

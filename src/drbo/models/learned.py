@@ -37,7 +37,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,7 +45,7 @@ from scipy.optimize import minimize
 
 from drbo import validation
 from drbo._threads import one_thread
-from drbo.kernels import RBF, Kernel, Matern, Product
+from drbo.kernels import RBF, ConstantKernel, Kernel, Matern, Product
 from drbo.models.gp import GP, FittedGP
 from drbo.models.kronecker import KroneckerLikelihood
 from drbo.models.likelihood import Correlation, DenseLikelihood
@@ -127,10 +127,20 @@ class LearnedGP:
         """Return the space with the coordinates that the model needs: those of the unit cube."""
         return space.in_unit_cube()
 
+    def of_actions(self) -> Self:
+        """Return the model of an f that depends on a perturbed action alone; raise if contexts matter to it."""
+        if not (self.context is None or isinstance(self.context, ConstantKernel)):
+            raise TypeError(
+                "surrogate must have no context kernel where contexts are a Perturbation: f is a function of the "
+                f"perturbed action alone, got context={self.context!r}"
+            )
+        return replace(self, context=ConstantKernel())
+
     def first_fit(self, d_x: int, d_c: int, sign: float) -> FittedGP:
         """Return the model before any outcome, for actions of d_x and contexts of d_c coordinates: the prior's mode."""
         del sign
-        fit = self.fit(np.zeros((1, d_x)), np.zeros((1, d_c)), [0.0])
+        one = np.zeros(1, dtype=np.intp)
+        fit = self._fit(Outcomes(np.zeros((1, d_x)), np.zeros((1, d_c)), np.zeros(1), np.full(1, np.nan), one), None)
         return replace(fit, n_outcomes=0, known=False)
 
     def due(self, n_outcomes: int, last: FittedGP) -> bool:

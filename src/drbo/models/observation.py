@@ -71,6 +71,11 @@ class Embedding:
     points: FloatArray
     averages: dict[int, Observation]
 
+    @property
+    def dimension(self) -> int:
+        """How many coordinates a context has."""
+        return int(self.points.shape[1])
+
     def __call__(self, contexts: FloatArray) -> FloatArray:
         """Return the kernel of every observation's context with contexts (m, d_c), (t, m)."""
         k = self.kernel(self.points, contexts)
@@ -91,3 +96,29 @@ class Embedding:
         for i, average in self.averages.items():
             k[:, i] = self(average.contexts) @ average.weights
         return k
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingAlong:
+    """The same observations as a function of c' (d',), where the context is start + c' M, M (d', d_c)."""
+
+    inner: Embedding | EmbeddingAlong
+    start: FloatArray
+    directions: FloatArray
+
+    @property
+    def dimension(self) -> int:
+        """How many coordinates c' has."""
+        return len(self.directions)
+
+    def __call__(self, contexts: FloatArray) -> FloatArray:
+        """Return the kernel of every observation's context with that of c' (m, d'), (t, m)."""
+        return self.inner(self.start + contexts @ self.directions)
+
+    def slope(self, contexts: FloatArray) -> FloatArray:
+        """Return the gradient of the kernel in c', at c' (m, d'), (t, m, d')."""
+        return np.asarray(self.inner.slope(self.start + contexts @ self.directions) @ self.directions.T)
+
+    def gram(self) -> FloatArray:
+        """Return the kernel of the observations' contexts with each other, (t, t)."""
+        return self.inner.gram()

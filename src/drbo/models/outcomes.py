@@ -106,7 +106,8 @@ class Outcomes:
         starts = np.flatnonzero(np.concatenate([[True], np.diff(self.evaluation) != 0]))
         groups: dict[tuple[bytes, ...], list[NDArray[np.intp]]] = {}
         for rows in np.split(np.arange(len(self.y)), starts[1:]):
-            if len(rows) > 1 and not np.isfinite(self.stderr[rows]).any():
+            one_action = (self.x[rows] == self.x[rows[0]]).all()
+            if len(rows) > 1 and one_action and not np.isfinite(self.stderr[rows]).any():
                 keys = [row.tobytes() for row in self.c[rows]]
                 order = sorted(range(len(keys)), key=keys.__getitem__)
                 groups.setdefault(tuple(keys[i] for i in order), []).append(rows[order])

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo.ambiguity.reference import Reference
-from drbo.models.gp import FittedGP, Posterior
+from drbo.models.gp import FittedGP
 from drbo.models.kronecker import KroneckerPosterior
 from drbo.models.observation import Observation, observations_of
 from drbo.models.outcomes import LEAST_COMMON
+from drbo.models.posterior import AnyPosterior
 from drbo.optimizer.history import Told
 from drbo.optimizer.state import observations, outcomes_of
 from drbo.rounds.ball import Ball
@@ -63,7 +64,7 @@ class Belief:
             return
         new = told[self._taken :]
         self._n_together += sum(len(record.outcomes) for record in new if len(record.outcomes) > 1)
-        if self._n_together >= LEAST_COMMON and self._take_in_block(told):
+        if self.certain.factorises and self._n_together >= LEAST_COMMON and self._take_in_block(told):
             return
         if self._order is not None:
             self._start(contexts)
@@ -169,14 +170,14 @@ class RoundBeliefs:
     pending: Sequence[Pending]
     width: float
     certificate_width: float
-    _made: list[Posterior] = field(default_factory=list)
+    _made: list[AnyPosterior] = field(default_factory=list)
 
-    def certain(self, ball: Ball) -> Posterior:
+    def certain(self, ball: Ball) -> AnyPosterior:
         """Return the posterior of the outcomes alone, on the atoms of a ball."""
         self.belief.place(ball.contexts)
         return self.belief.certain
 
-    def expected(self, ball: Ball) -> Posterior:
+    def expected(self, ball: Ball) -> AnyPosterior:
         """Return the posterior that also counts failed and pending evaluations, on the atoms of a ball."""
         self.belief.place(ball.contexts)
         if not self.pending:

@@ -14,6 +14,7 @@ from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.reference import SPREAD, Contexts, FiniteContexts, SampledContexts
 from drbo.models.bounds import Beta, as_beta
 from drbo.models.gp import GP, FittedGP
+from drbo.models.inputs import PAIRS, Inputs, PerturbedInputs
 from drbo.models.learned import LearnedGP
 from drbo.optimizer import claims
 from drbo.rounds.ball import frozen_copy
@@ -40,6 +41,7 @@ class Configuration:
     ----------
     arguments : of the constructor, by name, as they can be saved
     actions, contexts : what was given: a finite set, samples or a box
+    inputs : what f is a function of
     search : over the actions
     nature : the contexts, and how references are made of them
     ambiguity : the family of ambiguity sets, to be put on the atoms of a round
@@ -52,6 +54,7 @@ class Configuration:
     arguments: dict[str, Any]
     actions: FiniteSet | Box
     contexts: FiniteSet | Samples | Box
+    inputs: Inputs
     search: WholeSearch
     nature: Contexts
     ambiguity: AmbiguitySet
@@ -98,7 +101,10 @@ class Configuration:
         if not (ambiguity is None or isinstance(ambiguity, AmbiguitySet) or callable(ambiguity)):
             raise TypeError(f"ambiguity must be an AmbiguitySet such as drbo.MMD(kernel=...), got {ambiguity!r}")
         number = validation.whole_number("seed", seed, least=0)
-        search, chosen_from = _search(actions, model)
+        chosen_from = _chosen_from(actions, model)
+        inputs = _inputs(contexts, chosen_from)
+        model = inputs.adapted(model)
+        search = BoxSearch(chosen_from, inputs) if isinstance(chosen_from, Box) else GridSearch(chosen_from, inputs)
         nature, drawn_from, family = _nature(contexts, ambiguity, model, number)
         setting.check(nature)
         setting.check_radius(nature, family)
@@ -129,6 +135,7 @@ class Configuration:
             arguments=arguments,
             actions=chosen_from,
             contexts=drawn_from,
+            inputs=inputs,
             search=search,
             nature=nature,
             ambiguity=family,
@@ -142,7 +149,7 @@ class Configuration:
             baseline=today,
             explore_budget=budget,
             first_fit=model.first_fit(
-                search.space.dimension, nature.space.dimension, 1.0 if arguments["maximize"] else -1.0
+                search.space.dimension, inputs.d_context(nature.space.dimension), 1.0 if arguments["maximize"] else -1.0
             ),
         )
 
@@ -152,14 +159,20 @@ def _as_given(chosen_from: FiniteSet | Samples | Box) -> Any:
     return chosen_from.points if type(chosen_from) is FiniteSet else chosen_from
 
 
-def _search(actions: Any, model: GP | LearnedGP) -> tuple[WholeSearch, FiniteSet | Box]:
-    """Return the search over the actions, and the actions."""
+def _chosen_from(actions: Any, model: GP | LearnedGP) -> FiniteSet | Box:
+    """Return the actions."""
     if isinstance(actions, Box):
-        return BoxSearch(actions), actions
+        return actions
     space = model.adapted(finite_set("actions", actions))
     if space.weights is not None:
         raise TypeError("actions must be points, or labels without weights or counts: they are ours to choose")
-    return GridSearch(space), space
+    return space
+
+
+def _inputs(contexts: Any, actions: FiniteSet | Box) -> Inputs:
+    """Return what f is a function of: the action and the context, unless contexts are perturbations of the action."""
+    shift = contexts.shift(actions) if isinstance(contexts, Samples) else None
+    return PAIRS if shift is None else PerturbedInputs(shift)
 
 
 def _budget(explore_budget: Any, baseline: Point | None, nature: Contexts) -> float:

@@ -34,16 +34,16 @@ from drbo.ambiguity import (
 )
 from drbo.models import bounds, gp, learned
 from drbo.rounds import contexts, policies, radius, settings
-from drbo.spaces import box, labels, parameters, samples
+from drbo.spaces import box, labels, parameters, perturbation, samples
 
 _OWN = {
     cls.__name__: cls
     for cls in (
-        kernels.RBF, kernels.Matern, kernels.Product, gp.GP, gp.FittedGP, learned.LearnedGP, bounds.TheoreticalBeta,
-        bounds.ConstantBeta, bounds.UnprovenBeta, radius.Constant, radius.Own, radius.Theoretical, radius.Decaying,
-        radius.Bootstrap, radius.Calibrated, radius.EmpiricalLikelihood,
+        kernels.RBF, kernels.Matern, kernels.ConstantKernel, kernels.Product, gp.GP, gp.FittedGP, learned.LearnedGP,
+        bounds.TheoreticalBeta, bounds.ConstantBeta, bounds.UnprovenBeta, radius.Constant, radius.Own,
+        radius.Theoretical, radius.Decaying, radius.Bootstrap, radius.Calibrated, radius.EmpiricalLikelihood,
         parameters.Real, parameters.Log, parameters.Integer, parameters.Categorical, parameters.Ordinal,
-        labels.Labels, box.Box, samples.Samples,
+        labels.Labels, box.Box, samples.Samples, perturbation.Perturbation, perturbation.Normal, perturbation.Uniform,
         settings.General, settings.DataDriven, settings.Simulator, policies.Optimism, contexts.Uncertain,
         contexts.Informative, MMD, TotalVariation, KL, ChiSquare, CVaR, Wasserstein, Expectation, Neighbourhood,
         Moments, Shares, AnyOf, Intersection,

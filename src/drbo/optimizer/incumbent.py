@@ -10,7 +10,7 @@ import numpy as np
 
 from drbo import validation
 from drbo.models.bounds import LOWER, UPPER, Bound
-from drbo.models.gp import Posterior
+from drbo.models.posterior import AnyPosterior
 from drbo.models.units import Units
 from drbo.optimizer.knowledge import Knowledge
 from drbo.optimizer.state import State, Terms
@@ -48,7 +48,7 @@ class Guaranteed:
     units: Units
     mean: FloatArray
     variance: FloatArray
-    posterior: Posterior
+    posterior: AnyPosterior
     unseen: float
     given: Mapping[Any, Any] | None
 

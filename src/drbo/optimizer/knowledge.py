@@ -81,7 +81,7 @@ class Knowledge:
         key = state.n_outcomes, state.corrections
         kept = self._next_fit
         if kept is None or kept[0] is not last or kept[1] != key:
-            kept = self._next_fit = last, key, model.refit(state.outcomes(), last)
+            kept = self._next_fit = last, key, model.refit(self.configuration.inputs.seen(state.outcomes()), last)
         return kept[2]
 
     def belief(self, state: State, contexts: FloatArray | None = None, *, fresh: bool = False) -> Belief:

@@ -26,8 +26,9 @@ from drbo._extras import require
 from drbo.ambiguity.contract import AmbiguitySet
 from drbo.ambiguity.function import AmbiguityFunction
 from drbo.models.bounds import LOWER, Beta, Bound, TheoreticalBeta
-from drbo.models.gp import GP, Posterior
+from drbo.models.gp import GP
 from drbo.models.learned import LearnedGP
+from drbo.models.posterior import AnyPosterior
 from drbo.optimizer import checks, claims, history, log, reports, storage, tables
 from drbo.optimizer.checks import Comparison, LeaveOneOut
 from drbo.optimizer.configuration import Configuration
@@ -83,7 +84,8 @@ class Optimizer:
     actions : what we choose from: points (n_actions, d_x), labels such as `["a", "b"]`, or a `Box` of named parameters
     contexts : what nature chooses from: points (n_contexts, d_c); labels, `["young", "old"]` or with their weights or
         counts `{"young": 120, "old": 40}` (docs/contexts.md); `Samples` of past conditions; or a `Box` of named
-        parameters, of which nothing has been seen yet; its well-spread points are the reference until something has
+        parameters, of which nothing has been seen yet; its well-spread points are the reference until something has; or
+        a `Perturbation` of the action itself, where f is evaluated at x + xi
     ambiguity : the family of ambiguity sets, such as `MMD(kernel=RBF(0.2))` or `Wasserstein()`. Distances and
         lengthscales are in the units of the contexts. By default an MMD of RBF lengthscale 0.2 sqrt(d_c) of each
         column's range
@@ -284,7 +286,7 @@ class Optimizer:
 
     @property
     @_alone
-    def posterior(self) -> Posterior:
+    def posterior(self) -> AnyPosterior:
         """The posterior of the outcomes told so far, in the model's coordinates and units; not to be changed.
 
         It is on the contexts of `ambiguity`.

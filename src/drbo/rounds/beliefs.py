@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from drbo.models.gp import Posterior
+from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point
 
@@ -17,10 +17,10 @@ class Beliefs(Protocol):
     def width(self) -> float:
         """The width beta_t of the confidence bounds."""
 
-    def certain(self, ball: Ball) -> Posterior:
+    def certain(self, ball: Ball) -> AnyPosterior:
         """Return the posterior of the outcomes alone; certificates rest on nothing else."""
 
-    def expected(self, ball: Ball) -> Posterior:
+    def expected(self, ball: Ball) -> AnyPosterior:
         """Return the posterior in which pending and failed evaluations count as if they had given their mean.
 
         Only the variance is smaller than that of the outcomes alone. The next evaluation is chosen by it.

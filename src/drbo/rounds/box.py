@@ -25,7 +25,9 @@ from scipy.optimize import minimize
 from drbo._threads import one_thread
 from drbo.ambiguity.contract import WorstCase
 from drbo.models.bounds import Bound
-from drbo.models.gp import GP, Posterior
+from drbo.models.gp import GP
+from drbo.models.inputs import PAIRS, Inputs
+from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.search import Candidates, Found, WholeSearch
 from drbo.spaces.box import Box
@@ -53,12 +55,12 @@ class BoxSearch(WholeSearch):
 
     space: Box
 
-    def __init__(self, actions: Box) -> None:
-        self.space = actions
+    def __init__(self, actions: Box, inputs: Inputs = PAIRS) -> None:
+        self.space, self._inputs = actions, inputs
 
-    def prior(self, gp: GP, contexts: FloatArray) -> Posterior:
+    def prior(self, gp: GP, contexts: FloatArray) -> AnyPosterior:
         """Return the posterior of no observation for actions anywhere, on contexts (n, d)."""
-        return Posterior(gp, np.empty((0, self.space.dimension)), contexts)
+        return self._inputs.anywhere(gp, self.space.dimension, contexts)
 
     def best(self, ball: Ball, bound: Bound, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()) -> Found:
         """Return the best action found, which is none of those under way or failed."""

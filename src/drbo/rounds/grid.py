@@ -21,7 +21,8 @@ from drbo._compiled import jit
 from drbo.ambiguity.contract import EPSILON, AmbiguitySet, WorstCase
 from drbo.models.bounds import Bound
 from drbo.models.gp import GP
-from drbo.models.grid import GridPosterior
+from drbo.models.inputs import PAIRS, Inputs
+from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import TIE, Ball
 from drbo.rounds.search import Candidates, Found, Indices, WholeSearch
 from drbo.spaces.finite import FiniteSet
@@ -37,14 +38,14 @@ class GridSearch(WholeSearch):
     space: FiniteSet
     exhaustive = True
 
-    def __init__(self, actions: FiniteSet) -> None:
-        self.space = actions
+    def __init__(self, actions: FiniteSet, inputs: Inputs = PAIRS) -> None:
+        self.space, self._inputs = actions, inputs
         # Distributions of the last ball, which rule out actions. They save work, and no result depends on them.
         self._met: tuple[Ball, FloatArray] | None = None
 
-    def prior(self, gp: GP, contexts: FloatArray) -> GridPosterior:
+    def prior(self, gp: GP, contexts: FloatArray) -> AnyPosterior:
         """Return the posterior of no observation on the grid of the actions and contexts (n, d)."""
-        return GridPosterior(gp, self.space.coordinates, contexts)
+        return self._inputs.on_grid(gp, self.space.coordinates, contexts)
 
     def best(self, ball: Ball, bound: Bound, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()) -> Found:
         """Return the best action that has not failed; neither `near` nor `away` matters on a grid."""

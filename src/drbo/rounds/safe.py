@@ -21,7 +21,8 @@ import numpy as np
 
 from drbo._threads import one_thread
 from drbo.models.bounds import LOWER, Bound
-from drbo.models.gp import GP, Posterior
+from drbo.models.gp import GP
+from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.beliefs import CertifyingBeliefs
 from drbo.rounds.search import Candidates, Found, Indices, Search, WholeSearch
@@ -152,7 +153,7 @@ class FewActions(Search):
     def __init__(self, inner: Search, actions: Sequence[Point]) -> None:
         self.space, self._inner, self._actions = inner.space, inner, actions
 
-    def prior(self, gp: GP, contexts: FloatArray) -> Posterior:
+    def prior(self, gp: GP, contexts: FloatArray) -> AnyPosterior:
         """Return the posterior of no observation, as the search over all actions has it."""
         return self._inner.prior(gp, contexts)
 
@@ -178,7 +179,7 @@ class SafeSearch(Search):
         self.space, self._inner = inner.space, inner
         self._baseline, self._requirements = baseline, requirements
 
-    def prior(self, gp: GP, contexts: FloatArray) -> Posterior:
+    def prior(self, gp: GP, contexts: FloatArray) -> AnyPosterior:
         """Return the posterior of no observation, as the search over all actions has it."""
         return self._inner.prior(gp, contexts)
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo.models.bounds import Bound
-from drbo.models.gp import GP, Posterior
+from drbo.models.gp import GP
+from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
@@ -32,7 +33,7 @@ class Search(ABC):
     space: Space
 
     @abstractmethod
-    def prior(self, gp: GP, contexts: FloatArray) -> Posterior:
+    def prior(self, gp: GP, contexts: FloatArray) -> AnyPosterior:
         """Return the posterior of no observation, on contexts (n, d), in the form that the search needs."""
 
     @abstractmethod

@@ -160,8 +160,9 @@ class DataDriven(Setting):
         own = contexts.own()
         if own is not None and not own.history.size:
             raise ValueError(
-                "contexts have shares, and the data-driven setting needs what was seen in the past: give counts of at "
-                "most 10,000,000 in all, such as {'young': 120, 'old': 40}, or the labels alone"
+                "contexts have shares or a distribution, and the data-driven setting needs what was seen in the past: "
+                "give counts of at most 10,000,000 in all, such as {'young': 120, 'old': 40}, the labels alone, or "
+                "samples"
             )
         _check_order(self.radius, contexts)
         if self._memory.forgets and not contexts.in_order:

@@ -4,6 +4,7 @@ from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet
 from drbo.spaces.labels import Labels
 from drbo.spaces.parameters import Categorical, Integer, Log, Ordinal, Parameter, Real
+from drbo.spaces.perturbation import Normal, Perturbation, Uniform
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point, Space
 
@@ -14,10 +15,13 @@ __all__ = [
     "Integer",
     "Labels",
     "Log",
+    "Normal",
     "Ordinal",
     "Parameter",
+    "Perturbation",
     "Point",
     "Real",
     "Samples",
     "Space",
+    "Uniform",
 ]

@@ -149,6 +149,22 @@ class Box(Space):
         rounding = 4.0 * np.finfo(float).eps * (np.abs(self._origin) + np.abs(self._unit))
         return np.asarray(halves * self._unit + np.where(halves > 0.0, rounding, 0.0))
 
+    def movable(self, names: tuple[str, ...] | None, count: int) -> NDArray[np.intp]:
+        """Return the coordinates of the parameters of these names, which must be real or logarithmic, (count,)."""
+        del count  # there are as many names
+        there = f"the parameters are {', '.join(self.parameters)}"
+        if names is None:
+            raise TypeError(f"contexts must name the parameters that they perturb, Perturbation(name=...); {there}")
+        for name in names:
+            if name not in self.parameters:
+                raise ValueError(f"contexts perturb {name!r}, which is no parameter of the actions; {there}")
+            if self.parameters[name].count is not None:
+                raise TypeError(
+                    f"contexts perturb {name!r}, which is {self.parameters[name]!r}: only real and Log parameters can "
+                    "be perturbed"
+                )
+        return np.array([self._slices[name].start for name in names], dtype=np.intp)
+
     def discrete_parts(self, most: int = 4096) -> FloatArray | None:
         """Return every combination of the whole numbers and choices (k, dimension), free coordinates left at zero.
 

@@ -83,6 +83,19 @@ class FiniteSet(Space):
         """The positions of the columns of a point."""
         return range(self.dimension)
 
+    def movable(self, names: tuple[str, ...] | None, count: int) -> NDArray[np.intp]:
+        """Return all coordinates: a perturbation of points has one column for each."""
+        if names is not None:
+            raise TypeError(
+                f"contexts must have no names where actions are points: give Perturbation an array (n, "
+                f"{self.dimension}), one column per coordinate, got columns {', '.join(names)}"
+            )
+        if count != self.dimension:
+            raise ValueError(
+                f"contexts must perturb each of the {self.dimension} coordinate(s) of a point, got {count} column(s)"
+            )
+        return np.arange(self.dimension)
+
     def of_columns(self, name: str, values: Mapping[Any, Any]) -> Any:
         """Return the point that has these values, by the positions of the columns; an error calls it `name`."""
         if values.keys() != set(self.positions):

@@ -21,7 +21,7 @@ from drbo import validation
 from drbo.spaces.columns import Column
 from drbo.spaces.finite import FiniteSet
 from drbo.spaces.parameters import Categorical, Labelled, Ordinal
-from drbo.spaces.space import Point
+from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
 FiniteGiven = ArrayLike | Iterable[Any] | Labelled
@@ -78,6 +78,10 @@ class Labels(FiniteSet):
         """Return what the labels were made of, by the names of the arguments."""
         data = {"given": None, "history": self.history} if self.in_order else {"given": self.given, "history": None}
         return {"name": self.name, "parameter": self.parameter, **data}
+
+    def movable(self, names: tuple[str, ...] | None, count: int) -> NDArray[np.intp]:
+        """Raise: labels cannot be perturbed."""
+        return Space.movable(self, names, count)
 
     def in_unit_cube(self) -> Self:
         """Return the labels themselves: their coordinates go from 0 to 1 for every model."""

@@ -18,6 +18,7 @@ from drbo.spaces import kinds
 from drbo.spaces.box import Box, not_a_label, spread
 from drbo.spaces.columns import Column
 from drbo.spaces.parameters import Labelled, Observed, Parameter
+from drbo.spaces.shift import Shift
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
@@ -157,6 +158,9 @@ class Samples:
         or a whole number, those of their combinations that no sample shows
     """
 
+    observed: bool = True
+    """Whether the samples were seen in the past; otherwise they stand for a distribution that is known."""
+
     def __init__(
         self,
         data: Any,
@@ -215,6 +219,11 @@ class Samples:
             return {**own, "weights": weights}
         labels = {name: p for name, p in self._parameters.items() if isinstance(p, Labelled)}
         return {**own, "weights": weights, "names": self.names, "labels": labels or None}
+
+    def shift(self, actions: Space) -> Shift | None:
+        """Return where contexts lead that are perturbations of actions; None if they are none."""
+        del actions
+        return None
 
     def encode(self, name: str, value: Any) -> Point:
         """Return the point of a context, outside the unit cube if it lies outside the samples' range.

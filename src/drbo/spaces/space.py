@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drbo.spaces.columns import Column
 from drbo.validation import FloatArray
@@ -106,6 +107,14 @@ class Space(ABC):
     @abstractmethod
     def widths(self, halves: FloatArray) -> FloatArray:
         """Return half-widths (n, d) of cells of coordinates in the user's units, enlarged by what rounding may add."""
+
+    def movable(self, names: tuple[str, ...] | None, count: int) -> NDArray[np.intp]:
+        """Return which coordinates the `count` columns of a perturbation move, by name or by position, (count,).
+
+        An error calls the columns `contexts`.
+        """
+        del names, count
+        raise TypeError(f"contexts must be no Perturbation where actions are {self!r}: only numbers can be perturbed")
 
     def far_outside(self, point: Point) -> str | None:
         """Return in words how a point lies far outside of the space; None if it does not, or cannot."""

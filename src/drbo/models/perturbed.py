@@ -1,0 +1,165 @@
+"""The posterior of f(x + xi): the context is a perturbation of the action itself.
+
+f is modelled at the places z = x + xi alone, so an outcome tells of every action and perturbation that lead near its
+place. With M the directions in which perturbations move, and c the coordinates of a perturbation,
+
+    z(x, c) = x + s + c M        s: where c = 0 leads
+
+and every answer about (x, c) is one about z. For the Gaussian process inside, a place is a context, and there is no
+action: an average over perturbations is then an average over its contexts.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from drbo import validation
+from drbo.kernels import ConstantKernel, Product
+from drbo.models.curve import Curve
+from drbo.models.gp import GP, Posterior
+from drbo.models.observation import Observation
+from drbo.spaces.shift import Shift
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+_NO_ACTION = np.empty(0)
+_AT_ONCE = 2**18
+"""So many kernels of observations and places are computed at once: 2 MB stay in the cache."""
+
+
+class PerturbedPosterior:
+    """The posterior of f(x + xi) for actions anywhere, on a finite set of perturbations and in any other one.
+
+    It answers what `Posterior` does.
+
+    Attributes
+    ----------
+    gp : the prior; its context kernel is `ConstantKernel()`
+    shift : where a perturbation leads
+    actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
+    contexts : (n, d_c) the perturbations that its answers are for
+    """
+
+    factorises = False
+
+    def __init__(self, gp: GP, shift: Shift, actions: FloatArray, contexts: FloatArray) -> None:
+        self.gp, self.shift, self.actions, self.contexts = gp, shift, actions, contexts
+        of_places = replace(gp, kernel=Product(ConstantKernel(), gp.kernel.action))
+        self._inner = Posterior(of_places, np.empty((0, 0)), np.empty((0, len(shift.start))))
+        self._on_grid: tuple[FloatArray, FloatArray] | None = None
+
+    @property
+    def n_observations(self) -> int:
+        """How many observations it holds."""
+        return self._inner.n_observations
+
+    @property
+    def information_gain(self) -> float:
+        """That of the observations' places, as `Posterior` has it."""
+        return self._inner.information_gain
+
+    @property
+    def errors_known(self) -> bool:
+        """Whether the error of any observation has a known deviation."""
+        return self._inner.errors_known
+
+    # --- what it learns from ----------------------------------------------------------------------------------------
+
+    def take_in(self, observation: Observation) -> None:
+        """Condition on one more observation of an action and a perturbation, or several."""
+        self.take_in_all([observation])
+
+    def take_in_all(self, observations: Sequence[Observation]) -> None:
+        """Condition on observations of actions and perturbations."""
+        places = [self.shift.places(one.action[None, :], one.contexts) for one in observations]
+        self._inner.take_in_all(
+            [replace(one, action=_NO_ACTION, contexts=z) for one, z in zip(observations, places, strict=True)]
+        )
+        self._on_grid = None
+
+    def copy(self) -> Self:
+        """Return an independent posterior of the same observations."""
+        return copy.deepcopy(self)
+
+    def snapshot(self) -> Self:
+        """Return the posterior of the observations so far, whatever is taken in later; it must take in nothing."""
+        still = copy.copy(self)
+        still._inner = self._inner.snapshot()
+        return still
+
+    def on(self, contexts: FloatArray) -> Self:
+        """Return the posterior of the same observations on other perturbations (n, d_c); do not use this one again."""
+        moved = copy.copy(self)
+        moved.contexts, moved._on_grid = contexts, None
+        return moved
+
+    # --- what it answers --------------------------------------------------------------------------------------------
+
+    def moments(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, n_contexts) of f(x + xi) at actions (m, d_x) anywhere."""
+        return self._moments(actions, self.contexts)
+
+    def _moments(self, actions: FloatArray, contexts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, n) of f(x + xi) at actions (m, d_x) and perturbations (n, d_c)."""
+        mean, variance = np.empty((2, len(actions), len(contexts)))
+        curve = self._inner.curve(_NO_ACTION, 0.0)
+        step = max(_AT_ONCE // max(self.n_observations * len(contexts), 1), 1)
+        for start in range(0, len(actions), step):
+            rows = slice(start, start + step)
+            there = curve.moments(self.shift.places(actions[rows], contexts))
+            mean[rows], variance[rows] = (part.reshape(-1, len(contexts)) for part in there)
+        return mean, variance
+
+    def difference(self, actions: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, n_contexts) of f(x + xi) - f(other + xi), for actions (m, d_x) and another."""
+        mean, variance = np.empty((2, len(actions), len(self.contexts)))
+        curve, there = self._inner.curve(_NO_ACTION, 0.0), self.shift.places(other[None, :], self.contexts)
+        for row, action in enumerate(actions):
+            here = self.shift.places(action[None, :], self.contexts)
+            mean[row], variance[row] = curve.difference(here, there)
+        return mean, variance
+
+    def on_grid(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (n_actions, n_contexts) of f(x + xi) on the grid of actions; they are kept."""
+        if self._on_grid is None:
+            self._on_grid = self.moments(self.actions)
+        return self._on_grid
+
+    def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (n_contexts,) of f(x + xi) for one action."""
+        mean, variance = self.moments(action.coordinates[None, :])
+        return mean[0], variance[0]
+
+    def averages(self, actions: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return sum_j w_j mean(x + xi_j) and sum_j w_j variance(x + xi_j), each (m,), at actions (m, d_x)."""
+        used = np.flatnonzero(weights)
+        mean, variance = self._moments(actions, self.contexts[used])
+        return mean @ weights[used], variance @ weights[used]
+
+    def gradient(self, action: FloatArray, weights: FloatArray, slope: float) -> FloatArray:
+        """Return the gradient in x of sum_j w_j (mean + slope std)(x + xi_j) at one action (d_x,), shape (d_x,)."""
+        used = np.flatnonzero(weights)
+        places = self.shift.places(action[None, :], self.contexts[used])
+        return np.asarray(weights[used] @ self._inner.curve(_NO_ACTION, slope).gradient(places))
+
+    def curve(self, action: FloatArray, slope: float) -> Curve:
+        """Return mean + slope std of f(x + xi) for one action (d_x,), to be called with perturbations anywhere."""
+        return self._inner.curve(_NO_ACTION, slope).along(action + self.shift.start, self.shift.directions)
+
+    def predict(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return mean (m,) and variance (m,) of f(x_i + xi_i), for actions (m, d_x) and perturbations (m, d_c)."""
+        x, c = validation.points("actions", actions), validation.points("contexts", contexts)
+        for name, given, d in (("actions", x, len(self.shift.start)), ("contexts", c, len(self.shift.directions))):
+            if given.shape != (len(x), d):
+                raise ValueError(f"{name} must have shape ({len(x)}, {d}), got {given.shape}")
+        return self._inner.curve(_NO_ACTION, 0.0).moments(x + self.shift.steps(c))
+
+    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
+        """Return for every observation what its outcome exceeds the prediction from all others by, and the variance."""
+        return self._inner.leave_one_out()

@@ -1,0 +1,208 @@
+"""Perturbations of the action itself: f is evaluated at x + xi, and the context is xi.
+
+What a perturbation is added to: a real parameter is moved by xi, in its units. Of a `Log` parameter the natural
+logarithm is moved, so its value is multiplied by exp(xi): 0.05 is about 5%.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from drbo import validation
+from drbo.spaces.box import Box
+from drbo.spaces.samples import Samples
+from drbo.spaces.shift import Shift
+from drbo.spaces.space import Space
+from drbo.validation import FloatArray
+
+ATOMS = (64, 128)
+"""How many atoms stand for one named distribution, and for several together; the latter a power of 2."""
+_SPREAD = 128
+"""How many points of a box of perturbations are atoms from the beginning."""
+
+
+class Distribution(ABC):
+    """A named distribution of one number."""
+
+    @property
+    @abstractmethod
+    def centre(self) -> float:
+        """Its mean."""
+
+    @property
+    @abstractmethod
+    def deviation(self) -> float:
+        """Its standard deviation."""
+
+    @abstractmethod
+    def quantile(self, share: float) -> float:
+        """Return below how many deviations from the mean a share of the probability lies."""
+
+    def atoms(self, count: int) -> FloatArray:
+        """Return equally likely numbers (count,), upwards, with exactly its mean and standard deviation.
+
+        They are the quantiles of (i + 1/2) / count, moved and stretched a little.
+        """
+        quantiles = np.array([self.quantile((i + 0.5) / count) for i in range(count)])
+        return np.asarray(self.centre + self.deviation * ((quantiles - quantiles.mean()) / quantiles.std()))
+
+
+@dataclass(frozen=True)
+class Normal(Distribution):
+    """The normal distribution of this mean and standard deviation."""
+
+    mean: float
+    std: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", validation.finite_float("mean", self.mean))
+        object.__setattr__(self, "std", validation.positive_float("std", self.std))
+
+    @property
+    def centre(self) -> float:
+        """Its mean."""
+        return self.mean
+
+    @property
+    def deviation(self) -> float:
+        """Its standard deviation."""
+        return self.std
+
+    def quantile(self, share: float) -> float:
+        """Return below how many deviations from the mean a share of the probability lies."""
+        return statistics.NormalDist().inv_cdf(share)
+
+
+@dataclass(frozen=True)
+class Uniform(Distribution):
+    """The uniform distribution from `low` to `high`."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        low, high = validation.finite_float("low", self.low), validation.finite_float("high", self.high)
+        if not low < high or not math.isfinite(high - low):
+            raise ValueError(f"low must be less than high, by a finite way, got {low} and {high}")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    @property
+    def centre(self) -> float:
+        """Its mean."""
+        return 0.5 * self.low + 0.5 * self.high
+
+    @property
+    def deviation(self) -> float:
+        """Its standard deviation."""
+        return (self.high - self.low) / math.sqrt(12.0)
+
+    def quantile(self, share: float) -> float:
+        """Return below how many deviations from the mean a share of the probability lies."""
+        return math.sqrt(12.0) * (share - 0.5)
+
+
+class Perturbation(Samples):
+    """Perturbations of the action itself, as contexts: f is evaluated at x + xi, and modelled on x + xi alone.
+
+        contexts=drbo.Perturbation(setpoint=[-0.3, 0.1, 0.2, -0.1])    # samples of what happened, in order
+        contexts=drbo.Perturbation(setpoint=drbo.Normal(0.0, 0.2))     # a known distribution
+        contexts=drbo.Perturbation(drbo.Box(setpoint=(-0.5, 0.5)))     # a tolerance: anything in between
+
+    The columns are called as the parameters of the actions that they perturb. Where actions are points, an array (n, d)
+    has one column per coordinate of a point. Real and `Log` parameters can be perturbed. Of the latter the natural
+    logarithm is moved: a perturbation of 0.05 multiplies by exp(0.05).
+
+    The perturbed action may leave the box of the actions: evaluate it there, as the model has no bounds.
+
+    Parameters
+    ----------
+    given : a DataFrame or a mapping from names to columns, whose rows belong together; an array (n, d); `Samples`, for
+        weights and numbers of atoms of your own; a `Box`, of which nothing has been seen yet; or a mapping from names
+        to distributions
+    columns : samples or distributions by name, in place of `given`. Distributions are independent. One is turned into
+        64 equally likely atoms, several together into 128 well-spread ones; of each column the atoms have exactly the
+        mean and the standard deviation
+    """
+
+    def __init__(self, given: Any = None, /, **columns: Any) -> None:
+        if (given is None) != bool(columns):
+            raise TypeError(
+                "Perturbation needs the perturbations of each parameter by name, such as "
+                "Perturbation(setpoint=[-0.3, 0.1]), or one table of them in place of names"
+            )
+        table = columns if given is None else given
+        self.distributions: dict[str, Distribution] = _distributions(table)
+        if self.distributions:
+            super().__init__(_atoms(self.distributions), support=0)
+        elif isinstance(table, Samples):
+            super().__init__(**Samples.arguments(table))
+        elif isinstance(table, Box):
+            super().__init__([], within=table, support=_SPREAD)
+        else:
+            super().__init__(table)
+        self.observed = not self.distributions
+        for column in self.space.columns:
+            if column.labels is not None or column.logarithmic:
+                raise TypeError(f"Perturbation must hold numbers, which are added to the action, but {column} does not")
+
+    def __repr__(self) -> str:
+        if self.distributions:
+            return f"Perturbation({', '.join(f'{name}={one!r}' for name, one in self.distributions.items())})"
+        return super().__repr__().replace("Samples", "Perturbation", 1)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what the perturbation was made of, for `from_arguments`."""
+        return {"given": self.distributions or Samples(**super().arguments())}
+
+    @classmethod
+    def from_arguments(cls, given: Any) -> Self:
+        """Return the perturbation of samples, or of distributions by name."""
+        return cls(given)
+
+    def shift(self, actions: Space) -> Shift:
+        """Return where the perturbations lead from actions of a space."""
+        columns = actions.movable(self.names, self.dimension)
+        units = actions.units[columns]
+        start, directions = np.zeros(actions.dimension), np.zeros((self.dimension, actions.dimension))
+        start[columns] = self.space.measured(np.zeros((1, self.dimension)))[0] / units
+        directions[np.arange(self.dimension), columns] = self.space.units / units
+        return Shift(validation.frozen(start), validation.frozen(directions))
+
+
+def _distributions(table: Any) -> dict[str, Distribution]:
+    """Return the distributions by name; none if the table holds samples."""
+    if isinstance(table, Perturbation):
+        return table.distributions
+    if not isinstance(table, Mapping):
+        return {}
+    named = {str(name): one for name, one in table.items() if isinstance(one, Distribution)}
+    if named and len(named) < len(table):
+        others = ", ".join(str(name) for name, one in table.items() if not isinstance(one, Distribution))
+        raise TypeError(
+            "Perturbation must have samples of all columns, whose rows belong together, or a distribution of each, but "
+            f"{', '.join(named)} is a distribution and {others} is not"
+        )
+    return named
+
+
+def _atoms(distributions: Mapping[str, Distribution]) -> dict[str, FloatArray]:
+    """Return equally likely atoms of independent distributions, column by column.
+
+    Several columns are combined by a Sobol sequence: of its first 2^k points each coordinate is 0, 1, ..., 2^k - 1 in
+    some order, in units of 2^-k, which are the ranks of the atoms.
+    """
+    if len(distributions) == 1:
+        return {name: one.atoms(ATOMS[0]) for name, one in distributions.items()}
+    from scipy.stats import qmc  # it takes as long to import as the rest of the library
+
+    net = qmc.Sobol(len(distributions), scramble=False).random_base2(ATOMS[1].bit_length() - 1)
+    ranks = np.rint(net.T * ATOMS[1]).astype(np.intp)
+    return {name: one.atoms(ATOMS[1])[rank] for (name, one), rank in zip(distributions.items(), ranks, strict=True)}
