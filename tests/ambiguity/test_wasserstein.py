@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.optimize import linprog
+from scipy.optimize import linear_sum_assignment, linprog
 from scipy.spatial.distance import cdist
 from scipy.stats import wasserstein_distance
 
@@ -135,6 +135,30 @@ def test_distances_are_the_optimum_of_the_linear_program(n: int) -> None:
                 options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
             )
             assert ambiguity.distance(p, q) ** ambiguity.order == pytest.approx(plan.fun, abs=SOLVER), name
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("steps", [5, 1000])
+def test_equal_weights_are_an_assignment(order: int, steps: int) -> None:
+    """Every source goes to one sink: an independent solver, on many contexts and with many ties."""
+    rng = np.random.default_rng(14)
+    points = np.round(steps * rng.random((300, 2)))
+    first = np.arange(300) < 150
+    cost = cdist(points[first], points[~first]) ** order
+    rows, columns = linear_sum_assignment(cost)
+    distance = Wasserstein(points, order=order).distance(first / 150, ~first / 150)
+    assert distance**order == pytest.approx(cost[rows, columns].mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize("sharpness", [0.05, 1.0])
+def test_what_is_shared_stays_in_place_where_the_cost_is_a_metric(sharpness: float) -> None:
+    rng = np.random.default_rng(15)
+    points = np.round(20 * rng.random((120, 2)))
+    cost = cdist(points, points)
+    cost /= cost.max()
+    p, q = rng.dirichlet(np.full(120, sharpness), size=2)
+    assert cheapest_plan(p, q, cost, True) == pytest.approx(cheapest_plan(p, q, cost, False), abs=1e-14)
+    assert cheapest_plan(p, q * (1 - 9e-9), cost, True) == pytest.approx(cheapest_plan(p, q, cost, True), abs=1e-14)
 
 
 def test_a_distance_is_symmetric_obeys_the_triangle_and_scales_with_the_contexts() -> None:

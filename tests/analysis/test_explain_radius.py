@@ -210,3 +210,44 @@ def test_bad_input() -> None:
         drbo.explain_radius(0.3, DEMAND)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="radius must be zero or more"):
         drbo.explain_radius(-0.3, PAST)
+
+
+OUTDOOR = Samples(np.column_stack([RNG.normal(8.0, 5.0, 60), RNG.beta(4, 3, 60)]), names=["outdoor", "load"])
+
+
+def test_means_are_told_as_widths() -> None:
+    told = drbo.explain_radius(1.5, OUTDOOR, drbo.Moments(outdoor=2.0))
+    assert "mean outdoor is within 3 of the reference's" in str(told)
+    assert "a factor on the widths" in str(told)
+    assert told.shifts[0].amount == pytest.approx(3.0, rel=1e-6)
+    assert told.shifts[1].amount is None  # the mean of the load is free
+    assert told.windows
+
+
+def test_an_intersection_is_told_by_its_ball_as_far_as_the_bounds_let_it() -> None:
+    free = drbo.explain_radius(0.3, OUTDOOR).shifts[0].amount
+    wide = drbo.explain_radius(0.3, OUTDOOR, drbo.Intersection(MMD(), drbo.Moments(outdoor=100.0)))
+    assert wide.shifts[0].amount == pytest.approx(free, rel=1e-6)
+    told = drbo.explain_radius(0.3, OUTDOOR, drbo.Intersection(MMD(), drbo.Moments(outdoor=0.5)))
+    assert told.shifts[0].amount == pytest.approx(0.5, rel=1e-6)
+    assert "The bounds stand as stated" in str(told)
+
+
+def test_scenarios_are_told_round_the_reference() -> None:
+    scenario = Samples(DEMAND[:20] - 30.0, names=["demand"])
+    told = drbo.explain_radius(0.3, PAST, drbo.AnyOf([scenario], within=MMD(kernel=RBF(25.0))))
+    alone = drbo.explain_radius(0.3, PAST, MMD(kernel=RBF(25.0)))
+    assert told.shifts[0].amount == pytest.approx(alone.shifts[0].amount, rel=1e-6)
+    assert "round each of 1 scenario(s)" in str(told)
+    with pytest.raises(TypeError, match="has no answer for AnyOf"):
+        drbo.radius.Bootstrap().for_samples(PAST, drbo.AnyOf([scenario], within=KL()))
+
+
+def test_shares_are_told_as_stated() -> None:
+    opt = Optimizer(GRID, {"young": 120, "old": 40}, ambiguity=drbo.Shares(old=(0.2, 0.5)), setting=Simulator())
+    told = opt.explain_radius()
+    assert told.radius == 0.0
+    assert "share of old is from 20.0% to 50.0%" in str(told)
+    assert "0 is the set as stated" in str(told)
+    assert "of the way" not in str(told)
+    assert "from 10.0% to 60.0%" in str(opt.explain_radius(0.1))

@@ -15,6 +15,15 @@ ROUNDING_MASS = 1e-15
 """A parcel that sums of float weights cannot tell from nothing; the cheapest plan does not charge for it."""
 
 _STEEPEST = 1e300  # keeps the price of contexts that almost coincide finite
+_UNITS = 2.0**60
+"""Into how many parcels the network simplex divides all mass."""
+_FICTITIOUS = 2.0
+_WORTH = 1e-14
+"""An arc enters the tree if it is cheaper by more than this: prices are sums of costs, and rounded."""
+_BLOCK = 2000
+"""Of about how many arcs the best one enters."""
+_PIVOTS = 10_000
+"""How many arcs may enter per node. A few suffice; the limit is for the case that rounding goes in circles."""
 
 
 @numba.njit(cache=True, error_model="numpy")
@@ -143,75 +152,158 @@ def _dual(multiplier: float, value: FloatArray, p: FloatArray, cost_to: FloatArr
 
 
 @numba.njit(cache=True, error_model="numpy")
-def cheapest_plan(supply: FloatArray, demand: FloatArray, cost: FloatArray) -> float:
-    """Return the least cost of moving supply (n,) onto demand (n,); cost (n, n) >= 0 with a zero diagonal.
+def cheapest_plan(supply: FloatArray, demand: FloatArray, cost: FloatArray, metric: bool = False) -> float:
+    """Return the least cost of moving supply (n,) onto demand (n,); cost (n, n) from 0 to 1 with a zero diagonal.
 
-    Successive shortest paths with potentials (Dijkstra on reduced costs), begun from the plan that leaves in place
-    what supply and demand share: it is optimal for the mass that it ships, with all potentials zero.
+    Where the cost is a `metric`, mass that supply and demand share stays in place: no plan is cheaper for it.
+
+    A network simplex. Sources and sinks are the nodes of a tree, whose arcs carry the plan. The tree gives prices, and
+    an arc that is cheaper than the prices say enters the tree; the arc that its flow empties leaves it. Flows are
+    integers, and every empty arc of the tree points to the root (Cunningham's strongly feasible trees), so that no
+    tree comes twice and the search ends. Fictitious arcs to and from the root, which cost 2 together, carry what the
+    first tree does not ship; as no real arc costs more than 1, none is left in the end.
     """
+    left, need = _parcels(supply), _parcels(demand)
     n = supply.size
-    left, need = supply.copy(), demand.copy()
-    flow = np.zeros((n, n))
-    for i in range(n):
-        flow[i, i] = min(left[i], need[i])
-        left[i] -= flow[i, i]
-        need[i] -= flow[i, i]
-    row_price, column_price = np.zeros(n), np.zeros(n)
-    row_length, column_length = np.empty(n), np.empty(n)
-    row_parent, column_parent = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    row_queue = np.empty(n, dtype=np.int64)
-    for source in range(n):
-        while left[source] > 0.0:
-            if min(left.sum(), need.sum()) <= ROUNDING_MASS:
-                return float((flow * cost).sum())
-            # Shortest paths from the source, until a column with open demand is settled.
-            row_length[:], column_length[:] = -1.0, np.inf
-            settled = np.zeros(n, dtype=np.bool_)
-            row_length[source], row_parent[source] = 0.0, -1
-            row_queue[0] = source
-            queued, scanned, sink = 1, 0, -1
-            while True:
-                while scanned < queued:
-                    i = row_queue[scanned]
-                    scanned += 1
-                    for j in range(n):
-                        length = row_length[i] + max(cost[i, j] - row_price[i] - column_price[j], 0.0)
-                        if not settled[j] and length < column_length[j]:
-                            column_length[j], column_parent[j] = length, i
-                sink = -1
-                for j in range(n):
-                    if not settled[j] and (sink < 0 or column_length[j] < column_length[sink]):
-                        sink = j
-                settled[sink] = True
-                if need[sink] > 0.0:
-                    break
-                for i in range(n):
-                    if flow[i, sink] > 0.0 and row_length[i] < 0.0:
-                        row_length[i], row_parent[i] = column_length[sink], sink
-                        row_queue[queued] = i
-                        queued += 1
-            reach = column_length[sink]
-            for i in row_queue[:queued]:
-                row_price[i] += reach - row_length[i]
-            for j in range(n):
-                if settled[j]:
-                    column_price[j] -= reach - column_length[j]
-            # Ship along the path as much as its source, its sink and the flows that it undoes allow.
-            amount = min(left[source], need[sink])
-            i = column_parent[sink]
-            while row_parent[i] >= 0:
-                amount = min(amount, flow[i, row_parent[i]])
-                i = column_parent[row_parent[i]]
-            left[source] -= amount
-            need[sink] -= amount
-            j = sink
-            while j >= 0:
-                i = column_parent[j]
-                flow[i, j] += amount
-                j = row_parent[i]
-                if j >= 0:
-                    flow[i, j] -= amount
-    return float((flow * cost).sum())
+    shared = np.minimum(left, need)
+    if metric:
+        left, need = left - shared, need - shared
+    sources, sinks = np.flatnonzero(left), np.flatnonzero(need)
+    m, k = sources.size, sinks.size
+    if m == 0 or k == 0:
+        return 0.0
+    c = np.empty((m, k))
+    for i in range(m):
+        for j in range(k):
+            c[i, j] = cost[sources[i], sinks[j]]
+    root = m + k
+    parent = np.full(root + 1, root)
+    flow = np.zeros(root + 1, dtype=np.int64)  # of the arc between a node and its parent
+    price = np.zeros(root + 1)
+    depth = np.ones(root + 1, dtype=np.int64)
+    parent[root], depth[root] = -1, 0
+    flow[:m], flow[m:root] = left[sources], need[sinks]
+    price[m:root] = _FICTITIOUS
+    if not metric:  # the first plan leaves in place what supply and demand share
+        place = np.full(n, -1)
+        place[sinks] = m + np.arange(k)
+        for i in range(m):
+            j = place[sources[i]]
+            if j < 0:
+                continue
+            amount = shared[sources[i]]
+            flow[i] -= amount
+            flow[j] -= amount
+            if flow[j] > 0:
+                parent[i], flow[i], depth[i], price[i] = j, amount, 2, _FICTITIOUS
+            else:
+                parent[j], flow[j], depth[j], price[j] = i, amount, 2, 0.0
+    child, after, before = np.full(root + 1, -1), np.full(root + 1, -1), np.full(root + 1, -1)
+    for v in range(root):
+        _hang(v, parent[v], child, after, before)
+    stack = np.empty(root + 1, dtype=np.int64)
+    row, in_vain = 0, 0
+    block = max(_BLOCK // k, 1)
+    for _ in range(_PIVOTS * (root + 1)):
+        # The cheapest arc of a block of rows enters, the next block if none of it is worth it.
+        best, enter, to = -_WORTH, -1, -1
+        while in_vain < m:
+            for _ in range(min(block, m - in_vain)):
+                offset = price[row]
+                for j in range(k):
+                    reduced = c[row, j] + offset - price[m + j]
+                    if reduced < best:
+                        best, enter, to = reduced, row, m + j
+                row = row + 1 if row + 1 < m else 0
+                in_vain += 1
+            if enter >= 0:
+                break
+        if enter < 0:
+            total = 0.0
+            for v in range(root):
+                if parent[v] != root and flow[v] > ROUNDING_MASS * _UNITS:
+                    total += flow[v] / _UNITS * (c[v, parent[v] - m] if v < m else c[parent[v], v - m])
+            return total
+        in_vain = 0
+        # Flow goes round the cycle from the join down to `enter`, over to `to`, and back up. The last arc that it
+        # empties on this way leaves.
+        a, b = enter, to
+        amount, leave, on_first = np.int64(2**62), -1, True
+        while a != b:
+            if depth[a] >= depth[b]:
+                if a < m and flow[a] < amount:
+                    amount, leave, on_first = flow[a], a, True
+                a = parent[a]
+            else:
+                b = parent[b]
+        join = a
+        b = to
+        while b != join:
+            if b >= m and flow[b] <= amount:
+                amount, leave, on_first = flow[b], b, False
+            b = parent[b]
+        a, b = enter, to
+        while a != join:
+            flow[a] += -amount if a < m else amount
+            a = parent[a]
+        while b != join:
+            flow[b] += -amount if b >= m else amount
+            b = parent[b]
+        # The part of the tree below the leaving arc is hung to the other end of the entering one.
+        v, above = (enter, to) if on_first else (to, enter)
+        carried = amount
+        while True:
+            old, was = parent[v], flow[v]
+            _cut(v, old, child, after, before)
+            parent[v], flow[v] = above, carried
+            _hang(v, above, child, after, before)
+            if v == leave:
+                break
+            v, above, carried = old, v, was
+        stack[0], height = (enter if on_first else to), 1
+        while height > 0:
+            height -= 1
+            v = stack[height]
+            up = parent[v]
+            depth[v] = depth[up] + 1
+            if v < m:
+                price[v] = price[up] - (0.0 if up == root else c[v, up - m])
+            else:
+                price[v] = price[up] + (_FICTITIOUS if up == root else c[up, v - m])
+            below = child[v]
+            while below >= 0:
+                stack[height] = below
+                height += 1
+                below = after[below]
+    raise RuntimeError("the cheapest plan was not found within the limit of steps")
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _parcels(weights: FloatArray) -> NDArray[np.int64]:
+    """Return weights (n,) as whole numbers that sum to 2^60; the largest takes what rounding leaves."""
+    parcels: NDArray[np.int64] = np.rint(weights / weights.sum() * _UNITS).astype(np.int64)
+    parcels[np.argmax(weights)] += np.int64(_UNITS) - parcels.sum()
+    return parcels
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _hang(v: int, above: int, child: NDArray[np.int64], after: NDArray[np.int64], before: NDArray[np.int64]) -> None:
+    """Make v the first child of the node above."""
+    first = child[above]
+    child[above], after[v], before[v] = v, first, -1
+    if first >= 0:
+        before[first] = v
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _cut(v: int, above: int, child: NDArray[np.int64], after: NDArray[np.int64], before: NDArray[np.int64]) -> None:
+    """Take v from the children of the node above."""
+    if before[v] >= 0:
+        after[before[v]] = after[v]
+    else:
+        child[above] = after[v]
+    if after[v] >= 0:
+        before[after[v]] = before[v]
 
 
 @numba.njit(cache=True, error_model="numpy")

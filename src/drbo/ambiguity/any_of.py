@@ -48,6 +48,7 @@ class AnyOf(AmbiguitySet):
             raise ValueError("scenarios must hold at least one, got none")
         self.base = Expectation() if within is None else within
         self.own_radius = 0.0 if within is None else within.own_radius
+        self.instead_of_a_rule = self.base.instead_of_a_rule
         self.n_contexts = self.base.n_contexts
         self._columns: tuple[Column, ...] = ()
         self._weights: FloatArray | None = None
@@ -68,6 +69,21 @@ class AnyOf(AmbiguitySet):
     def _which(self) -> str:
         k = len(self.scenarios)
         return "the scenario" if k == 1 else f"one of {k} scenarios"
+
+    @property
+    def radius_means(self) -> str:
+        """What the radius is a number of."""
+        around = f"round the reference and round each of {len(self.scenarios)} scenario(s)"
+        return f"The radius is that of the set {around}; what follows is told round the reference."
+
+    def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
+        """Return how far the reference is from the same weights on moved contexts; a scenario may be closer."""
+        return self.base.moved(reference, points)
+
+    def most_likely(self, radius: float, share: float) -> float | None:
+        """Return None: it depends on which scenario has the event."""
+        del radius, share
+        return None
 
     @property
     def everything(self) -> str:

@@ -127,6 +127,11 @@ class AmbiguitySet(ABC):
     It is for sets that know no positions: two contexts are the same or not, however close they are.
     """
 
+    @property
+    def radius_means(self) -> str:
+        """What the radius is a number of, as a sentence; empty where `within` says it all."""
+        return ""
+
     def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
         """Return how far the reference (n,) is from the same weights on moved contexts (n, d), in the user's units.
 

@@ -76,6 +76,7 @@ class Intersection(AmbiguitySet):
         self.ball = balls[0] if balls else sets[0]
         self.limits: tuple[Linear, ...] = tuple(one for one in sets if one is not self.ball and isinstance(one, Linear))
         self.own_radius = self.ball.own_radius
+        self.instead_of_a_rule = self.ball.instead_of_a_rule
         sizes = [one.n_contexts for one in sets if one.n_contexts is not None]
         self.n_contexts = sizes[0] if sizes else None
 
@@ -94,6 +95,23 @@ class Intersection(AmbiguitySet):
     def within(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""
         return " and ".join([self.ball.within(radius), *(one.within(_own(one)) for one in self.limits)])
+
+    @property
+    def radius_means(self) -> str:
+        """What the radius is a number of."""
+        return "The radius is that of the ball. The bounds stand as stated, and a shift that breaks one is outside."
+
+    def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
+        """Return the ball's distance of moved contexts (n, d) from the reference; inf if they break a bound."""
+        broken = [one.moved(reference, points) for one in self.limits]
+        if any(far is not None and far > _own(one) + _KEEPS for far, one in zip(broken, self.limits, strict=True)):
+            return float("inf")
+        return self.ball.moved(reference, points)
+
+    def most_likely(self, radius: float, share: float) -> float | None:
+        """Return None: it depends on which contexts the event has, as the bounds do."""
+        del radius, share
+        return None
 
     @property
     def everything(self) -> str:

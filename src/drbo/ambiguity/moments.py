@@ -87,6 +87,16 @@ class Moments(Linear):
             f"{what} is within {radius * width:.3g} of the reference's" for what, width in widths.items()
         )
 
+    @property
+    def radius_means(self) -> str:
+        """What the radius is a number of."""
+        return "The radius is a factor on the widths: 1 is the set as stated, 0 asks for equal means."
+
+    def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
+        """Return how far the means move with the contexts, in widths; 0 for columns that have none."""
+        shift = reference @ (self._features(points) - self.features)
+        return float((np.abs(shift) / self._widths).max())
+
     def bounds(self, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         """Return the reference's means less and plus the widths."""
         mean = reference @ self.features

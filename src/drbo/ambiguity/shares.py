@@ -97,6 +97,14 @@ class Shares(Linear):
         return "whose " + " and whose ".join(parts) + inside
 
     @property
+    def radius_means(self) -> str:
+        """What the radius is a number of."""
+        return (
+            "The radius is how far a group may be outside of its bounds, as a share of all days: 0 is the set as "
+            "stated. The bounds do not depend on the past."
+        )
+
+    @property
     def everything(self) -> str:
         """What the set holds from its diameter on, in words."""
         return super().everything if self.free_inside else "every mixture of the groups"

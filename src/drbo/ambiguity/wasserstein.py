@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -206,27 +206,22 @@ class Wasserstein(AmbiguitySet):
         mean = p @ atoms
         way = came.mean(axis=0) - mean
         dual_norm = np.inf if self.norm == 1.0 else 1.0 / (1.0 - 1.0 / self.norm)
-        length = float(np.linalg.norm(way, dual_norm))
+        slope = way / (float(np.linalg.norm(way, dual_norm)) or 1.0)
 
-        def bounded(h: Callable[[FloatArray], FloatArray]) -> Witness:
-            known = np.concatenate([h(atoms), h(came)])
-            low, high = float(known.min()), float(known.max())  # a function that is cut off keeps its slope
-            return Witness(
-                lambda points: np.clip(h(points / steps), low, high),
-                float(p @ np.clip(h(atoms), low, high)) + radius,
-                low,
-            )
+        def functions(points: FloatArray) -> FloatArray:
+            far = _distances(points, self.norm, mean[None, :])[:, 0]
+            return np.stack([points @ slope, far, -far])
 
-        candidates = [
-            bounded(lambda points: self._from(points, mean)),
-            bounded(lambda points: -self._from(points, mean)),
-        ]
-        if length > 0.0:
-            candidates.append(bounded(lambda points: points @ way / length))
-        return max(candidates, key=lambda one: float(one.values(arrived).mean()) - one.most)
-
-    def _from(self, points: FloatArray, mean: FloatArray) -> FloatArray:
-        return np.asarray(_distances(points, self.norm, mean[None, :])[:, 0])
+        known = functions(np.concatenate([atoms, came]))
+        low, high = known.min(axis=1, keepdims=True), known.max(axis=1, keepdims=True)
+        most = known[:, : len(p)] @ p + radius
+        best = int(np.argmax(known[:, len(p) :].mean(axis=1) - most))
+        return Witness(
+            # a function that is cut off keeps its slope
+            lambda points: np.clip(functions(points / steps), low, high)[best],
+            float(most[best]),
+            float(low[best, 0]),
+        )
 
     def extended(self, further: FloatArray) -> Wasserstein:
         """Return the set on its contexts and further ones (k, d)."""
@@ -272,7 +267,8 @@ class Wasserstein(AmbiguitySet):
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         self._require_cost()
         if self._on_line is None:
-            least = cheapest_plan(q, p, self._relative)
+            announce(cheapest_plan)
+            least = cheapest_plan(q, p, self._relative, self.contexts is not None and self.order == 1.0)
         else:
             along = np.argsort(self._on_line)
             least = cheapest_plan_on_line(q[along], p[along], self._on_line[along] / self._largest, self.order)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet
@@ -133,6 +134,7 @@ class RadiusExplanation:
     ----------
     radius, diameter : the diameter is the radius from which on the set holds everything that it can
     within : which distributions the set holds, in words
+    means : what the radius is a number of, as a sentence; empty where `within` says it all
     shifts : per column of numbers, the shift that is as far as the radius; empty if the set knows no positions
     relabelled : per label of a column, the share of days turned to it
     replaced : the share of days that may be replaced by anything, if the set is of that kind
@@ -149,6 +151,7 @@ class RadiusExplanation:
     radius: float
     diameter: float
     within: str
+    means: str
     shifts: tuple[Shift, ...]
     relabelled: tuple[Relabelled, ...]
     replaced: float | None
@@ -175,7 +178,9 @@ class RadiusExplanation:
         return "\n".join([*self._size(), *self._examples(), *self._past()])
 
     def _size(self) -> list[str]:
-        first = f"Radius {self.radius:.3g}: every distribution {self.within}."
+        first = f"Radius {self.radius:.3g}: every distribution {self.within}." + (self.means and f"\n{self.means}")
+        if self.means and self.radius == 0.0:
+            return [first]
         if self.diameter == 0.0:
             return [first, "The set holds nothing else, whatever the radius."]
         if self.radius >= self.diameter:
@@ -289,7 +294,9 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
     bad = [(share, ambiguity.most_likely(eps, share)) for share in SHARES]
     likelier = tuple(Likelier(share, most) for share, most in bad if most is not None) if eps > 0.0 else ()
     diameter = ball.diameter
-    compares = about.nature.in_order and diameter > 0.0 and (about.nature.enumerated or not ambiguity.instead_of_a_rule)
+    known = about.nature.enumerated or not ambiguity.instead_of_a_rule
+    fixed = ambiguity.own_radius == 0.0  # bounds that do not follow the past
+    compares = about.nature.in_order and diameter > 0.0 and known and not fixed
     days = reference.history
     length = window_length(len(days), window) if compares else 0
     windows = _windows(days, ambiguity, len(reference.points), length) if length else ()
@@ -297,6 +304,7 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
         radius=eps,
         diameter=diameter,
         within=ambiguity.within(eps),
+        means=ambiguity.radius_means,
         shifts=tuple(shifts),
         relabelled=tuple(relabelled),
         replaced=anything if anything else None,
@@ -328,7 +336,7 @@ def _shift(about: Explained, positions: FloatArray, column: Column, radius: floa
     def away(ranges: float) -> float:
         distance = about.ambiguity.moved(weights, positions + ranges * direction)
         assert distance is not None
-        return distance
+        return min(distance, 2.0 * radius) if distance == math.inf else distance
 
     inside, furthest, outside = 0.0, 0.0, None
     for ranges in np.geomspace(1.0 / 512.0, _FURTHEST, _STEPS).tolist():
@@ -340,10 +348,8 @@ def _shift(about: Explained, positions: FloatArray, column: Column, radius: floa
         inside = ranges
     if outside is None:
         return Shift(_named(column, about), None, furthest, column.logarithmic)
-    while outside - inside > 1e-9 * outside:
-        middle = 0.5 * (inside + outside)
-        inside, outside = (inside, middle) if away(middle) >= radius else (middle, outside)
-    amount = outside * -direction[column.first]
+    ranges = brentq(lambda ranges: away(ranges) - radius, inside, outside, xtol=1e-12 * outside, rtol=1e-12)
+    amount = ranges * -direction[column.first]
     return Shift(
         _named(column, about), math.exp(amount) if column.logarithmic else amount, away(_FURTHEST), column.logarithmic
     )

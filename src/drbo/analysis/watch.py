@@ -17,6 +17,7 @@ On a finite set of contexts U_t comes from the certified worst case, for any set
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from abc import ABC, abstractmethod
@@ -164,9 +165,10 @@ class ContinuousBets(Bets):
     def _gains_of(self, learned: FloatArray, on: FloatArray) -> FloatArray:
         own = self._watched
         witness = own.ambiguity.witness(own.reference, own.radius, learned)
-        if witness is None:
+        so_far = -math.inf if witness is None else float(witness.values(learned).mean())
+        if witness is None or so_far <= witness.most:
             return np.zeros(len(on))
-        return _gains(witness.values(on), float(witness.values(learned).mean()), witness.most, witness.least)
+        return _gains(witness.values(on), so_far, witness.most, witness.least)
 
 
 def _gains(values: FloatArray, so_far: float, most: float, least: float) -> FloatArray:
@@ -181,7 +183,7 @@ def gamble(bets: Bets, count: int, alpha: float, radius: float, within: str) -> 
     """Return what gamblers make of `count` contexts."""
     starts = _times(count)
     shares = np.array([1.0 / ((j + 1.0) * (j + 2.0)) for j in range(len(starts))])
-    placed = [(j, bet) for j, start in enumerate(starts) for bet in _bets(start, count)]
+    placed = _placed(count)
     gains = np.zeros((len(starts), count))
     for (j, bet), gain in zip(placed, bets.gains([bet for _, bet in placed]), strict=True):
         gains[j, bet.on] = gain
@@ -201,6 +203,12 @@ def gamble(bets: Bets, count: int, alpha: float, radius: float, within: str) -> 
         radius=radius,
         within=within,
     )
+
+
+@functools.lru_cache(maxsize=4)
+def _placed(count: int) -> tuple[tuple[int, Bet], ...]:
+    """Return the bets of all gamblers on `count` contexts, each with the number of its gambler."""
+    return tuple((j, bet) for j, start in enumerate(_times(count)) for bet in _bets(start, count))
 
 
 def _bets(start: int, count: int) -> Iterator[Bet]:

@@ -277,7 +277,8 @@ class Calibrated(RadiusRule):
     `moved` is the quantile of the distances of the past pairs. `noise` is the same quantile's own quantile over
     resamples of the whole past: what windows of days without drift move. Squares are subtracted because distances of
     independent errors add in squares. Without drift the radius is about `Bootstrap`'s. The window is a fifth of what
-    has been seen if not given; pairs overlap by half a window.
+    has been seen if not given; pairs overlap by half a window. KL and chi-square of a window that lacks a context are
+    infinite: there every context counts half a time more in the window, for `moved` and `noise` alike.
 
     target="window": how far will the empirical distribution of the next window be?
 
@@ -353,34 +354,45 @@ class Calibrated(RadiusRule):
         count = min(last // max(window // 2, 1) + 1, _WINDOWS)
         starts = np.unique(np.linspace(0, last, count).astype(np.intp)) if count > 1 else np.array([last])
 
-        def moved(days: Indices) -> float:
-            return self._quantile(self._distances(days, ambiguity, n_contexts, starts, window))
-
-        observed = moved(seen)
         block = block_length(seen, ambiguity, n_contexts) if self.block == "auto" else self.block
-        rng = np.random.default_rng(self.seed)
-        # A fifth of the resamples is enough for one quantile of a quantile.
-        noise = [moved(seen[in_blocks(len(seen), block, rng)]) for _ in range(math.ceil(self.resamples / 5))]
-        beyond = observed, self._quantile(noise)
-        if math.isinf(beyond[0]):  # a set that stays on the support, and a window with a context that is new in it
-            return 0.0 if math.isinf(beyond[1]) else math.inf
-        return math.sqrt(max((beyond[0] - beyond[1]) * (beyond[0] + beyond[1]), 0.0))
+
+        def beyond(smoothing: float) -> tuple[float, float]:
+            def moved(days: Indices) -> float:
+                return self._quantile(self._distances(days, ambiguity, n_contexts, starts, window, smoothing))
+
+            rng = np.random.default_rng(self.seed)
+            # A fifth of the resamples is enough for one quantile of a quantile.
+            noise = [moved(seen[in_blocks(len(seen), block, rng)]) for _ in range(math.ceil(self.resamples / 5))]
+            return moved(seen), self._quantile(noise)
+
+        observed, noise = beyond(0.0)
+        if math.isinf(observed) or math.isinf(noise):  # on the support alone, a context that a window lacks is too far
+            observed, noise = beyond(0.5)
+        return math.sqrt(max((observed - noise) * (observed + noise), 0.0))
 
     def _quantile(self, distances: list[float]) -> float:
         return float(np.quantile(distances, self.quantile, method="higher"))
 
     def _distances(
-        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, starts: Indices, window: int
+        self,
+        seen: Indices,
+        ambiguity: AmbiguitySet,
+        n_contexts: int,
+        starts: Indices,
+        window: int,
+        smoothing: float = 0.0,
     ) -> list[float]:
-        """Return the distance of what followed from each window that begins at `starts`."""
+        """Return the distance of what followed from each window that begins at `starts`.
+
+        Every context counts `smoothing` times more in the window than it was seen there.
+        """
         horizon = self.horizon or window
-        return [
-            ambiguity.distance(
-                empirical(seen[i + window : i + window + horizon], n_contexts),
-                empirical(seen[i : i + window], n_contexts),
-            )
-            for i in starts
-        ]
+        found = []
+        for i in starts:
+            before = np.bincount(seen[i : i + window], minlength=n_contexts) + smoothing
+            after = empirical(seen[i + window : i + window + horizon], n_contexts)
+            found.append(ambiguity.distance(after, before / before.sum()))
+        return found
 
 
 @dataclass(frozen=True)
