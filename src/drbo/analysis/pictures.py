@@ -39,7 +39,7 @@ def against_radius(radii: FloatArray, lines: Mapping[str, Mapping[str, FloatArra
     figure, made = panels(1, len(lines), 4.2, 3.4)
     order = np.argsort(radii)
     for axes, (title, named) in zip(made, lines.items(), strict=True):
-        for colour, (name, values) in zip((BLUE, ORANGE), named.items(), strict=True):
+        for colour, (name, values) in zip((BLUE, ORANGE), named.items(), strict=False):
             there = order[np.isfinite(radii[order]) & np.isfinite(values[order])]
             axes.plot(radii[there], values[there], "o-", color=colour, markersize=4, label=name)
         if mark is not None and np.isfinite(mark):
