@@ -29,7 +29,7 @@ MAP = """
     optimizer.claims optimizer.history optimizer.encoding optimizer.explanation optimizer.markup optimizer.suggestion
     optimizer.tables optimizer.state optimizer.belief optimizer.production optimizer.configuration optimizer.log
     optimizer.reports optimizer.knowledge optimizer.incumbent optimizer.explain optimizer.checks optimizer.storage_0_1
-    optimizer.storage optimizer.optimizer optimizer.progress optimizer.parallel optimizer
+    optimizer.answers optimizer.storage optimizer.optimizer optimizer.progress optimizer.parallel optimizer
     analysis.pictures analysis.explain_radius analysis.radius_profile analysis.profile analysis.backtest
     analysis.watch analysis.regret analysis.course analysis.plots analysis radius regret
     names problems experiments report terminal __init__
@@ -39,7 +39,7 @@ MAP = """
 """.split()  # noqa: SIM905  # a list of names, one line per step of the story
 """Every module of drbo, in the order in which data flows; `problems`, `experiments` and `report` are one room each."""
 HANDED_ON = {
-    "optimizer.optimizer": {
+    "optimizer.answers": {
         "analysis.backtest",
         "analysis.explain_radius",
         "analysis.plots",

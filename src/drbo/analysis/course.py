@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from drbo.optimizer.optimizer import Optimizer
+from drbo.optimizer.answers import Answers
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Step:
         return self.outcome is None
 
 
-def course(opt: Optimizer) -> tuple[Step, ...]:
+def course(opt: Answers) -> tuple[Step, ...]:
     """Return the steps of an optimizer's run, one per outcome or failure."""
     proposals = {p.number: p for fact in opt.history for p in getattr(fact, "proposals", ())}
     better = max if opt.maximize else min

@@ -2,78 +2,52 @@
 
 An optimizer is its configuration and a history of facts (`drbo.optimizer.history`). Commands (`ask`, `tell`, `cancel`,
 `retract`, `amend`) append one record each. Everything else is derived from the history and may be dropped at any
-moment: the bookkeeping (`state.py`), the posteriors (`belief.py`), certificates. Queries never append, and never change
-the next `ask`.
+moment: the bookkeeping (`state.py`), the posteriors (`belief.py`), certificates. Queries (`answers.py`) never append,
+and never change the next `ask`.
 """
 
 from __future__ import annotations
 
-import functools
-import math
 import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
-from drbo._extras import require
 from drbo.ambiguity.contract import AmbiguitySet
 from drbo.ambiguity.function import AmbiguityFunction
-from drbo.models.bounds import LOWER, Beta, Bound, TheoreticalBeta
+from drbo.models.bounds import LOWER, Bound, TheoreticalBeta
 from drbo.models.gp import GP
 from drbo.models.learned import LearnedGP
-from drbo.models.posterior import AnyPosterior
-from drbo.optimizer import checks, claims, history, log, reports, storage, tables
-from drbo.optimizer.checks import Comparison, LeaveOneOut
+from drbo.optimizer import history, log, reports, storage
+from drbo.optimizer.answers import Answers, alone, kept
 from drbo.optimizer.configuration import Configuration
 from drbo.optimizer.encoding import classes_in
-from drbo.optimizer.explain import explain
-from drbo.optimizer.explanation import Deferred
 from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
-from drbo.optimizer.incumbent import Guaranteed, best_iterate, best_now, certified, reachable
 from drbo.optimizer.knowledge import Knowledge
-from drbo.optimizer.markup import as_html
 from drbo.optimizer.production import Wishes
 from drbo.optimizer.state import Iterate, State, Terms
-from drbo.optimizer.suggestion import Prediction, Recommendation, RegretBound, Result, Suggestion
+from drbo.optimizer.suggestion import Recommendation, Result, Suggestion
 from drbo.rounds.ball import frozen_copy
 from drbo.rounds.policies import Policy, Round
 from drbo.rounds.radius import RadiusRule
 from drbo.rounds.settings import DataDriven, Setting
 from drbo.spaces.box import Box
-from drbo.spaces.finite import FiniteSet
 from drbo.spaces.labels import FiniteGiven
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
 
 if TYPE_CHECKING:
-    from drbo.analysis.backtest import Backtest
-    from drbo.analysis.explain_radius import RadiusExplanation
-    from drbo.analysis.plots import Plots
-    from drbo.analysis.radius_profile import RadiusProfile
-    from drbo.analysis.watch import Watch
-
-Method = TypeVar("Method", bound=Callable[..., Any])
+    pass
 
 
-def _alone(method: Method) -> Method:
-    """Let one thread at a time into an optimizer: a `tell` waits for an `ask` that is running."""
-
-    @functools.wraps(method)
-    def locked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with self._lock:
-            return method(self, *args, **kwargs)
-
-    return cast(Method, locked)
-
-
-class Optimizer:
+class Optimizer(Answers):
     """Distributionally robust Bayesian optimization of an unknown f(x, c).
 
     Safe to use from several threads: one call at a time runs, and the others wait for it. `copy.deepcopy`, `pickle` and
@@ -215,23 +189,6 @@ class Optimizer:
         self._known = Knowledge(self._configuration, self._facts)
         self._certified: tuple[int, Recommendation] | None = None  # the iterate of eq. 10, after so many facts
 
-    def __repr__(self) -> str:
-        told, waiting = self.n_told, len(self.pending)
-        return f"Optimizer(actions={self.actions!r}, setting={self.setting!r}: {told} told, {waiting} pending)"
-
-    def _repr_html_(self) -> str:
-        failed = sum(result.failed for result in self.results)
-        cells = {
-            "told": self.n_told,
-            "failed": failed,
-            "pending": len(self.pending),
-            "outcomes": "maximised" if self.maximize else "minimised",
-            "actions": repr(self.actions),
-            "contexts": repr(self.contexts),
-            "setting": repr(self.setting),
-        }
-        return as_html("Optimizer", cells.items())
-
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             return {"arguments": self._configuration.arguments, "facts": list(self._facts)}
@@ -241,102 +198,6 @@ class Optimizer:
             warnings.simplefilter("ignore", DeprecationWarning)  # it was given when the optimizer was made
             Optimizer.__init__(self, **state["arguments"])
         self._facts.extend(state["facts"])
-
-    # --- what is known ----------------------------------------------------------------------------------------------
-
-    @property
-    def actions(self) -> FiniteSet | Box:
-        """What we choose from."""
-        return self._configuration.actions
-
-    @property
-    def contexts(self) -> FiniteSet | Samples | Box:
-        """What nature chooses from."""
-        return self._configuration.contexts
-
-    @property
-    def setting(self) -> Setting:
-        """Who provides the reference and the radius of a round."""
-        return self._configuration.setting
-
-    @property
-    def surrogate(self) -> GP | LearnedGP:
-        """The model of f."""
-        return self._configuration.surrogate
-
-    @property
-    def policy(self) -> Policy:
-        """What chooses the next evaluation."""
-        return self._configuration.policy
-
-    @property
-    def beta(self) -> Beta:
-        """The rule for the width of the confidence bounds."""
-        return self._configuration.beta
-
-    @property
-    def maximize(self) -> bool:
-        """Whether outcomes are maximised."""
-        return self._configuration.maximize
-
-    @property
-    def baseline(self) -> Any:
-        """The action of today, as it was given; None if there is none."""
-        return self._configuration.arguments["baseline"]
-
-    @property
-    @_alone
-    def posterior(self) -> AnyPosterior:
-        """The posterior of the outcomes told so far, in the model's coordinates and units; not to be changed.
-
-        It is on the contexts of `ambiguity`.
-        """
-        state = self._known.state
-        return self._known.belief(state, self._known.atoms(state)).certain
-
-    @property
-    @_alone
-    def n_told(self) -> int:
-        """How many results have been told, failed ones included."""
-        return len(self._known.state.told_so_far)
-
-    @property
-    @_alone
-    def ambiguity(self) -> AmbiguitySet:
-        """The family of ambiguity sets, put on the present atoms of the contexts."""
-        return self._known.on(self._known.atoms(self._known.state), self._configuration.nature)
-
-    @property
-    @_alone
-    def pending(self) -> tuple[Suggestion, ...]:
-        """The suggestions that have been neither told nor cancelled, the oldest first."""
-        state = self._known.state
-        return tuple(self._suggestion(iterate) for iterate in state.pending.values())
-
-    @property
-    @_alone
-    def history(self) -> tuple[Fact, ...]:
-        """The facts: one record per command, in order (`drbo.optimizer.history`)."""
-        return tuple(self._facts)
-
-    @property
-    @_alone
-    def results(self) -> tuple[Result, ...]:
-        """What was told, in the user's units and in order: one per outcome. Outcomes told together have one `id`."""
-        return tuple(
-            Result(
-                id_,
-                record.number,
-                self._configuration.search.space.decode(record.action),
-                self._configuration.nature.space.decode(context),
-                None if record.failed else record.outcomes[i],
-                record.failed,
-                record.time,
-                record.stderrs[i] if record.stderrs else None,
-            )
-            for id_, record in self._known.state.results.items()
-            for i, context in enumerate(record.contexts)
-        )
 
     # --- commands: each appends one record --------------------------------------------------------------------------
 
@@ -366,7 +227,7 @@ class Optimizer:
         given: Any = None,
     ) -> list[Suggestion]: ...
 
-    @_alone
+    @alone
     def ask(
         self,
         n: int | None = None,
@@ -412,7 +273,7 @@ class Optimizer:
         state = self._known.state
         wishes = self._wishes(action, guarantee)
         fit = self._known.fit(state, fresh=wishes.fresh)
-        terms = Terms(_kept(reference), radius, self._known_values(given))
+        terms = Terms(kept(reference), radius, self._known_values(given))
         proposals: list[Proposal] = []
         iterates: list[Iterate] = []
         for _ in range(count):
@@ -425,7 +286,7 @@ class Optimizer:
         self._facts.append(record)
         return suggestions[0] if n is None else suggestions
 
-    @_alone
+    @alone
     def tell(
         self,
         suggestion: Suggestion | Any,
@@ -472,13 +333,13 @@ class Optimizer:
         by_nature = validation.flag("drawn", drawn) and by_nature
         self._facts.append(Told(history.now(), number, action, where, outcomes, by_nature, stderrs))
 
-    @_alone
+    @alone
     def cancel(self, suggestion: Suggestion) -> None:
         """Forget a pending suggestion that will not be evaluated."""
         iterate = self._own(self._known.state, suggestion)
         self._facts.append(Cancelled(history.now(), iterate.proposal.number))
 
-    @_alone
+    @alone
     def retract(self, result: Result | int) -> None:
         """Take back a result that was a mistake: one of `results`, or its `id`. It counts no more, as if never told.
 
@@ -488,7 +349,7 @@ class Optimizer:
         id_, _ = self._told(result)
         self._facts.append(Retracted(history.now(), id_))
 
-    @_alone
+    @alone
     def amend(
         self,
         result: Result | int,
@@ -524,231 +385,9 @@ class Optimizer:
         stderrs = reports.checked_stderrs(stderr, len(where))
         self._facts.append(Amended(history.now(), id_, where, outcomes, stderrs))
 
-    # --- queries: they append nothing -------------------------------------------------------------------------------
-
-    @_alone
-    def recommend(
-        self,
-        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
-        radius: float | None = None,
-        *,
-        given: Mapping[Any, Any] | None = None,
-    ) -> Recommendation:
-        """Return the best guaranteed action now: the largest worst-case lower confidence bound under all outcomes told.
-
-        It is for the set of the last ask, unless `reference`, `radius` or `given` say otherwise. `given` is what is
-        known of the context, as for `ask`, and {} if nothing is. An action that failed is never recommended.
-        """
-        state = self._known.state
-        return self._recommendation(best_now(self._known, state, self._terms(state, reference, radius, given)))
-
-    @_alone
-    def recommend_iterate(self) -> Recommendation:
-        """Return the iterate whose worst-case lower confidence bound at its own time was largest (eq. 10).
-
-        The certificate is computed now, from all outcomes told, for the set of that iterate's round. General setting:
-        the sets of different rounds are compared as they are; `recommend` is for one set.
-        """
-        if self._certified is None or self._certified[0] != len(self._facts):
-            found = self._recommendation(best_iterate(self._known, self._known.state))
-            self._certified = len(self._facts), found
-        return self._certified[1]
-
-    @_alone
-    def certify(
-        self,
-        action: Any,
-        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
-        radius: float | None = None,
-        *,
-        given: Mapping[Any, Any] | None = None,
-    ) -> Recommendation:
-        """Return what is guaranteed of an action of one's own: as `recommend`, but for this action."""
-        state = self._known.state
-        terms = self._terms(state, reference, radius, given)
-        return self._recommendation(certified(self._known, state, self._encode_action(action), terms))
-
-    @_alone
-    def regret_bound(
-        self,
-        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
-        radius: float | None = None,
-        *,
-        given: Mapping[Any, Any] | None = None,
-    ) -> RegretBound:
-        """Return how far the recommended action may be from the best one: a reason to stop, or to go on.
-
-        It is the largest worst-case upper confidence bound of any action, less what is certified of the recommended
-        one. Set and width are those of `recommend`.
-        """
-        state = self._known.state
-        best = best_now(self._known, state, self._terms(state, reference, radius, given))
-        most, least, units = reachable(self._known, state, best), best.certificate.lower_bound, best.units
-        return RegretBound(
-            value=units.length_outward(most - least) if units.known else math.inf,
-            guaranteed=units.outward(least),
-            reachable=units.outward(most),
-            certified=self._configuration.search.exhaustive,
-            claim=claims.certificate(self.surrogate, self._configuration.certificate_beta),
-        )
-
-    def recommend_final(
-        self, reference: ArrayLike | Mapping[Any, float] | Samples | None = None, radius: float | None = None
-    ) -> Recommendation:
-        """Return `recommend(reference, radius)`, its name since version 0.2."""
-        warnings.warn("recommend_final is now called recommend", DeprecationWarning, stacklevel=2)
-        return self.recommend(reference, radius)
-
-    @_alone
-    def predict(self, action: Any, context: Any) -> Any:
-        """Return mean, standard deviation and bounds of f(action, context), in the user's units.
-
-        For one action in one context it is a `Prediction` of numbers. Either may be a table of many: an array (m, d), a
-        list of mappings, or a pandas frame with the parameters' columns. Tables are paired row by row. One action is
-        paired with every row of a table of contexts, and one context with every row of a table of actions. The answer
-        is then a `Prediction` of arrays (m,). If a frame was given, it is a frame with the same index and the columns
-        mean, std, lower and upper.
-
-        Model and bounds are those that a certificate rests on: hyper-parameters learned from every outcome, and the
-        width of `certificate_beta`.
-        """
-        own = self._configuration
-        given = (
-            tables.rows("action", action, own.search.space, own.search.space.encode),
-            tables.rows("context", context, own.nature.space, own.nature.encode),
-        )
-        x, c = tables.paired(*given)
-        belief = self._known.belief(self._known.state, fresh=True)
-        predicted = belief.prediction(x, c, self._known.width(belief, own.certificate_beta))
-        if all(part.single for part in given):
-            return Prediction(*(float(column[0]) for column in predicted))
-        index = next((part.index for part in given if part.index is not None), None)
-        if index is None:
-            return Prediction(*(validation.frozen(column) for column in predicted))
-        columns = dict(zip(("mean", "std", "lower", "upper"), predicted, strict=True))
-        return require("pandas", "frame").DataFrame(columns, index=index)
-
-    @_alone
-    def explain_radius(
-        self,
-        radius: float | None = None,
-        *,
-        reference: Any = None,
-        window: int | None = None,
-        given: Mapping[Any, Any] | None = None,
-    ) -> RadiusExplanation:
-        """Return what a radius means for the present reference, in the units of the contexts; print it.
-
-        The radius of the present round by default. `window` is how many days of the past are compared with as many days
-        before them, a fifth of all by default.
-        """
-        from drbo.analysis.explain_radius import explain_known
-
-        terms = self._terms(self._known.state, reference, None, given)
-        return explain_known(self._known, radius, terms, window)
-
-    @_alone
-    def profile(
-        self, radii: ArrayLike, *, reference: Any = None, given: Mapping[Any, Any] | None = None
-    ) -> RadiusProfile:
-        """Return what each radius (k,) costs and buys under the present posterior, without a further evaluation.
-
-        One row per radius: what would be recommended, what is guaranteed and expected of it, what robustness costs and
-        buys; with `to_frame()` and `plot()`.
-        """
-        from drbo.analysis.radius_profile import profile_known
-
-        return profile_known(self._known, radii, self._terms(self._known.state, reference, None, given))
-
-    @_alone
-    def backtest(self, radii: ArrayLike, window: int, *, past: Any = None, actions: Any = None) -> Backtest:
-        """Return what each radius (k,) would have earned in the past under the present posterior.
-
-        At every step the reference is the `window` contexts before it. The action is the one of the best worst-case
-        lower bound, and earns the posterior mean in the context that came. The posterior has seen outcomes of later
-        days: this compares radii, and is no forecast.
-
-        `past` are contexts in the order of time, by default those that the optimizer knows. `actions` are those to
-        choose from. By default all of a finite set; of a box 128 well-spread ones, those told, and what would be
-        recommended for each radius. Where contexts have a range, the adversary is limited to the past and the atoms.
-        """
-        from drbo.analysis.backtest import backtest_known
-
-        return backtest_known(self._known, radii, window, past, actions)
-
-    @_alone
-    def compare(
-        self,
-        action: Any,
-        other: Any = None,
-        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
-        radius: float | None = None,
-        *,
-        given: Mapping[Any, Any] | None = None,
-    ) -> Comparison:
-        """Return how much better an action is than another one, by default than the baseline.
-
-        The bounds are those of the joint posterior: what is unknown about both alike cancels. Model, width and set are
-        those of `recommend`.
-        """
-        if other is None and self._configuration.baseline is None:
-            raise TypeError("other must be given: there is no baseline to compare with")
-        state = self._known.state
-        against = self._configuration.baseline if other is None else self._encode_action(other)
-        terms = self._terms(state, reference, radius, given)
-        return checks.compare(self._known, state, self._encode_action(action), cast(Point, against), terms)
-
-    @_alone
-    def leave_one_out(self) -> LeaveOneOut:
-        """Return every outcome beside what the model predicts for it from all the others."""
-        return checks.leave_one_out(self._known, self._known.state)
-
-    @_alone
-    def watch(
-        self,
-        contexts: Any,
-        *,
-        radius: float | None = None,
-        reference: Any = None,
-        alpha: float = 0.05,
-        given: Mapping[Any, Any] | None = None,
-    ) -> Watch:
-        """Return whether contexts that arrived, in the order of time, have left the present set: an alarm.
-
-        False alarms are raised with probability at most `alpha` over all times together, so that it may be asked after
-        every context. They are for the hypothesis that each context, given those before it, is drawn from some
-        distribution of the set. `contexts` must not be part of the reference, so do not tell them before.
-        """
-        from drbo.analysis.watch import watch_known
-
-        terms = self._terms(self._known.state, reference, None, given)
-        return watch_known(self._known, contexts, radius, terms, alpha)
-
-    def report(self, path: str | Path, title: str | None = None) -> Path:
-        """Write one HTML page that shows what was learned and what is promised; return where it is.
-
-        It needs no network. `title` is the file's name by default.
-        """
-        from drbo.report import write
-
-        return write(self, path, title)
-
-    @property
-    def plot(self) -> Plots:
-        """Matplotlib figures of the run: `opt.plot.progress()`, `opt.plot.dial()`, `opt.plot.worst_case()`."""
-        from drbo.analysis.plots import Plots
-
-        return Plots(self)
-
-    @_alone
-    def to_frame(self) -> Any:
-        """Return a pandas DataFrame of the results: one row per outcome, in the user's units, with its time (UTC)."""
-        pandas = require("pandas", "frame")
-        return pandas.DataFrame.from_records([_row(result, pandas) for result in self.results])
-
     # --- save and resume --------------------------------------------------------------------------------------------
 
-    @_alone
+    @alone
     def save(self, path: str | Path) -> None:
         """Write configuration and facts to one file; legal at any moment.
 
@@ -772,7 +411,7 @@ class Optimizer:
         opt._file = contents.file
         return opt
 
-    @_alone
+    @alone
     def resume(self, path: str | Path) -> None:
         """Go on from a file that an optimizer made with the same arguments has saved. Without a file, do nothing.
 
@@ -797,12 +436,12 @@ class Optimizer:
 
     # --- stores of other kinds --------------------------------------------------------------------------------------
 
-    @_alone
+    @alone
     def records(self, start: int = 0) -> list[dict[str, Any]]:
         """Return the facts from number `start` on as JSON, one mapping each, for a store that is no file."""
         return storage.records_of(self._facts[validation.whole_number("start", start, least=0) :])
 
-    @_alone
+    @alone
     def replay(self, records: Sequence[dict[str, Any]], *, keep: int = 0) -> None:
         """Let the history be its first `keep` facts, followed by these records, which `records` made.
 
@@ -872,75 +511,6 @@ class Optimizer:
         )
 
     # --- the user's side --------------------------------------------------------------------------------------------
-
-    def _suggestion(self, iterate: Iterate) -> Suggestion:
-        proposal, space = iterate.proposal, self._configuration.nature.space
-        return Suggestion(
-            number=proposal.number,
-            action=self._configuration.search.space.decode(proposal.action),
-            action_index=proposal.action.index,
-            contexts=tuple(space.decode(context) for context in proposal.contexts),
-            reference=self._known.reference_of(iterate).weights,
-            radius=proposal.radius,
-            score=proposal.score,
-            action_point=proposal.action,
-            context_points=proposal.contexts,
-            fallback=proposal.fallback,
-            loss=proposal.loss,
-            given=iterate.given,
-        )
-
-    def _recommendation(self, found: Guaranteed) -> Recommendation:
-        """Return an action and its certificate in the user's units."""
-        made, units = found.certificate, found.units
-        beta, nature = self._configuration.certificate_beta, self._known.nature(found.given)
-        action, contexts = self._configuration.search.space.decode(found.action), nature.decode_all(made.reference)
-        return Recommendation(
-            action=action,
-            action_index=found.action.index,
-            value=units.outward(made.lower_bound),
-            gap=units.length_outward(float(made.worst_case.expectation - made.lower_bound)),
-            weights=validation.frozen(made.worst_case.weights),
-            contexts=contexts,
-            reference=made.reference.weights,
-            radius=found.ball.radius,
-            maximize=self.maximize,
-            beta=found.width,
-            delta=beta.delta if beta.proven else None,
-            diameter=found.ball.diameter,
-            within=found.ball.words,
-            claim=claims.certificate(self.surrogate, beta),
-            unseen=found.unseen,
-            action_point=found.action,
-            explanation=Deferred(functools.partial(explain, found, action, contexts, nature.space.columns)),
-            given=found.given,
-        )
-
-    def _terms(self, state: State, reference: Any, radius: Any, given: Any) -> Terms:
-        """Return what a query is for: what the caller gave, and otherwise what was given with the last ask."""
-        last = state.terms
-        return Terms(
-            last.reference if reference is None else _kept(reference),
-            last.radius if radius is None else radius,
-            last.given if given is None else self._known_values(given),
-        )
-
-    def _known_values(self, given: Any) -> Mapping[Any, Any] | None:
-        """Return what a caller said to know of the context, as it is kept with the facts; None if nothing."""
-        if given is None:
-            return None
-        values = validation.by_name(given)
-        if not isinstance(values, Mapping):
-            raise TypeError(f"given must map columns of the context to values, got {given!r}")
-        return dict(self._configuration.nature.narrowed(values).known) if values else None
-
-    def _encode_action(self, action: Any) -> Point:
-        try:
-            return self._configuration.search.space.encode("action", action)
-        except TypeError as error:
-            if isinstance(self.actions, FiniteSet):
-                raise TypeError(f"suggestion must be what ask returned, or an action, got {action!r}") from error
-            raise
 
     def _observed_context(
         self, context: Any, context_index: int | None, given: Mapping[Any, Any] | None = None
@@ -1022,37 +592,3 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-def _kept(reference: Any) -> Any:
-    """Return a reference as it is kept with the facts: weights of any kind as an array that nobody can change."""
-    named = validation.by_name(reference)
-    if isinstance(named, Mapping):
-        return dict(named)
-    if reference is None or isinstance(reference, Samples | str):
-        return reference  # what a setting of one's own makes of it is its own affair
-    return validation.frozen(validation.finite_array("reference", reference))
-
-
-def _cell(value: Any) -> Any:
-    """Return a point of a finite set as the cell of a table: a number if it is one, a label as it is."""
-    return np.squeeze(value).tolist() if isinstance(value, np.ndarray) else value
-
-
-_COLUMNS = ("result", "number", "outcome", "stderr", "failed", "time")
-"""The columns of every table of results; a parameter of the same name gets "action." or "context." before it."""
-
-
-def _row(result: Result, pandas: Any) -> dict[str, Any]:
-    """Return a result as a row of a table: one column per parameter and condition."""
-    row: dict[str, Any] = {"result": result.id, "number": result.number}
-    both = {
-        kind: value if isinstance(value, dict) else {kind: _cell(value)}
-        for kind, value in (("action", result.action), ("context", result.context))
-    }
-    taken = [*_COLUMNS, *(name for columns in both.values() for name in columns)]
-    for kind, columns in both.items():
-        row |= {f"{kind}.{name}" if taken.count(name) > 1 else name: value for name, value in columns.items()}
-    row.update(outcome=result.outcome, stderr=result.stderr, failed=result.failed)
-    row["time"] = pandas.NaT if result.time is None else pandas.Timestamp(result.time, unit="s", tz="UTC")
-    return row

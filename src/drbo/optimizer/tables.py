@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from drbo.ambiguity.reference import Contexts
+from drbo.optimizer.suggestion import Result
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
@@ -67,3 +68,27 @@ def in_order(name: str, value: Any, nature: Contexts) -> list[Point]:
     if many is None and (isinstance(value, str | Mapping) or not np.iterable(value)):
         raise TypeError(f"{name} must be a sequence of contexts, got {value!r}")
     return [nature.encode(f"{name}[{i}]", one) for i, one in enumerate(value if many is None else many)]
+
+
+_COLUMNS = ("result", "number", "outcome", "stderr", "failed", "time")
+"""The columns of every table of results; a parameter of the same name gets "action." or "context." before it."""
+
+
+def result_row(result: Result, pandas: Any) -> dict[str, Any]:
+    """Return a result as a row of a table: one column per parameter and condition."""
+    row: dict[str, Any] = {"result": result.id, "number": result.number}
+    both = {
+        kind: value if isinstance(value, dict) else {kind: _cell(value)}
+        for kind, value in (("action", result.action), ("context", result.context))
+    }
+    taken = [*_COLUMNS, *(name for columns in both.values() for name in columns)]
+    for kind, columns in both.items():
+        row |= {f"{kind}.{name}" if taken.count(name) > 1 else name: value for name, value in columns.items()}
+    row.update(outcome=result.outcome, stderr=result.stderr, failed=result.failed)
+    row["time"] = pandas.NaT if result.time is None else pandas.Timestamp(result.time, unit="s", tz="UTC")
+    return row
+
+
+def _cell(value: Any) -> Any:
+    """Return a point of a finite set as the cell of a table: a number if it is one, a label as it is."""
+    return np.squeeze(value).tolist() if isinstance(value, np.ndarray) else value

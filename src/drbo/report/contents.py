@@ -12,7 +12,8 @@ import numpy as np
 
 from drbo.analysis.course import course
 from drbo.analysis.plots import SHARES
-from drbo.optimizer import Optimizer, Recommendation
+from drbo.optimizer import Recommendation
+from drbo.optimizer.answers import Answers
 from drbo.report import surface
 from drbo.report.figures import (
     BLUE,
@@ -34,7 +35,7 @@ from drbo.spaces.rows import Row, is_number, row, words
 class Contents:
     """What is said about one optimizer; one method per section of the page."""
 
-    def __init__(self, opt: Optimizer) -> None:
+    def __init__(self, opt: Answers) -> None:
         self.opt = opt
         self.told = any(not result.failed for result in opt.results)
         self.recommended: Recommendation | None = opt.recommend() if self.told else None

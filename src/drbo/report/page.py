@@ -19,19 +19,19 @@ import numpy as np
 
 from drbo._extras import require
 from drbo._files import write_atomically
-from drbo.optimizer import Optimizer
+from drbo.optimizer.answers import Answers
 from drbo.report.contents import Contents
 from drbo.spaces.rows import text
 
 
-def write(opt: Optimizer, path: str | os.PathLike[str], title: str | None = None) -> Path:
+def write(opt: Answers, path: str | os.PathLike[str], title: str | None = None) -> Path:
     """Write the page of an optimizer to a file, and return where it is; `title` is the file's name by default."""
     target = Path(path)
     write_atomically(target, page(opt, target.stem if title is None else str(title)))
     return target
 
 
-def page(opt: Optimizer, title: str) -> str:
+def page(opt: Answers, title: str) -> str:
     """Return the page of an optimizer as HTML."""
     plotly = require("plotly.offline", "report")
     contents = Contents(opt)
