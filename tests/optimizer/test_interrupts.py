@@ -257,7 +257,7 @@ def test_an_interrupted_tell_can_be_repeated(monkeypatch: pytest.MonkeyPatch) ->
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(drbo.optimizer.optimizer, "_checked_outcome", stopped)
+    monkeypatch.setattr(drbo.optimizer.reports, "checked_outcomes", stopped)
     with pytest.raises(KeyboardInterrupt):
         opt.tell(s, 1.0)
     monkeypatch.undo()
