@@ -323,7 +323,18 @@ def test_a_silent_trial_is_given_up_and_marked_and_nobody_waits_for_it_again() -
     assert study.trials[t.number].system_attrs[SUGGESTION]["unheard"] == [2]
     sampler_of(study)._patience = 60.0
     u = study.ask({**SPACE, **CONDITIONS})
-    assert "unheard" not in study.trials[u.number].system_attrs[SUGGESTION]
+    assert study.trials[u.number].system_attrs[SUGGESTION]["unheard"] == [2]  # it may still suggest the first one
+    assert u.params != pytest.approx(first.params)
+    assert u.params != pytest.approx(t.params)
+
+
+def test_a_trial_that_was_silent_for_long_counts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = study_of(make(patience=0.2))
+    study.optimize(objective, n_trials=2)
+    study._storage.create_new_trial(study._study_id)
+    monkeypatch.setattr("drbo.integrations.optuna.sampler._GIVEN_UP", 0.0)
+    t = study.ask({**SPACE, **CONDITIONS})
+    assert "unheard" not in study.trials[t.number].system_attrs[SUGGESTION]
 
 
 def test_trials_that_wait_for_the_same_silent_one_still_wait_for_each_other(tmp_path: Path) -> None:

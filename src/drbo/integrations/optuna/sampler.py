@@ -25,6 +25,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Self
 
 import numpy as np
@@ -53,6 +54,8 @@ CONFIGURATION = "drbo:configuration"
 _PART = 30_000
 """A text is kept in parts of so many characters: some databases have room for 65,535 bytes per attribute."""
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+_GIVEN_UP = 10.0
+"""After so many times the patience, a silent trial is not expected to suggest anything any more."""
 
 
 class RobustSampler(BaseSampler):
@@ -287,30 +290,34 @@ class RobustSampler(BaseSampler):
 
         Two workers that read the same trials would suggest the same. We wait for one trial after the other, the
         smallest number first. After `patience` seconds it is marked as silent, so that nobody waits for it again. The
-        numbers of those that were given up here are returned, too.
+        numbers of those that may still suggest something, whoever gave them up, are returned, too.
         """
-        given_up: list[int] = []
         awaited, end, pause = -1, 0.0, 0.01
         while True:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
                 optuna.storages.fail_stale_trials(study)
             trials = _all_trials(study)
-            silent = [
+            unheard = [
                 other
                 for other in trials
                 if other.number < trial.number and other.state == TrialState.RUNNING and not heard_of(other, space)
             ]
+            silent = [other for other in unheard if SILENT not in other.system_attrs]
             if not silent:
-                return trials, given_up
+                return trials, [other.number for other in unheard if self._may_live(other)]
             if silent[0].number != awaited:
                 awaited, end, pause = silent[0].number, time.monotonic() + self._patience, 0.01
             if time.monotonic() >= end:
                 _mark(study, silent[0], SILENT, True)
-                given_up.append(awaited)
                 continue
             time.sleep(min(pause, max(end - time.monotonic(), 0.0)))
             pause = min(2.0 * pause, 0.5)
+
+    def _may_live(self, trial: FrozenTrial) -> bool:
+        """Return whether a silent trial may still suggest something: it began not too long ago."""
+        begun = trial.datetime_start
+        return begun is not None and (datetime.now() - begun).total_seconds() < _GIVEN_UP * max(self._patience, 1.0)
 
     def _fixed(self, study: optuna.Study, trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> dict[str, Any]:
         """Return the values that were fixed for this trial: by `enqueue_trial`, or by a `PartialFixedSampler`."""

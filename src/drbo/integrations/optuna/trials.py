@@ -57,9 +57,8 @@ def conditions(trial: FrozenTrial, names: Sequence[str]) -> tuple[dict[str, Any]
 
 
 def heard_of(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> bool:
-    """Return whether it is known what a running trial evaluates, or whether it was given up."""
-    attributes = trial.system_attrs
-    return SUGGESTION in attributes or SILENT in attributes or all(name in trial.params for name in space)
+    """Return whether it is known what a running trial evaluates."""
+    return SUGGESTION in trial.system_attrs or all(name in trial.params for name in space)
 
 
 @dataclass
