@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drbo import Box, Optimizer, Simulator
+from drbo import Box, General, Optimizer, Simulator
 from drbo.report import write
 from drbo.report.page import page
 from report.runs import RUNS, box, grid
@@ -81,7 +81,7 @@ def test_failures_and_pending_evaluations_are_marked() -> None:
 def test_the_page_of_nothing_yet(tmp_path: Path) -> None:
     opt = Optimizer(Box(x=(0.0, 1.0)), [0.0, 1.0], setting=Simulator([1, 1], radius=0.1))
     text = write(opt, tmp_path / "empty.html").read_text(encoding="utf-8")
-    assert "No outcome has been told yet" in text
+    assert "There is nothing to deploy: no outcome has been told yet." in text
     opt.tell(opt.ask(), 1.0)
     assert "What to deploy" in page(opt, "one outcome")
 
@@ -111,3 +111,13 @@ def test_a_title_is_escaped() -> None:
     text = page(grid(), "<script>alert(1)</script>")
     assert "<title>&lt;script&gt;" in text
     assert text.count("<script>alert(1)") == 0
+
+
+def test_a_run_without_a_recommendation_has_a_page() -> None:
+    failed = Optimizer([0.5], [0.0, 1.0], setting=Simulator([1, 1], radius=0.1))
+    failed.tell(0.5, 1.0, context_index=0)
+    failed.tell(0.5, failed=True, context_index=1)
+    assert "every action has failed" in page(failed, "x")
+    general = Optimizer([0.0, 1.0], [0.0, 1.0], setting=General())
+    general.tell(0.0, 1.0, context_index=0)
+    assert "reference is missing" in page(general, "x")

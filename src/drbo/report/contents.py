@@ -38,8 +38,13 @@ class Contents:
     def __init__(self, opt: Answers) -> None:
         self.opt = opt
         self.told = any(not result.failed for result in opt.results)
-        self.recommended: Recommendation | None = opt.recommend() if self.told else None
-        self.better = "larger" if opt.maximize else "smaller"
+        self.recommended: Recommendation | None = None
+        self.why_not = "no outcome has been told yet"
+        if self.told:
+            try:
+                self.recommended = opt.recommend()
+            except (RuntimeError, TypeError) as error:  # every action has failed, or there has been no reference yet
+                self.why_not = str(error)
 
     # --- 1: what to deploy ------------------------------------------------------------------------------------------
 
@@ -49,7 +54,7 @@ class Contents:
         if r is None:
             return {
                 "action": {},
-                "sentence": "No outcome has been told yet, so there is nothing to deploy.",
+                "sentence": f"There is nothing to deploy: {self.why_not}.",
                 "text": "",
             }
         bound = "at least" if r.maximize else "at most"
