@@ -73,7 +73,7 @@ def hourly(rows: Iterable[Mapping[str, str]]) -> tuple[Hours, Floats]:
         if not math.isnan(sample):
             valid.append(sample)
     first, last = (np.datetime64(label, "h") for label in (min(samples), max(samples)))
-    hours = np.arange(first, last + 1)
+    hours = np.arange(first, last + np.timedelta64(1, "h"))
     valid_samples = (samples.get(str(hour), []) for hour in hours)
     power = [TURBINES * float(np.mean(v)) if len(v) >= ENOUGH_SAMPLES else math.nan for v in valid_samples]
     return hours, np.array(power)
