@@ -161,7 +161,7 @@ def test_a_hull_has_a_diameter_that_holds_every_context_in_it(
 ) -> None:
     corners = np.array([[0.0, 0.0], [0.0, 2.0], [3.0, 0.0], [3.0, 2.0]])
     inside = np.array(data.draw(st.lists(st.tuples(st.floats(0, 3), st.floats(0, 2)), min_size=1, max_size=4)))
-    ambiguity = made(family, instance.contexts)
+    ambiguity = made(family, instance.contexts).on(instance.contexts)  # as an optimizer puts it
     wide = ambiguity.extended(inside).diameter(np.append(instance.reference, np.zeros(len(inside))))
     assert ambiguity.diameter(instance.reference, corners) >= wide * (1.0 - 1e-9)
 

@@ -42,10 +42,15 @@ def autocorrelation(seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, lag
             total += known.get(pair, 0.0)
         return total / len(a)
 
-    # Random pairs of days stand for independent ones.
-    rng = np.random.default_rng(0)
-    first = rng.integers(0, t, 2 * _PAIRS)
-    apart = squared(seen[first], seen[(first + rng.integers(1, t, 2 * _PAIRS)) % t])
+    different, counts = np.unique(seen, return_counts=True)
+    if len(different) ** 2 <= 2 * _PAIRS:  # few contexts: all pairs of days
+        pairs = np.repeat(different, len(different)), np.tile(different, len(different))
+        shares = np.outer(counts, counts).ravel() / (t * (t - 1.0))
+        apart = sum(share * squared(*pair) for share, *pair in zip(shares, *(p[:, None] for p in pairs), strict=True))
+    else:  # random pairs of days stand for independent ones
+        rng = np.random.default_rng(0)
+        first = rng.integers(0, t, 2 * _PAIRS)
+        apart = squared(seen[first], seen[(first + rng.integers(1, t, 2 * _PAIRS)) % t])
     if apart == 0.0:
         return np.zeros(lags)
     found = np.empty(lags)
