@@ -21,15 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# numba looks for a package that is called as this file is: it must not find this one.
-sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta as beta_distribution
+from scipy.stats import wilcoxon
 
-import numpy as np  # noqa: E402
-from numpy.typing import NDArray  # noqa: E402
-from scipy.stats import beta as beta_distribution  # noqa: E402
-from scipy.stats import wilcoxon  # noqa: E402
-
-import drbo  # noqa: E402
+import drbo
 
 Array = NDArray[np.float64]
 CHECKPOINTS = (10, 20, 40, 60)

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import linprog
 
 from drbo.ambiguity._simplex import solve_rows
-from tolerances import CLOSED_FORM, SOLVER
+from tolerances import CLOSED_FORM, ROUNDING, SOLVER
 
 
 @pytest.mark.parametrize("kind", ["smooth", "rounded", "signs"])
@@ -24,7 +24,7 @@ def test_programs_agree_with_highs_and_certify_themselves(kind: str, width: floa
         assert not lacking.any()
         for c, found, multipliers in zip(costs, x, y, strict=True):
             assert found.min() >= 0.0
-            assert found.sum() == pytest.approx(1.0, abs=1e-14)
+            assert found.sum() == pytest.approx(1.0, abs=ROUNDING)
             assert (A @ found >= lower - 1e-13).all()
             assert (A @ found <= upper + 1e-13).all()
             ends = np.where(multipliers > 0.0, lower, upper)

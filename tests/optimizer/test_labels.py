@@ -13,6 +13,7 @@ import pytest
 import drbo
 from drbo import DataDriven, General, Optimizer, Simulator
 from drbo.rounds.settings import Setting
+from tolerances import ROUNDING
 
 GROUPS = ("young", "middle", "old")
 DOSES = np.linspace(0.0, 1.0, 9)
@@ -44,7 +45,7 @@ def test_labels_are_exactly_the_atoms(contexts: Any, weights: list[float]) -> No
     for setting in (Simulator(radius=0.1), General()):
         opt = Optimizer(DOSES, contexts, setting=setting, surrogate=FIXED)
         s = opt.ask() if isinstance(setting, Simulator) else opt.ask(radius=0.1)
-        np.testing.assert_allclose(s.reference, weights, rtol=1e-15)
+        np.testing.assert_allclose(s.reference, weights, rtol=ROUNDING)
         assert opt.recommend().contexts == GROUPS
 
 
@@ -87,7 +88,7 @@ def test_counts_are_contexts_seen_in_the_past() -> None:
     rule = drbo.radius.Decaying(1.0)
     opt = Optimizer(DOSES, {"young": 2, "middle": 0, "old": 1}, setting=DataDriven(radius=rule), surrogate=FIXED)
     s = opt.ask()
-    np.testing.assert_allclose(s.reference, [2 / 3, 0.0, 1 / 3], rtol=1e-15)
+    np.testing.assert_allclose(s.reference, [2 / 3, 0.0, 1 / 3], rtol=ROUNDING)
     assert s.radius == pytest.approx(1 / np.sqrt(3))
     opt.tell(s, 0.0, context="middle")
     s = opt.ask()

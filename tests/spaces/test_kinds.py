@@ -13,6 +13,7 @@ import drbo
 from drbo import Optimizer, Samples
 from drbo.spaces import Point
 from drbo.spaces.samples import DataRange, TableRange
+from tolerances import ROUNDING
 
 FRAME = pd.DataFrame(
     {
@@ -182,7 +183,7 @@ def test_five_labels_are_five_atoms(within: Any, setting: Any) -> None:
     s, r = opt.ask(), opt.recommend()
     assert len(s.reference) == 5
     for context, weight in zip(r.contexts, r.reference, strict=True):
-        assert weight == pytest.approx(SHARES[context["age"]], rel=1e-14)
+        assert weight == pytest.approx(SHARES[context["age"]], rel=ROUNDING)
 
 
 FIXED = drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.RBF(0.7)), noise=0.05)
@@ -193,7 +194,7 @@ def test_a_box_of_labels_is_its_combinations() -> None:
     for box, count in ((LABELS, 5), (drbo.Box(age=LABELS.parameters["age"], size=ordinal), 15), (
         drbo.Box(a=drbo.Integer(1, 10), b=drbo.Integer(1, 15)), 150)):  # fmt: skip
         opt = Optimizer(np.linspace(0, 1, 5), box, setting=drbo.Simulator(radius=0.1), surrogate=FIXED)
-        np.testing.assert_allclose(opt.ask().reference, np.full(count, 1.0 / count), rtol=1e-15)
+        np.testing.assert_allclose(opt.ask().reference, np.full(count, 1.0 / count), rtol=ROUNDING)
         r = opt.recommend()
         assert len({str(context) for context in r.contexts}) == len(r.contexts) == count
     many = drbo.Box(a=drbo.Integer(1, 100), b=drbo.Integer(1, 100))
