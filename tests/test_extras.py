@@ -36,7 +36,7 @@ def test_the_block_blocks(tmp_path: Path) -> None:
 def test_the_core_needs_five_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     names = {Requirement(text).name for text in project["dependencies"]}
-    assert names == {"numpy", "scipy", "numba", "threadpoolctl", "filelock"}
+    assert names == {"numpy", "scipy", "numba", "threadpoolctl"}
 
 
 def test_everything_that_the_tests_need_is_in_the_extra_all() -> None:

@@ -1,12 +1,16 @@
 """Files are there as a whole or not at all."""
 
 import errno
+import multiprocessing
 import os
 import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -185,3 +189,61 @@ def test_a_lock_that_cannot_be_made_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="inner could not be locked: "), locked(tmp_path / "file" / "inner"):
         pass
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_process_that_was_forked_meanwhile_does_not_keep_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with locked(tmp_path / "file"):
+        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60.0,))
+        child.start()
+        monkeypatch.setattr(_files, "PATIENCE", 0.1)
+        with pytest.raises(TimeoutError), locked(tmp_path / "file"):  # this process still has it
+            pass
+    monkeypatch.setattr(_files, "PATIENCE", 10.0)  # until the child has begun
+    with locked(tmp_path / "file"):
+        assert child.is_alive()
+    child.kill()
+    child.join()
+
+
+def hold_until_interrupted(path: Path, at: int) -> None:
+    """Lock a file, with a KeyboardInterrupt before the `at`-th line that runs."""
+    left = at
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal left
+        if frame.f_code.co_filename != _files.__file__ and frame.f_code is not hold.__code__:
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+        return trace
+
+    def hold() -> None:
+        with locked(path):
+            str(path)
+            str(path)
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        hold()
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file that Python itself closes
+def test_an_interrupt_at_any_line_frees_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_files, "PATIENCE", 0.0)
+    path, interrupts = tmp_path / "file", 0
+    while True:
+        try:
+            hold_until_interrupted(path, interrupts + 1)
+            break
+        except KeyboardInterrupt:  # the traceback keeps all variables alive until this block ends
+            with locked(path):
+                interrupts += 1
+    assert interrupts > 10

@@ -3,44 +3,93 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import os
+import sys
 import tempfile
+import time
+import weakref
 import zlib
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
 
 PATIENCE = 60.0
 """For how many seconds a lock is waited for. Who holds it writes one file, which takes milliseconds."""
 
+_PAUSE = 0.01
+"""Seconds between two tries to get a lock."""
 
-@contextlib.contextmanager
-def locked(path: Path, *, reading: bool = False) -> Iterator[None]:
-    """Keep other processes and threads that lock the same file waiting.
+_open_locks: weakref.WeakSet[io.FileIO] = weakref.WeakSet()
+
+
+def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[object]:
+    """Return a context that keeps other processes and threads that lock the same file waiting.
 
     The lock is a small file in the same folder. It stays there: removing it could let two processes in at once. A
     reader makes none: where there is no lock, nobody has written yet.
-    """
-    from filelock import FileLock, Timeout  # here, so that `drbo --help` need not wait for it
 
+    What is returned is the open file itself. The operating system frees the lock when the file is closed, and leaving
+    `with` closes it in one step: Ctrl-C can't come in between, as it could with a lock that Python code releases.
+    """
     target = path.resolve()
     beside = target.parent / f".drbo-{zlib.crc32(os.fsencode(target.name)):08x}.lock"
     if reading and not os.access(beside, os.R_OK | os.W_OK):
-        yield
-        return
-    lock = FileLock(beside, timeout=PATIENCE)
+        return contextlib.nullcontext()
+    file = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except Timeout:
-        raise TimeoutError(
-            f"{path} is in use: another process has held its lock {beside} for {PATIENCE:g} seconds"
-        ) from None
-    except OSError as error:
-        raise OSError(error.errno, f"{path} could not be locked: {error.strerror}") from error
-    try:
-        yield
-    finally:
-        lock.release()
+        file = open(beside, "ab", buffering=0)  # noqa: SIM115 - the caller's `with` closes it
+        end = time.monotonic() + PATIENCE
+        _open_locks.add(file)
+        while not _take(file.fileno()):
+            if time.monotonic() >= end:
+                raise TimeoutError(
+                    f"{path} is in use: another process has held its lock {beside} for {PATIENCE:g} seconds"
+                )
+            time.sleep(_PAUSE)
+        return file
+    except BaseException as error:
+        if file is not None:
+            file.close()
+        if isinstance(error, OSError) and error.errno is not None:
+            raise OSError(error.errno, f"{path} could not be locked: {error.strerror}") from error
+        raise
+
+
+def _close_locks_of_the_parent() -> None:
+    """Close what another thread held when this process was forked: the lock would last as long as this process."""
+    for file in list(_open_locks):
+        file.close()
+
+
+if sys.platform == "win32":
+
+    def _take(descriptor: int) -> bool:
+        """Lock a file if nobody else has; return whether it is locked now."""
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EDEADLK):
+                return False
+            raise
+        return True
+
+else:
+    os.register_at_fork(after_in_child=_close_locks_of_the_parent)
+
+    def _take(descriptor: int) -> bool:
+        """Lock a file if nobody else has; return whether it is locked now."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
 
 def write_atomically(path: Path, text: str) -> None:
