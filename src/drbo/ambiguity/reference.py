@@ -180,6 +180,10 @@ class Contexts(ABC):
         """Return the reference that a caller gave for a round."""
 
     @abstractmethod
+    def check(self, reference: Any) -> None:
+        """Raise unless `given` takes this reference; that is known before its atoms are."""
+
+    @abstractmethod
     def chosen(self, weights: Any, history: Indices) -> Reference:
         """Return the reference of a simulator that was made with weights, or with indices of past contexts.
 
@@ -317,6 +321,10 @@ class FiniteContexts(Contexts):
             self._last = reference, made
         return made
 
+    def check(self, reference: Any) -> None:
+        """Raise unless these are weights of the contexts."""
+        self.given(reference)
+
     def chosen(self, weights: Any, history: Indices) -> Reference:
         """Return the reference of the weights, or else of the history, or else the contexts' own."""
         n = len(self.space)
@@ -429,12 +437,17 @@ class SampledContexts(Contexts):
 
     def given(self, reference: Samples) -> Reference:
         """Return the reference of other samples, in the units of these."""
+        self.check(reference)
+        return self._matching(reference)
+
+    def check(self, reference: Any) -> None:
+        """Raise unless these are samples with the columns of the contexts."""
         if not isinstance(reference, Samples):
             kind = type(reference).__name__
             raise TypeError(f"reference must be Samples of what this round's contexts may be, got {kind}")
         if not len(reference.points):
             raise TypeError("reference is empty: give Samples of what this round's contexts may be")
-        return self._matching(reference)
+        self._coordinates(reference)
 
     def chosen(self, weights: Any, history: Indices) -> Reference:
         """Return the reference of the samples; neither weights nor a history may be given."""

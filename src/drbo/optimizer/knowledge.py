@@ -60,11 +60,13 @@ class Knowledge:
         return state
 
     def check(self) -> None:
-        """Raise if the facts do not follow from one another, or say to have known what no context can be."""
+        """Raise if the facts do not follow from one another, or if no round can have a reference that they hold."""
         self.state  # noqa: B018  # an error in their order shows now
         for fact in self._facts:
             if isinstance(fact, Asked):
-                self.nature(fact.given)
+                nature = self.nature(fact.given)
+                if fact.reference is not None:
+                    nature.check(fact.reference)
 
     def fit(self, state: State, *, fresh: bool = False) -> FittedGP:
         """Return the hyper-parameters of now: a function of the facts and of the last recorded fit.

@@ -40,6 +40,7 @@ from drbo.optimizer import storage_0_1
 from drbo.optimizer.encoding import UnknownClassError, decode, encode
 from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Imported, Proposal, Retracted, Told
 from drbo.spaces.space import Point, Space
+from drbo.validation import FloatArray
 
 FORMAT = 3
 _COMPACT = 1000
@@ -311,7 +312,7 @@ class _Reader:
                 radius=_float(p["radius"]),
                 score=_float(p["score"]),
                 guarantee=_float(p["guarantee"]),
-                further=np.array(p["further"], dtype=float).reshape(-1, self.contexts.dimension),
+                further=self._further(p),
                 loss=_loss(p.get("loss", 0.0)),
                 fallback=p.get("fallback", False) is True,
                 more_contexts=tuple(_read_point(context, self.contexts) for context in p.get("more_contexts", ())),
@@ -328,7 +329,7 @@ class _Reader:
 
     def _outcomes(self, record: dict[str, Any]) -> tuple[tuple[Point, ...], tuple[float, ...]]:
         contexts = tuple(_read_point(context, self.contexts) for context in record["contexts"])
-        outcomes = tuple(_float(outcome) for outcome in record["outcomes"])
+        outcomes = tuple(_finite(outcome) for outcome in record["outcomes"])
         if not contexts or (outcomes and len(outcomes) != len(contexts)):
             raise ValueError(f"it holds a result with {len(outcomes)} outcomes in {len(contexts)} contexts")
         return contexts, outcomes
@@ -358,8 +359,14 @@ class _Reader:
             self._reference(record),
             None if record["radius"] is None else _float(record["radius"]),
             fit,
-            np.array(record["further"], dtype=float).reshape(-1, self.contexts.dimension),
+            self._further(record),
         )
+
+    def _further(self, record: dict[str, Any]) -> FloatArray:
+        points = np.array(record["further"], dtype=float).reshape(-1, self.contexts.dimension)
+        if not np.isfinite(points).all():
+            raise ValueError("it holds further contexts that are not finite")
+        return points
 
     def _reference(self, record: dict[str, Any]) -> Any:
         value = record["reference"]
@@ -377,11 +384,7 @@ def _read_point(value: dict[str, Any], space: Space) -> Point:
         return space.at("index", value["index"])
     if "value" in value:
         return space.encode("value", value["value"])
-    coordinates = np.array(value["at"], dtype=float)
-    if coordinates.shape != (space.dimension,) or not np.isfinite(coordinates).all():
-        raise ValueError(f"it holds a point with coordinates {value['at']!r}, not {space.dimension} numbers")
-    coordinates.flags.writeable = False
-    return Point(coordinates)
+    return space.stored(np.array(value["at"], dtype=float))
 
 
 def _loss(value: Any) -> float:
@@ -415,6 +418,13 @@ def _float(value: Any) -> float:
     return float(number)
 
 
+def _finite(value: Any) -> float:
+    number = _float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"it holds {number} in place of a finite number")
+    return number
+
+
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"it holds {value!r} in place of a count")
@@ -422,7 +432,7 @@ def _count(value: Any) -> int:
 
 
 def _time(record: dict[str, Any]) -> float | None:
-    return None if record["time"] is None else _float(record["time"])
+    return None if record["time"] is None else _finite(record["time"])
 
 
 def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None) -> Contents:

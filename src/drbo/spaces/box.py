@@ -131,6 +131,14 @@ class Box(Space):
         """Return the values at a point."""
         return {name: p.decode(point.coordinates[self._slices[name]]) for name, p in self.parameters.items()}
 
+    def stored(self, coordinates: FloatArray) -> Point:
+        """Return the point of coordinates (d,) that a file holds; raise if a parameter has no value there."""
+        point = super().stored(coordinates)
+        for name, p in self.parameters.items():
+            if not p.has_value_at(coordinates[self._slices[name]]):
+                raise ValueError(f"{name} has no value at the coordinates {coordinates[self._slices[name]].tolist()}")
+        return point
+
     def measured(self, coordinates: FloatArray) -> FloatArray:
         """Return coordinates (n, d) in the user's units."""
         return np.asarray(self._origin + coordinates * self._unit)

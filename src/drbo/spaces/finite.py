@@ -146,6 +146,10 @@ class FiniteSet(Space):
             raise ValueError(f"{name} must be from 0 to {len(self) - 1}, got {i}")
         return Point(self.coordinates[i], i)
 
+    def stored(self, coordinates: FloatArray) -> Point:
+        """Refuse: a point of a finite set is stored by its index."""
+        raise ValueError(f"a point of a finite set has an index, got coordinates {coordinates.tolist()}")
+
     def weights_of(self, name: str, given: Any) -> FloatArray:
         """Return the weights (n,) that a user gave: one per point, or a mapping from indices; others have none."""
         return validation.distribution(name, self._in_order(name, given), len(self))

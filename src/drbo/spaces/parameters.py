@@ -27,6 +27,9 @@ from drbo.validation import FloatArray
 _LARGEST_INTEGER = 2**53
 """Larger whole numbers are not all floating-point numbers."""
 
+_ROUNDING = 1e-9
+"""How far a coordinate may lie from that of a value."""
+
 
 class Parameter(ABC):
     """One named parameter of a box."""
@@ -61,6 +64,13 @@ class Parameter(ABC):
     def count(self) -> int | None:
         """How many values it has, or None if they form an interval."""
         return None
+
+    def has_value_at(self, coordinates: FloatArray) -> bool:
+        """Return whether a value lies at coordinates (width,), rounding aside."""
+        if self.count is None:
+            return bool((np.abs(coordinates - 0.5) <= 0.5 + _ROUNDING).all())
+        inside = bool((np.abs(coordinates) <= 2.0).all())
+        return inside and np.allclose(self.encode("", self.decode(coordinates)), coordinates, rtol=0.0, atol=_ROUNDING)
 
     def column(self, name: str | None, first: int) -> Column:
         """Return the column of this parameter, whose coordinates begin with number `first`."""
@@ -132,6 +142,11 @@ class Observed(Parameter):
     def encode(self, name: str, value: Any) -> list[float]:
         """Return (v - least) / range, below 0 or above 1 for a number outside of the range."""
         return [(validation.finite_float(name, value) - self.least) / self.unit]
+
+    def has_value_at(self, coordinates: FloatArray) -> bool:
+        """Return True: a number may lie anywhere."""
+        del coordinates
+        return True
 
     def decode(self, coordinates: FloatArray) -> float:
         """Return the number."""

@@ -130,6 +130,13 @@ class Space(ABC):
         del index
         raise TypeError(f"{name} must not be given: these are no finite set, give the value itself")
 
+    def stored(self, coordinates: FloatArray) -> Point:
+        """Return the point of coordinates (d,) that a file holds; raise if the space has no such point."""
+        if coordinates.shape != (self.dimension,) or not np.isfinite(coordinates).all():
+            raise ValueError(f"a point must have {self.dimension} finite coordinates, got {coordinates.tolist()}")
+        coordinates.flags.writeable = False
+        return Point(coordinates)
+
 
 AnySpace = TypeVar("AnySpace", bound=Space)
 
