@@ -34,7 +34,7 @@ def call(*arguments: str, cwd: Path, code: int = 0) -> subprocess.CompletedProce
 
 def test_help_names_the_commands(tmp_path: Path) -> None:
     out = call("--help", cwd=tmp_path).stdout
-    for name in ("show", "report", "demo", "reproduce", "problems", "completion", "--version"):
+    for name in ("show", "report", "demo", "reproduce", "compare", "problems", "completion", "--version"):
         assert name in out
 
 
@@ -50,6 +50,35 @@ def test_problems_as_json(tmp_path: Path) -> None:
     assert [row["problem"] for row in rows[:3]] == ["benchmark_1", "benchmark_2", "wind"]
     assert rows[0]["robust x"] == [pytest.approx(0.49, abs=0.01)]
     assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_compare_writes_records_a_figure_and_a_table(tmp_path: Path) -> None:
+    small = ("compare", "robos", "--methods", "ucb,DRBO", "--runs", "2", "--rounds", "3", "--out", "o")
+    done = call(*small, "--workers", "1", cwd=tmp_path)
+    heads, *rows = done.stdout.splitlines()[1:]
+    assert heads.split()[:2] == ["problem", "method"]
+    assert [row.split()[:2] for row in rows] == [["robos", "UCB"], ["robos", "DRBO"]]
+    assert "simulator setting, 2 runs of 3 rounds" in done.stderr
+    assert sorted(p.name for p in (tmp_path / "o").iterdir()) == [
+        "compare-robos-simulator-drbo.csv",
+        "compare-robos-simulator-drbo.json",
+        "compare-robos-simulator-ucb.csv",
+        "compare-robos-simulator-ucb.json",
+        "compare-robos-simulator.pdf",
+        "compare-robos-simulator.png",
+    ]
+    again = json.loads(call(*small, "--json", cwd=tmp_path).stdout)
+    assert [(row["method"], row["runs"], row["rounds"]) for row in again] == [("UCB", 2, 3), ("DRBO", 2, 3)]
+
+
+def test_compare_refuses_what_it_does_not_know() -> None:
+    error = run("compare", "robos", "--methods", "drbo,informativ", code=2).output
+    assert "did you mean 'informative'" in " ".join(error.split())
+    assert "did you mean 'robos'" in run("compare", "robo", code=1).output
+    assert (
+        "is not for the general setting"
+        in run("compare", "robos", "--methods", "informative", "--setting", "general", code=1).output
+    )
 
 
 def test_reproduce_writes_records_figures_and_a_table(tmp_path: Path) -> None:
@@ -269,6 +298,8 @@ def test_names_in_any_case(drawn: list[tuple[str, experiments.Plan]]) -> None:
     [
         ("drbo demo --ambiguity ", set(cli.SETS)),
         ("drbo demo --ambiguity k", {"kl"}),
+        ("drbo compare robos --setting ", set(cli.SETTINGS)),
+        ("drbo compare robos --methods drbo,u", {"drbo,ucb"}),
         ("drbo reproduce dial fig", {"figure1", "figure2", "figure3"}),
         ("drbo reproduce figure2 --backend d", {"dask"}),
     ],

@@ -1,4 +1,4 @@
-"""The command line: `drbo show` and `drbo report` for runs of one's own, `drbo demo`, `reproduce` and `problems`.
+"""The command line: `drbo show` and `drbo report` for runs of one's own; `demo`, `reproduce`, `compare`, `problems`.
 
 It has no logic of its own, and loads it late.
 """
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drbo._extras import MissingExtraError
-from drbo.names import SetName
+from drbo.names import MethodName, SetName, SettingName
 
 if TYPE_CHECKING:
     from drbo.experiments import Execution, Outcome
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 FIGURES = ("figure1", "figure2", "figure3", "dial", "sets")
 SETS = tuple(name.value for name in SetName)
+METHODS = tuple(name.value for name in MethodName)
+SETTINGS = tuple(name.value for name in SettingName)
 WITH_ANY_SET = ("figure2", "dial")
 """The figures of one set, which may be another one than the paper's MMD."""
 
@@ -58,6 +60,16 @@ def _offer(names: Sequence[str]) -> Callable[[str], list[str]]:
     return complete
 
 
+def _offer_more(names: Sequence[str]) -> Callable[[str], list[str]]:
+    """Return what a shell completes the last of several values with, which have commas between them."""
+
+    def complete(incomplete: str) -> list[str]:
+        *before, last = incomplete.split(",")
+        return [",".join([*before, name]) for name in names if name.startswith(last) and name not in before]
+
+    return complete
+
+
 Out = Annotated[Path, typer.Option(help="Folder for records and figures.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Ambiguity = Annotated[
@@ -65,6 +77,8 @@ Ambiguity = Annotated[
 ]
 Seed = Annotated[int, typer.Option(min=0, help="All randomness comes from this.")]
 Workers = Annotated[int, typer.Option(min=0, help="Worker processes; 0: all cores.")]
+UsedBackend = Annotated[Backend, typer.Option(help="Worker processes here, or a Dask cluster.", case_sensitive=False)]
+Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")]
 Classes = Annotated[
     list[str] | None,
     typer.Option("--class", help="A class of your own that the file names, as module:Class; may be repeated."),
@@ -205,10 +219,8 @@ def reproduce(
             autocompletion=_offer(SETS),
         ),
     ] = SetName.MMD.value,
-    backend: Annotated[
-        Backend, typer.Option(help="Worker processes here, or a Dask cluster.", case_sensitive=False)
-    ] = Backend.LOKY,
-    scheduler: Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")] = None,
+    backend: UsedBackend = Backend.LOKY,
+    scheduler: Scheduler = None,
     as_json: Json = False,
 ) -> None:
     """Reproduce figures of the paper. An interrupted sweep goes on where it stopped when called again."""
@@ -249,6 +261,55 @@ def reproduce(
             _say(f"{name}: {time.perf_counter() - started:.0f} s")
         if as_json:
             _print_json(tables if len(tables) > 1 else outcome.rows)
+
+
+@app.command()
+def compare(
+    names: Annotated[list[str], typer.Argument(metavar="PROBLEM", help="One or several of drbo problems, or all.")],
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Names with commas between them, of {', '.join(METHODS)}. By default all that the setting allows.",
+            autocompletion=_offer_more(METHODS),
+        ),
+    ] = None,
+    setting: Annotated[
+        str,
+        typer.Option(
+            help=f"Who gives reference and radius, and who picks contexts: {', '.join(SETTINGS)}.",
+            autocompletion=_offer(SETTINGS),
+        ),
+    ] = SettingName.SIMULATOR.value,
+    runs: Annotated[int, typer.Option(min=1, help="Runs of each method; all methods have the same seeds.")] = 20,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of a run.")] = 100,
+    seed: Seed = 0,
+    workers: Workers = 0,
+    out: Out = Path("out"),
+    ambiguity: Ambiguity = SetName.MMD.value,
+    backend: UsedBackend = Backend.LOKY,
+    scheduler: Scheduler = None,
+    as_json: Json = False,
+) -> None:
+    """Compare methods on problems with paired seeds: a table, a figure, and records of every round.
+
+    An interrupted comparison goes on where it stopped when called again. docs/methods.md says what the methods are.
+    """
+    chosen_setting = _known("setting", setting, SETTINGS)
+    wanted = methods and list(dict.fromkeys(_known("method", name.strip(), METHODS) for name in methods.split(",")))
+    robust_to = _known("ambiguity set", ambiguity, SETS)
+    with _told_in_one_line():
+        from drbo import experiments
+        from drbo.problems import ALL, by_name
+
+        everything = [make.__name__ for make in ALL] if "all" in map(str.lower, names) else names
+        found = {problem.name: problem for problem in map(by_name, everything)}
+        execution = _execution(workers, backend, scheduler)
+        _say(f"{chosen_setting} setting, {runs} runs of {rounds} rounds; standard errors in brackets; results: {out}/")
+        plan = experiments.Plan(out, runs=runs, rounds=rounds, seed=seed, ambiguity=robust_to, execution=execution)
+        outcome = experiments.compare(
+            plan, list(found.values()), wanted or experiments.methods_for(chosen_setting), chosen_setting
+        )
+        _show(outcome, as_json)
 
 
 @app.command()
@@ -429,8 +490,21 @@ def _plain(value: Any) -> Any:
 def _for_a_person(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row that fits 80 columns: the size of a problem in one cell, and an optimum as "value (action)".
 
-    An action of several numbers is left to --json.
+    An action of several numbers is left to --json. Of a comparison, a mean stands before its standard error.
     """
+    if "wins" in row:
+        with_error = {
+            "cumulative regret": (row["regret"], row["standard error"]),
+            "simple regret": (row["simple regret"], row["its standard error"]),
+        }
+        means = {name: f"{mean:.3g} ({_cell(error, 2)})" for name, (mean, error) in with_error.items()}
+        return {
+            "problem": row["problem"],
+            "method": row["method"],
+            **means,
+            "wins": row["wins"],
+            "seconds per run": f"{row['seconds per run']:.2g}",
+        }
     if "actions" not in row:
         return row
     short: dict[str, Any] = {"problem": row["problem"], "size": f"{row['actions']} x {row['contexts']}"}
@@ -449,12 +523,12 @@ def _head(name: str, width: int) -> str:
     return textwrap.fill(words, max(width, *map(len, words.split())), break_on_hyphens=False)
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, digits: int = 4) -> str:
     if value is None:
         return "-"
     if isinstance(value, list):
-        return ", ".join(_cell(item) for item in value)
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+        return ", ".join(_cell(item, digits) for item in value)
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
 def _say(text: str) -> None:

@@ -14,3 +14,20 @@ class SetName(StrEnum):
     CHI2 = "chi2"
     CVAR = "cvar"
     WASSERSTEIN = "wasserstein"
+
+
+class SettingName(StrEnum):
+    """The settings of the paper: who gives the reference and the radius, and who picks the context."""
+
+    GENERAL = "general"
+    DATA_DRIVEN = "data-driven"
+    SIMULATOR = "simulator"
+
+
+class MethodName(StrEnum):
+    """The methods that can be compared."""
+
+    DRBO = "drbo"
+    INFORMATIVE = "informative"
+    UCB = "ucb"
+    STABLEOPT = "stableopt"

@@ -13,8 +13,8 @@ from matplotlib.transforms import Bbox
 
 from drbo.analysis.profile import profile
 from drbo.experiments import _figures
-from drbo.experiments._methods import goal
 from drbo.experiments._store import Table
+from drbo.experiments._tasks import goal
 from drbo.experiments.style import new_figure
 from drbo.problems import Problem, benchmark_1, benchmark_2
 

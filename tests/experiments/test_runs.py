@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from drbo.experiments import SETS, SETTINGS, Execution, Plan, run
-from drbo.experiments._methods import goal
 from drbo.experiments._reproduce import regret_rows, regret_sweep
 from drbo.experiments._store import Store, Table, select
 from drbo.experiments._sweep import sweep
+from drbo.experiments._tasks import goal
 from drbo.problems import benchmark_1, benchmark_2
 from drbo.regret import robust_regret
 
@@ -24,16 +24,16 @@ def same(a: Table, b: Table) -> bool:
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_run_is_reproducible_and_runs_differ(setting: str) -> None:
     problem = benchmark_1(20)
-    one = run(problem, setting, "DRBO", 15, 0, 3)
-    assert same(one, run(problem, setting, "DRBO", 15, 0, 3))
-    assert not np.array_equal(one["outcome"], run(problem, setting, "DRBO", 15, 0, 4)["outcome"])
-    assert not np.array_equal(one["outcome"], run(problem, setting, "DRBO", 15, 1, 3)["outcome"])
+    one = run(problem, setting, "drbo", 15, 0, 3)
+    assert same(one, run(problem, setting, "drbo", 15, 0, 3))
+    assert not np.array_equal(one["outcome"], run(problem, setting, "drbo", 15, 0, 4)["outcome"])
+    assert not np.array_equal(one["outcome"], run(problem, setting, "drbo", 15, 1, 3)["outcome"])
 
 
 @pytest.mark.parametrize("set_name", list(SETS))
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_every_set_in_every_setting(set_name: str, setting: str) -> None:
-    record = run(benchmark_1(12), setting, "DRBO", 8, 0, 0, set_name)
+    record = run(benchmark_1(12), setting, "drbo", 8, 0, 0, set_name)
     assert (record["regret"] >= -1e-9).all()
 
 
@@ -47,7 +47,7 @@ def test_radii_of_all_sets_lose_the_same(set_name: str) -> None:
 
 def test_regret_of_a_run_is_that_of_its_actions() -> None:
     problem = benchmark_1(20)
-    record = run(problem, "simulator", "UCB", 20, 0, 0)
+    record = run(problem, "simulator", "ucb", 20, 0, 0)
     expected = robust_regret(problem.values, problem.ambiguity, problem.reference, problem.radius, record["action"])
     np.testing.assert_array_equal(record["regret"], expected.instantaneous)
 
@@ -57,11 +57,11 @@ def test_the_papers_claims_at_small_size() -> None:
     problem = benchmark_1()
     late = {
         method: np.mean([run(problem, "simulator", method, 150, 0, k)["regret"][-30:].mean() for k in range(3)])
-        for method in ("DRBO", "UCB", "StableOpt")
+        for method in ("drbo", "ucb", "stableopt")
     }
-    assert late["DRBO"] < 0.03
-    assert late["UCB"] > 0.09
-    assert late["StableOpt"] > 0.09
+    assert late["drbo"] < 0.03
+    assert late["ucb"] > 0.09
+    assert late["stableopt"] > 0.09
 
 
 def small_sweep(out: Path, execution: Execution) -> Table:

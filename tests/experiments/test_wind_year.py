@@ -20,11 +20,11 @@ def test_hours_are_those_of_the_two_years() -> None:
 def test_a_backtest_prefers_some_robustness() -> None:
     """An exact solve of the first 60 days: a small radius earns more than none, and a huge one nothing but 10%."""
     hours = YEAR.hours(0)[:1440]
-    result = choose_radius(YEAR.power, hours, "DRBO")
+    result = choose_radius(YEAR.power, hours, "drbo")
     assert result.radii.tolist() == list(MMD_RADII)
     assert 0.0 < result.best_radius < 0.2
     assert result.revenue[-1] == pytest.approx(0.1 * YEAR.power[hours].sum())
-    table = backtest_table(YEAR.power, hours, "DRBO", "2014")
+    table = backtest_table(YEAR.power, hours, "drbo", "2014")
     np.testing.assert_allclose(table["revenue"], result.revenue)
 
 

@@ -1,22 +1,29 @@
-"""The paper's experiments: problem x method x seed -> records -> figures."""
+"""Experiments: problem x method x seed -> records -> figures. Those of the paper, and comparisons of any methods."""
 
-from drbo.experiments._methods import METHODS, SETS
+from drbo.experiments._compare import compare, methods_for
+from drbo.experiments._methods import METHODS, Method
 from drbo.experiments._reproduce import Outcome, Plan, demo, dial, figure1, figure2, figure3, problem_row, sets
-from drbo.experiments._runs import SETTINGS, run
+from drbo.experiments._runs import run
 from drbo.experiments._sweep import Execution
+from drbo.experiments._tasks import SETS, SETTINGS, Goal, Task
 
 __all__ = [
     "METHODS",
     "SETS",
     "SETTINGS",
     "Execution",
+    "Goal",
+    "Method",
     "Outcome",
     "Plan",
+    "Task",
+    "compare",
     "demo",
     "dial",
     "figure1",
     "figure2",
     "figure3",
+    "methods_for",
     "problem_row",
     "run",
     "sets",

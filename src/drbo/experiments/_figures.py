@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from drbo.analysis.profile import RobustnessProfile
-from drbo.experiments._methods import Goal
-from drbo.experiments._runs import SETTINGS
+from drbo.experiments._statistics import mean_and_error, per_run
 from drbo.experiments._store import Table, select
-from drbo.experiments.style import COLOURS, DARK, MARKERS, REFERENCE, STYLE, TRUTH, label_ends, new_figure
+from drbo.experiments._tasks import SETTINGS, Goal
+from drbo.experiments.style import COLOURS, DARK, MARKERS, MORE_COLOURS, REFERENCE, STYLE, TRUTH, label_ends, new_figure
 from drbo.problems import Problem
 from drbo.validation import FloatArray
 
@@ -118,24 +118,42 @@ def figure2(records: Table, problems: list[str]) -> Figure:
     return figure
 
 
-def _regret_panel(panel: Axes, records: Table) -> None:
-    ends = {}
-    for method in ("DRBO", "UCB", "StableOpt"):
+def compare(records: Table, problems: list[str]) -> Figure:
+    """Return cumulative robust regret and that of the recommendation, a row per problem."""
+    with mpl.rc_context(STYLE):
+        figure = new_figure(10.0, 3.2 * len(problems))
+        axes = figure.subplots(len(problems), 2, squeeze=False)
+        for row, problem in enumerate(problems):
+            own = select(records, problem=problem)
+            runs = len(np.unique(own["run"]))
+            title = f"{TITLES.get(problem, problem)}, {own['setting'][0]}, {runs} {'run' if runs == 1 else 'runs'}"
+            cumulative, simple = axes[row]
+            _regret_panel(cumulative, own)
+            _regret_panel(simple, own, "simple regret", total=False)
+            cumulative.set(title=title, ylabel="cumulative robust regret")
+            simple.set(title="mean and standard error", ylabel="robust regret of what is recommended")
+        for panel in axes[-1]:
+            panel.set_xlabel("round")
+    return figure
+
+
+def _regret_panel(panel: Axes, records: Table, column: str = "regret", total: bool = True) -> None:
+    """Draw the mean of a column over the runs with its standard error, summed over rounds if `total`."""
+    ends, colours = {}, {}
+    for i, method in enumerate(dict.fromkeys(records["method"].tolist())):
         own = select(records, method=method)
-        runs = len(np.unique(own["run"]))
-        if runs == 0:
-            continue
-        cumulative = own["regret"].reshape(runs, -1).cumsum(axis=1)
-        rounds = own["round"].reshape(runs, -1)[0]
-        mean = cumulative.mean(axis=0)
-        error = cumulative.std(axis=0, ddof=1) / np.sqrt(runs) if runs > 1 else np.zeros_like(mean)
-        panel.plot(rounds, mean, color=COLOURS[method])
-        panel.fill_between(rounds, mean - error, mean + error, color=COLOURS[method], alpha=0.25, linewidth=0)
+        values = per_run(own, column)
+        rounds = own["round"].reshape(len(values), -1)[0]
+        mean, error = mean_and_error(values.cumsum(axis=1) if total else values)
+        colours[method] = COLOURS.get(method, MORE_COLOURS[i % len(MORE_COLOURS)])
+        panel.plot(rounds, mean, color=colours[method])
+        if len(values) > 1:
+            panel.fill_between(rounds, mean - error, mean + error, color=colours[method], alpha=0.25, linewidth=0)
         ends[method] = (float(rounds[-1]), float(mean[-1]))
     panel.set_ylim(bottom=0)
     panel.set_xlim(left=0, right=max((x for x, _ in ends.values()), default=1.0))
     panel.margins(x=0)
-    label_ends(panel, ends, gap=0.085)
+    label_ends(panel, ends, gap=0.085, colours=colours)
 
 
 def figure3(hours: Table, backtests: Table, radii: dict[str, float], title: str, start: np.datetime64) -> Figure:

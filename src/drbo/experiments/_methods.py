@@ -1,50 +1,99 @@
-"""The methods that are compared: one optimizer, different ambiguity sets."""
+"""The methods that are compared, by name: one optimizer, with other sets, policies and settings.
+
+A new method is one more entry of `METHODS`. `drbo compare` knows it by its name from then on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from drbo.ambiguity import KL, AmbiguitySet, ChiSquare, CVaR, Expectation, Neighbourhood, TotalVariation, Wasserstein
-from drbo.analysis.profile import radius_for_loss
-from drbo.names import SetName
+from drbo.ambiguity import AmbiguitySet, Expectation, Neighbourhood
+from drbo.experiments._tasks import SETTINGS, Goal, Task
+from drbo.models.gp import GP
+from drbo.names import MethodName, SettingName
+from drbo.optimizer.optimizer import Optimizer
 from drbo.problems import Problem
-
-METHODS = ("DRBO", "UCB", "StableOpt")
-
-SETS: dict[str, Callable[[Problem], AmbiguitySet]] = {
-    SetName.MMD: lambda problem: problem.ambiguity,
-    SetName.TV: lambda _: TotalVariation(),
-    SetName.KL: lambda _: KL(),
-    SetName.CHI2: lambda _: ChiSquare(),
-    SetName.CVAR: lambda _: CVaR(),
-    SetName.WASSERSTEIN: lambda problem: Wasserstein(problem.contexts),
-}
-"""The sets that DRBO may be robust to."""
+from drbo.rounds.contexts import Informative
+from drbo.rounds.policies import Optimism, Policy
+from drbo.rounds.settings import Setting
 
 
-@dataclass(frozen=True, eq=False)
-class Goal:
-    """The ambiguity set that a comparison is about: what DRBO optimises, and what the regret of all is measured in."""
-
-    ambiguity: AmbiguitySet
-    radius: float
+def the_aim(problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
+    """Return the set that all are measured in, and its radius."""
+    del problem
+    return aim.ambiguity, aim.radius
 
 
-def goal(problem: Problem, set_name: str) -> Goal:
-    """Return the set of that name, with the radius at which the robust solution loses as much as in the MMD ball."""
-    ambiguity = SETS[set_name](problem)
-    if set_name == SetName.MMD:
-        return Goal(ambiguity, problem.radius)
-    best = problem.robust_optimum
-    loss = float(problem.stochastic_values[best.action_index]) - best.value
-    return Goal(ambiguity, radius_for_loss(problem.values[best.action_index], ambiguity, problem.reference, loss))
+def the_reference(problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
+    """Return the set that holds the reference alone."""
+    del problem, aim
+    return Expectation(), 0.0
 
 
-def method_set(method: str, problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
-    """Return the set that a method is robust to, and its radius."""
-    if method == "DRBO":
-        return aim.ambiguity, aim.radius
-    if method == "UCB":
-        return Expectation(), 0.0
+def _neighbourhood(problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
+    """Return StableOpt's set: every distribution on the contexts near the mean of the reference."""
+    del aim
     return Neighbourhood(problem.contexts), problem.radius
+
+
+def _recommended(optimizer: Optimizer) -> int:
+    """Return the action of the best guaranteed value under the set that the method is robust to."""
+    return int(optimizer.recommend().action_index)
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to choose actions.
+
+    Attributes
+    ----------
+    name : on the command line
+    label : in tables, figures and records
+    robust_to : the set that it is robust to and its radius, for a problem and an aim
+    policy : what it evaluates next in a task; None for the policy of the setting
+    protocol : the setting of its optimizer in a task, for its radius
+    settings : the settings that it is for
+    recommended : the index of the action that it would deploy now
+    """
+
+    name: str
+    label: str
+    robust_to: Callable[[Problem, Goal], tuple[AmbiguitySet, float]] = the_aim
+    policy: Callable[[Task], Policy | None] = lambda _: None
+    protocol: Callable[[Task, float], Setting] = Task.protocol
+    settings: tuple[str, ...] = SETTINGS
+    recommended: Callable[[Optimizer], int] = _recommended
+
+    def optimizer(self, task: Task) -> Optimizer:
+        """Return its optimizer for a task, with the kernel and the noise that the problem states, and beta = 2."""
+        ambiguity, radius = self.robust_to(task.problem, task.aim)
+        return Optimizer(
+            task.problem.actions,
+            task.problem.contexts,
+            ambiguity=ambiguity,
+            setting=self.protocol(task, radius),
+            surrogate=GP(task.problem.gp_kernel, task.problem.noise),
+            beta=2.0,
+            policy=self.policy(task),
+        )
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method(MethodName.DRBO, "DRBO"),
+        Method(
+            MethodName.INFORMATIVE,
+            "DRBO informative",
+            policy=lambda _: Optimism(Informative()),
+            settings=(SettingName.SIMULATOR,),
+        ),
+        Method(MethodName.UCB, "UCB", robust_to=the_reference),
+        Method(MethodName.STABLEOPT, "StableOpt", robust_to=_neighbourhood),
+    )
+}
+"""All methods by name."""
+
+OF_THE_PAPER = (MethodName.DRBO, MethodName.UCB, MethodName.STABLEOPT)
+"""The names of the methods that the paper compares."""

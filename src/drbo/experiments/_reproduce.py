@@ -12,11 +12,14 @@ import numpy as np
 
 from drbo._extras import require
 from drbo.analysis.profile import profile, radius_for_loss
-from drbo.experiments._methods import METHODS, SETS, goal
-from drbo.experiments._runs import SETTINGS, data_driven_radius, run
+from drbo.experiments._methods import METHODS, OF_THE_PAPER
+from drbo.experiments._runs import run
+from drbo.experiments._statistics import mean_and_error, number, per_run
 from drbo.experiments._store import Store, Table, select
 from drbo.experiments._sweep import Execution, sweep
+from drbo.experiments._tasks import SETS, SETTINGS, data_driven_radius, goal
 from drbo.experiments.wind_year import WindYear, backtest_table, decide
+from drbo.names import MethodName
 from drbo.problems import Problem, WindSeries, benchmark_1, benchmark_2
 
 RECORDS = 1
@@ -47,9 +50,15 @@ class Outcome:
     rows: list[dict[str, Any]]
 
 
+def required(*modules: str) -> None:
+    """Raise if an optional package is missing: before a sweep, not after it."""
+    for module in modules:
+        require(module, "experiments")
+
+
 def figure1(plan: Plan) -> Outcome:
     """Draw both benchmark functions with their distributions and solutions."""
-    require("matplotlib", "experiments")
+    required("matplotlib")
     from drbo.experiments import _figures, style
 
     problems = [benchmark_1(), benchmark_2()]
@@ -59,8 +68,7 @@ def figure1(plan: Plan) -> Outcome:
 
 def figure2(plan: Plan) -> Outcome:
     """Run three methods in three settings on both benchmarks, and draw their robust regret."""
-    for module in ("matplotlib", "joblib"):  # said before the sweep, not after it
-        require(module, "experiments")
+    required("matplotlib", "joblib")
     from drbo.experiments import _figures, style
 
     problems = [benchmark_1(), benchmark_2()]
@@ -72,8 +80,7 @@ def figure2(plan: Plan) -> Outcome:
 
 def demo(plan: Plan) -> Outcome:
     """Run three methods on benchmark 1 in the simulator setting, and draw the function and their regret."""
-    for module in ("matplotlib", "joblib"):  # said before the sweep, not after it
-        require(module, "experiments")
+    required("matplotlib", "joblib")
     from drbo.experiments import _figures, style
 
     problem = benchmark_1()
@@ -86,7 +93,7 @@ def demo(plan: Plan) -> Outcome:
 def regret_sweep(name: str, plan: Plan, problems: Sequence[Problem], settings: Sequence[str]) -> Table:
     """Return the records of every problem, setting, method and run."""
     jobs = {
-        f"{problem.name}-{setting}-{method}-{number}": (
+        f"{problem.name}-{setting}-{METHODS[method].label}-{number}": (
             problem,
             setting,
             method,
@@ -97,13 +104,13 @@ def regret_sweep(name: str, plan: Plan, problems: Sequence[Problem], settings: S
         )
         for problem in problems
         for setting in settings
-        for method in METHODS
+        for method in OF_THE_PAPER
         for number in range(plan.runs)
     }
     description = {
         "problems": [problem.name for problem in problems],
         "settings": list(settings),
-        "methods": list(METHODS),
+        "methods": [METHODS[name].label for name in OF_THE_PAPER],
         "ambiguity": plan.ambiguity,
         "radii": [goal(problem, plan.ambiguity).radius for problem in problems],
         "data-driven radius": repr(data_driven_radius(plan.ambiguity)),
@@ -121,8 +128,8 @@ def regret_rows(records: Table) -> list[dict[str, Any]]:
     seen = dict.fromkeys(zip(records["problem"], records["setting"], records["method"], strict=True))
     for problem, setting, method in seen:
         own = select(records, problem=problem, setting=setting, method=method)
-        regret = own["regret"].reshape(len(np.unique(own["run"])), -1)
-        total = regret.sum(axis=1)
+        regret = per_run(own, "regret")
+        total, error = mean_and_error(regret.sum(axis=1))
         late = regret[:, -max(regret.shape[1] // 4, 1) :]
         rows.append(
             {
@@ -131,8 +138,8 @@ def regret_rows(records: Table) -> list[dict[str, Any]]:
                 "method": str(method),
                 "runs": len(regret),
                 "rounds": regret.shape[1],
-                "regret": float(total.mean()),
-                "standard error": float(total.std(ddof=1) / np.sqrt(len(total))) if len(total) > 1 else 0.0,
+                "regret": float(total),
+                "standard error": number(error),
                 "per round, last quarter": float(late.mean()),
             }
         )
@@ -144,8 +151,7 @@ def figure3(plan: Plan, series: WindSeries, hours: int | None = None) -> Outcome
 
     `hours` limits the second year to its first hours, and the backtest likewise.
     """
-    for module in ("matplotlib", "joblib"):  # said before the sweep, not after it
-        require(module, "experiments")
+    required("matplotlib", "joblib")
     from drbo.experiments import _figures, style
 
     year = WindYear(series)
@@ -155,8 +161,8 @@ def figure3(plan: Plan, series: WindSeries, hours: int | None = None) -> Outcome
     hours_used = [int(first[0]), len(first), int(second[0]), len(second)]
     common = {"series": series.name, "content": content, "hours": hours_used, "records": RECORDS}
     tests = {
-        f"{method}-{name}": (year.power, h, method, name)
-        for method in ("DRBO", "StableOpt")
+        f"{METHODS[method].label}-{name}": (year.power, h, method, name)
+        for method in (MethodName.DRBO, MethodName.STABLEOPT)
         for name, h in zip(names, (first, second), strict=True)
     }
     store = Store(plan.out, "figure3_backtest", common)
@@ -190,7 +196,7 @@ def figure3(plan: Plan, series: WindSeries, hours: int | None = None) -> Outcome
 
 def dial(plan: Plan) -> Outcome:
     """Draw how the robust choice moves from stochastic to worst case as the radius grows."""
-    require("matplotlib", "experiments")
+    required("matplotlib")
     from drbo.experiments import _figures, style
 
     problem = benchmark_1()
@@ -207,7 +213,7 @@ def dial(plan: Plan) -> Outcome:
 
 def sets(plan: Plan) -> Outcome:
     """Draw the worst distributions of all sets side by side, at radii at which the robust solution loses the same."""
-    require("matplotlib", "experiments")
+    required("matplotlib")
     from drbo.experiments import _figures, style
 
     problem = benchmark_1()

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import numpy as np
 
 from drbo import regret
-from drbo.experiments._methods import Goal, goal, method_set
+from drbo.experiments._methods import METHODS
 from drbo.experiments._store import Table
-from drbo.models.gp import GP
-from drbo.optimizer.optimizer import Optimizer
+from drbo.experiments._tasks import Task
+from drbo.names import SettingName
 from drbo.problems import Problem
-from drbo.radius import Bootstrap, RadiusRule, Theoretical, empirical
-from drbo.rounds.settings import DataDriven, General, Setting, Simulator
-
-SETTINGS = ("general", "data-driven", "simulator")
-
-
-def data_driven_radius(set_name: str) -> RadiusRule:
-    """Return the rule for the data-driven setting.
-
-    For the MMD a fifth of Corollary 4's radius, about the 95% quantile of the distance between a sample and its
-    distribution: the full one exceeds the diameter of the set for 60 rounds, in which every method would be measured
-    by the worst case alone. For other sets, which the corollary says nothing about, the bootstrap.
-    """
-    return Theoretical(delta=0.1, factor=0.2) if set_name == "mmd" else Bootstrap(delta=0.1, resamples=100)
-
-
-def _setting(name: str, problem: Problem, radius: float, rule: RadiusRule) -> Setting:
-    if name == "general":
-        return General()
-    if name == "data-driven":
-        return DataDriven(radius=rule)
-    return Simulator(problem.reference, radius)
+from drbo.radius import empirical
+from drbo.validation import FloatArray
 
 
 def generator(seed: int, run: int) -> np.random.Generator:
@@ -40,49 +23,71 @@ def generator(seed: int, run: int) -> np.random.Generator:
 
 
 def run(
-    problem: Problem, setting_name: str, method: str, rounds: int, seed: int, number: int, set_name: str = "mmd"
+    problem: Problem,
+    setting_name: str,
+    method_name: str,
+    rounds: int,
+    seed: int,
+    number: int,
+    set_name: str = "mmd",
+    recommend: bool = False,
 ) -> Table:
-    """Return a row a round: what was chosen, what came out, and its robust regret in the ball of the round."""
-    rng = generator(seed, number)
-    aim: Goal = goal(problem, set_name)
-    ambiguity, radius = method_set(method, problem, aim)
-    rule = data_driven_radius(set_name)
-    setting = _setting(setting_name, problem, radius, rule)
-    opt = Optimizer(
-        problem.actions,
-        problem.contexts,
-        ambiguity=ambiguity,
-        setting=setting,
-        surrogate=GP(problem.gp_kernel, problem.noise),
-        beta=2.0,
-    )
-    f = problem.values
-    n_contexts = len(problem.contexts)
-    actions, contexts, outcomes = [], [], []
+    """Return a row per round: what was chosen, what came out, and its robust regret in the ball of the round.
+
+    Methods of the same seed and number meet the same noise, and the same contexts where nature draws these. In a
+    simulator a method that leaves the context to chance has it drawn from the reference.
+
+    `recommend`: with the action that would be deployed after the round, its regret in the ball of the round, and the
+    seconds that `ask` and `tell` took. The seconds depend on the machine, and nothing else does.
+    """
+    task, method, rng = Task.of(problem, setting_name, set_name), METHODS[method_name], generator(seed, number)
+    (simulation,) = rng.spawn(1)
+    opt = method.optimizer(task)
+    terms: dict[str, Any] = {}
+    if setting_name == SettingName.GENERAL:
+        terms = {"reference": problem.reference, "radius": method.robust_to(problem, task.aim)[1]}
+    rows: dict[str, list[Any]] = {name: [] for name in ("action", "context", "outcome", "recommended", "seconds")}
     for _ in range(rounds):
-        s = opt.ask(reference=problem.reference, radius=radius) if setting_name == "general" else opt.ask()
-        natural = int(rng.choice(n_contexts, p=problem.true_distribution))
+        started = time.perf_counter()
+        s = opt.ask(**terms)
+        asked = time.perf_counter()
+        natural = int(rng.choice(len(problem.contexts), p=problem.true_distribution))
         noise = problem.noise * rng.normal()
-        j = natural if s.context_index is None else s.context_index
-        outcome = float(f[s.action_index, j]) + noise
+        simulated = int(simulation.choice(len(problem.contexts), p=problem.reference))
+        by_chance = simulated if task.picks else natural
+        j = by_chance if s.context_index is None else s.context_index
+        outcome = float(problem.values[s.action_index, j]) + noise
+        told = time.perf_counter()
         opt.tell(s, outcome, context_index=j if s.context_index is None else None)
-        actions.append(s.action_index)
-        contexts.append(j)
-        outcomes.append(outcome)
-    references, radii = problem.reference, np.array(aim.radius)
-    if setting_name == "data-driven":  # the ball that DRBO sees in each round, for every method
-        seen = [np.array(contexts[:t], dtype=np.intp) for t in range(rounds)]
-        references = np.array([empirical(s, n_contexts) for s in seen])
-        radii = np.array([rule.radius(s, aim.ambiguity, n_contexts) for s in seen])
-    result = regret.robust_regret(f, aim.ambiguity, references, radii, actions)
-    return {
+        rows["seconds"].append(time.perf_counter() - told + asked - started)
+        rows["recommended"].append(method.recommended(opt) if recommend else None)
+        for name, value in (("action", s.action_index), ("context", j), ("outcome", outcome)):
+            rows[name].append(value)
+    contexts = np.array(rows["context"])
+    table = {
         "problem": np.full(rounds, problem.name),
         "setting": np.full(rounds, setting_name),
-        "method": np.full(rounds, method),
+        "method": np.full(rounds, method.label),
         "run": np.full(rounds, number),
         "round": np.arange(1, rounds + 1),
-        "action": np.array(actions),
-        "context": np.array(contexts),
-        "outcome": np.array(outcomes),
-        "regret": result.instantaneous,
+        "action": np.array(rows["action"]),
+        "context": contexts,
+        "outcome": np.array(rows["outcome"]),
+        "regret": _robust_regret(task, contexts, rows["action"]),
     }
+    if recommend:
+        table["recommended"] = np.array(rows["recommended"])
+        table["simple regret"] = _robust_regret(task, contexts, rows["recommended"])
+        table["seconds"] = np.array(rows["seconds"])
+    return table
+
+
+def _robust_regret(task: Task, contexts: Any, actions: list[int]) -> FloatArray:
+    """Return the robust regret (rounds,) of an action per round, in the ball that DRBO sees in the round."""
+    problem, aim = task.problem, task.aim
+    references, radii = problem.reference, np.array(aim.radius)
+    if task.setting == SettingName.DATA_DRIVEN:
+        seen, n = [contexts[:t].astype(np.intp) for t in range(len(actions))], len(problem.contexts)
+        references = np.array([empirical(s, n) for s in seen])
+        radii = np.array([task.rule.radius(s, aim.ambiguity, n) for s in seen])
+    return regret.robust_regret(problem.values, aim.ambiguity, references, radii, actions).instantaneous

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo.ambiguity import AmbiguitySet
-from drbo.experiments._methods import METHODS, goal, method_set
+from drbo.experiments._methods import METHODS, OF_THE_PAPER
 from drbo.experiments._runs import generator
 from drbo.experiments._store import Table
+from drbo.experiments._tasks import goal
 from drbo.models.gp import GP
+from drbo.names import MethodName
 from drbo.optimizer.optimizer import Optimizer
 from drbo.problems import Problem, WindSeries, nearest_context, revenue, wind
 from drbo.problems._wind import WINDOW_HOURS
@@ -53,10 +55,10 @@ class WindYear:
 def choose_radius(power: FloatArray, hours: NDArray[np.intp], method_name: str) -> Backtest:
     """Return what each radius would have earned with an exact solve of every hour of the first year."""
     problem = wind()
-    ambiguity, _ = method_set(method_name, problem, goal(problem, "mmd"))
+    ambiguity, _ = METHODS[method_name].robust_to(problem, goal(problem, "mmd"))
     past = power[hours[0] - WINDOW_HOURS : hours[-1] + 1]
     earned = revenue(problem.actions[:, 0][None, :], past[:, None])
-    radii = MMD_RADII if method_name == "DRBO" else NEIGHBOURHOOD_RADII
+    radii = MMD_RADII if method_name == MethodName.DRBO else NEIGHBOURHOOD_RADII
     seen = nearest_context(past, problem.contexts)
     return backtest(problem.values, ambiguity, seen, radii, WINDOW_HOURS, earned)
 
@@ -66,7 +68,7 @@ def backtest_table(power: FloatArray, hours: NDArray[np.intp], method_name: str,
     result = choose_radius(power, hours, method_name)
     k = len(result.radii)
     return {
-        "method": np.full(k, method_name),
+        "method": np.full(k, METHODS[method_name].label),
         "year": np.full(k, year),
         "radius": result.radii,
         "revenue": result.revenue,
@@ -82,7 +84,8 @@ def decide(power: FloatArray, hours: NDArray[np.intp], radii: dict[str, float], 
     problem = wind()
     f, actions = problem.values, problem.actions[:, 0]
     contexts = nearest_context(power, problem.contexts)
-    sets = {method: method_set(method, problem, goal(problem, "mmd"))[0] for method in METHODS}
+    methods = [METHODS[name] for name in OF_THE_PAPER]
+    sets = {method.label: method.robust_to(problem, goal(problem, "mmd"))[0] for method in methods}
     rows: list[tuple[str, int, int, float, float]] = []
     for hour in hours.tolist():
         reference = empirical(contexts[hour - WINDOW_HOURS : hour], len(problem.contexts))
