@@ -57,12 +57,14 @@ if TYPE_CHECKING:
     from drbo.optimizer import Comparison as Comparison
     from drbo.optimizer import Explanation as Explanation
     from drbo.optimizer import LeaveOneOut as LeaveOneOut
+    from drbo.optimizer import NotCertifiedError as NotCertifiedError
     from drbo.optimizer import Optimizer as Optimizer
     from drbo.optimizer import Prediction as Prediction
     from drbo.optimizer import Recommendation as Recommendation
     from drbo.optimizer import RegretBound as RegretBound
     from drbo.optimizer import Result as Result
     from drbo.optimizer import Suggestion as Suggestion
+    from drbo.optimizer import TargetRecommendation as TargetRecommendation
     from drbo.optimizer import from_json as from_json
     from drbo.optimizer import run as run
     from drbo.optimizer import to_json as to_json
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from drbo.rounds import Optimism as Optimism
     from drbo.rounds import Policy as Policy
     from drbo.rounds import Round as Round
+    from drbo.rounds import Satisficing as Satisficing
     from drbo.rounds import Setting as Setting
     from drbo.rounds import Simulator as Simulator
     from drbo.rounds import Uncertain as Uncertain
@@ -147,12 +150,14 @@ _HOMES = {
         "Comparison",
         "Explanation",
         "LeaveOneOut",
+        "NotCertifiedError",
         "Optimizer",
         "Prediction",
         "Recommendation",
         "RegretBound",
         "Result",
         "Suggestion",
+        "TargetRecommendation",
         "run",
         "from_json",
         "to_json",
@@ -165,6 +170,7 @@ _HOMES = {
         "Informative",
         "Optimism",
         "Policy",
+        "Satisficing",
         "Setting",
         "Simulator",
         "Uncertain",

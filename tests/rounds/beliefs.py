@@ -9,6 +9,7 @@ from drbo import GP, RBF, GridPosterior, Product
 from drbo.ambiguity.reference import FiniteContexts
 from drbo.models.gp import Posterior
 from drbo.models.observation import Observation
+from drbo.models.units import Units
 from drbo.rounds.ball import Ball
 from drbo.spaces import FiniteSet
 from drbo.spaces.space import Point
@@ -16,6 +17,7 @@ from drbo.spaces.space import Point
 ACTIONS = FiniteSet("actions", np.linspace(0, 1, 9))
 CONTEXTS = FiniteSet("contexts", np.linspace(0, 1, 7))
 REFERENCE = FiniteContexts(CONTEXTS).given(np.random.default_rng(0).dirichlet(np.ones(7)))
+UNITS = Units()
 KERNEL = Product(RBF(0.3), RBF(0.3))
 
 
@@ -27,6 +29,7 @@ class FixedBeliefs:
     ahead: Posterior
     width: float = 2.0
     certificate_width: float = 2.0
+    units: Units = UNITS
 
     def certain(self, ball: Ball) -> Posterior:
         del ball

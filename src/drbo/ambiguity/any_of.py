@@ -48,6 +48,7 @@ class AnyOf(AmbiguitySet):
             raise ValueError("scenarios must hold at least one, got none")
         self.base = Expectation() if within is None else within
         self.own_radius = 0.0 if within is None else within.own_radius
+        self.has_radius = self.base.has_radius
         self.instead_of_a_rule = self.base.instead_of_a_rule
         self.n_contexts = self.base.n_contexts
         self._columns: tuple[Column, ...] = ()

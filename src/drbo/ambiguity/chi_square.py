@@ -29,6 +29,7 @@ class ChiSquare(OnSupport):
     more the minimum over the support.
     """
 
+    convex_in_radius = True
     instead_of_a_rule = (
         "Use drbo.radius.EmpiricalLikelihood(confidence), which covers the expected reward against sampling error."
     )

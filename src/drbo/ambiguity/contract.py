@@ -115,6 +115,16 @@ class AmbiguitySet(ABC):
     own_radius: float | None = None
     """The radius at which the set is what its own words say; None if a radius must be given."""
 
+    has_radius: bool = True
+    """Whether the set depends on the radius at all."""
+
+    convex_in_radius: bool = False
+    """Whether the worst case is a convex function of the radius.
+
+    It is wherever mixtures of a distribution within a and one within b of the reference are within the same mixture of
+    a and b, as for every distance that is convex.
+    """
+
     has_shift_norm: bool = False
     """Whether Theorem 2 and Corollary 4 bound the regret in the set: they are for the MMD."""
 

@@ -16,6 +16,9 @@ class Expectation(AmbiguitySet):
     worst case = sum_i p_i v_i,  distance(p, q) = 0 if p = q, else inf.
     """
 
+    has_radius = False
+    convex_in_radius = True
+
     def __repr__(self) -> str:
         return "Expectation()"
 

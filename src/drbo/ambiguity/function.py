@@ -74,6 +74,7 @@ class _Placed(AmbiguitySet):
     def __init__(self, made: AmbiguitySet, space: Space) -> None:
         self._made, self._space = made, space
         self.n_contexts = made.n_contexts
+        self.has_radius, self.convex_in_radius = made.has_radius, made.convex_in_radius
 
     def within(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""

@@ -76,6 +76,7 @@ class Intersection(AmbiguitySet):
         self.ball = balls[0] if balls else sets[0]
         self.limits: tuple[Linear, ...] = tuple(one for one in sets if one is not self.ball and isinstance(one, Linear))
         self.own_radius = self.ball.own_radius
+        self.has_radius, self.convex_in_radius = self.ball.has_radius, self.ball.convex_in_radius
         self.instead_of_a_rule = self.ball.instead_of_a_rule
         sizes = [one.n_contexts for one in sets if one.n_contexts is not None]
         self.n_contexts = sizes[0] if sizes else None

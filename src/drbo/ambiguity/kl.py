@@ -29,6 +29,7 @@ class KL(OnSupport):
     the support.
     """
 
+    convex_in_radius = True
     instead_of_a_rule = (
         "Use drbo.radius.EmpiricalLikelihood(confidence), which covers the expected reward against sampling error."
     )

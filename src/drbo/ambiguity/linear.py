@@ -41,6 +41,7 @@ class Linear(AmbiguitySet):
     features : (n, k) of the contexts
     """
 
+    convex_in_radius = True
     follows_reference: bool = False
     """Whether the bounds move with the reference."""
     contexts: FloatArray | None = None

@@ -57,6 +57,7 @@ class PlacedMMD(AmbiguitySet):
 
     has_shift_norm = True
     bounds_means = True
+    convex_in_radius = True
 
     def __init__(self, factor: PivotedCholesky, contexts: FloatArray | None, kernel: Kernel | None) -> None:
         self.contexts, self.kernel = contexts, kernel
@@ -235,6 +236,7 @@ class MMD(AmbiguitySet):
 
     has_shift_norm = True
     bounds_means = True
+    convex_in_radius = True
 
     def __init__(
         self, contexts: ArrayLike | None = None, kernel: Kernel | None = None, *, gram: ArrayLike | None = None

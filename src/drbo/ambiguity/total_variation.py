@@ -20,6 +20,7 @@ class TotalVariation(AmbiguitySet):
     radius 1 or more the minimum over all contexts. The distance is symmetric and at most 1.
     """
 
+    convex_in_radius = True
     instead_of_a_rule = (
         "Give the share of days that may be replaced as a number, such as radius=0.1; or use drbo.MMD() or "
         "drbo.Wasserstein(); or list the values: contexts=[...] or within=drbo.Box(name=drbo.Integer(low, high))."

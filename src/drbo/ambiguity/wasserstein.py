@@ -64,6 +64,7 @@ class Wasserstein(AmbiguitySet):
         self.order = validation.finite_float("order", order)
         if self.order < 1.0:
             raise ValueError(f"order must be 1 or more, got {self.order}")
+        self.convex_in_radius = self.order == 1.0  # of a higher order it is convex in eps^r
         self.norm = validation.radius(norm, "norm")
         if self.norm < 1.0:
             raise ValueError(f"norm must be 1 or more (inf allowed), got {self.norm}")

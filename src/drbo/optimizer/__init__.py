@@ -6,18 +6,28 @@ from drbo.optimizer.encoding import encode as to_json
 from drbo.optimizer.explanation import Explanation
 from drbo.optimizer.optimizer import Optimizer
 from drbo.optimizer.parallel import run
-from drbo.optimizer.suggestion import Prediction, Recommendation, RegretBound, Result, Suggestion
+from drbo.optimizer.suggestion import (
+    NotCertifiedError,
+    Prediction,
+    Recommendation,
+    RegretBound,
+    Result,
+    Suggestion,
+    TargetRecommendation,
+)
 
 __all__ = [
     "Comparison",
     "Explanation",
     "LeaveOneOut",
+    "NotCertifiedError",
     "Optimizer",
     "Prediction",
     "Recommendation",
     "RegretBound",
     "Result",
     "Suggestion",
+    "TargetRecommendation",
     "from_json",
     "run",
     "to_json",

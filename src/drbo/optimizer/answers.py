@@ -29,8 +29,17 @@ from drbo.optimizer.incumbent import Guaranteed, best_iterate, best_now, certifi
 from drbo.optimizer.knowledge import Knowledge
 from drbo.optimizer.markup import as_html
 from drbo.optimizer.state import Iterate, State, Terms
-from drbo.optimizer.suggestion import Prediction, Recommendation, RegretBound, Result, Suggestion
+from drbo.optimizer.suggestion import (
+    Prediction,
+    Recommendation,
+    RegretBound,
+    Result,
+    Suggestion,
+    TargetRecommendation,
+)
+from drbo.optimizer.targets import best_for
 from drbo.rounds.policies import Policy
+from drbo.rounds.satisficing import Goal, check_goal
 from drbo.rounds.settings import Setting
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet
@@ -197,6 +206,39 @@ class Answers:
         """
         state = self._known.state
         return self._recommendation(best_now(self._known, state, self._terms(state, reference, radius, given)))
+
+    @alone
+    def recommend_for(
+        self,
+        target: float,
+        goal: Goal = "radius",
+        *,
+        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
+        given: Mapping[Any, Any] | None = None,
+    ) -> TargetRecommendation:
+        """Return the action that reaches a target on average under the largest shift: no radius need be chosen.
+
+        `target` is in the units of the outcomes: at least this, or at most where outcomes are minimised. With the goal
+        "radius" the action is the one whose certified critical radius is largest: up to it the target is reached. With
+        the goal "fragility" it is the one that misses the target by least per unit of radius, in the worst case over
+        all radii (RoBOS: Saday, Yildirim and Tekin, NeurIPS 2023). Both numbers are returned, certified by the lower
+        confidence bounds of `recommend`. An action that failed is never recommended.
+
+        `NotCertifiedError` is raised if no action is certified to reach the target under the reference itself.
+        """
+        chosen, wanted = check_goal(goal), validation.finite_float("target", target)
+        state = self._known.state
+        found = best_for(self._known, state, wanted, chosen, self._terms(state, reference, None, given))
+        at = self._recommendation(found.guaranteed)
+        return TargetRecommendation(
+            action=at.action,
+            action_index=at.action_index,
+            target=wanted,
+            goal=chosen,
+            radius=found.radius,
+            fragility=found.guaranteed.units.length_outward(found.fragility),
+            recommendation=at,
+        )
 
     @alone
     def recommend_iterate(self) -> Recommendation:

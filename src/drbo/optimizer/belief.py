@@ -20,6 +20,7 @@ from drbo.models.kronecker import KroneckerPosterior
 from drbo.models.observation import Observation, observations_of
 from drbo.models.outcomes import LEAST_COMMON
 from drbo.models.posterior import AnyPosterior
+from drbo.models.units import Units
 from drbo.optimizer.history import Told
 from drbo.optimizer.state import observations, outcomes_of
 from drbo.rounds.ball import Ball
@@ -171,6 +172,11 @@ class RoundBeliefs:
     width: float
     certificate_width: float
     _made: list[AnyPosterior] = field(default_factory=list)
+
+    @property
+    def units(self) -> Units:
+        """The units of the outcomes."""
+        return self.belief.units
 
     def certain(self, ball: Ball) -> AnyPosterior:
         """Return the posterior of the outcomes alone, on the atoms of a ball."""

@@ -33,7 +33,7 @@ from drbo.ambiguity import (
     Wasserstein,
 )
 from drbo.models import bounds, gp, learned
-from drbo.rounds import contexts, policies, radius, settings
+from drbo.rounds import contexts, policies, radius, satisficing, settings
 from drbo.spaces import box, labels, parameters, perturbation, samples
 
 _OWN = {
@@ -46,7 +46,7 @@ _OWN = {
         labels.Labels, box.Box, samples.Samples, perturbation.Perturbation, perturbation.Normal, perturbation.Uniform,
         settings.General, settings.DataDriven, settings.Simulator, policies.Optimism, contexts.Uncertain,
         contexts.Informative, MMD, TotalVariation, KL, ChiSquare, CVaR, Wasserstein, Expectation, Neighbourhood,
-        Moments, Shares, AnyOf, Intersection,
+        Moments, Shares, AnyOf, Intersection, satisficing.Satisficing,
     )
 }  # fmt: skip
 _FUNCTIONS = {cls.__name__: cls for cls in (MMD, Neighbourhood, Wasserstein)}

@@ -20,7 +20,7 @@ from drbo.validation import FloatArray
 
 _LITTLE = 0.25
 """Where the posterior variance exceeds this share of the prior's, the outcomes say little."""
-_PASSES = 4
+PASSES = 4
 """How often the best action is searched anew at most, because the adversary asked for further contexts."""
 
 
@@ -84,7 +84,7 @@ def best_in(
     beliefs = known.certifying(state, ball)
     search, failed = known.configuration.search, [record.action for record in state.failed]
     found = []
-    for _ in range(_PASSES):
+    for _ in range(PASSES):
         bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
         action = search.best(ball, bound, near, known.rows([]), failed).action
         found.append(guaranteed(action, ball, bound, beliefs.belief.units, given))

@@ -137,6 +137,10 @@ class Prediction:
     upper: Any
 
 
+class NotCertifiedError(RuntimeError):
+    """No action is certified to do what was asked for; the message says how close the best one comes."""
+
+
 @dataclass(frozen=True)
 class RegretBound:
     """How far the recommended action may be from the best one in its worst case, in the user's units.
@@ -250,3 +254,45 @@ class Recommendation:
         """Return what lies between the guarantee and the worst case found, in words, if it shows."""
         found = self.value + (self.gap if self.maximize else -self.gap)
         return "" if f"{found:.3g}" == f"{self.value:.3g}" else f"; the worst one found gives {found:.4g}"
+
+
+@dataclass(frozen=True, eq=False)
+class TargetRecommendation:
+    """What to deploy in order to reach a target under as large a shift as possible (`drbo.rounds.satisficing`).
+
+    Attributes
+    ----------
+    action, action_index : the action as it was given, and its index in a finite set
+    target : in the units of the outcomes
+    goal : what the action was chosen for: the largest "radius", or the least "fragility"
+    radius : certified: in every distribution within this radius the target is reached on average. Infinite if it is
+        reached in every distribution that the set can hold
+    fragility : certified: in every distribution at a distance d from the reference the expected outcome misses the
+        target by at most fragility * d, in the units of the outcomes. Infinite if nothing is known beyond the reference
+    recommendation : the certificate of the action at `radius`, with its worst distribution
+    """
+
+    action: Any
+    action_index: Any
+    target: float
+    goal: str
+    radius: float
+    fragility: float
+    recommendation: Recommendation
+
+    @property
+    def claim(self) -> Claim:
+        """What is claimed of both numbers, and by which theorem or measurement."""
+        return self.recommendation.claim
+
+    def __str__(self) -> str:
+        own = self.recommendation
+        least, more = ("at least", "less") if own.maximize else ("at most", "more")
+        word = "guaranteed" if self.claim.proven else "estimated"
+        promise = f"{word}: {least} {self.target:.4g} on average in every distribution {own.within}"
+        lines = [wrapped(f"deploy {readable(self.action)}"), wrapped(promise)]
+        if 0.0 < self.fragility < np.inf:
+            lines.append(wrapped(f"beyond, at most {self.fragility:.4g} {more} than the target per unit of radius"))
+        return "\n".join(lines)
+
+    __repr__ = __str__

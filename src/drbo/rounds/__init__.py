@@ -2,6 +2,7 @@
 
 from drbo.rounds.contexts import ContextRule, Informative, Uncertain
 from drbo.rounds.policies import Choice, Optimism, Policy, Round
+from drbo.rounds.satisficing import Satisficing
 from drbo.rounds.settings import DataDriven, General, Setting, Simulator
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Optimism",
     "Policy",
     "Round",
+    "Satisficing",
     "Setting",
     "Simulator",
     "Uncertain",

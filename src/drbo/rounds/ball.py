@@ -101,6 +101,10 @@ class Ball:
         """Return points (k, d) in the user's units between which contexts lie that are no atoms; None if none does."""
         return None
 
+    def at(self, radius: float) -> Self:
+        """Return the ball with another radius, to which what compression costs is added."""
+        return replace(self, radius=radius + self.reference.error)
+
     def same_set_as(self, other: Ball) -> bool:
         """Return whether the other ball holds the same distributions on the same atoms."""
         return (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from drbo.models.posterior import AnyPosterior
+from drbo.models.units import Units
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point
 
@@ -16,6 +17,10 @@ class Beliefs(Protocol):
     @property
     def width(self) -> float:
         """The width beta_t of the confidence bounds."""
+
+    @property
+    def units(self) -> Units:
+        """The units of the outcomes: what a user gives in his own units is converted by them."""
 
     def certain(self, ball: Ball) -> AnyPosterior:
         """Return the posterior of the outcomes alone; certificates rest on nothing else."""

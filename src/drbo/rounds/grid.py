@@ -102,11 +102,8 @@ class GridCandidates(Candidates):
         """Return a candidate as a point of the grid."""
         return Point(self.points[row], int(self.index[row]))
 
-    def without(self, actions: Sequence[Point]) -> Candidates:
-        """Return the candidates that are none of some actions."""
-        if not actions:
-            return self
-        rows = self.others(actions)
+    def among(self, rows: Indices) -> Candidates:
+        """Return the candidates `rows` (k,)."""
         return GridCandidates(self.points[rows], self.index[rows])
 
 

@@ -9,7 +9,7 @@ from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball
 from drbo.rounds.beliefs import Beliefs
 from drbo.rounds.contexts import ContextRule
-from drbo.rounds.search import Search
+from drbo.rounds.search import Found, Search
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -103,11 +103,19 @@ class Optimism(Policy):
         ball, score = ball.widened(Bound(beliefs.certain(ball), beliefs.width, UPPER), found.action, found.score)
         if found.score - score > _MISJUDGED * bound.amplitude:
             found = search.best(ball, Bound(beliefs.expected(ball), beliefs.width, UPPER), round.near, away)
-        if self.contexts is None:
-            return Choice(found.action, None, found.score, ball)
-        first = self.contexts.pick(ball, beliefs, found.action)
-        more: list[Point] = []
-        while 1 + len(more) < round.n_contexts:
-            known = beliefs.also(ball, found.action, (first, *more))
-            more.append(self.contexts.pick(ball, known, found.action))
-        return Choice(found.action, first, found.score, ball, tuple(more))
+        return picked(self.contexts, round, beliefs, ball, found)
+
+
+def picked(rule: ContextRule | None, round: Round, beliefs: Beliefs, ball: Ball, found: Found) -> Choice:
+    """Return the choice of an action with the contexts that a rule picks, each as if those before were told.
+
+    Without a rule nature picks the context.
+    """
+    if rule is None:
+        return Choice(found.action, None, found.score, ball)
+    first = rule.pick(ball, beliefs, found.action)
+    more: list[Point] = []
+    while 1 + len(more) < round.n_contexts:
+        known = beliefs.also(ball, found.action, (first, *more))
+        more.append(rule.pick(ball, known, found.action))
+    return Choice(found.action, first, found.score, ball, tuple(more))

@@ -13,9 +13,11 @@ returns the one of the largest robust score, and the baseline if there is none.
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -25,14 +27,12 @@ from drbo.models.gp import GP
 from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.beliefs import CertifyingBeliefs
-from drbo.rounds.search import Candidates, Found, Indices, Search, WholeSearch
+from drbo.rounds.search import Candidates, Found, Indices, Pick, Search, WholeSearch
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 _BATCH = 32
 """How many candidates are looked at together."""
-_DISTANCES = (0.2, 0.05, 0.05, 0.01, 0.01)
-"""How far from the best permitted action of a box others are tried, one after the other."""
 _ROUNDING = 1e-9
 """By how much an action may seem to leave a cell."""
 _REFUSALS = 8
@@ -147,6 +147,30 @@ class Reach(Requirement):
         return np.asarray(np.minimum(points - self.low, self.high - points).min(axis=1) + _ROUNDING)
 
 
+@dataclass(frozen=True, eq=False)
+class FewCandidates(Candidates):
+    """A few actions that were given."""
+
+    actions: Sequence[Point]
+
+    @classmethod
+    def of(cls, actions: Sequence[Point]) -> Self:
+        """Return these actions as candidates."""
+        return cls(np.array([action.coordinates for action in actions]), actions)
+
+    def values(self, bound: Bound, rows: Indices) -> FloatArray:
+        """Return a bound at the candidates `rows` (k,) in every context, (k, n_contexts)."""
+        return np.array([bound.of_action(self.actions[row]) for row in rows])
+
+    def point(self, row: int) -> Point:
+        """Return a candidate as it was given."""
+        return self.actions[row]
+
+    def among(self, rows: Indices) -> Candidates:
+        """Return the candidates `rows` (k,)."""
+        return FewCandidates(self.points[rows], [self.actions[row] for row in rows])
+
+
 class FewActions(Search):
     """The search among a few actions that were given."""
 
@@ -163,6 +187,11 @@ class FewActions(Search):
         scores = ball.worst_cases(np.array([bound.of_action(action) for action in self._actions])).expectation
         first = int(np.argmax(scores))
         return Found(self._actions[first], float(scores[first]))
+
+    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
+        """Return the best of the actions; none is left out."""
+        del ball, near, failed
+        return pick(FewCandidates.of(self._actions))
 
 
 class SafeSearch(Search):
@@ -189,12 +218,12 @@ class SafeSearch(Search):
         Actions under way (`away`) may be repeated: few others may be permitted.
         """
         del away
-        known = np.concatenate([near, self._baseline.coordinates[None, :]])
+        known = self._known(near)
         slack = np.zeros(len(self._requirements))  # what the range between the atoms costs
         with one_thread():
-            candidates = self._inner.candidates(known, ball.seed).without(failed)
             for _ in range(_REFUSALS):
-                found = self._uphill(ball, bound, candidates, slack)
+                pick = functools.partial(self._best_of, ball, bound, slack)
+                found = self._inner.best_by(ball, pick, known, failed)
                 if found is None:
                     break
                 margins = np.array([one.margin(ball, found.action) for one in self._requirements])
@@ -203,18 +232,27 @@ class SafeSearch(Search):
                 slack += np.maximum(-2.0 * margins, 0.0)
         return FewActions(self._inner, [self._baseline]).best(ball, bound, near, near[:0])
 
-    def _uphill(self, ball: Ball, bound: Bound, candidates: Candidates, slack: FloatArray) -> Found | None:
-        """Return the best permitted candidate, moved to better ones around it; None if none is permitted."""
-        found = self._best_of(ball, bound, candidates, slack)
-        for i, distance in enumerate(_DISTANCES):
-            if found is None:
-                break
-            around = self._inner.around(found.action, distance, ball.seed + i)
-            better = self._best_of(ball, bound, around, slack)
-            found = found if better is None or better.score <= found.score else better
-        return found
+    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
+        """Return the best of the permitted actions; None if none is permitted, or none will do."""
+        if not ball.on_atoms:
+            raise TypeError(
+                "guarantee and explore_budget need every context as an atom with a policy that does not maximise a "
+                "worst case: give a finite set of contexts, or Samples without within= and with room for all, atoms=..."
+            )
 
-    def _best_of(self, ball: Ball, bound: Bound, candidates: Candidates, slack: FloatArray) -> Found | None:
+        def permitted(candidates: Candidates) -> Found | None:
+            rows = np.arange(len(candidates.points))
+            for requirement in self._requirements:
+                rows = rows[requirement.margins(ball, candidates, rows) >= 0.0] if len(rows) else rows
+            return pick(candidates.among(rows)) if len(rows) else None
+
+        return self._inner.best_by(ball, permitted, self._known(near), failed)
+
+    def _known(self, near: FloatArray) -> FloatArray:
+        """Return the actions (k, d) that a search starts near: those given, and the baseline."""
+        return np.concatenate([near, self._baseline.coordinates[None, :]])
+
+    def _best_of(self, ball: Ball, bound: Bound, slack: FloatArray, candidates: Candidates) -> Found | None:
         """Return the best candidate that meets the requirements on the atoms with a slack, None if there is none.
 
         Candidates are visited by decreasing upper bound of their score, until no other can win.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from drbo._threads import one_thread
 from drbo.models.bounds import Bound
 from drbo.models.gp import GP
 from drbo.models.posterior import AnyPosterior
@@ -18,6 +19,9 @@ from drbo.validation import FloatArray
 
 Indices = NDArray[np.intp]
 
+_DISTANCES = (0.2, 0.05, 0.05, 0.01, 0.01)
+"""How far from the best action of a box so far others are tried, one after the other."""
+
 
 @dataclass(frozen=True, eq=False)
 class Found:
@@ -25,24 +29,6 @@ class Found:
 
     action: Point
     score: float
-
-
-class Search(ABC):
-    """The search for the action of the largest worst-case expectation of a bound."""
-
-    space: Space
-
-    @abstractmethod
-    def prior(self, gp: GP, contexts: FloatArray) -> AnyPosterior:
-        """Return the posterior of no observation, on contexts (n, d), in the form that the search needs."""
-
-    @abstractmethod
-    def best(self, ball: Ball, bound: Bound, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()) -> Found:
-        """Return the best action.
-
-        `near` (k, d) are good places to start from, `away` (l, d) actions under way that should not be repeated, and
-        `failed` actions that must not be returned.
-        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +49,13 @@ class Candidates:
         """Return a candidate as a point of the space of actions."""
         return Point(self.points[row])
 
+    def among(self, rows: Indices) -> Candidates:
+        """Return the candidates `rows` (k,)."""
+        return Candidates(self.points[rows])
+
     def without(self, actions: Sequence[Point]) -> Candidates:
         """Return the candidates that are none of some actions."""
-        return Candidates(self.points[self.others(actions)]) if actions else self
+        return self.among(self.others(actions)) if actions else self
 
     def others(self, actions: Sequence[Point]) -> Indices:
         """Return the rows of the candidates that are none of some actions."""
@@ -73,11 +63,52 @@ class Candidates:
         return np.flatnonzero(~(self.points[:, None, :] == bad[None, :, :]).all(axis=2).any(axis=1))
 
 
+Pick = Callable[[Candidates], Found | None]
+"""What compares candidates by a score of its own: it returns the best of them, or None if none will do."""
+
+
+class Search(ABC):
+    """The search for the action of the largest worst-case expectation of a bound."""
+
+    space: Space
+
+    @abstractmethod
+    def prior(self, gp: GP, contexts: FloatArray) -> AnyPosterior:
+        """Return the posterior of no observation, on contexts (n, d), in the form that the search needs."""
+
+    @abstractmethod
+    def best(self, ball: Ball, bound: Bound, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()) -> Found:
+        """Return the best action.
+
+        `near` (k, d) are good places to start from, `away` (l, d) actions under way that should not be repeated, and
+        `failed` actions that must not be returned.
+        """
+
+    @abstractmethod
+    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
+        """Return the best action by a score that is no worst-case expectation; None if `pick` finds none that will do.
+
+        `pick` is called with candidates, once or several times; `near` and `failed` are as for `best`.
+        """
+
+
 class WholeSearch(Search):
     """A search over all actions, which also says what there is to compare under further conditions."""
 
     exhaustive: bool = False
     """Whether no action is better than the one found. Otherwise the maximum may have been missed."""
+
+    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
+        """Return the best of all candidates, moved to better ones around it as long as there are any."""
+        with one_thread():
+            found = pick(self.candidates(near, ball.seed).without(failed))
+            for i, distance in enumerate(_DISTANCES):
+                if found is None:
+                    break
+                around = self.around(found.action, distance, ball.seed + i).without(failed)
+                better = pick(around) if len(around.points) else None
+                found = found if better is None or better.score <= found.score else better
+        return found
 
     @abstractmethod
     def candidates(self, near: FloatArray, seed: int) -> Candidates:
