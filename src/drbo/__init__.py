@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from drbo.optimizer import Comparison as Comparison
     from drbo.optimizer import Explanation as Explanation
     from drbo.optimizer import LeaveOneOut as LeaveOneOut
+    from drbo.optimizer import Narrowing as Narrowing
     from drbo.optimizer import NotCertifiedError as NotCertifiedError
     from drbo.optimizer import Optimizer as Optimizer
     from drbo.optimizer import Prediction as Prediction
@@ -150,6 +151,7 @@ _HOMES = {
         "Comparison",
         "Explanation",
         "LeaveOneOut",
+        "Narrowing",
         "NotCertifiedError",
         "Optimizer",
         "Prediction",

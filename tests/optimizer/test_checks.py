@@ -1,4 +1,4 @@
-"""What the model would have predicted of its own outcomes, and how two actions compare."""
+"""What the model would have predicted of its own outcomes, how bounds narrowed, and how two actions compare."""
 
 from typing import Any
 
@@ -93,3 +93,41 @@ def test_a_range_is_not_certified() -> None:
     assert not opt.compare({"x": 0.2}, {"x": 0.8}).certified
     assert len(opt.leave_one_out().outcome) == 6
     assert opt.history == before
+
+
+@pytest.mark.parametrize("maximize", [True, False])
+def test_bounds_narrow_as_optimizers_with_fewer_results_say(maximize: bool) -> None:
+    opt = grid(maximize)
+    before = opt.history
+    found = opt.narrowing(0.75, **ROUND)
+    assert opt.history == before
+    assert found.evaluations.tolist() == list(range(1, 17))  # one of them failed
+    results = opt.results
+    for count in (1, 4, 5, 9, 16):
+        shorter = grid(maximize)
+        for result in results[count:]:
+            shorter.retract(result.id)
+        expected = shorter.certify(0.75, **ROUND).value
+        assert found.guarantee[count - 1] == pytest.approx(expected, rel=1e-8)
+        flipped = [shorter.predict(0.75, c) for c in np.linspace(0, 1, 5)]
+        best = np.array([p.upper if maximize else -p.lower for p in flipped])
+        worst = MMD(np.linspace(0, 1, 5), kernel=RBF(0.3)).worst_case(best, np.full(5, 0.2), 0.1).expectation
+        assert found.optimistic[count - 1] == pytest.approx(worst if maximize else -worst, rel=1e-8)
+    assert found.guarantee[4] == found.guarantee[3]  # a failure tells nothing
+
+
+def test_bounds_of_a_box_with_a_range_end_at_the_certificate() -> None:
+    rng = np.random.default_rng(2)
+    for contexts in (Samples({"c": rng.normal(size=30)}, within=Box(c=(-5.0, 5.0))), Box(c=(0.0, 1.0))):
+        opt = Optimizer(Box(x=(0.0, 1.0)), contexts, setting=Simulator(radius=0.1), surrogate=LearnedGP())
+        assert len(opt.narrowing({"x": 0.5}).evaluations) == 0
+        for _ in range(7):
+            s = opt.ask()
+            opt.tell(s, s.action["x"] * s.context["c"])
+        r = opt.recommend()
+        found = opt.narrowing(r.action, steps=3)
+        assert found.evaluations.tolist() == [1, 4, 7]
+        assert found.guarantee[-1] == pytest.approx(opt.certify(r.action).value, rel=1e-9)
+        assert (found.optimistic >= found.guarantee).all()
+    with pytest.raises(ValueError, match="steps"):
+        opt.narrowing(r.action, steps=0)

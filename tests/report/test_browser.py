@@ -89,15 +89,17 @@ def test_the_dial_shows_what_the_profile_says(chromium: Any, reports: Reports, n
     slider = opened.page.locator("#radius")
     slider.focus()
     slider.press("Home")
-    seen = set()
+    seen, heights = set(), set()
     for i in range(len(stops)):
         numbers = opened.page.locator("#dial-numbers dd").all_inner_texts()
         expected = (found.guarantee[i], found.expected[i], found.price[i], found.protection[i])
         assert [float(number) for number in numbers] == pytest.approx([float(e) for e in expected], rel=1e-3, abs=1e-3)
         seen.add(tuple(opened.page.locator("#dial-action dd").all_inner_texts()))
-        assert opened.page.locator("#dial-meaning").inner_text().strip()
+        assert opened.page.locator("#dial-meaning").inner_text().strip() == stops[i]["meaning"].strip()
+        heights.add(opened.page.evaluate("document.documentElement.scrollHeight"))
         slider.press("ArrowRight")
     assert len(seen) == len({str(action) for action in found.actions}) or len(seen) > 1
+    assert len(heights) == 1  # the page does not move with the dial
     assert opened.quiet(), opened.errors
 
 

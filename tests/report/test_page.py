@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drbo import Box, General, Optimizer, Simulator
+from drbo import Box, General, Optimizer, Perturbation, Simulator
 from drbo.report import write
+from drbo.report.contents import Contents
 from drbo.report.page import page
 from report.runs import RUNS, box, grid
 
@@ -70,12 +71,36 @@ def test_shares_of_the_conditions_are_those_of_the_recommendation() -> None:
 
 
 def test_failures_and_pending_evaluations_are_marked() -> None:
-    data = data_of(page(box(), "x"))
-    marks = {trace["name"]: trace for trace in data["figures"]["fig-progress"]["data"]}
+    contents = Contents(box())
+    marks = {trace["name"]: trace for trace in contents.progress()["figure"]["data"]}
     assert len(marks["failed"]["x"]) == 1
     assert len(marks["pending"]["x"]) == 2
     assert len(marks["outcome"]["x"]) == 16
-    assert "baseline" in page(box(), "x")
+    found = contents.baseline()
+    assert found is not None
+    assert "Today's action is setpoint = 21" in found["sentence"]
+
+
+def test_progress_ends_at_what_is_guaranteed_now() -> None:
+    """Outcomes that are told together are one step of the bounds."""
+    opt = Optimizer(Box(x=(0.0, 1.0)), ["a", "b"], setting=Simulator([1, 1], radius=0.1))
+    for x in (0.0, 0.5, 1.0):
+        opt.tell({"x": x}, {"a": x, "b": 1.0 - x})
+    marks = {trace["name"]: trace for trace in data_of(page(opt, "x"))["figures"]["fig-progress"]["data"]}
+    assert marks["outcome"]["x"] == [1, 2, 3, 4, 5, 6]
+    assert marks["its guarantee"]["x"] == [2, 4, 6]
+    assert marks["its guarantee"]["y"][-1] == pytest.approx(opt.recommend().value, rel=1e-6)
+
+
+def test_a_condition_and_a_parameter_of_one_name_are_told_apart() -> None:
+    opt = Optimizer(Box(x=(0.0, 1.0)), Perturbation(x=[-0.2, 0.1]), setting=Simulator(radius=0.1))
+    for x, xi in ((0.1, -0.2), (0.5, 0.1), (0.9, 0.1)):
+        opt.tell({"x": x}, -((x + xi) ** 2), context={"x": xi})
+    text = page(opt, "x")
+    assert "x and x (condition)" in text
+    marks = data_of(text)["maps"][0]["data"][1]
+    assert marks["x"] == pytest.approx([0.1, 0.5, 0.9], abs=1e-12)
+    assert marks["y"] == pytest.approx([-0.2, 0.1, 0.1], abs=1e-12)
 
 
 def test_the_page_of_nothing_yet(tmp_path: Path) -> None:
@@ -98,8 +123,6 @@ def test_the_total_effects_find_what_matters() -> None:
     for _ in range(25):
         a, b = rng.random(2).tolist()
         opt.tell({"a": a, "b": b}, 5.0 * a + 0.5 * b, context_index=int(rng.integers(5)))
-    from drbo.report.contents import Contents
-
     matters = Contents(opt).matters()
     assert matters is not None
     shares = matters["shares"]

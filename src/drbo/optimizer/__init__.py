@@ -1,6 +1,6 @@
 """The loop: ask, tell, recommend, and the history that it is made of."""
 
-from drbo.optimizer.checks import Comparison, LeaveOneOut
+from drbo.optimizer.checks import Comparison, LeaveOneOut, Narrowing
 from drbo.optimizer.encoding import decode as from_json
 from drbo.optimizer.encoding import encode as to_json
 from drbo.optimizer.explanation import Explanation
@@ -20,6 +20,7 @@ __all__ = [
     "Comparison",
     "Explanation",
     "LeaveOneOut",
+    "Narrowing",
     "NotCertifiedError",
     "Optimizer",
     "Prediction",

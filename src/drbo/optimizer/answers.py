@@ -20,7 +20,7 @@ from drbo.models.gp import GP
 from drbo.models.learned import LearnedGP
 from drbo.models.posterior import AnyPosterior
 from drbo.optimizer import checks, claims, tables
-from drbo.optimizer.checks import Comparison, LeaveOneOut
+from drbo.optimizer.checks import Comparison, LeaveOneOut, Narrowing
 from drbo.optimizer.configuration import Configuration
 from drbo.optimizer.explain import explain
 from drbo.optimizer.explanation import Deferred
@@ -400,6 +400,24 @@ class Answers:
     def leave_one_out(self) -> LeaveOneOut:
         """Return every outcome beside what the model predicts for it from all the others."""
         return checks.leave_one_out(self._known, self._known.state)
+
+    @alone
+    def narrowing(
+        self,
+        action: Any,
+        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
+        radius: float | None = None,
+        *,
+        given: Mapping[Any, Any] | None = None,
+        steps: int = 60,
+    ) -> Narrowing:
+        """Return the worst-case bounds of an action after the first evaluations: whether more of them still help.
+
+        Model, width and set are those of `recommend`. `steps` is for how many numbers of evaluations at most.
+        """
+        state = self._known.state
+        terms, most = self._terms(state, reference, radius, given), validation.whole_number("steps", steps, 1)
+        return checks.narrowing(self._known, state, self._encode_action(action), terms, most)
 
     @alone
     def watch(

@@ -1,4 +1,4 @@
-"""Questions about the model itself: what it would have predicted of its own outcomes, and how two actions compare."""
+"""Questions about the model: what it predicts of its own outcomes, how bounds narrowed, and how actions compare."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from drbo.models.bounds import LOWER, UPPER, Bound
+from drbo.optimizer.belief import Belief
+from drbo.optimizer.incumbent import certified
 from drbo.optimizer.knowledge import Knowledge
 from drbo.optimizer.state import State, Terms
 from drbo.spaces.space import Point
@@ -64,6 +67,43 @@ class Comparison:
     upper: float
     worst: float
     certified: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Narrowing:
+    """The worst-case bounds of one action after the first evaluations, in the user's units.
+
+    Hyper-parameters and set are those of now, so that evaluations alone move the bounds.
+
+    Attributes
+    ----------
+    evaluations : (k,) after how many evaluations, failed ones included, from 1 to all of them
+    guarantee : (k,) what was guaranteed of the action in the worst distribution of the set
+    optimistic : (k,) what it could at best still have turned out to have there
+    """
+
+    evaluations: NDArray[np.intp]
+    guarantee: FloatArray
+    optimistic: FloatArray
+
+
+def narrowing(known: Knowledge, state: State, action: Point, terms: Terms, most: int) -> Narrowing:
+    """Return how the bounds of an action narrowed, after at most `most` numbers of evaluations."""
+    own, told, found = known.configuration, state.told_so_far, certified(known, state, action, terms)
+    ball = found.ball.extended(found.certificate.reference.points[len(found.ball.contexts) :])
+    belief = Belief(own.search, known.fit(state, fresh=True), ball.contexts, own.sign)
+    at = np.unique(np.linspace(1, len(told), most).round().astype(np.intp)) if told else np.empty(0, np.intp)
+    values = np.empty((2, len(at), len(ball.weights)))
+    for i, count in enumerate(at.tolist()):
+        belief.catch_up(told[:count], ball.contexts)
+        width = known.width(belief, own.certificate_beta)
+        for side, row in zip((LOWER, UPPER), values, strict=True):
+            row[i] = Bound(belief.certain, width, side).of_action(action)
+    lower, upper = ball.worst_cases(values[0]).lower_bound, ball.worst_cases(values[1]).expectation
+    if len(at):
+        lower[-1] = found.certificate.lower_bound  # that of now holds between the atoms, too
+    outward = np.vectorize(belief.units.outward, otypes=[float])
+    return Narrowing(at, outward(lower), outward(upper))
 
 
 def leave_one_out(known: Knowledge, state: State) -> LeaveOneOut:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import platform
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drbo.analysis.course import course
 from drbo.analysis.plots import SHARES
-from drbo.optimizer import Recommendation
+from drbo.optimizer import Recommendation, Result
 from drbo.optimizer.answers import Answers
 from drbo.report import surface
 from drbo.report.figures import (
@@ -21,6 +23,7 @@ from drbo.report.figures import (
     GREY,
     ORANGE,
     RED,
+    band,
     bars,
     beside,
     figure,
@@ -65,47 +68,54 @@ class Contents:
             "value": r.value,
             "sentence": sentence,
             "text": str(r),
-            "reach": str(self.opt.regret_bound()),
+            "reach": self._reach(),
         }
+
+    def _reach(self) -> str:
+        """Return in words how far from the best action the recommended one may be."""
+        left = self.opt.regret_bound()
+        if not math.isfinite(left.value):
+            return "Too little is known yet to say how much better another action could be."
+        word = "guaranteed" if left.claim.proven else "estimated"
+        how = "all actions were considered" if left.certified else "as far as a search found"
+        return f"In the worst case, another action may still be better by at most {left.value:.4g} ({word}, {how})."
 
     # --- 2: progress ------------------------------------------------------------------------------------------------
 
     def progress(self) -> dict[str, Any]:
-        """Return outcomes, failures and pending evaluations in order, with what was promised at each time."""
+        """Return outcomes, failures and pending evaluations in order, and the bounds of what is recommended."""
         opt = self.opt
         steps = course(opt)
         outcomes = [(step.evaluation, step.outcome) for step in steps if step.outcome is not None]
-        asked = [step for step in steps if math.isfinite(step.guarantee)]
-        best = [step.best for step in asked]
-        data = [points([i for i, _ in outcomes], [y for _, y in outcomes], "outcome", GREY)]
-        if asked:
-            at = [step.evaluation for step in asked]
-            data.append(
-                line(
-                    at,
-                    [step.optimistic for step in asked],
-                    "optimistic bound of the suggestion",
-                    ORANGE,
-                    line={"dash": "dot", "width": 2},
-                )
-            )
-            data.append(line(at, best, "best guarantee so far", BLUE, line={"shape": "hv"}))
-        seen = [y for _, y in outcomes] + best
-        level = (min(seen) if seen else 0.0) - 0.06 * (np.ptp(seen) if seen else 1.0)
         failed = [step.evaluation for step in steps if step.failed]
+        waiting = opt.pending
+        data = [points([i for i, _ in outcomes], [y for _, y in outcomes], "outcome", GREY)]
+        seen = [y for _, y in outcomes]
+        sentence = _counted(len(outcomes), "outcome")
+        sentence += f", {_counted(len(failed), 'failed evaluation')}" if failed else ""
+        sentence += f", {len(waiting)} pending." if waiting else "."
+        if self.recommended is not None:
+            found = opt.narrowing(self.recommended.action)
+            # Outcomes that were told together are one evaluation, and one step each.
+            at = _last_steps(opt.results)[found.evaluations - 1].tolist()
+            guarantee, optimistic = found.guarantee.tolist(), found.optimistic.tolist()
+            data += [
+                band(at, guarantee, optimistic, "bounds of the recommended action", BLUE),
+                line(at, optimistic, "optimistic bound of the recommended action", ORANGE, line={"dash": "dot"}),
+                line(at, guarantee, "its guarantee", BLUE, mode="lines+markers", marker={"size": 4}),
+            ]
+            seen += [value for value in (*guarantee, *optimistic) if math.isfinite(value)]
+            ends = [sorted((guarantee[i], optimistic[i])) for i in (0, -1)]
+            sentence += (
+                f" In the worst case, the recommended action was known to bring between {ends[0][0]:.4g} and "
+                f"{ends[0][1]:.4g} after the first evaluation, and between {ends[1][0]:.4g} and {ends[1][1]:.4g} now."
+            )
+        level = (min(seen) if seen else 0.0) - 0.06 * (np.ptp(seen) if seen else 1.0)
         if failed:
             data.append(points(failed, [level] * len(failed), "failed", RED, "x"))
-        waiting = opt.pending
         if waiting:
             after = [len(steps) + 1 + i for i in range(len(waiting))]
             data.append(points(after, [level] * len(waiting), "pending", GREEN, "diamond-open"))
-        sentence = f"{len(outcomes)} outcomes, {len(failed)} failed evaluations, {len(waiting)} pending."
-        if best:
-            sentence += (
-                f" The best guarantee of a suggestion at its own time rose from {best[0]:.4g} to {best[-1]:.4g}."
-            )
-            if not opt.maximize:
-                sentence = sentence.replace("rose", "fell")
         return {"sentence": sentence, "figure": figure(data, "evaluation", "outcome", "outcomes by evaluation")}
 
     # --- 3: the dial ------------------------------------------------------------------------------------------------
@@ -140,11 +150,11 @@ class Contents:
             line(radii, [s["expected"] for s in stops], "expected under the reference", GREEN),
             line(radii, [s["guarantee"] for s in stops], "guaranteed", BLUE),
         ]
-        same = len({words(s["action"]) for s in stops})
+        different = len({words(s["action"]) for s in stops})
+        deployed = f"{different} different actions would be" if different > 1 else "the same action would be"
         sentence = (
             f"The radius of this run is {present:.3g}, which is {present / diameter:.0%} of the largest that makes a "
-            f"difference. From no shift to the largest one, {same} different action{'s' if same > 1 else ''} would be "
-            "deployed."
+            f"difference. From no shift to the largest one, {deployed} deployed."
         )
         alt = "guarantee and expectation of the deployed action by radius"
         return {"stops": stops, "figure": figure(data, "radius", "outcome", alt), "sentence": sentence}
@@ -166,8 +176,8 @@ class Contents:
             figures.append(plane(names, [columns[name] for name in names], both))
         explained = r.explain()
         sentence = (
-            f"Expected under the reference: {explained.expected:.4g}. A shift of the conditions costs "
-            f"{explained.shift:.4g} of it, and what the model does not know yet {explained.ignorance:.4g}."
+            f"Expected under the reference: {explained.expected:.4g}. A shift of the conditions may cost "
+            f"{explained.shift:.4g}, and what the model does not know yet {explained.ignorance:.4g} more."
         )
         return {"sentence": sentence, "figures": figures, "text": "\n".join(explained.conditions())}
 
@@ -180,16 +190,19 @@ class Contents:
             return None
         found = self.opt.compare(r.action)
         unit = "more" if self.opt.maximize else "less"
+        worst = f"at least {found.worst:.4g} better" if found.worst >= 0.0 else f"at most {-found.worst:.4g} worse"
         sentence = (
-            f"Against today's {words(row(today, 'action'))}, the recommended action is expected to bring "
-            f"{found.expected:.4g} {unit} under the reference (between {found.lower:.4g} and {found.upper:.4g}). "
-            f"In the worst distribution of the set it brings at least {found.worst:.4g} {unit}"
+            f"Today's action is {words(row(today, 'action'))}. The recommended one is expected to bring "
+            f"{found.expected:.4g} {unit} under the reference. In the worst distribution of the set it is {worst}"
             f"{'' if found.certified else ', as far as its atoms show'}."
         )
-        return {
-            "sentence": sentence,
-            "rows": {"expected": found.expected, "lower": found.lower, "upper": found.upper, "worst case": found.worst},
+        rows = {
+            "better under the reference by, expected": found.expected,
+            "at least": found.lower,
+            "at most": found.upper,
+            "better in the worst distribution by at least": found.worst,
         }
+        return {"sentence": sentence, "rows": rows}
 
     def trust(self) -> dict[str, Any] | None:
         """Return every outcome beside its prediction from the others; None with fewer than three of them."""
@@ -253,11 +266,12 @@ class Contents:
         )
         advice = r.explain().advice()
         alt = "share of the variation of f by parameter and condition"
+        drawn = figure(data, "share of the variation (total effect)", "", alt, xaxis={"tickformat": ".0%"}, bargap=0.35)
         return {
             "sentence": sentence,
             "next": " ".join(advice),
             "shares": shares,
-            "figure": figure(data, "share of the variation (total effect)", "", alt),
+            "figure": drawn | {"height": 90 + 34 * len(order)},
         }
 
     # --- 8: all results ---------------------------------------------------------------------------------------------
@@ -289,3 +303,13 @@ class Contents:
         }  # fmt: skip
         versions = {"drbo": version("drbo"), "Python": platform.python_version(), "numpy": np.__version__}
         return {name: str(value) for name, value in (made | versions).items()}
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _last_steps(results: Sequence[Result]) -> NDArray[np.intp]:
+    """Return for each evaluation the number of its last result, from 1; results told together have one id."""
+    ids = np.array([result.id for result in results])
+    return np.append(np.flatnonzero(np.diff(ids)) + 1, len(ids))

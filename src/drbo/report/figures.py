@@ -6,7 +6,7 @@ Colours are those of Okabe and Ito, which the colour-blind can tell apart. The p
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from drbo.spaces.rows import is_number
 BLUE, ORANGE, GREEN, GREY, RED = "#3b8fc4", "#e08a00", "#159a77", "#8a8f98", "#d1542c"
 Trace = dict[str, Any]
 Figure = dict[str, Any]
+_PERCENT = {"tickformat": ".0%"}
+_SYMBOLS = {"circle": "●", "star": "★", "x": "✕", "diamond-open": "◇"}
 
 
 def safe(text: Any) -> str:
@@ -30,6 +32,25 @@ def figure(data: Sequence[Trace], x: str, y: str, alt: str, **layout: Any) -> Fi
         "yaxis": {"title": {"text": safe(y)}, **layout.pop("yaxis", {})},
     }
     return {"data": list(data), "layout": {**axes, **layout}, "alt": alt}
+
+
+def keys(figures: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
+    """Return the legend of figures that share one: for each kind of mark its name, once, its colour and its symbol.
+
+    In place of the symbol of a line stands how it is drawn: solid, dot or dash.
+    """
+    found: dict[str, tuple[str, str, str]] = {}
+    for trace in (trace for one in figures for trace in one["data"]):
+        if "name" not in trace or not trace.get("showlegend", True):
+            continue
+        if trace["type"] == "bar":
+            symbol, color = "■", trace["marker"]["color"]
+        elif "line" in trace:
+            symbol, color = trace["line"].get("dash", "solid"), trace["line"]["color"]
+        else:
+            symbol, color = _SYMBOLS[trace["marker"]["symbol"]], trace["marker"]["color"]
+        found.setdefault(trace["name"], (trace["name"], color, symbol))
+    return list(found.values())
 
 
 def points(x: Sequence[Any], y: Sequence[Any], name: str, color: str, symbol: str = "circle", **more: Any) -> Trace:
@@ -99,7 +120,7 @@ def beside(name: str, values: Sequence[Any], reference: Sequence[float], worst: 
         ]
         shown = [safe(label) for label in labels]
         data = [bars(shown, shares[0], "reference", BLUE), bars(shown, shares[1], "worst case", ORANGE)]
-        return figure(data, name, "share", alt, barmode="group", xaxis={"type": "category"})
+        return figure(data, name, "share", alt, barmode="group", xaxis={"type": "category"}, yaxis=_PERCENT)
     column = np.array(values, dtype=float)
     used = (np.array(reference) > 0.0) | (np.array(worst) > 0.0)
     low, high = float(column[used].min()), float(column[used].max())
@@ -109,7 +130,7 @@ def beside(name: str, values: Sequence[Any], reference: Sequence[float], worst: 
     for weights, label, color in ((reference, "reference", BLUE), (worst, "worst case", ORANGE)):
         share, _ = np.histogram(column, bins=edges, weights=np.array(weights))
         data.append(bars(centres, share.tolist(), label, color, opacity=0.65, width=float(edges[1] - edges[0])))
-    return figure(data, name, "share", alt, barmode="overlay", bargap=0)
+    return figure(data, name, "share", alt, barmode="overlay", bargap=0, yaxis=_PERCENT)
 
 
 def plane(names: Sequence[str], columns: Sequence[Sequence[float]], weights: Sequence[tuple[str, Any]]) -> Figure:
@@ -123,4 +144,4 @@ def plane(names: Sequence[str], columns: Sequence[Sequence[float]], weights: Seq
         x, y = ([column[i] for i in some] for column in columns)
         shares = [f"{label}: {mass[i]:.1%}" for i in some]
         data.append(points(x, y, label, color, marker=marker, text=shares, hoverinfo="x+y+text"))
-    return figure(data, names[0], names[1], f"{names[0]} and {names[1]}: mass by area")
+    return figure(data, names[0], names[1], f"{names[0]} and {names[1]}: mass by area") | {"size": "wide"}

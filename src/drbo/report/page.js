@@ -17,8 +17,8 @@ function themed(figure) {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: color("--text"), family: "system-ui, sans-serif", size: narrow ? 11 : 13 },
-    margin: { l: 60, r: 15, t: 35, b: 50 },
-    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
+    margin: { l: narrow ? 45 : 60, r: 15, t: 12, b: 45 },
+    showlegend: false, // the page has legends of its own, which wrap
   };
 }
 
@@ -49,11 +49,20 @@ function turn() {
     ["price: lost if the reference is true", short(stop.price)],
     ["protection: gained in the worst case", short(stop.protection)],
   ]);
-  element("dial-meaning").textContent = stop.meaning;
+  [...element("dial-meaning").children].forEach((one, i) => one.classList.toggle("shown", data.dial[i] === stop));
   const mark = (x, dash) => ({ type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, line: { dash: dash, width: 2, color: "#8a8f98" } });
   const figure = data.figures["fig-dial"];
   figure.layout.shapes = [mark(mine.radius, "dot"), mark(stop.radius, "solid")];
   draw("fig-dial", figure);
+}
+
+// All meanings lie upon each other, and one is visible: the page does not move when the dial does.
+function meanings() {
+  for (const stop of data.dial) {
+    const one = document.createElement("pre");
+    one.textContent = stop.meaning;
+    element("dial-meaning").append(one);
+  }
 }
 
 let order = { column: 0, down: false };
@@ -76,7 +85,11 @@ function table() {
   body.replaceChildren();
   for (const row of found) {
     const line = body.insertRow();
-    for (const cell of row) line.insertCell().textContent = cell === null ? "" : shown(cell);
+    for (const cell of row) {
+      const place = line.insertCell();
+      place.textContent = cell === null ? "" : shown(cell);
+      place.className = typeof cell === "number" ? "number" : "";
+    }
   }
   element("shown").textContent = found.length + " of " + data.results.rows.length + " shown";
   [...element("table").tHead.rows[0].cells].forEach((cell, i) => {
@@ -120,7 +133,10 @@ function everything() {
   if (data.maps) draw("fig-map", data.maps[Number(element("map").value)]);
 }
 
-if (data.dial) element("radius").addEventListener("input", turn);
+if (data.dial) {
+  meanings();
+  element("radius").addEventListener("input", turn);
+}
 if (data.maps) element("map").addEventListener("change", () => draw("fig-map", data.maps[Number(element("map").value)]));
 element("filter").addEventListener("input", table);
 element("csv").addEventListener("click", csv);

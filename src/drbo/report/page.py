@@ -9,7 +9,7 @@ import html
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -21,6 +21,7 @@ from drbo._extras import require
 from drbo._files import write_atomically
 from drbo.optimizer.answers import Answers
 from drbo.report.contents import Contents
+from drbo.report.figures import keys
 from drbo.spaces.rows import text
 
 
@@ -68,40 +69,47 @@ def _sections(contents: Contents, data: dict[str, Any]) -> list[str]:
     figures: dict[str, Any] = {}
     data["figures"] = figures
 
-    def figure(key: str, drawn: Mapping[str, Any] | None, size: str = "") -> str:
+    def figure(key: str, drawn: Mapping[str, Any] | None, size: str = "", legend: bool = True) -> str:
         if drawn is None:
             return ""
         figures[key] = drawn
-        return f'<div class="figure {size}" id="{key}" role="img" aria-label="{_escape(drawn["alt"])}"></div>'
+        height = f' style="height: {drawn["height"]}px"' if "height" in drawn else ""
+        alt = _escape(drawn["alt"])
+        above = _legend([drawn]) if legend else ""
+        return f'{above}<div class="figure {size}" id="{key}" role="img" aria-label="{alt}"{height}></div>'
 
     deploy, progress = contents.deploy(), contents.progress()
-    chips = "".join(f"<dt>{_escape(n)}</dt><dd>{_escape(text(v))}</dd>" for n, v in deploy["action"].items())
-    reach = f"<p>{_escape(_sentence(deploy['reach']))}</p>" if "reach" in deploy else ""
+    chips = "".join(f"<div><dt>{_escape(n)}</dt><dd>{_escape(text(v))}</dd></div>" for n, v in deploy["action"].items())
+    reach = f"<p>{_escape(deploy['reach'])}</p>" if "reach" in deploy else ""
     details = (
         f"<details><summary>In full</summary><pre>{_escape(deploy['text'])}</pre></details>" if deploy["text"] else ""
     )
+    said = f'<dl class="action">{chips}</dl><p class="sentence">{_escape(deploy["sentence"])}</p>{reach}{details}'
     parts = [
-        _section("deploy", "What to deploy", deploy["sentence"], f'<dl class="action">{chips}</dl>{reach}{details}'),
+        _section("deploy", "What to deploy", "", said),
         _section("progress", "Progress", progress["sentence"], figure("fig-progress", progress["figure"])),
     ]
     dial = contents.dial()
     if dial is not None:
         data["dial"] = dial["stops"]
         start = next(i for i, stop in enumerate(dial["stops"]) if stop["present"])
-        controls = (
+        inner = (
             f'<label for="radius">Radius: <output id="radius-value"></output></label>'
             f'<input type="range" id="radius" min="0" max="{len(dial["stops"]) - 1}" step="1" value="{start}">'
-            '<dl class="action" id="dial-action"></dl><dl class="numbers" id="dial-numbers"></dl>'
-            '<details open><summary>What this radius means</summary><pre id="dial-meaning"></pre></details>'
+            '<div class="grid"><div><h3>What would be deployed</h3><dl class="numbers" id="dial-action"></dl>'
+            '<h3>What it brings</h3><dl class="numbers" id="dial-numbers"></dl></div>'
+            f"<div>{figure('fig-dial', dial['figure'], 'half')}</div></div>"
+            '<details open><summary>What this radius means</summary><div id="dial-meaning"></div></details>'
         )
-        parts.append(
-            _section("dial", "The radius dial", dial["sentence"], controls + figure("fig-dial", dial["figure"]))
-        )
+        parts.append(_section("dial", "The radius dial", dial["sentence"], inner))
     conditions = contents.conditions()
     if conditions is not None:
-        drawn = "".join(figure(f"fig-condition-{i}", one, "half") for i, one in enumerate(conditions["figures"]))
+        shown = conditions["figures"]
+        drawn = "".join(
+            figure(f"fig-condition-{i}", one, one.get("size", "half"), legend=False) for i, one in enumerate(shown)
+        )
         table = f"<details><summary>In numbers</summary><pre>{_escape(conditions['text'])}</pre></details>"
-        inner = f'<div class="grid">{drawn}</div>{table}'
+        inner = f'{_legend(shown)}<div class="grid">{drawn}</div>{table}'
         parts.append(_section("conditions", "The worst case beside the reference", conditions["sentence"], inner))
     baseline = contents.baseline()
     if baseline is not None:
@@ -113,20 +121,22 @@ def _sections(contents: Contents, data: dict[str, Any]) -> list[str]:
         )
     model = contents.model()
     if model is not None:
-        drawn = "".join(figure(f"fig-slice-{i}", one, "half") for i, one in enumerate(model["slices"]))
-        inner = f'<div class="grid">{drawn}</div>'
+        shown = model["slices"]
+        drawn = "".join(figure(f"fig-slice-{i}", one, "half", legend=False) for i, one in enumerate(shown))
+        inner = f'{_legend(shown)}<div class="grid">{drawn}</div>'
         if model["maps"]:
             data["maps"] = [one["figure"] for one in model["maps"]]
             options = "".join(f'<option value="{i}">{_escape(m["name"])}</option>' for i, m in enumerate(model["maps"]))
             inner += (
-                f'<label for="map">Map of <select id="map">{options}</select></label>'
+                f'<p><label for="map">Map of <select id="map">{options}</select></label></p>'
+                f"{_legend(data['maps'])}"
                 '<div class="figure" id="fig-map" role="img" aria-label="map of the expected outcome"></div>'
             )
         parts.append(_section("model", "What the model thinks", model["sentence"], inner))
     matters = contents.matters()
     if matters is not None:
         advice = f"<p>{_escape(_sentence(matters['next']))}</p>" if matters["next"] else ""
-        inner = figure("fig-matters", matters["figure"]) + advice
+        inner = figure("fig-matters", matters["figure"], legend=False) + advice
         parts.append(_section("matters", "What matters, and where to look next", matters["sentence"], inner))
     data["results"] = contents.results()
     count = len(data["results"]["rows"])
@@ -144,6 +154,15 @@ def _sections(contents: Contents, data: dict[str, Any]) -> list[str]:
 def _section(key: str, title: str, sentence: str, inner: str) -> str:
     said = f'<p class="sentence">{_escape(sentence)}</p>' if sentence else ""
     return f'<section id="{key}"><h2>{title}</h2>{said}{inner}</section>\n'
+
+
+def _legend(figures: Sequence[Mapping[str, Any]]) -> str:
+    """Return the legend of figures that share one, as text: it wraps on a narrow page."""
+    marks = []
+    for name, color, symbol in keys(figures):
+        kind, inner = (f"stroke {symbol}", "") if symbol.isalpha() else ("mark", symbol)
+        marks.append(f'<li><span class="{kind}" style="color: {color}">{inner}</span> {name}</li>')
+    return f'<ul class="legend">{"".join(marks)}</ul>'
 
 
 def _numbers(rows: Mapping[str, float]) -> str:

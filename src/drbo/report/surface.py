@@ -37,7 +37,7 @@ def slices(opt: Answers, r: Recommendation) -> list[Figure]:
         told = [(plain(result.action[name]), result.outcome) for result in opt.results if not result.failed]
         data.append(
             points(
-                [safe(v) if isinstance(v, str) else v for v, _ in told],
+                _escaped([v for v, _ in told]),
                 [y for _, y in told],
                 "outcomes",
                 GREY,
@@ -68,7 +68,7 @@ def _along_members(opt: Answers, r: Recommendation, contexts: Any, reference: An
             data = [points(x, middle, label, color) for label, color, middle, _, _ in found]
         data.append(
             points(
-                [safe(one[name]) if isinstance(one[name], str) else one[name] for one, _ in told],
+                _escaped([one[name] for one, _ in told]),
                 [y for _, y in told],
                 "outcomes",
                 GREY,
@@ -97,6 +97,8 @@ def maps(opt: Answers, r: Recommendation) -> list[dict[str, Any]]:
     """Return the mean over every pair of axes, at the recommended action and typical conditions."""
     typical = _typical(r)
     axes = _axes(opt, r)
+    told = [_by_kind(result.action, result.context) for result in opt.results if not result.failed]
+    here = _by_kind(r.action, typical)
     drawn = []
     for (kind_x, name_x, xs), (kind_y, name_y, ys) in itertools.combinations(axes, 2):
         if kind_x == kind_y == "context":
@@ -113,31 +115,43 @@ def maps(opt: Answers, r: Recommendation) -> list[dict[str, Any]]:
             actions.append(action)
             contexts.append(context)
         mean = np.reshape(_predict(opt, actions, contexts).mean, (len(ys), len(xs)))
-        told = [
-            (row(result.action, "action") | row(result.context, "context"))
-            for result in opt.results
-            if not result.failed
-        ]
         shown = [[_shown(v) for v in part] for part in (xs, ys)]
+        x_title, y_title = _title(axes, kind_x, name_x), _title(axes, kind_y, name_y)
         heat = {
             "type": "heatmap",
-            "x": [safe(v) if isinstance(v, str) else v for v in shown[0]],
-            "y": [safe(v) if isinstance(v, str) else v for v in shown[1]],
+            "x": _escaped(shown[0]),
+            "y": _escaped(shown[1]),
             "z": mean.tolist(),
             "colorscale": "Cividis",
-            "colorbar": {"title": {"text": "outcome"}},
+            "colorbar": {"title": {"text": "outcome"}, "thickness": 14},
         }
         marks = points(
-            [one[name_x] for one in told],
-            [one[name_y] for one in told],
+            _escaped([rows[kind_x][name_x] for rows in told]),
+            _escaped([rows[kind_y][name_y] for rows in told]),
             "evaluations",
             "#ffffff",
             marker={"size": 6, "line": {"width": 1, "color": "#000000"}},
         )
-        alt = f"outcome over {name_x} and {name_y}"
-        drawn_here = figure([heat, marks], name_x, name_y, alt, xaxis=_scaled(shown[0]), yaxis=_scaled(shown[1]))
-        drawn.append({"name": f"{name_x} and {name_y}", "figure": drawn_here})
+        star = _here(here[kind_x][name_x], here[kind_y][name_y])
+        alt = f"outcome over {x_title} and {y_title}"
+        scales = {"xaxis": _scaled(shown[0]), "yaxis": _scaled(shown[1])}
+        made = figure([heat, marks, star], x_title, y_title, alt, **scales)
+        drawn.append({"name": f"{x_title} and {y_title}", "figure": made})
     return drawn
+
+
+def _by_kind(action: Any, context: Any) -> dict[str, Row]:
+    return {"action": row(action, "action"), "context": row(context, "context")}
+
+
+def _title(axes: Sequence[tuple[str, str, list[Any]]], kind: str, name: str) -> str:
+    """Return what an axis is called; a condition that has the name of a parameter says so."""
+    return f"{name} (condition)" if kind == "context" and ("action", name) in [axis[:2] for axis in axes] else name
+
+
+def _escaped(values: Sequence[Any]) -> list[Any]:
+    """Return values such that labels among them are shown as they are."""
+    return [safe(value) if isinstance(value, str) else value for value in values]
 
 
 def _axes(opt: Answers, r: Recommendation) -> list[tuple[str, str, list[Any]]]:
@@ -273,7 +287,6 @@ def _scaled(values: Sequence[Any]) -> dict[str, Any]:
     return {}
 
 
-def _here(x: Any, y: float) -> dict[str, Any]:
+def _here(x: Any, y: Any) -> dict[str, Any]:
     """Return the mark of the recommended action."""
-    where = safe(x) if isinstance(x, str) else x
-    return points([where], [y], "recommended", RED, "star", marker={"size": 13})
+    return points(_escaped([x]), _escaped([y]), "recommended", RED, "star", marker={"size": 13})
