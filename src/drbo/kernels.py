@@ -52,6 +52,18 @@ class Kernel(ABC):
     def variance(self) -> float:
         """The value k(a, a), the same at every point."""
 
+    def frequencies(self, rng: np.random.Generator, count: int, dimension: int) -> FloatArray:
+        """Return frequencies w (count, dimension) drawn from the kernel's spectral density.
+
+        By Bochner's theorem k(a, b) = variance E[cos(w'(a - b))]. Draws of f on a box or a range are sums of cosines
+        and sines of such frequencies; a kernel without this method has draws on finite sets alone.
+        """
+        del rng, count, dimension
+        raise TypeError(
+            f"kernel {self!r} has no spectral density to draw from, which draws of f need where points may lie "
+            "anywhere: give its class a method frequencies(rng, count, dimension), or use RBF or Matern"
+        )
+
 
 @dataclass(frozen=True)
 class RadialKernel(Kernel):
@@ -106,6 +118,16 @@ class RadialKernel(Kernel):
     def slope(self, s: FloatArray, decay: FloatArray) -> FloatArray:
         """Return the derivative of R in r^2."""
 
+    def frequencies(self, rng: np.random.Generator, count: int, dimension: int) -> FloatArray:
+        """Return frequencies (count, dimension): Gaussian vectors over the lengthscale, each times a random factor."""
+        gaussian = rng.standard_normal((count, dimension))
+        return np.asarray(gaussian * self.spread(rng, count)[:, None] / np.asarray(self.lengthscale))
+
+    def spread(self, rng: np.random.Generator, count: int) -> FloatArray:
+        """Return draws (count,) of q >= 0 for which R(r) = E[exp(-q^2 r^2 / 2)], a mixture of RBF kernels."""
+        del rng, count
+        raise TypeError(f"kernel {self!r} does not say which mixture of RBF kernels it is: give its class `spread`")
+
     def _squared_distance(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Return r(a_i, b_j)^2, shape (n, m), exactly zero for equal points.
 
@@ -137,6 +159,11 @@ class RBF(RadialKernel):
         del s
         return np.asarray(-0.5 * decay)
 
+    def spread(self, rng: np.random.Generator, count: int) -> FloatArray:
+        """Return ones: the kernel is no mixture."""
+        del rng
+        return np.ones(count)
+
 
 @dataclass(frozen=True)
 class Matern(RadialKernel):
@@ -166,6 +193,10 @@ class Matern(RadialKernel):
         """Return -3/2 exp(-s) for nu = 3/2, and -5/6 (1 + s) exp(-s) for nu = 5/2."""
         return np.asarray((-1.5 if self.nu == 1.5 else -5.0 / 6.0 * (1.0 + s)) * decay)
 
+    def spread(self, rng: np.random.Generator, count: int) -> FloatArray:
+        """Return sqrt(2 nu / g) for g chi-square of 2 nu degrees: frequencies have Student's t distribution."""
+        return np.asarray(np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, count)))
+
 
 @dataclass(frozen=True)
 class ConstantKernel(Kernel):
@@ -191,6 +222,11 @@ class ConstantKernel(Kernel):
     def variance(self) -> float:
         """The value k(a, a) = 1."""
         return 1.0
+
+    def frequencies(self, rng: np.random.Generator, count: int, dimension: int) -> FloatArray:
+        """Return zeros (count, dimension)."""
+        del rng
+        return np.zeros((count, dimension))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,6 +256,11 @@ class Along(Kernel):
     def variance(self) -> float:
         """The value k(a, a)."""
         return self.kernel.variance
+
+    def frequencies(self, rng: np.random.Generator, count: int, dimension: int) -> FloatArray:
+        """Return frequencies (count, d') along the directions."""
+        del dimension
+        return self.kernel.frequencies(rng, count, self.directions.shape[1]) @ self.directions.T
 
 
 @dataclass(frozen=True)

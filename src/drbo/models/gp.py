@@ -34,14 +34,18 @@ from drbo._compiled import announce
 from drbo.kernels import ConstantKernel, Product
 from drbo.models._cholesky import LANES, append_point, append_points
 from drbo.models.curve import Curve
+from drbo.models.features import Features, check_features, features_of
 from drbo.models.observation import Embedding, Observation
 from drbo.models.outcomes import LARGEST_ERROR, LEAST_ERROR, Outcomes
+from drbo.models.path import Draw, Errors, Matheron, Path, Prior
 from drbo.models.units import Units
 from drbo.spaces.space import AnySpace, Point
 from drbo.validation import FloatArray
 
 BLOCK = 32
 """How many observations are taken in at once where there are many: their columns of U stay in the cache."""
+_AT_ONCE = 2**23
+"""So many weights of draws are in memory at once, 64 MB."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +200,7 @@ class Posterior:
         self._U = np.zeros((room, room + LANES))
         self._white = np.empty(room)
         self._deviations = np.empty(room)  # of the errors
+        self._first = np.empty(room, dtype=np.intp)  # the first observation of the same evaluation
         self._inverse: FloatArray | None = None  # W, once somebody asks for it
 
     # --- what it learns from ----------------------------------------------------------------------------------------
@@ -283,6 +288,7 @@ class Posterior:
         them and correlation r, (1 - r) (1 + n r) / (1 + (n - 1) r) of the variance.
         """
         n, r = observation.before, self.gp.noise_correlation
+        self._first[t] = t - n
         deviation, variance = self.gp.noise, self.gp.ridge
         if observation.noise is not None:
             self.errors_known = True
@@ -312,9 +318,9 @@ class Posterior:
     def _grow(self) -> None:
         """Double the room for observations."""
         room = len(self._white)
-        for name in ("_action_points", "_context_points", "_k_contexts", "_white", "_deviations"):
+        for name in ("_action_points", "_context_points", "_k_contexts", "_white", "_deviations", "_first"):
             old = getattr(self, name)
-            setattr(self, name, np.concatenate([old, np.empty((room, *old.shape[1:]))]))
+            setattr(self, name, np.concatenate([old, np.empty((room, *old.shape[1:]), dtype=old.dtype)]))
         U = np.zeros((2 * room, 2 * room + LANES))
         U[:room, : room + LANES] = self._U
         self._U = U
@@ -468,6 +474,56 @@ class Posterior:
         W = self._whitening()
         own = np.einsum("ij,ij->j", W, W)
         return self._white[: self.n_observations] @ W / own, 1.0 / own
+
+    # --- draws ------------------------------------------------------------------------------------------------------
+
+    def draws(self, rng: np.random.Generator, count: int, actions: FloatArray | None = None) -> FloatArray:
+        """Return draws of f (count, m, n_contexts), jointly at actions (m, d_x) in all contexts.
+
+        By default the actions are those of the grid. Draws are exact for up to `features.EXACT` actions and as many
+        contexts. They cost a Cholesky factor of the actions, one of the contexts, and one of the observations.
+        """
+        x = self.actions if actions is None else actions
+        left, right = self._draw_features(rng, x, anywhere=False, between=False)
+        most = left.count * max(right.count, len(self.contexts), self.n_observations)
+        step = max(_AT_ONCE // max(most, 1), 1)
+        paths = (
+            self.moved(Prior.drawn(rng, left, right, (min(step, count - first),)), rng)
+            for first in range(0, count, step)
+        )
+        return np.concatenate([path.values(x, self.contexts) for path in paths])
+
+    def draw(self, rng: np.random.Generator, *, between: bool = False) -> Draw:
+        """Return one draw of f as a function of action and context.
+
+        It is exact on the grid, if there is one, and in the contexts of the posterior. For actions anywhere, and for
+        contexts `between` those of the posterior, it is made of random frequencies (`drbo.models.path`).
+        """
+        left, right = self._draw_features(rng, self.actions, anywhere=not len(self.actions), between=between)
+        path = self.moved(Prior.drawn(rng, left, right), rng)
+        return Draw(path, math.sqrt(self.gp.kernel.variance), self.actions, self.contexts)
+
+    def check_draw(self, *, between: bool) -> None:
+        """Raise if `draw` is not possible with the kernels of this posterior."""
+        check_features(self.gp.kernel.action, self.actions, anywhere=not len(self.actions))
+        check_features(self.gp.kernel.context, self.contexts, anywhere=between)
+
+    def _draw_features(
+        self, rng: np.random.Generator, actions: FloatArray, *, anywhere: bool, between: bool
+    ) -> tuple[Features, Features]:
+        """Return features of actions (m, d_x), and of the contexts of the posterior."""
+        left = features_of(self.gp.kernel.action, actions, rng, anywhere=anywhere)
+        return left, features_of(self.gp.kernel.context, self.contexts, rng, anywhere=between)
+
+    def moved(self, prior: Prior, rng: np.random.Generator) -> Path:
+        """Return draws of the posterior: draws of the prior, moved by the outcomes."""
+        return self._matheron().path(prior, rng)
+
+    def _matheron(self) -> Matheron:
+        n, t = len(self.actions), self.n_observations
+        seen = Embedding(self.gp.kernel.action, self._action_points[n : n + t].copy(), {})
+        errors = Errors(self._deviations[:t], self._first[:t], self.gp.noise_correlation)
+        return Matheron(seen, self._embedding(), self._U[:t, :t], self._white[:t], errors)
 
     def _embedding(self) -> Embedding:
         """Return the contexts of the observations, which stay as they are when others follow."""

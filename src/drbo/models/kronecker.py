@@ -34,10 +34,12 @@ from scipy.linalg import eigh, lapack, solve_triangular
 from drbo._compiled import announce
 from drbo.models._cholesky import append_point
 from drbo.models.curve import Curve
+from drbo.models.features import Features, features_of
 from drbo.models.gp import GP, Posterior
 from drbo.models.likelihood import Correlation, Errors, parts, traces
 from drbo.models.observation import Embedding, Observation
 from drbo.models.outcomes import Common, Outcomes
+from drbo.models.path import Path, Prior, Term
 from drbo.validation import FloatArray
 
 _AT_ONCE = 2**20
@@ -346,6 +348,31 @@ class KroneckerPosterior(Posterior):
         )
         whitening = np.concatenate([upper, lower])
         return Curve(self.gp.kernel, self.gp.ridge, np.ones(len(white)), both, whitening, white, slope)
+
+    def _draw_features(
+        self, rng: np.random.Generator, actions: FloatArray, *, anywhere: bool, between: bool
+    ) -> tuple[Features, Features]:
+        """Return features of actions (m, d_x) and the contexts of the posterior, and of those of the block."""
+        k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
+        left = features_of(k_X, np.concatenate([actions, self.block_actions]), rng, anywhere=anywhere)
+        contexts = np.concatenate([self.contexts, self.block_contexts])
+        return left, features_of(k_C, contexts, rng, anywhere=between)
+
+    def moved(self, prior: Prior, rng: np.random.Generator) -> Path:
+        """Return draws of the posterior: draws of the prior, moved by the block, then by the observations on top."""
+        own, t, r = self._factors, self.n_observations, self.gp.noise_correlation
+        Q, B, G, q, b = own.Q, own.B, own.G, self._q[:t], self._b[:t]
+        drawn = prior.left(self.block_actions).T @ prior.weights @ prior.right(self.block_contexts)
+        alone, shock = rng.standard_normal(drawn.shape), rng.standard_normal((*drawn.shape[:-1], 1))
+        drawn = drawn + self.gp.noise * (math.sqrt(1.0 - r) * alone + math.sqrt(r) * shock)
+        known = G * (Q.T @ drawn @ B)  # of the draw, as `_shrunk` is of the outcomes
+        on_top = self._matheron()
+        values = on_top.values(prior, rng) - (q @ known * b).sum(axis=-1)
+        update = on_top.update(values + on_top.errors.drawn(rng, prior.shape))
+        shrunk = self._shrunk - known - G * ((update.weights[..., :, None] * q).swapaxes(-1, -2) @ b)
+        block_x = Embedding(self.gp.kernel.action, self.block_actions, {})
+        block_c = Embedding(self.gp.kernel.context, self.block_contexts, {})
+        return Path((prior, Term(block_x, Q @ shrunk @ B.T, block_c), update))
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return for every observation what its outcome exceeds the prediction from all others by, and the variance.

@@ -7,6 +7,7 @@ by its mean embedding, k_C(c, w) = sum_j w_j k_C(c, c_j).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -89,6 +90,13 @@ class Embedding:
         for i, average in self.averages.items():
             slope[i] = -np.einsum("s,sjk->jk", average.weights, self.kernel.gradient(average.contexts, contexts))
         return slope
+
+    def through(self, features: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Return features (r, t) of the observations' contexts; `features` has those (r, m) of contexts (m, d_c)."""
+        found = features(self.points)
+        for i, average in self.averages.items():
+            found[:, i] = features(average.contexts) @ average.weights
+        return found
 
     def gram(self) -> FloatArray:
         """Return the kernel of the observations' contexts with each other, (t, t)."""

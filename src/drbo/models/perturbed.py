@@ -12,18 +12,22 @@ action: an average over perturbations is then an average over its contexts.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve
+from drbo.models.features import Anchored, Fourier, Functions, check_features
 from drbo.models.gp import GP, Posterior
 from drbo.models.observation import Observation
+from drbo.models.path import Prior
 from drbo.spaces.shift import Shift
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -160,6 +164,129 @@ class PerturbedPosterior:
                 raise ValueError(f"{name} must have shape ({len(x)}, {d}), got {given.shape}")
         return self._inner.curve(_NO_ACTION, 0.0).moments(x + self.shift.steps(c))
 
+    def draws(self, rng: np.random.Generator, count: int, actions: FloatArray | None = None) -> FloatArray:
+        """Return draws of f(x + xi) (count, m, n_contexts), jointly at actions (m, d_x), by default those of the grid.
+
+        Every draw has random frequencies of its own, as there are too many places for exact draws: mean and covariance
+        of the draws are those of the posterior.
+        """
+        x = self.actions if actions is None else actions
+        drawn = [self.draw(rng) for _ in range(count)]
+        prior = np.array([one.prior_at(x) for one in drawn])
+        weights = np.array([one.weights for one in drawn])
+        return prior + _update_at(weights, drawn[0].seen, self.shift.steps(self.contexts), x)
+
+    def draw(self, rng: np.random.Generator, *, between: bool = False) -> PerturbedDraw:
+        """Return one draw of f(x + xi), made of random frequencies, as a function of action and perturbation."""
+        del between  # places may lie anywhere, whatever the perturbations are
+        k = self.gp.kernel.action
+        fourier = Fourier(k, len(self.shift.start), rng)
+        prior = Prior.drawn(rng, Anchored(ConstantKernel(), _NO_ACTION[None, :]), fourier)
+        _, update = self._inner.moved(prior, rng).terms
+        return PerturbedDraw(
+            self.shift,
+            fourier,
+            prior.of_action(_NO_ACTION),
+            update.right,
+            update.of_action(_NO_ACTION),
+            math.sqrt(k.variance),
+            self.actions,
+            self.contexts,
+        )
+
+    def check_draw(self, *, between: bool) -> None:
+        """Raise if `draw` is not possible with the kernel of this posterior."""
+        del between
+        check_features(self.gp.kernel.action, self.shift.start[None, :], anywhere=True)
+
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return for every observation what its outcome exceeds the prediction from all others by, and the variance."""
         return self._inner.leave_one_out()
+
+
+@dataclass(frozen=True, eq=False)
+class PerturbedDraw:
+    """One draw of f(x + xi) in the perturbations of a round; it answers what `Draw` does.
+
+    Attributes
+    ----------
+    shift : where a perturbation leads
+    fourier, coefficients : the draw of the prior at a place z is coefficients' fourier(z)
+    seen, weights : what the outcomes add to it is weights' seen(z)
+    amplitude : the prior standard deviation of f
+    actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
+    contexts : (n, d_c) the perturbations
+    """
+
+    shift: Shift
+    fourier: Fourier
+    coefficients: FloatArray
+    seen: Functions
+    weights: FloatArray
+    amplitude: float
+    actions: FloatArray
+    contexts: FloatArray
+
+    def on(self, contexts: FloatArray) -> Self:
+        """Return the same draw in other perturbations (n, d_c)."""
+        return replace(self, contexts=contexts)
+
+    @cached_property
+    def _grid(self) -> FloatArray:
+        return self.at(self.actions)
+
+    @cached_property
+    def _steps(self) -> FloatArray:
+        return self.shift.steps(self.contexts)
+
+    @cached_property
+    def _by_step(self) -> FloatArray:
+        return self.fourier.moved(self.coefficients, self._steps)
+
+    def on_grid(self, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
+        """Return the draw for the actions `rows` of the grid, by default for all, in every perturbation."""
+        return np.asarray(self._grid[rows])
+
+    def of_action(self, action: Point) -> FloatArray:
+        """Return the draw for one action in every perturbation, (n_contexts,)."""
+        return np.asarray(self.at(action.coordinates[None])[0] if action.index is None else self._grid[action.index])
+
+    def at(self, actions: FloatArray) -> FloatArray:
+        """Return the draw at actions (m, d_x) anywhere, in every perturbation, (m, n_contexts)."""
+        return self.prior_at(actions) + _update_at(self.weights, self.seen, self._steps, actions)
+
+    def prior_at(self, actions: FloatArray) -> FloatArray:
+        """Return the draw of the prior that it began as, (m, n_contexts)."""
+        return np.asarray(self.fourier(actions).T @ self._by_step)
+
+    def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return the gradient in x of sum_j w_j f(x + xi_j) at one action (d_x,), shape (d_x,)."""
+        used = np.flatnonzero(weights)
+        prior = (self._by_step[:, used] @ weights[used]) @ self.fourier.slope(action[None, :])[:, 0]
+        slopes = self.seen.slope(action + self._steps[used])
+        return np.asarray(prior + np.einsum("s,j,sjk->k", self.weights, weights[used], slopes))
+
+    def curve(self, action: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return the draw for one action (d_x,) as a function of the perturbation."""
+
+        def values(contexts: FloatArray) -> FloatArray:
+            places = action + self.shift.steps(contexts)
+            return np.asarray(self.coefficients @ self.fourier(places) + self.weights @ self.seen(places))
+
+        return values
+
+    def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return sum_j w_j f(x + xi_j) (m,) at actions (m, d_x), for weights w (n_contexts,)."""
+        used = np.flatnonzero(weights)
+        return self.on(self.contexts[used]).at(actions) @ weights[used]
+
+
+def _update_at(weights: FloatArray, seen: Functions, steps: FloatArray, actions: FloatArray) -> FloatArray:
+    """Return weights' seen(z), (..., m, n), at the places of actions (m, d_x) and steps (n, d_x), weights (..., t)."""
+    found = np.empty((*weights.shape[:-1], len(actions), len(steps)))
+    size = max(_AT_ONCE // max(weights.shape[-1] * len(steps), 1), 1)
+    for start in range(0, len(actions), size):
+        some = actions[start : start + size]
+        places = (some[:, None, :] + steps).reshape(-1, steps.shape[1])
+        found[..., start : start + size, :] = (weights @ seen(places)).reshape(*weights.shape[:-1], len(some), -1)
+    return found

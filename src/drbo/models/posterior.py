@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, Self
 
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from drbo.models.curve import Curve
 from drbo.models.gp import GP
 from drbo.models.observation import Observation
+from drbo.models.path import AnyDraw
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -65,5 +67,11 @@ class AnyPosterior(Protocol):
     def curve(self, action: FloatArray, slope: float) -> Curve: ...  # noqa: D102
 
     def predict(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]: ...  # noqa: D102
+
+    def draws(self, rng: Generator, count: int, actions: FloatArray | None = None) -> FloatArray: ...  # noqa: D102
+
+    def draw(self, rng: Generator, *, between: bool = False) -> AnyDraw: ...  # noqa: D102
+
+    def check_draw(self, *, between: bool) -> None: ...  # noqa: D102
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]: ...  # noqa: D102

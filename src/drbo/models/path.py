@@ -1,0 +1,250 @@
+"""One draw of f from its posterior: a function of action and context, with a gradient, to be maximised like a bound.
+
+A draw of the prior is a sum of products of features with standard normal weights E; it becomes one of the posterior
+when it is moved by what the outcomes say (Matheron's rule; Wilson et al., ICML 2020):
+
+    f_0(x, c) = phi_X(x)' E phi_C(c)
+    f(z)      = f_0(z) + k(z, Z) (K_t + N)^-1 (y - f_0(Z) - e),     e ~ N(0, N), the errors of the outcomes y at Z
+
+The update is exact, whatever the features are. Where these are exact (`Anchored`), so is the draw. With random
+frequencies (`Fourier`) mean and covariance of a draw are those of the posterior, too, as both are linear in the
+covariance of f_0, which is right on average over the frequencies; only given its frequencies a draw has a covariance
+that differs. No matrix of the size of n_actions x n_contexts points is ever factorised.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack, solve_triangular
+
+from drbo.models.features import Features, Functions
+from drbo.models.observation import Embedding
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+
+class AnyDraw(Protocol):
+    """One draw of f in the contexts of a round; `Draw` says what the methods are."""
+
+    @property
+    def amplitude(self) -> float: ...  # noqa: D102
+
+    def on(self, contexts: FloatArray) -> Self: ...  # noqa: D102
+
+    def on_grid(self, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray: ...  # noqa: D102
+
+    def of_action(self, action: Point) -> FloatArray: ...  # noqa: D102
+
+    def at(self, actions: FloatArray) -> FloatArray: ...  # noqa: D102
+
+    def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray: ...  # noqa: D102
+
+    def curve(self, action: FloatArray) -> Callable[[FloatArray], FloatArray]: ...  # noqa: D102
+
+    def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray: ...  # noqa: D102
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """A part of a draw: left(x)' M right(c).
+
+    Attributes
+    ----------
+    left, right : r functions of actions, and s of contexts
+    weights : M (r, s), or its diagonal (r,); with a further axis in front where there are several draws
+    diagonal : whether only the diagonal of M is given
+    """
+
+    left: Functions
+    weights: FloatArray
+    right: Functions
+    diagonal: bool = False
+
+    def in_contexts(self, contexts: FloatArray) -> FloatArray:
+        """Return M right(c), (..., r, n), for contexts (n, d_c)."""
+        right = self.right(contexts)
+        return np.asarray(self.weights[..., :, None] * right if self.diagonal else self.weights @ right)
+
+    def of_action(self, action: FloatArray) -> FloatArray:
+        """Return left(x)' M, (s,), of one action (d_x,); for one draw."""
+        left = self.left(action[None, :])[:, 0]
+        return np.asarray(left * self.weights if self.diagonal else left @ self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Prior(Term):
+    """A draw of the prior, or several: features with standard normal weights."""
+
+    left: Features
+    right: Features
+
+    @classmethod
+    def drawn(cls, rng: np.random.Generator, left: Features, right: Features, shape: tuple[int, ...] = ()) -> Self:
+        """Return a draw, or as many as `shape` says."""
+        return cls(left, rng.standard_normal((*shape, left.count, right.count)), right)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The axis of several draws; none for one draw."""
+        return self.weights.shape[:-2]
+
+    def at_pairs(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Return the values (..., t) at t pairs of an action and a context, whose features are (r, t) and (s, t)."""
+        return np.asarray((self.weights @ right * left).sum(axis=-2))
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """A draw of f, or several, as a function of action and context: a sum of terms."""
+
+    terms: tuple[Term, ...]
+
+    def values(self, actions: FloatArray, contexts: FloatArray) -> FloatArray:
+        """Return the draw (..., m, n) at actions (m, d_x) in contexts (n, d_c)."""
+        return _summed(self.terms, [term.in_contexts(contexts) for term in self.terms], actions)
+
+    def curve(self, action: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return one draw for one action (d_x,) as a function of contexts (m, d_c), (m,)."""
+        parts = [(term.of_action(action), term.right) for term in self.terms]
+        return lambda contexts: np.asarray(sum(weights @ right(contexts) for weights, right in parts))
+
+
+def _summed(terms: Sequence[Term], by_term: Sequence[FloatArray], actions: FloatArray) -> FloatArray:
+    """Return sum left(x)' B over terms and their matrices B (..., r, n), (..., m, n), at actions (m, d_x)."""
+    return np.asarray(sum(term.left(actions).T @ part for term, part in zip(terms, by_term, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """The errors of observations: deviations (t,), and a shock that those of one evaluation share.
+
+    Attributes
+    ----------
+    deviations : (t,)
+    first : (t,) for each observation the first one of the same evaluation
+    correlation : of two errors of one evaluation
+    """
+
+    deviations: FloatArray
+    first: NDArray[np.intp]
+    correlation: float
+
+    def drawn(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+        """Return draws of the errors, (*shape, t)."""
+        own, shocks = rng.standard_normal((2, *shape, len(self.first)))
+        mixed = math.sqrt(1.0 - self.correlation) * own + math.sqrt(self.correlation) * shocks[..., self.first]
+        return np.asarray(mixed * self.deviations)
+
+
+@dataclass(frozen=True, eq=False)
+class Matheron:
+    """Matheron's rule for t observations.
+
+    Attributes
+    ----------
+    seen, contexts : their actions and their contexts
+    U, white : U'U = K_t + N (t, t), and U'^-1 y (t,)
+    errors : of the observations, of covariance N
+    """
+
+    seen: Embedding
+    contexts: Embedding
+    U: FloatArray
+    white: FloatArray
+    errors: Errors
+
+    def path(self, prior: Prior, rng: np.random.Generator) -> Path:
+        """Return draws of the prior, moved by the outcomes."""
+        drawn = self.values(prior, rng) + self.errors.drawn(rng, prior.shape)
+        return Path((prior, self.update(drawn)))
+
+    def update(self, drawn: FloatArray) -> Term:
+        """Return k(z, Z) (K_t + N)^-1 (y - drawn) for outcomes (..., t) drawn of the prior."""
+        weights = drawn
+        if drawn.size:
+            rows = drawn.reshape(-1, len(self.white))
+            left = self.white[:, None] - solve_triangular(self.U, rows.T, trans="T", check_finite=False)
+            weights = solve_triangular(self.U, left, check_finite=False).T.reshape(drawn.shape)
+        return Term(self.seen, weights, self.contexts, diagonal=True)
+
+    def values(self, prior: Prior, rng: np.random.Generator) -> FloatArray:
+        """Return draws of the prior at the observations, without errors, (..., t).
+
+        Features that are exact at some points know only a part of what is elsewhere. The rest is drawn here: its
+        covariance is that of the observations less what the features explain.
+        """
+        phi, psi = self.seen.through(prior.left), self.contexts.through(prior.right)
+        drawn = prior.at_pairs(phi, psi)
+        if prior.left.complete and prior.right.complete:
+            return drawn
+        whole = prior.left.covariance(self.seen) * prior.right.covariance(self.contexts)
+        rest = whole - (phi.T @ phi) * (psi.T @ psi)
+        least = len(whole) * np.finfo(float).eps * whole.diagonal().max(initial=0.0)
+        if rest.diagonal().max(initial=0.0) <= least:
+            return drawn
+        factor, order, rank, _ = lapack.dpstrf(rest, lower=1, tol=least)
+        own = np.empty_like(drawn)
+        own[..., order - 1] = rng.standard_normal((*prior.shape, rank)) @ np.tril(factor)[:, :rank].T
+        return np.asarray(drawn + own)
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One draw of f in the contexts of a round, which answers what a `Bound` does.
+
+    Attributes
+    ----------
+    path : the draw, as a function
+    amplitude : the prior standard deviation of f
+    actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
+    contexts : (n, d_c)
+    """
+
+    path: Path
+    amplitude: float
+    actions: FloatArray
+    contexts: FloatArray
+
+    def on(self, contexts: FloatArray) -> Self:
+        """Return the same draw in other contexts (n, d_c)."""
+        return replace(self, contexts=contexts)
+
+    @cached_property
+    def _grid(self) -> FloatArray:
+        return self.at(self.actions)
+
+    @cached_property
+    def _by_term(self) -> list[FloatArray]:
+        return [term.in_contexts(self.contexts) for term in self.path.terms]
+
+    def on_grid(self, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
+        """Return the draw for the actions `rows` of the grid, by default for all, in every context."""
+        return np.asarray(self._grid[rows])
+
+    def of_action(self, action: Point) -> FloatArray:
+        """Return the draw for one action in every context, (n_contexts,)."""
+        return np.asarray(self.at(action.coordinates[None])[0] if action.index is None else self._grid[action.index])
+
+    def at(self, actions: FloatArray) -> FloatArray:
+        """Return the draw at actions (m, d_x) anywhere, in every context, (m, n_contexts)."""
+        return _summed(self.path.terms, self._by_term, actions)
+
+    def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return the gradient in x of sum_j w_j f(x, c_j) at one action (d_x,), shape (d_x,)."""
+        slopes = (term.left.slope(action[None, :])[:, 0] for term in self.path.terms)
+        return np.asarray(sum((part @ weights) @ slope for part, slope in zip(self._by_term, slopes, strict=True)))
+
+    def curve(self, action: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return the draw for one action (d_x,) as a function of the context."""
+        return self.path.curve(action)
+
+    def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return sum_j w_j f(x, c_j) (m,) at actions (m, d_x), for weights w (n_contexts,)."""
+        return _summed(self.path.terms, [part @ weights for part in self._by_term], actions)
