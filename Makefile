@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test test-all botorch matrix lint format bench clean
+.PHONY: run test test-all botorch matrix attack lint format bench clean
 
 run: $(READY)  ## the paper's main figure at reduced size, the radius dial, and the report of an example
 	$(BIN)/drbo reproduce figure2 --quick
@@ -28,6 +28,9 @@ botorch: $(READY)  ## what needs torch, which is large: `make test` skips it whe
 
 matrix: $(READY)  ## the tests on every Python, with the lowest packages, and as on other processors; a table
 	$(BIN)/python scripts/matrix.py $(ENVIRONMENTS) -- $(ARGUMENTS)
+
+attack: $(READY)  ## a million random worst cases, each checked; a table
+	$(BIN)/python scripts/attack.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

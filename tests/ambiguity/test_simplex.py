@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from drbo import Moments
 from drbo.ambiguity._simplex import solve_rows
 from tolerances import CLOSED_FORM, ROUNDING, SOLVER
 
@@ -43,3 +44,20 @@ def test_bounds_that_no_mixture_keeps() -> None:
     A = np.array([[0.0, 0.5, 1.0]])
     _, _, lacking = solve_rows(np.zeros((1, 3)), A, np.array([1.2]), np.array([1.3]))
     assert lacking[0] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_clusters_of_contexts_that_are_nearly_equal(seed: int) -> None:
+    """Pivots of 1e-9 made the basis worthless: the method stopped at a corner that was not the lowest."""
+    rng = np.random.default_rng(seed)
+    n, d = 120, int(rng.integers(1, 4))
+    contexts = rng.random((12, d))[rng.integers(0, 12, n)] + 1e-9 * rng.random((n, d))
+    values = np.sin(4.0 * contexts @ rng.standard_normal((d, 10))).T + 1e6
+    reference = rng.dirichlet(np.ones(n))
+    moments = Moments([0.05] * d).on(contexts)
+    worst = moments.worst_case(values, reference, 1.0)
+    for v, found in zip(values, worst.expectation, strict=True):
+        mean = reference @ contexts
+        sides, limits = np.concatenate([contexts.T, -contexts.T]), np.concatenate([mean + 0.05, 0.05 - mean])
+        oracle = linprog(v - 1e6, A_ub=sides, b_ub=limits, A_eq=np.ones((1, n)), b_eq=[1.0])
+        assert found - 1e6 == pytest.approx(oracle.fun, abs=1e-7)

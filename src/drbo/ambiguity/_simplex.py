@@ -19,9 +19,9 @@ from drbo.validation import FloatArray
 
 _FEASIBLE = 1e-14
 """A basic variable beyond its bound by less than this keeps it. Rows of A are of size one."""
-_PIVOT = 1e-11
+_PIVOT = 1e-10
 """Smaller pivots are taken for zero."""
-_TIE = 1e-13
+_TIE = 1e-9
 """Reduced costs are known up to this; among nearly equal ratios the largest pivot wins."""
 
 
@@ -57,7 +57,7 @@ def _solve(
     at_upper = np.zeros(k, dtype=np.bool_)
     B, inverse = np.empty((size, size)), np.empty((size, size))
     lacking = 0.0
-    for _ in range(100 + 20 * size):
+    for _ in range(100 + 20 * (n + size)):  # it may walk along all corners of the convex hull of the contexts
         cost, right = np.zeros(size), np.zeros(size)
         right[0] = 1.0
         for i in range(k):
@@ -75,6 +75,7 @@ def _solve(
         values = _product(inverse, right)
         values += _product(inverse, right - _product(B, values))  # one step of refinement
         y = _product(inverse.T, cost)
+        y += _product(inverse.T, cost - _product(B.T, y))
 
         leaving, lacking, rises = -1, _FEASIBLE, True
         for i in range(size):

@@ -171,10 +171,11 @@ class Rows:
         slack = ROUNDING * (1.0 + np.abs(centre))
         outside = (centre < lower - slack) | (centre > upper + slack)
         sizes = np.where(flat, 1.0, half)
+        rounding = 8.0 * EPSILON * np.abs(centre)  # of a mean: bounds that differ by less are the same
         return cls(
             np.where(flat, 0.0, (features - centre) / sizes),
-            np.where(flat, -np.inf, (lower - centre) / sizes),
-            np.where(flat, np.inf, (upper - centre) / sizes),
+            np.where(flat, -np.inf, (lower - rounding - centre) / sizes),
+            np.where(flat, np.inf, (upper + rounding - centre) / sizes),
             sizes,
             bool((flat & outside).any()),
         )
