@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import drbo
-from drbo import GP, RBF, Box, Categorical, DataDriven, Integer, Optimizer, Product, Real, Simulator
+from drbo import GP, RBF, Box, Categorical, DataDriven, Integer, Optimizer, Perturbation, Product, Real, Simulator
 
 FIXED = GP(Product(RBF(0.5), RBF(0.5)), 0.1)
 LOG = pd.DataFrame(
@@ -121,6 +121,11 @@ def test_other_tables_settings_and_files(tmp_path: Path) -> None:
         ({"outcome": "points"}, ValueError, "outcome must name columns of the frame, dose, .*got 'points'"),
         ({"actions": ["dose", "x"]}, ValueError, "actions must name columns of the frame, .*got 'x'"),
         ({"actions": []}, TypeError, "actions must be a list of columns"),
+        (
+            {"contexts": Perturbation(dose=[0.1])},
+            TypeError,
+            "got a Perturbation.*tell.action, outcome, context=perturba",
+        ),
         ({"contexts": ["dose"]}, ValueError, "'dose' has two"),
         ({"failed": "error"}, TypeError, "failed, row 0, must be True or False"),
         ({"outcome": "mode"}, ValueError, "'mode' has two"),

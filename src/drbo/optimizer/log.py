@@ -14,6 +14,7 @@ from drbo import validation
 from drbo.spaces import kinds
 from drbo.spaces.box import Box
 from drbo.spaces.parameters import Categorical, Integer, Observed, Parameter, Real
+from drbo.spaces.perturbation import Perturbation
 from drbo.spaces.samples import Samples
 
 
@@ -94,6 +95,12 @@ def _names(frame: Any) -> list[Any]:
 def _chosen(role: str, given: Any, there: Sequence[Any]) -> list[str]:
     """Return the columns that a list of names, one name or a box names."""
     names = list(given.parameters) if isinstance(given, Box) else [given] if isinstance(given, str) else given
+    if isinstance(given, Perturbation):
+        raise TypeError(
+            f"{role} must be a list of columns or a Box that names them, got a Perturbation, whose columns have the "
+            "names of the actions. Make Optimizer(actions, contexts=Perturbation(...)) of the perturbations in the "
+            "log, and call tell(action, outcome, context=perturbation) for each row"
+        )
     if not isinstance(names, list | tuple) or not names:
         raise TypeError(f"{role} must be a list of columns or a Box that names them, got {given!r}")
     return [_one(role, name, there) for name in names]
