@@ -82,7 +82,7 @@ def test_compare_refuses_what_it_does_not_know() -> None:
 
 
 def test_reproduce_writes_records_figures_and_a_table(tmp_path: Path) -> None:
-    done = call("reproduce", "figure2", "--runs", "1", "--rounds", "4", "--workers", "2", "--out", "o", cwd=tmp_path)
+    done = call("reproduce", "figure2", "--runs", "1", "--rounds", "4", "--workers", "1", "--out", "o", cwd=tmp_path)
     assert sorted(p.name for p in (tmp_path / "o").iterdir()) == [
         "figure2.csv",
         "figure2.json",
@@ -94,7 +94,7 @@ def test_reproduce_writes_records_figures_and_a_table(tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout + done.stderr
     assert "wrote o/figure2.png" in done.stderr
     assert json.loads((tmp_path / "o" / "figure2.json").read_text())["rounds"] == 4
-    again = call("reproduce", "figure2", "--runs", "1", "--rounds", "4", "--out", "o", "--json", cwd=tmp_path)
+    again = run("reproduce", "figure2", "--runs", "1", "--rounds", "4", "--out", str(tmp_path / "o"), "--json")
     assert len(json.loads(again.stdout)) == 18
 
 
@@ -103,14 +103,27 @@ def test_reproduce_writes_records_figures_and_a_table(tmp_path: Path) -> None:
     [("figure1", (), "figure1"), ("dial", ("--ambiguity", "tv"), "dial-tv"), ("sets", (), "sets")],
 )
 def test_reproduce_the_quick_ones(figure: str, options: tuple[str, ...], name: str, tmp_path: Path) -> None:
-    call("reproduce", figure, "--out", "o", *options, cwd=tmp_path)
+    run("reproduce", figure, "--out", str(tmp_path / "o"), *options)
     assert (tmp_path / "o" / f"{name}.png").stat().st_size > 20_000
     assert (tmp_path / "o" / f"{name}.pdf").stat().st_size > 5_000
 
 
-def test_figure_3_at_small_size(tmp_path: Path) -> None:
-    """Two weeks of wind need a minute; a day's worth of rounds shows that the command works."""
-    done = call("reproduce", "figure3", "--quick", "--rounds", "3", "--out", "o", "--json", cwd=tmp_path)
+def test_figure_3_of_ten_days(tmp_path: Path) -> None:
+    power = np.random.default_rng(0).uniform(0.0, 900.0, 240).round(1).tolist()
+    times = (np.datetime64("2014-12-27T00") + np.arange(240)).astype(str).tolist()
+    rows = [f"{time}:00Z,{value}" for time, value in zip(times, power, strict=True)]
+    (tmp_path / "wind.csv").write_text("\n".join(["time,power", *rows]))
+    options = ("--data", "wind.csv", "--rounds", "3", "--workers", "1")
+    check_figure_3(tmp_path, *options)
+
+
+@pytest.mark.slow
+def test_figure_3_of_two_weeks(tmp_path: Path) -> None:
+    check_figure_3(tmp_path, "--quick", "--rounds", "3")
+
+
+def check_figure_3(tmp_path: Path, *options: str) -> None:
+    done = call("reproduce", "figure3", *options, "--out", "o", "--json", cwd=tmp_path)
     rows = {row["method"]: row for row in json.loads(done.stdout)}
     assert set(rows) == {"DRBO", "UCB", "StableOpt", "no commitment", "exact DRO"}
     assert rows["exact DRO"]["robust regret"] == 0.0
@@ -212,25 +225,26 @@ def test_an_error_that_is_its_own_context_ends_the_walk(
 
 def test_an_unknown_name_suggests_the_nearest(tmp_path: Path) -> None:
     assert "did you mean 'wasserstein'" in call("demo", "--ambiguity", "waserstein", cwd=tmp_path, code=2).stderr
-    assert "did you mean 'figure2'" in call("reproduce", "figur2", cwd=tmp_path, code=2).stderr
+    assert "did you mean 'figure2'" in flat(run("reproduce", "figur2", code=2).stderr)
 
 
-def test_wrong_usage(tmp_path: Path) -> None:
-    assert "go together" in call("reproduce", "figure2", "--backend", "dask", cwd=tmp_path, code=2).stderr
-    assert "--data is for figure3" in call("reproduce", "figure2", "--data", "x.csv", cwd=tmp_path, code=2).stderr
-    error = call("reproduce", "figure3", "--ambiguity", "kl", cwd=tmp_path, code=2).stderr
+def test_wrong_usage() -> None:
+    assert "go together" in flat(run("reproduce", "figure2", "--backend", "dask", code=2).stderr)
+    assert "--data is for figure3" in flat(run("reproduce", "figure2", "--data", "x.csv", code=2).stderr)
+    error = flat(run("reproduce", "figure3", "--ambiguity", "kl", code=2).stderr)
     assert "--ambiguity kl is for figure2, dial and drbo demo" in error
     for option, given in (("--power-column", "x"), ("--time-column", "x"), ("--max-gap", "3")):
-        error = call("reproduce", "figure3", option, given, cwd=tmp_path, code=2).stderr
+        error = flat(run("reproduce", "figure3", option, given, code=2).stderr)
         assert f"{option} is about the file of --data" in error
 
 
 def test_errors_in_data_name_options_that_exist(tmp_path: Path) -> None:
-    (tmp_path / "bad.csv").write_text("moment,power\n2014-01-01T00:00Z,1\n2014-01-01T01:00Z,2\n")
-    error = call("reproduce", "figure3", "--data", "bad.csv", cwd=tmp_path, code=1).stderr
+    data = tmp_path / "bad.csv"
+    data.write_text("moment,power\n2014-01-01T00:00Z,1\n2014-01-01T01:00Z,2\n")
+    error = flat(run("reproduce", "figure3", "--data", str(data), code=1).stderr)
     assert "cannot tell the --time-column by its name" in error
     assert "time_column" not in error
-    assert "--time-column" in call("reproduce", "--help", cwd=tmp_path).stdout
+    assert "--time-column" in run("reproduce", "--help").stdout
 
 
 def test_bad_data_is_an_error_in_one_line(tmp_path: Path) -> None:

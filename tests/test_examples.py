@@ -147,10 +147,10 @@ def test_optuna_with_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     pytest.importorskip("optuna", reason="the example is for drbo[optuna]")
     monkeypatch.setenv("PYTHONPATH", str(Path(drbo.__file__).parents[1]))
     module = example("optuna_two_processes", monkeypatch)
-    r = module.main(tmp_path / "heating.db", trials=10)
+    r = module.main(tmp_path / "heating.db", trials=6)
     study = module.open_study(f"sqlite:///{tmp_path / 'heating.db'}")
     done = [t for t in study.trials if t.state.name == "COMPLETE"]
-    assert 10 <= len(done) <= 11  # the other process may be in the middle of a trial
+    assert 6 <= len(done) <= 7  # the other process may be in the middle of a trial
     assert len({tuple(t.params.values()) for t in study.trials}) == len(study.trials)
     assert r.action.keys() == {"setpoint", "gain"}
 

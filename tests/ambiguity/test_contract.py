@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 
@@ -15,7 +15,6 @@ from drbo.validation import FloatArray
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 radii = st.sampled_from(RADII)
-quick = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
 
 def made(family: Family, contexts: Array) -> AmbiguitySet:
@@ -26,7 +25,6 @@ def made(family: Family, contexts: Array) -> AmbiguitySet:
 
 
 @every_family
-@quick
 @given(instance=instances(), radius=radii)
 def test_weights_are_feasible_and_certified(family: Family, instance: Instance, radius: float) -> None:
     contract.check_evidence(made(family, instance.contexts), instance, radius)
@@ -52,7 +50,6 @@ def test_corner_cases_are_feasible_and_certified(family: Family, radius: float, 
 
 
 @every_family
-@quick
 @given(instance=instances(), radius=radii, seed=st.integers(0, 2**32 - 1))
 def test_no_distribution_is_worse(family: Family, instance: Instance, radius: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -62,42 +59,36 @@ def test_no_distribution_is_worse(family: Family, instance: Instance, radius: fl
 
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f.zero_is_reference], ids=lambda family: family.name)
-@quick
 @given(instance=instances())
 def test_radius_zero_is_the_expectation(family: Family, instance: Instance) -> None:
     contract.check_radius_zero(made(family, instance.contexts), instance)
 
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f.infinite_is_minimum], ids=lambda family: family.name)
-@quick
 @given(instance=instances())
 def test_radius_infinite_is_the_minimum(family: Family, instance: Instance) -> None:
     contract.check_radius_infinite(made(family, instance.contexts), instance, family.stays_on_support)
 
 
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f.stays_on_support], ids=lambda family: family.name)
-@quick
 @given(instance=instances(), radius=radii)
 def test_stays_on_the_support(family: Family, instance: Instance, radius: float) -> None:
     contract.check_on_support(made(family, instance.contexts), instance, radius)
 
 
 @every_family
-@quick
 @given(instance=instances())
 def test_monotone_in_the_radius(family: Family, instance: Instance) -> None:
     contract.check_monotone(made(family, instance.contexts), instance, RADII)
 
 
 @every_family
-@quick
 @given(instance=instances(), radius=radii, scale=st.sampled_from([1e-9, 0.5, 3.0]), shift=st.floats(-10, 10, width=32))
 def test_shift_and_scale(family: Family, instance: Instance, radius: float, scale: float, shift: float) -> None:
     contract.check_equivariant(made(family, instance.contexts), instance, radius, scale, shift)
 
 
 @every_family
-@quick
 @given(instance=instances(), radius=radii, data=st.data())
 def test_order_of_contexts_does_not_matter(
     family: Family, instance: Instance, radius: float, data: st.DataObject
@@ -108,7 +99,6 @@ def test_order_of_contexts_does_not_matter(
 
 
 @every_family
-@quick
 @given(instance=instances(), radius=radii, seed=st.integers(0, 2**32 - 1))
 def test_concave_in_the_values(family: Family, instance: Instance, radius: float, seed: int) -> None:
     away = np.random.default_rng(seed).normal(size=len(instance.values))
@@ -135,7 +125,6 @@ def test_batches_are_solved_row_by_row(family: Family, radius: float) -> None:
 
 
 @every_family
-@quick
 @given(first=instances(max_contexts=5), data=st.data())
 def test_distance_and_set_agree(family: Family, first: Instance, data: st.DataObject) -> None:
     n = len(first.reference)
@@ -147,14 +136,12 @@ def test_distance_and_set_agree(family: Family, first: Instance, data: st.DataOb
 
 
 @every_family
-@quick
 @given(instance=instances())
 def test_the_diameter_is_the_furthest_distribution(family: Family, instance: Instance) -> None:
     contract.check_diameter(made(family, instance.contexts), instance, at_vertex=family.vertices_are_furthest)
 
 
 @every_family
-@quick
 @given(instance=instances(), data=st.data())
 def test_a_hull_has_a_diameter_that_holds_every_context_in_it(
     family: Family, instance: Instance, data: st.DataObject
@@ -189,7 +176,6 @@ def test_counts_and_rounded_shares_are_normalised(family: Family) -> None:
 
 
 @every_family
-@quick
 @given(instance=instances(), radius=radii)
 def test_a_configuration_is_put_on_contexts(family: Family, instance: Instance, radius: float) -> None:
     made(family, instance.contexts)
@@ -197,7 +183,6 @@ def test_a_configuration_is_put_on_contexts(family: Family, instance: Instance, 
 
 
 @every_family
-@quick
 @given(instance=instances(), radius=radii, data=st.data())
 def test_further_contexts_extend_a_set(family: Family, instance: Instance, radius: float, data: st.DataObject) -> None:
     n_first = data.draw(st.integers(1, len(instance.reference)))

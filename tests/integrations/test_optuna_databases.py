@@ -101,7 +101,7 @@ def run(
 
 
 def test_three_workers_and_one_killed(database: tuple[str, str], tmp_path: Path) -> None:
-    run(*database, tmp_path, workers=3, trials=12, killed=1, patience=30.0, limit=200.0)
+    run(*database, tmp_path, workers=3, trials=12, killed=1, patience=5.0, limit=200.0)
 
 
 @pytest.mark.slow

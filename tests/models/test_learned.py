@@ -235,7 +235,7 @@ def test_noise_is_told_from_structure_by_repetition_and_no_noise_by_smoothness()
     assert LearnedGP().fit(x, c, y).gp.noise < 0.01
 
 
-@pytest.mark.parametrize(("t", "d"), [(20, 3), (60, 3), (20, 8), (60, 8)])
+@pytest.mark.parametrize(("t", "d"), [(20, 3), (20, 8), *(pytest.param(60, d, marks=pytest.mark.slow) for d in (3, 8))])
 def test_pure_noise_without_repetition_is_predicted_as_noise(t: int, d: int) -> None:
     """Called noise or, more often, a rough f: what new outcomes lose in log density to the truth, N(0, 1), is bounded.
 
@@ -316,8 +316,10 @@ def test_the_schedule_of_refits() -> None:
 EVIDENCE = [
     ("branin", 10, -4.944, -6.387, -6.0),
     ("branin", 20, -2.949, -3.929, -4.0),
-    ("branin", 50, -0.353, -0.657, -0.2),
     ("hartmann6", 20, -10.492, -62.228, -4.5),
+]
+MORE_EVIDENCE = [
+    ("branin", 50, -0.353, -0.657, -0.2),
     ("hartmann6", 60, -1.227, -5.913, -2.0),
     ("hartmann6", 150, 0.083, -0.442, -0.6),
 ]
@@ -344,16 +346,32 @@ def branin(z: Array) -> Array:
     return np.asarray(valley**2 + 10.0 * (1.0 - 1.0 / (8.0 * np.pi)) * np.cos(u) + 10.0)
 
 
-@pytest.mark.parametrize(("function", "n", "mean", "worst", "floor"), EVIDENCE)
+def held_out(function: str, n: int, seeds: range) -> list[float]:
+    f, d = (branin, 2) if function == "branin" else (hartmann6, 6)
+    densities = []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        z, test = rng.random((n, d)), rng.random((1000, d))
+        densities.append(log_density(z, f(z), test, f(test)))
+    return densities
+
+
+@pytest.mark.parametrize(
+    ("function", "n", "mean", "worst", "floor"),
+    [*EVIDENCE, *(pytest.param(*row, marks=pytest.mark.slow) for row in MORE_EVIDENCE)],
+)
 def test_held_out_densities_are_at_least_those_of_maximum_likelihood(
     function: str, n: int, mean: float, worst: float, floor: float
 ) -> None:
-    f, d = (branin, 2) if function == "branin" else (hartmann6, 6)
-    ours = []
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        z, test = rng.random((n, d)), rng.random((1000, d))
-        ours.append(log_density(z, f(z), test, f(test)))
+    ours = held_out(function, n, range(20))
     assert np.mean(ours) >= mean
     assert min(ours) >= floor
     assert min(ours) >= worst - 0.1
+
+
+@pytest.mark.parametrize(("function", "n", "mean", "worst", "floor"), MORE_EVIDENCE)
+def test_held_out_densities_of_more_outcomes_on_two_seeds(
+    function: str, n: int, mean: float, worst: float, floor: float
+) -> None:
+    del mean  # it is that of twenty seeds
+    assert min(held_out(function, n, range(2))) >= max(floor, worst - 0.1)

@@ -21,7 +21,7 @@ every_setting = pytest.mark.parametrize("setting", SETTINGS, ids=repr)
 @pytest.mark.parametrize("contexts", [CONTEXTS, SAMPLES], ids=["box", "samples"])
 def test_every_setting_runs(setting: Setting, actions: Any, contexts: Any) -> None:
     opt = Optimizer(actions, contexts, setting=setting, surrogate=FIXED)
-    suggestions = run(opt, 6)
+    suggestions = run(opt, 3)
     for s in suggestions:
         assert s.context_index is None
         assert (s.context is not None) == isinstance(setting, Simulator)
@@ -132,16 +132,20 @@ def test_every_family_of_sets_saves_and_goes_on(family: Any, tmp_path: Path) -> 
     assert opt.recommend().value == loaded.recommend().value
 
 
-@every_setting
-def test_a_loaded_optimizer_goes_on_exactly(setting: Setting, tmp_path: Path) -> None:
-    opt = Optimizer(ACTIONS, CONTEXTS, setting=setting, seed=3)
-    run(opt, 5)
-    held = ask(opt, 5)
+@pytest.mark.parametrize(
+    ("setting", "surrogate"),
+    [(General(), FIXED), (SETTINGS[1], drbo.LearnedGP()), (SETTINGS[2], drbo.LearnedGP()), (SETTINGS[3], FIXED)],
+    ids=repr,
+)
+def test_a_loaded_optimizer_goes_on_exactly(setting: Setting, surrogate: Any, tmp_path: Path) -> None:
+    opt = Optimizer(ACTIONS, CONTEXTS, setting=setting, surrogate=surrogate, seed=3)
+    run(opt, 4)
+    held = ask(opt, 4)
     opt.save(tmp_path / "state.json")
     loaded = Optimizer.load(tmp_path / "state.json")
     for some in (opt, loaded):
-        tell(some, held, 5)
-    for a, b in zip(run(opt, 4, 6), run(loaded, 4, 6), strict=True):
+        tell(some, held, 4)
+    for a, b in zip(run(opt, 2, 5), run(loaded, 2, 5), strict=True):
         assert (a.action, a.context, a.score) == (b.action, b.context, b.score)
     assert str(opt.recommend_iterate()) == str(loaded.recommend_iterate())
     assert str(opt.recommend()) == str(loaded.recommend())

@@ -10,7 +10,7 @@ import numpy as np
 
 from drbo import DataDriven, Optimizer
 
-RESULTS = 40
+RESULTS = 25
 """How many results each process has to bring into the file."""
 
 

@@ -57,7 +57,11 @@ def test_the_snippet_of_the_issue(
     assert s.context.keys() == {"outdoor", "load"}
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=repr)
+@pytest.mark.parametrize(
+    "setting",
+    [*SETTINGS[1:3], *(pytest.param(setting, marks=pytest.mark.slow) for setting in (SETTINGS[0], *SETTINGS[3:]))],
+    ids=repr,
+)
 def test_every_setting_finds_good_actions(setting: Setting) -> None:
     opt = make(setting, surrogate=LearnedGP())
     run(opt, 30)

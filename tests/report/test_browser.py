@@ -26,11 +26,19 @@ if BROWSER is None or sync_playwright is None:
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
+def browser() -> Iterator[Any]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+        running = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def chromium(browser: Any) -> Iterator[Any]:
+    """The browser, whose pages are closed after a test: open ones go on drawing."""
+    yield browser
+    for context in browser.contexts:
+        context.close()
 
 
 class Opened:
@@ -69,8 +77,18 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Optimiz
 Reports = dict[str, tuple[Optimizer, Path]]
 
 
-@pytest.mark.parametrize("name", RUNS)
-@pytest.mark.parametrize("width", [1200, 390])
+PHONE = 390
+"""The width of a small screen in pixels."""
+
+
+@pytest.mark.parametrize(
+    ("width", "name"),
+    [
+        *((1200, name) for name in RUNS),
+        *((PHONE, name) for name in ("box", "hostile")),
+        *(pytest.param(PHONE, name, marks=pytest.mark.slow) for name in ("grid", "labels", "range")),
+    ],
+)
 def test_opens_quietly_on_a_screen_and_on_a_phone(chromium: Any, reports: Reports, name: str, width: int) -> None:
     opened = Opened(chromium, reports[name][1], width)
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
@@ -80,7 +98,9 @@ def test_opens_quietly_on_a_screen_and_on_a_phone(chromium: Any, reports: Report
     assert opened.quiet(), (opened.errors, opened.dialogs, opened.requests)
 
 
-@pytest.mark.parametrize("name", ["grid", "box", "labels", "range"])
+@pytest.mark.parametrize(
+    "name", ["grid", "box", *(pytest.param(name, marks=pytest.mark.slow) for name in ("labels", "range"))]
+)
 def test_the_dial_shows_what_the_profile_says(chromium: Any, reports: Reports, name: str) -> None:
     opt, path = reports[name]
     opened = Opened(chromium, path)

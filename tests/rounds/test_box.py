@@ -64,11 +64,12 @@ def test_leaders_are_those_of_all_scores(ambiguity: AmbiguitySet, beta: float) -
         objective = Objective(ball_of(ambiguity), random_objective(box, seed, beta).bound)
         actions = np.concatenate([box.sample(300, seed), 0.5 + 0.01 * np.random.default_rng(seed).normal(size=(50, 3))])
         all_scores = objective.scores(actions)
+        apart = np.abs(actions[:, None] - actions).max(axis=2) > 0.05
+        expected: list[int] = []
+        for i in np.argsort(-all_scores, kind="stable"):
+            if apart[i, expected].all():
+                expected.append(int(i))
         for count in (1, 5, 1000):
-            expected: list[int] = []
-            for i in np.argsort(-all_scores, kind="stable"):
-                if all(np.abs(actions[i] - actions[j]).max() > 0.05 for j in expected):
-                    expected.append(int(i))
             points, scores = objective.leaders(actions, count)
             np.testing.assert_array_equal(points, actions[expected[:count]])
             np.testing.assert_allclose(scores, all_scores[expected[:count]], atol=CLOSED_FORM)
@@ -190,11 +191,10 @@ def test_the_search_answers_with_a_point_and_its_score() -> None:
     objective = random_objective(box, 5)
     search, nowhere = BoxSearch(box), np.empty((0, 2))
     found = search.best(objective.ball, objective.bound, nowhere, nowhere)
-    np.testing.assert_array_equal(
-        found.action.coordinates, best_in_box(box, objective, nowhere, nowhere, objective.ball.seed)
-    )
+    directly = best_in_box(box, objective, nowhere, nowhere, objective.ball.seed)
+    np.testing.assert_allclose(found.action.coordinates, directly, atol=1e-6)  # a climb stops that near to its summit
     assert found.action.index is None
-    assert found.score == objective.scores(found.action.coordinates[None])[0]
+    assert found.score == pytest.approx(objective.scores(found.action.coordinates[None])[0], rel=CLOSED_FORM)
     other = search.best(objective.ball, objective.bound, nowhere, nowhere, failed=[found.action])
     assert np.abs(other.action.coordinates - found.action.coordinates).max() >= 0.01
     prior = search.prior(objective.bound.posterior.gp, CONTEXTS)

@@ -46,7 +46,7 @@ def test_what_is_under_way_is_not_repeated_where_nature_picks_the_context() -> N
     natures = Optimism().choose(Round(ball, search, NOWHERE, under_way), known).action.coordinates
     assert np.abs(natures - free).max() >= 0.01
     ours = Optimism(Uncertain()).choose(Round(ball, search, NOWHERE, under_way), known).action.coordinates
-    np.testing.assert_array_equal(ours, free)
+    np.testing.assert_allclose(ours, free, atol=1e-6)  # a climb stops that near to its summit
 
 
 def test_policies_are_equal_by_what_they_are_made_of() -> None:

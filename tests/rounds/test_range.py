@@ -1,4 +1,4 @@
-"""The worst case over a continuous range of contexts, against the same with thousands of contexts."""
+"""The worst case over a continuous range of contexts, against the same with many contexts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from drbo.rounds.range import RangeBall, best_context, refine
 from drbo.spaces import Point
 from drbo.validation import FloatArray
 from models.surrogate import cube, random_curve
-from tolerances import CLOSED_FORM, FINITE_DIFFERENCES
+from tolerances import CLOSED_FORM, FINITE_DIFFERENCES, ROUNDING, SOLVER
 
 FAMILIES: dict[str, Callable[[FloatArray], AmbiguitySet]] = {
     "MMD": lambda c: MMD(c, RBF(0.3)),
@@ -93,15 +93,16 @@ def atoms_of(box: Box, seed: int) -> tuple[FloatArray, FloatArray]:
 
 @pytest.mark.parametrize("d", [1, 2])
 @every_family
-def test_no_distribution_on_thousands_of_contexts_does_worse(
-    family: Callable[[FloatArray], AmbiguitySet], d: int
+@pytest.mark.parametrize("n", [300, pytest.param(1500, marks=pytest.mark.slow)])
+def test_no_distribution_on_many_contexts_does_worse(
+    family: Callable[[FloatArray], AmbiguitySet], d: int, n: int
 ) -> None:
     lowered = 0
     for seed in range(4):
         box = cube(d)
         curve, (atoms, reference) = random_curve(box, seed), atoms_of(box, seed)
         made = refined(curve, atoms, reference, 0.2, box, family, seed)
-        many = np.concatenate([atoms, made.further, np.random.default_rng(seed).random((1500, d))])
+        many = np.concatenate([atoms, made.further, np.random.default_rng(seed).random((n, d))])
         p = np.append(reference, np.zeros(len(many) - 16))
         brute = float(family(box.measured(many)).worst_case(curve(many), p, 0.2).expectation)
         span = np.ptp(curve(many))
@@ -149,7 +150,8 @@ def test_a_set_that_stays_on_the_support_is_left_alone() -> None:
     curve, (atoms, reference) = random_curve(box, 0), atoms_of(box, 0)
     made = refined(curve, atoms, reference, 0.5, box, lambda _: KL(), 0)
     assert len(made.further) == 0
-    assert made.lower_bound == KL().worst_case(curve(atoms), reference, 0.5).lower_bound
+    expected = KL().worst_case(curve(atoms), reference, 0.5).lower_bound
+    assert made.lower_bound == pytest.approx(float(expected), rel=ROUNDING)
 
 
 def test_a_broken_bound_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,8 +233,8 @@ def test_a_certificate_is_for_the_whole_range() -> None:
     action, bound = Point(np.array([0.5])), Bound(posterior, 2.0, LOWER)
     made = ball.certificate(bound, action)
     expected = refine(ball, posterior.curve(action.coordinates, -2.0), certify=True)
-    assert made.lower_bound == expected.lower_bound
-    np.testing.assert_array_equal(made.reference.points, expected.reference.points)
+    assert made.lower_bound == pytest.approx(expected.lower_bound, rel=SOLVER)
+    np.testing.assert_allclose(made.reference.points, expected.reference.points, atol=SOLVER)
     assert made.lower_bound <= made.worst_case.expectation
 
 

@@ -11,7 +11,7 @@ import dataclasses
 import enum
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,19 +90,8 @@ def decode(value: Any, classes: Sequence[type] = ()) -> Any:
     if not isinstance(value, dict):
         return value
     kind = value["kind"]
-    if kind == "float":
-        return float(value["value"])
-    if kind == "array":
-        types: dict[str, Any] = {"f": np.float64, "i": np.intp, "u": np.intp, "b": np.bool_}
-        array: NDArray[Any] = np.array(value["values"], dtype=types[value["type"]]).reshape(value["shape"])
-        array.flags.writeable = False
-        return array
-    if kind == "tuple":
-        return tuple(decode(item, classes) for item in value["items"])
-    if kind == "mapping":
-        return {decode(name, classes): decode(item, classes) for name, item in value["items"]}
-    if kind == "family":
-        return functools.partial(_FUNCTIONS[value["of"]], **decode(value["given"], classes))
+    if kind in PLAIN:
+        return PLAIN[kind](value, lambda part: decode(part, classes))
     if kind == "enum":
         return _handed_over(value["of"], classes)[value["name"]]  # type: ignore[index]
     if kind == "class":
@@ -110,6 +99,23 @@ def decode(value: Any, classes: Sequence[type] = ()) -> Any:
     if kind not in _OWN:
         raise ValueError(f"it holds an object of the unknown kind {kind!r}")
     return _made(_OWN[kind], decode(value["arguments"], classes))
+
+
+def _array(value: dict[str, Any]) -> NDArray[Any]:
+    types: dict[str, Any] = {"f": np.float64, "i": np.intp, "u": np.intp, "b": np.bool_}
+    array: NDArray[Any] = np.array(value["values"], dtype=types[value["type"]]).reshape(value["shape"])
+    array.flags.writeable = False
+    return array
+
+
+PLAIN: dict[str, Callable[[dict[str, Any], Callable[[Any], Any]], Any]] = {
+    "float": lambda value, _: float(value["value"]),
+    "array": lambda value, _: _array(value),
+    "tuple": lambda value, decoded: tuple(decoded(item) for item in value["items"]),
+    "mapping": lambda value, decoded: {decoded(name): decoded(item) for name, item in value["items"]},
+    "family": lambda value, decoded: functools.partial(_FUNCTIONS[value["of"]], **decoded(value["given"])),
+}
+"""How JSON that is no object of a class is read, by its kind, in every version; the second argument reads its parts."""
 
 
 def classes_in(value: Any) -> set[type]:

@@ -24,6 +24,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from drbo.spaces.rows import is_number, text, words
 from drbo.validation import FloatArray
 
 WIDTH = 80
@@ -214,8 +215,7 @@ def summary(
     name: str, values: Sequence[Any], labelled: bool, p: FloatArray, w: FloatArray
 ) -> NumberColumn | LabelColumn:
     """Return a column with values (n,) under the reference p (n,) and in the worst distribution w (n,)."""
-    numeric = all(isinstance(v, int | float | np.number) and not isinstance(v, bool) for v in values)
-    if numeric and not labelled:
+    if is_number(values) and not labelled:
         column = np.array(values, dtype=float)
         return NumberColumn(name, Spread.of(column, p), Spread.of(column, w))
     shares: dict[Any, list[float]] = {}
@@ -228,14 +228,10 @@ def summary(
 def readable(value: Any) -> str:
     """Return an action or a context in words."""
     if isinstance(value, dict):
-        return ", ".join(f"{name} = {_readable(item)}" for name, item in value.items())
+        return words(value)
     if isinstance(value, np.ndarray):
-        return ", ".join(_readable(item) for item in value.tolist())
-    return _readable(value)  # a label
-
-
-def _readable(item: Any) -> str:
-    return f"{item:.4g}" if isinstance(item, float) else str(item)
+        return ", ".join(text(item) for item in value.tolist())
+    return text(value)  # a label
 
 
 def wrapped(text: str, indent: str = "  ") -> str:

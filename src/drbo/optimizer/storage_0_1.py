@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import math
 import warnings
@@ -14,6 +13,7 @@ import numpy as np
 from drbo import kernels
 from drbo.ambiguity import KL, MMD, ChiSquare, CVaR, Expectation, Neighbourhood, TotalVariation, Wasserstein
 from drbo.models import bounds, gp, learned
+from drbo.optimizer.encoding import PLAIN
 from drbo.optimizer.history import Asked, Imported, Proposal, Told
 from drbo.rounds import radius, settings
 from drbo.spaces import box, parameters, samples
@@ -25,7 +25,7 @@ FORMAT = "drbo optimizer"
 VERSION = 2
 _CONFIGURATION = ("actions", "contexts", "ambiguity", "setting", "surrogate", "beta", "maximize", "seed")
 
-_PLAIN: dict[str, Any] = {
+_CLASSES: dict[str, Any] = {
     cls.__name__: cls
     for cls in (
         kernels.RBF, kernels.Matern, kernels.Product, gp.GP, gp.FittedGP, learned.LearnedGP, bounds.TheoreticalBeta,
@@ -34,7 +34,6 @@ _PLAIN: dict[str, Any] = {
         settings.Simulator, TotalVariation, KL, ChiSquare, CVaR, Wasserstein, Expectation, Neighbourhood,
     )
 }  # fmt: skip
-_FUNCTIONS = {cls.__name__: cls for cls in (MMD, Neighbourhood, Wasserstein)}
 
 
 class RefusedError(ValueError):
@@ -124,18 +123,8 @@ def _decode(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     kind = value["kind"]
-    if kind == "float":
-        return float(value["value"])
-    if kind == "array":
-        array = np.array(value["values"], dtype={"f": np.float64, "i": np.intp}[value["type"]]).reshape(value["shape"])
-        array.flags.writeable = False
-        return array
-    if kind == "tuple":
-        return tuple(_decode(item) for item in value["items"])
-    if kind == "family":
-        return functools.partial(_FUNCTIONS[value["of"]], **_decode(value["given"]))
-    if kind == "mapping":
-        return {name: _decode(item) for name, item in value["items"]}
+    if kind in PLAIN:
+        return PLAIN[kind](value, _decode)
     arguments = {name: _decode(item) for name, item in value.items() if name != "kind"}
     if kind in ("Suggestion", "Recommendation"):
         return arguments
@@ -148,6 +137,6 @@ def _decode(value: Any) -> Any:
     if kind == "Simulator":
         history = arguments.pop("history")
         return settings.Simulator(**arguments, history=history if history.size else None)
-    if kind not in _PLAIN:
+    if kind not in _CLASSES:
         raise ValueError(f"it holds an unknown {kind!r}")
-    return _PLAIN[kind](**arguments)
+    return _CLASSES[kind](**arguments)

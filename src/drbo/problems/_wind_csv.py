@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import functools
 import itertools
 import math
 import warnings
@@ -36,6 +37,7 @@ TIME_WORDS = ("time", "date", "timestamp")
 POWER_WORDS = ("power", "generation", "production", "wind")
 
 
+@functools.cache  # a series cannot be changed
 def la_haute_borne() -> WindSeries:
     """Return the series that drbo ships: the La Haute Borne wind farm (France), kW, 17,520 hours of 2014 and 2015.
 

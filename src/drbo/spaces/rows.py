@@ -29,7 +29,7 @@ def plain(item: Any) -> Any:
 
 def is_number(values: Sequence[Any]) -> bool:
     """Return whether all values are numbers, truth values apart."""
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    return all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in values)
 
 
 def text(item: Any) -> str:
