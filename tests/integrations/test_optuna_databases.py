@@ -23,7 +23,7 @@ from integrations.worker import storage_of
 HERE = Path(__file__).parent
 
 
-@pytest.fixture(params=["sqlite", "journal", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("journal", marks=pytest.mark.slow), "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
     """A kind of storage, and its address."""
     if request.param == "sqlite":
@@ -101,7 +101,7 @@ def run(
 
 
 def test_three_workers_and_one_killed(database: tuple[str, str], tmp_path: Path) -> None:
-    run(*database, tmp_path, workers=3, trials=12, killed=1, patience=5.0, limit=200.0)
+    run(*database, tmp_path, workers=3, trials=8, killed=1, patience=5.0, limit=200.0)
 
 
 @pytest.mark.slow

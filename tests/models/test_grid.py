@@ -40,9 +40,9 @@ def from_scratch(gp: GP, xs: NDArray[Any], cs: NDArray[Any], y: NDArray[Any], ki
 
 @pytest.mark.parametrize("kind", ["anywhere", "grid points, repeated", "four points, repeated", "near-duplicates"])
 @pytest.mark.parametrize("noise", [0.05, 1e-3])
-def test_a_thousand_observations_match_a_from_scratch_solve(kind: str, noise: float) -> None:
+def test_hundreds_of_observations_match_a_from_scratch_solve(kind: str, noise: float) -> None:
     gp = GP(Product(RBF(0.2), RBF(0.3)), noise)
-    xs, cs, y = data(kind, 1000, noise)
+    xs, cs, y = data(kind, 500, noise)
     posterior = observed(gp, xs, cs, y)
     mean, variance = from_scratch(gp, xs, cs, y, np.float64)
     tolerance = SOLVER if noise > 1e-2 else 1e-6  # the condition number is 1e9 at noise 1e-3
