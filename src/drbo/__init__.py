@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from drbo.rounds import DataDriven as DataDriven
     from drbo.rounds import General as General
     from drbo.rounds import Informative as Informative
+    from drbo.rounds import MeanEmbedding as MeanEmbedding
     from drbo.rounds import Optimism as Optimism
     from drbo.rounds import Policy as Policy
     from drbo.rounds import Round as Round
@@ -170,6 +171,7 @@ _HOMES = {
         "DataDriven",
         "General",
         "Informative",
+        "MeanEmbedding",
         "Optimism",
         "Policy",
         "Satisficing",

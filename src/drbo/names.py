@@ -31,3 +31,5 @@ class MethodName(StrEnum):
     INFORMATIVE = "informative"
     UCB = "ucb"
     STABLEOPT = "stableopt"
+    EMBEDDING = "embedding"
+    EMBEDDING_HIDDEN = "embedding-hidden"

@@ -15,7 +15,7 @@ from drbo.names import MethodName, SettingName
 from drbo.optimizer.optimizer import Optimizer
 from drbo.problems import Problem
 from drbo.rounds.contexts import Informative
-from drbo.rounds.policies import Optimism, Policy
+from drbo.rounds.policies import MeanEmbedding, Optimism, Policy
 from drbo.rounds.settings import Setting
 
 
@@ -55,6 +55,7 @@ class Method:
     protocol : the setting of its optimizer in a task, for its radius
     settings : the settings that it is for
     recommended : the index of the action that it would deploy now
+    hidden : whether it is told the distribution of a context that it did not pick, and never the context
     """
 
     name: str
@@ -64,6 +65,7 @@ class Method:
     protocol: Callable[[Task, float], Setting] = Task.protocol
     settings: tuple[str, ...] = SETTINGS
     recommended: Callable[[Optimizer], int] = _recommended
+    hidden: bool = False
 
     def optimizer(self, task: Task) -> Optimizer:
         """Return its optimizer for a task, with the kernel and the noise that the problem states, and beta = 2."""
@@ -91,6 +93,15 @@ METHODS: dict[str, Method] = {
         ),
         Method(MethodName.UCB, "UCB", robust_to=the_reference),
         Method(MethodName.STABLEOPT, "StableOpt", robust_to=_neighbourhood),
+        Method(MethodName.EMBEDDING, "embedding", robust_to=the_reference, policy=lambda _: MeanEmbedding()),
+        Method(
+            MethodName.EMBEDDING_HIDDEN,
+            "embedding hidden",
+            robust_to=the_reference,
+            policy=lambda _: MeanEmbedding(),
+            settings=(SettingName.GENERAL, SettingName.SIMULATOR),
+            hidden=True,
+        ),
     )
 }
 """All methods by name."""

@@ -57,8 +57,11 @@ def run(
         by_chance = simulated if task.picks else natural
         j = by_chance if s.context_index is None else s.context_index
         outcome = float(problem.values[s.action_index, j]) + noise
+        where: dict[str, Any] = {}
+        if s.context_index is None:
+            where = {"distribution": problem.reference} if method.hidden else {"context_index": j}
         told = time.perf_counter()
-        opt.tell(s, outcome, context_index=j if s.context_index is None else None)
+        opt.tell(s, outcome, **where)
         rows["seconds"].append(time.perf_counter() - told + asked - started)
         rows["recommended"].append(method.recommended(opt) if recommend else None)
         for name, value in (("action", s.action_index), ("context", j), ("outcome", outcome)):

@@ -14,7 +14,7 @@ from drbo import validation
 from drbo.models.curve import Curve
 from drbo.models.gp import GP
 from drbo.models.grid import GridPosterior
-from drbo.models.observation import Observation
+from drbo.models.observation import Observation, Scatter
 from drbo.models.posterior import AnyPosterior
 from drbo.models.units import Units
 from drbo.spaces.space import Point
@@ -61,6 +61,19 @@ class TheoreticalBeta:
         del width
         return self
 
+    def hidden_variance(self, scatter: Scatter, ridge: float, units: Units) -> float:
+        """Return what the error variance of an outcome grows by in the model where its context was never revealed.
+
+        The values of f in the contexts lie in an interval of length 2 s = `bound` * `scatter.diameter`. By Hoeffding's
+        lemma f less its average is sub-Gaussian with s^2, and so the whole error with
+
+            sigma^2 + s^2 = (sigma^2 / ridge) (ridge + s^2 ridge / sigma^2).
+
+        Lemma 1 holds with the same beta_t where the model's variance of the error grows by s^2 ridge / sigma^2.
+        """
+        half = 0.5 * units.length_inward(self.bound) * scatter.diameter
+        return half**2 * ridge / units.length_inward(self.noise) ** 2
+
     def width(
         self,
         information_gain: float,
@@ -98,6 +111,11 @@ class ConstantBeta:
     def at_least(self, width: float) -> ConstantBeta:
         """Return the constant rule of this width, if that is larger; otherwise this rule."""
         return self if self.value >= width else ConstantBeta(width)
+
+    def hidden_variance(self, scatter: Scatter, ridge: float, units: Units) -> float:
+        """Return the variance of f over the contexts that may have been, under the prior: the best linear estimate."""
+        del ridge, units
+        return scatter.variance
 
     def width(
         self,
@@ -211,6 +229,52 @@ class Bound:
         mean, variance = self.posterior.averages(actions, weights)
         std = np.sqrt(variance) if self.side is UPPER else variance / self.amplitude
         return np.asarray(mean + self.slope * std)
+
+
+@dataclass(frozen=True, eq=False)
+class AverageBound(Bound):
+    """A confidence bound on the average of f over contexts. Every context has this one value, so no set lowers it.
+
+    Attributes
+    ----------
+    posterior : of the average, on one context (`Posterior.averaged`)
+    n_contexts : for how many contexts it stands
+    """
+
+    n_contexts: int
+
+    @classmethod
+    def of(cls, posterior: AnyPosterior, weights: FloatArray, width: float, side: Side) -> AverageBound:
+        """Return the bound of sum_j w_j f(x, c_j), for weights w (n_contexts,) of the contexts of a posterior."""
+        return cls(posterior.averaged(weights), width, side, len(weights))
+
+    def on_grid(self, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
+        """Return the bound of the actions `rows` of the posterior's grid, by default of all, (n, n_contexts)."""
+        return self._everywhere(super().on_grid(rows))
+
+    def of_action(self, action: Point) -> FloatArray:
+        """Return the bound of one action, (n_contexts,)."""
+        return self._everywhere(super().of_action(action))
+
+    def at(self, actions: FloatArray) -> FloatArray:
+        """Return the bound at actions (m, d_x) anywhere, (m, n_contexts)."""
+        return self._everywhere(super().at(actions))
+
+    def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return the gradient in x of the bound at one action (d_x,), times the sum of weights (n_contexts,)."""
+        return super().gradient(action, np.array([weights.sum()]))
+
+    def curve(self, action: FloatArray) -> Curve:
+        """Raise: an average is in no context."""
+        del action
+        raise TypeError("the bound of an average over contexts is no function of the context")
+
+    def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return upper bounds (m,) of the bound at actions (m, d_x), times the sum of weights (n_contexts,)."""
+        return super().ceilings(actions, np.array([weights.sum()]))
+
+    def _everywhere(self, values: FloatArray) -> FloatArray:
+        return np.repeat(values, self.n_contexts, axis=-1)
 
 
 def information_gain(gram: ArrayLike, ridge: float) -> float:

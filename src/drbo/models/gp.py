@@ -22,7 +22,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -31,11 +31,11 @@ from scipy.linalg import solve_triangular
 
 from drbo import validation
 from drbo._compiled import announce
-from drbo.kernels import ConstantKernel, Product
+from drbo.kernels import ConstantKernel, Kernel, Product
 from drbo.models._cholesky import LANES, append_point, append_points
 from drbo.models.curve import Curve
 from drbo.models.features import Features, check_features, features_of
-from drbo.models.observation import Embedding, Observation
+from drbo.models.observation import Embedding, Observation, Scatter
 from drbo.models.outcomes import LARGEST_ERROR, LEAST_ERROR, Outcomes
 from drbo.models.path import Draw, Errors, Matheron, Path, Prior
 from drbo.models.units import Units
@@ -164,6 +164,31 @@ class FittedGP:
     def standardise(self, outcomes: ArrayLike) -> FloatArray:
         """Return (outcomes - offset) / scale, the outcomes as `gp` takes them, of the same shape."""
         return np.asarray((validation.finite_array("outcomes", outcomes) - self.offset) / self.scale)
+
+
+@dataclass(frozen=True)
+class _AverageKernel(Kernel):
+    """The context kernel of one average over contexts with itself, sum_ij w_i w_j k_C(c_i, c_j) = `value`."""
+
+    value: float
+
+    def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Return the value everywhere, shape (n, m)."""
+        return np.full((len(a), len(b)), self.value)
+
+    def gradient(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Return zeros, shape (n, m, d)."""
+        return np.zeros((len(a), len(b), a.shape[1]))
+
+    @property
+    def curvature(self) -> FloatArray:
+        """The variance of each partial derivative, 0."""
+        return np.zeros(1)
+
+    @property
+    def variance(self) -> float:
+        """The value."""
+        return self.value
 
 
 class Posterior:
@@ -295,6 +320,9 @@ class Posterior:
             amplitude = math.sqrt(self.gp.kernel.variance)
             deviation = min(max(observation.noise, LEAST_ERROR * amplitude), LARGEST_ERROR * amplitude)
             variance = deviation**2
+        if observation.scatter:
+            variance += observation.scatter
+            deviation = math.sqrt(variance)
         self._deviations[t] = deviation
         if n == 0 or r == 0.0:
             return variance, variance
@@ -417,6 +445,25 @@ class Posterior:
         mean = (self._white[:t] @ W * (k_contexts @ w)) @ k
         explained = np.einsum("ij,ij->j", k, (W.T @ W * ((k_contexts * w) @ k_contexts.T)) @ k)
         return mean, np.maximum(self.gp.kernel.variance - explained, 0.0)
+
+    def averaged(self, weights: FloatArray) -> Self:
+        """Return the posterior of sum_j w_j f(x, c_j), weights w (n_contexts,), as that of one context.
+
+        It is for `moments`, `on_grid`, `of_action`, `averages` and `gradient` alone: the contexts are gone.
+        """
+        used = np.flatnonzero(weights)
+        w, c = weights[used], self.contexts[used]
+        k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
+        made = copy.copy(self)
+        made.gp = replace(self.gp, kernel=Product(k_X, _AverageKernel(float(w @ k_C(c, c) @ w))))
+        made.contexts = np.zeros((1, c.shape[1]))
+        made._k_contexts = self._k_contexts[:, used] @ w[:, None]
+        return made
+
+    def scatter(self, observation: Observation) -> Scatter:
+        """Return how far f in one of the contexts of an observation is from their average."""
+        kernel = self.gp.kernel
+        return Scatter.of(kernel.context, observation.contexts, observation.weights, math.sqrt(kernel.action.variance))
 
     def gradient(self, action: FloatArray, weights: FloatArray, slope: float) -> FloatArray:
         """Return the gradient in x of sum_j w_j (mean + slope std)(x, c_j) at one action (d_x,), shape (d_x,).

@@ -70,6 +70,12 @@ class GridPosterior(Posterior):
         moved._update_all(0)
         return moved
 
+    def averaged(self, weights: FloatArray) -> Self:
+        """Return the posterior of sum_j w_j f(x, c_j) as that of one context."""
+        made = super().averaged(weights)
+        made.mean, made.variance = made.moments(made.actions)
+        return made
+
     def _clear(self) -> None:
         """Make the grid that of the prior."""
         self.mean = np.zeros((len(self.actions), len(self.contexts)))

@@ -231,6 +231,12 @@ class KroneckerPosterior(Posterior):
         moved._on_grid = None
         return moved
 
+    def averaged(self, weights: FloatArray) -> Self:
+        """Return the posterior of sum_j w_j f(x, c_j) as that of one context."""
+        made = super().averaged(weights)
+        made._b_contexts, made._on_grid = self._b_contexts @ weights[:, None], None
+        return made
+
     def _grow(self) -> None:
         super()._grow()
         for name in ("_q", "_b"):

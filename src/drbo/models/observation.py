@@ -32,6 +32,8 @@ class Observation:
     noise : the standard deviation of its error, if it is known; None stands for the model's noise
     before : how many of the observations taken in just before it are of the same evaluation, so that their errors have
         the model's `noise_correlation` with its own
+    scatter : a variance that the error has on top: the outcome is not of the average, but of one of the contexts, drawn
+        by the weights and never revealed
     """
 
     action: FloatArray
@@ -40,6 +42,7 @@ class Observation:
     outcome: float | None
     noise: float | None = None
     before: int = 0
+    scatter: float = 0.0
 
     @classmethod
     def of(
@@ -52,6 +55,29 @@ class Observation:
     ) -> Self:
         """Return the observation of one outcome in one context (d_c,)."""
         return cls(action, context[None, :], _ONE, outcome, noise, before)
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """How far f(x, c) is from its average over contexts, where c is one of them, drawn by their weights.
+
+    Attributes
+    ----------
+    variance : E (f(x, c) - sum_j w_j f(x, c_j))^2 = k(z, z) - sum_ij w_i w_j k(z_i, z_j) under the prior of f
+    diameter : the largest distance of two contexts in the kernel's space, max_ij |k(z_i, .) - k(z_j, .)|. The values
+        of f in the contexts differ by no more than this times the norm of f
+    """
+
+    variance: float
+    diameter: float
+
+    @classmethod
+    def of(cls, kernel: Kernel, contexts: FloatArray, weights: FloatArray, amplitude: float = 1.0) -> Self:
+        """Return the scatter of f over contexts (k, d_c) of weights (k,), for amplitude^2 times a kernel."""
+        k = kernel(contexts, contexts)
+        variance = max(kernel.variance - float(weights @ k @ weights), 0.0)
+        widest = math.sqrt(2.0 * max(kernel.variance - float(k.min()), 0.0))
+        return cls(amplitude**2 * variance, amplitude * widest)
 
 
 def observations_of(outcomes: Outcomes) -> list[Observation]:

@@ -26,7 +26,7 @@ from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve
 from drbo.models.features import Anchored, Fourier, Functions, check_features
 from drbo.models.gp import GP, Posterior
-from drbo.models.observation import Observation
+from drbo.models.observation import Observation, Scatter
 from drbo.models.path import Prior
 from drbo.spaces.shift import Shift
 from drbo.spaces.space import Point
@@ -145,6 +145,19 @@ class PerturbedPosterior:
         used = np.flatnonzero(weights)
         mean, variance = self._moments(actions, self.contexts[used])
         return mean @ weights[used], variance @ weights[used]
+
+    def averaged(self, weights: FloatArray) -> Self:
+        """Raise: the kernel of an average over perturbations is no product of one of actions and one of contexts."""
+        del weights
+        raise TypeError(
+            "contexts must not be a Perturbation here: the confidence bound of an average over contexts is there for "
+            "models of an action and a context"
+        )
+
+    def scatter(self, observation: Observation) -> Scatter:
+        """Return how far f(x + xi) of one perturbation of an observation is from its average over them."""
+        places = self.shift.places(observation.action[None, :], observation.contexts)
+        return Scatter.of(self.gp.kernel.action, places, observation.weights)
 
     def gradient(self, action: FloatArray, weights: FloatArray, slope: float) -> FloatArray:
         """Return the gradient in x of sum_j w_j (mean + slope std)(x + xi_j) at one action (d_x,), shape (d_x,)."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from drbo.models.curve import Curve
 from drbo.models.gp import GP
-from drbo.models.observation import Observation
+from drbo.models.observation import Observation, Scatter
 from drbo.models.path import AnyDraw
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -61,6 +61,10 @@ class AnyPosterior(Protocol):
     def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]: ...  # noqa: D102
 
     def averages(self, actions: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]: ...  # noqa: D102
+
+    def averaged(self, weights: FloatArray) -> Self: ...  # noqa: D102
+
+    def scatter(self, observation: Observation) -> Scatter: ...  # noqa: D102
 
     def gradient(self, action: FloatArray, weights: FloatArray, slope: float) -> FloatArray: ...  # noqa: D102
 

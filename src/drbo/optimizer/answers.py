@@ -36,6 +36,7 @@ from drbo.optimizer.suggestion import (
     Result,
     Suggestion,
     TargetRecommendation,
+    results_of,
 )
 from drbo.optimizer.targets import best_for
 from drbo.rounds.policies import Policy
@@ -174,20 +175,9 @@ class Answers:
     @alone
     def results(self) -> tuple[Result, ...]:
         """What was told, in the user's units and in order: one per outcome. Outcomes told together have one `id`."""
-        return tuple(
-            Result(
-                id_,
-                record.number,
-                self._configuration.search.space.decode(record.action),
-                self._configuration.nature.space.decode(context),
-                None if record.failed else record.outcomes[i],
-                record.failed,
-                record.time,
-                record.stderrs[i] if record.stderrs else None,
-            )
-            for id_, record in self._known.state.results.items()
-            for i, context in enumerate(record.contexts)
-        )
+        spaces = self._configuration.search.space, self._configuration.nature.space
+        told = self._known.state.results.items()
+        return tuple(result for id_, record in told for result in results_of(id_, record, *spaces))
 
     # --- queries: they append nothing -------------------------------------------------------------------------------
 
@@ -534,11 +524,11 @@ class Answers:
             raise
 
 
-def kept(reference: Any) -> Any:
+def kept(reference: Any, name: str = "reference") -> Any:
     """Return a reference as it is kept with the facts: weights of any kind as an array that nobody can change."""
     named = validation.by_name(reference)
     if isinstance(named, Mapping):
         return dict(named)
     if reference is None or isinstance(reference, Samples | str):
         return reference  # what a setting of one's own makes of it is its own affair
-    return validation.frozen(validation.finite_array("reference", reference))
+    return validation.frozen(validation.finite_array(name, reference))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drbo.ambiguity.reference import Reference
+from drbo.models.bounds import Beta
 from drbo.models.gp import FittedGP
 from drbo.models.kronecker import KroneckerPosterior
 from drbo.models.observation import Observation, observations_of
@@ -39,9 +40,21 @@ class Belief:
     searching : the posterior of the outcomes and the failures
     """
 
-    def __init__(self, search: Search, fit: FittedGP, contexts: FloatArray, sign: float, corrections: int = 0) -> None:
-        """`corrections`: how many results had been retracted or amended when it was made."""
+    def __init__(
+        self,
+        search: Search,
+        fit: FittedGP,
+        contexts: FloatArray,
+        sign: float,
+        rules: Sequence[Beta],
+        corrections: int = 0,
+    ) -> None:
+        """`rules`: those of all widths that bounds will have.
+
+        `corrections`: how many results had been retracted or amended when it was made.
+        """
         self.fit, self.corrections = fit, corrections
+        self._rules = rules
         self.units = fit.units(sign)
         self._search = search
         self._start(contexts)
@@ -65,7 +78,8 @@ class Belief:
             return
         new = told[self._taken :]
         self._n_together += sum(len(record.outcomes) for record in new if len(record.outcomes) > 1)
-        if self.certain.factorises and self._n_together >= LEAST_COMMON and self._take_in_block(told):
+        in_block = self.certain.factorises and self._n_together >= LEAST_COMMON
+        if in_block and not any(record.hidden for record in told) and self._take_in_block(told):
             return
         if self._order is not None:
             self._start(contexts)
@@ -143,7 +157,17 @@ class Belief:
         return self.searching is self.certain
 
     def _taught(self, records: Sequence[Told]) -> list[Observation]:
-        return [one for record in records for one in observations(record, self.units)]
+        return [
+            self._scattered(one) if record.hidden else one
+            for record in records
+            for one in observations(record, self.units)
+        ]
+
+    def _scattered(self, observation: Observation) -> Observation:
+        """Return an observation whose context was not revealed, with what that adds to its error for every rule."""
+        scatter, ridge = self.certain.scatter(observation), self.fit.gp.ridge
+        added = max(rule.hidden_variance(scatter, ridge, self.units) for rule in self._rules)
+        return replace(observation, scatter=added)
 
 
 @dataclass(frozen=True, eq=False)

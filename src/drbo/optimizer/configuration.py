@@ -74,6 +74,11 @@ class Configuration:
         """1 if outcomes are maximised, -1 if they are minimised."""
         return 1.0 if self.maximize else -1.0
 
+    @property
+    def widths(self) -> tuple[Beta, Beta]:
+        """The rules of all widths that bounds have."""
+        return self.beta, self.certificate_beta
+
     @classmethod
     def of(
         cls,

@@ -44,9 +44,9 @@ _OWN = {
         radius.Theoretical, radius.Decaying, radius.Bootstrap, radius.Calibrated, radius.EmpiricalLikelihood,
         parameters.Real, parameters.Log, parameters.Integer, parameters.Categorical, parameters.Ordinal,
         labels.Labels, box.Box, samples.Samples, perturbation.Perturbation, perturbation.Normal, perturbation.Uniform,
-        settings.General, settings.DataDriven, settings.Simulator, policies.Optimism, contexts.Uncertain,
-        contexts.Informative, MMD, TotalVariation, KL, ChiSquare, CVaR, Wasserstein, Expectation, Neighbourhood,
-        Moments, Shares, AnyOf, Intersection, satisficing.Satisficing,
+        settings.General, settings.DataDriven, settings.Simulator, policies.Optimism, policies.MeanEmbedding,
+        contexts.Uncertain, contexts.Informative, MMD, TotalVariation, KL, ChiSquare, CVaR, Wasserstein, Expectation,
+        Neighbourhood, Moments, Shares, AnyOf, Intersection, satisficing.Satisficing,
     )
 }  # fmt: skip
 _FUNCTIONS = {cls.__name__: cls for cls in (MMD, Neighbourhood, Wasserstein)}

@@ -120,6 +120,8 @@ class Told:
     outcomes : one per context, in the user's units; empty if the evaluation failed
     drawn : whether nature drew the contexts; False where the learner picked them, or where they are a guess
     stderrs : the standard error of each outcome, in the user's units; empty if they are not known
+    weights : where the context was never revealed: the probability of each of `contexts`, one of which it was. There is
+        then one outcome. Empty where every context has an outcome of its own
     """
 
     time: float | None
@@ -129,11 +131,22 @@ class Told:
     outcomes: tuple[float, ...]
     drawn: bool
     stderrs: tuple[float, ...] = ()
+    weights: tuple[float, ...] = ()
 
     @property
     def failed(self) -> bool:
         """Whether the evaluation gave nothing."""
         return not self.outcomes
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the context was never revealed, and only its distribution is known."""
+        return bool(self.weights)
+
+    @property
+    def seen(self) -> tuple[Point, ...]:
+        """The contexts that nature drew and revealed."""
+        return self.contexts if self.drawn and not self.hidden else ()
 
     def apply(self, ledger: Ledger) -> None:
         """Tell a ledger of this record."""
@@ -166,13 +179,17 @@ class Retracted:
 
 @dataclass(frozen=True, eq=False)
 class Amended:
-    """One call of `amend`: result `result` should have been told with these contexts, outcomes and standard errors."""
+    """One call of `amend`: result `result` should have been told with these contexts, outcomes and standard errors.
+
+    `weights` as for `Told`.
+    """
 
     time: float | None
     result: int
     contexts: tuple[Point, ...]
     outcomes: tuple[float, ...]
     stderrs: tuple[float, ...] = ()
+    weights: tuple[float, ...] = ()
 
     def apply(self, ledger: Ledger) -> None:
         """Tell a ledger of this record."""

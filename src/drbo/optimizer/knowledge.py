@@ -93,7 +93,8 @@ class Knowledge:
         if contexts is None:
             contexts = self.atoms(state) if belief is None else belief.contexts
         if belief is None or belief.fit is not fit or belief.corrections != state.corrections:
-            belief = Belief(self.configuration.search, fit, contexts, self.configuration.sign, state.corrections)
+            own = self.configuration
+            belief = Belief(own.search, fit, contexts, own.sign, own.widths, state.corrections)
         belief.catch_up(state.told_so_far, contexts)
         self._belief = belief
         return belief

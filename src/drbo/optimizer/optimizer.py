@@ -298,6 +298,7 @@ class Optimizer(Answers):
         stderr: ArrayLike | Mapping[Any, float] | None = None,
         failed: bool = False,
         drawn: bool = True,
+        distribution: ArrayLike | Mapping[Any, float] | Samples | None = None,
     ) -> None:
         """Take in the outcome of a suggestion, and the context that it was observed in where nature picked it.
 
@@ -313,6 +314,10 @@ class Optimizer(Answers):
         poor outcome instead: the model learns nothing from failures about what is near them.
         `drawn=False`: the contexts were evaluated, but nature did not draw them; a data-driven reference does not count
         them.
+        `distribution`, in place of a context: the context was drawn from it and never revealed. It has the forms of
+        `ask(reference=...)`; `distribution=s.reference` is the reference of the round in a finite set. The model takes
+        the outcome as one of the average of f over the distribution (its kernel mean embedding), and its error as
+        larger by what f varies in it. A data-driven reference does not count it. The surrogate must be a `GP`.
         """
         state = self._known.state
         if validation.flag("failed", failed) == (outcome is not None):
@@ -320,18 +325,30 @@ class Optimizer(Answers):
         if failed and stderr is not None:
             raise TypeError("stderr must not be given with failed=True: there is no outcome")
         outcome, contexts, stderr = reports.by_context(outcome, contexts, stderr)
+        number, iterate, by_nature = None, None, True
         if isinstance(suggestion, Suggestion):
             iterate = self._own(state, suggestion)
             number, action = suggestion.number, iterate.proposal.action
+        else:
+            action = self._encode_action(suggestion)
+        weights: tuple[float, ...] = ()
+        if distribution is not None:
+            if failed:
+                raise TypeError("distribution must not be given with failed=True: there is no outcome")
+            if iterate is not None and iterate.proposal.contexts:
+                raise TypeError("distribution must not be given: the context was picked with the suggestion")
+            reports.refuse_beside_distribution(context, context_index, contexts)
+            where, weights = self._hidden_context(distribution, None if iterate is None else iterate.given)
+        elif iterate is not None:
             where, by_nature = self._contexts_of(iterate, context, context_index, contexts, failed)
         else:
-            number, action = None, self._encode_action(suggestion)
-            where, by_nature = self._observed_contexts(context, context_index, contexts), True
-        outcomes = () if outcome is None else reports.checked_outcomes(outcome, len(where))
-        stderrs = reports.checked_stderrs(stderr, len(where))
+            where = self._observed_contexts(context, context_index, contexts)
+        count = 1 if weights else len(where)
+        outcomes = () if outcome is None else reports.checked_outcomes(outcome, count)
+        stderrs = reports.checked_stderrs(stderr, count)
         self._warn_if_far(where)
         by_nature = validation.flag("drawn", drawn) and by_nature
-        self._facts.append(Told(history.now(), number, action, where, outcomes, by_nature, stderrs))
+        self._facts.append(Told(history.now(), number, action, where, outcomes, by_nature, stderrs, weights))
 
     @alone
     def cancel(self, suggestion: Suggestion) -> None:
@@ -359,31 +376,40 @@ class Optimizer(Answers):
         context_index: int | None = None,
         contexts: Any = None,
         stderr: ArrayLike | Mapping[Any, float] | None = None,
+        distribution: ArrayLike | Mapping[Any, float] | Samples | None = None,
     ) -> None:
         """Correct a result: one of `results`, or its `id`. What is not given stays as it was told.
 
         Of outcomes that were told together all are given anew, in the forms of `tell`. Their standard errors stay with
-        their contexts.
+        their contexts. A context may be given where it was not revealed at first, and a `distribution` in place of a
+        context.
         """
         id_, old = self._told(result)
-        if all(one is None for one in (outcome, context, context_index, contexts, stderr)):
+        if all(one is None for one in (outcome, context, context_index, contexts, stderr, distribution)):
             raise TypeError("amend needs what is to be corrected: an outcome, a context, a context_index or a stderr")
         outcome, contexts, stderr = reports.by_context(outcome, contexts, stderr)
-        where = old.contexts
-        if not (context is None and context_index is None and contexts is None):
-            where = self._observed_contexts(context, context_index, contexts)
+        where, weights = old.contexts, old.weights
+        if distribution is not None:
+            reports.refuse_beside_distribution(context, context_index, contexts)
+            if outcome is None and len(old.outcomes) != 1:
+                raise TypeError("distribution must not be given for a result that has no outcome, or several")
+            where, weights = self._hidden_context(distribution, None)
             self._warn_if_far(where)
+        elif not (context is None and context_index is None and contexts is None):
+            where, weights = self._observed_contexts(context, context_index, contexts), ()
+            self._warn_if_far(where)
+        count = 1 if weights else len(where)
         failed = outcome is None and old.failed
         given = old.outcomes if outcome is None else outcome
-        outcomes = () if failed else reports.checked_outcomes(given, len(where))
+        outcomes = () if failed else reports.checked_outcomes(given, count)
         if failed and stderr is not None:
             raise TypeError("stderr must not be given for a result that failed: there is no outcome")
-        if stderr is None and outcome is not None:
+        if stderr is None and outcome is not None and not (old.hidden or weights):
             stderr = reports.kept_stderrs(old, where)
         elif stderr is None:
             stderr = old.stderrs or None
-        stderrs = reports.checked_stderrs(stderr, len(where))
-        self._facts.append(Amended(history.now(), id_, where, outcomes, stderrs))
+        stderrs = reports.checked_stderrs(stderr, count)
+        self._facts.append(Amended(history.now(), id_, where, outcomes, stderrs, weights))
 
     # --- save and resume --------------------------------------------------------------------------------------------
 
@@ -534,6 +560,25 @@ class Optimizer(Answers):
         if not (context is None and context_index is None):
             raise TypeError("contexts must not be given beside context or context_index, or a mapping from contexts")
         return reports.encode_contexts(self._known.nature(given), contexts)
+
+    def _hidden_context(
+        self, distribution: Any, given: Mapping[Any, Any] | None
+    ) -> tuple[tuple[Point, ...], tuple[float, ...]]:
+        """Return the contexts that one which was never revealed may have been, and the probability of each."""
+        own = self._configuration
+        if own.surrogate.learns:
+            raise TypeError(
+                "distribution needs a surrogate with fixed hyper-parameters, drbo.GP(...): a model learns them from "
+                "outcomes whose contexts are known"
+            )
+        reference = self._known.nature(given).given(kept(distribution, "distribution"))
+        if reference.error > 0.0:
+            raise ValueError(
+                f"distribution must have at most as many samples as atoms, got {len(reference.represented)}: give it "
+                "room, Samples(..., atoms=...), so that the average over it is exact"
+            )
+        used = np.flatnonzero(reference.weights)
+        return tuple(reference.atom(int(j)) for j in used), tuple(reference.weights[used].tolist())
 
     def _contexts_of(
         self, iterate: Iterate, context: Any, context_index: int | None, contexts: Any, failed: bool

@@ -51,6 +51,15 @@ def encode_contexts(nature: Contexts, contexts: Any) -> tuple[Point, ...]:
     return tuple(nature.encode(f"contexts[{i}]", row) for i, row in enumerate(rows))
 
 
+def refuse_beside_distribution(context: Any, context_index: Any, contexts: Any) -> None:
+    """Raise if a context is given beside its distribution."""
+    if not (context is None and context_index is None and contexts is None):
+        raise TypeError(
+            "distribution must not be given beside a context, contexts or a mapping of outcomes: it stands for a "
+            "context that was never revealed"
+        )
+
+
 def checked_outcomes(outcome: Any, count: int) -> tuple[float, ...]:
     """Return the outcomes of `count` contexts: one number, or a sequence with one per context."""
     values = _one_each("outcome", outcome, count)

@@ -107,8 +107,8 @@ class State:
 
     def _seen_without(self, awaited: Sequence[int]) -> list[Point]:
         """Return the contexts that nature drew, without those of some results."""
-        known = [record for record in self.told_so_far if record.drawn and record.number not in awaited]
-        return [context for record in known for context in record.contexts]
+        known = [record for record in self.told_so_far if record.number not in awaited]
+        return [context for record in known for context in record.seen]
 
     def told(self, record: Told) -> None:
         """Take note of a result."""
@@ -118,8 +118,7 @@ class State:
         self.n_outcomes += len(record.outcomes)
         if record.number is not None:
             self.pending.pop(record.number, None)
-        if record.drawn:
-            self.seen.extend(record.contexts)
+        self.seen.extend(record.seen)
         if record.failed:
             self.failed.append(record)
             if self.incumbent is not None and self._has_failed(self.incumbent.proposal.action):
@@ -134,7 +133,11 @@ class State:
         """Take note of a result that was corrected."""
         old = self.results[record.result]
         self.results[record.result] = replace(
-            old, contexts=record.contexts, outcomes=record.outcomes, stderrs=record.stderrs
+            old,
+            contexts=record.contexts,
+            outcomes=record.outcomes,
+            stderrs=record.stderrs,
+            weights=record.weights,
         )
         self._correct()
 
@@ -144,7 +147,7 @@ class State:
         self.told_so_far = list(self.results.values())
         self.n_outcomes = sum(len(record.outcomes) for record in self.told_so_far)
         self.failed = [record for record in self.told_so_far if record.failed]
-        self.seen = [context for record in self.told_so_far if record.drawn for context in record.contexts]
+        self.seen = [context for record in self.told_so_far for context in record.seen]
         self._choose_incumbent()
 
     def _choose_incumbent(self) -> None:
@@ -202,7 +205,10 @@ class State:
 
 
 def outcomes_of(told: Sequence[Told], units: Units) -> Outcomes:
-    """Return the outcomes of all results that did not fail, in the model's units; there must be one."""
+    """Return the outcomes of all results that did not fail, in the model's units; there must be one.
+
+    The context of every one must be known.
+    """
     rows = [
         (
             record.action.coordinates,
@@ -222,6 +228,11 @@ def outcomes_of(told: Sequence[Told], units: Units) -> Outcomes:
 def observations(record: Told, units: Units) -> list[Observation]:
     """Return what a model learns from a result; a failure stands for its posterior mean, which shrinks the variance."""
     x = record.action.coordinates
+    if record.hidden:
+        points, weights = np.array([c.coordinates for c in record.contexts]), np.array(record.weights)
+        (outcome,), stderr = record.outcomes, record.stderrs[0] if record.stderrs else None
+        noise = None if stderr is None else units.length_inward(stderr)
+        return [Observation(x, points, weights, units.inward(outcome), noise)]
     if record.failed:
         return [Observation.of(x, c.coordinates, None, before=j) for j, c in enumerate(record.contexts)]
     return [

@@ -201,6 +201,7 @@ def _write_told(fact: Told, position: Any) -> dict[str, Any]:
         "outcomes": list(fact.outcomes),
         "drawn": fact.drawn,
         "stderrs": list(fact.stderrs),
+        **({"weights": list(fact.weights)} if fact.weights else {}),
     }
 
 
@@ -224,6 +225,7 @@ def _write_amended(fact: Amended, position: Any) -> dict[str, Any]:
         "contexts": contexts,
         "outcomes": list(fact.outcomes),
         "stderrs": list(fact.stderrs),
+        **({"weights": list(fact.weights)} if fact.weights else {}),
     }
 
 
@@ -296,7 +298,8 @@ class _Reader:
         if kind == "retracted":
             return Retracted(_time(record), _count(record["result"]))
         if kind == "amended":
-            return Amended(_time(record), _count(record["result"]), *self._outcomes(record), self._stderrs(record))
+            number, stderrs = _count(record["result"]), self._stderrs(record)
+            return Amended(_time(record), number, *self._outcomes(record), stderrs, _weights(record))
         if kind == "imported":
             return self._imported(record)
         if kind == "0.1":
@@ -330,7 +333,8 @@ class _Reader:
     def _outcomes(self, record: dict[str, Any]) -> tuple[tuple[Point, ...], tuple[float, ...]]:
         contexts = tuple(_read_point(context, self.contexts) for context in record["contexts"])
         outcomes = tuple(_finite(outcome) for outcome in record["outcomes"])
-        if not contexts or (outcomes and len(outcomes) != len(contexts)):
+        expected = 1 if _weights(record) else len(contexts)
+        if not contexts or (outcomes and len(outcomes) != expected):
             raise ValueError(f"it holds a result with {len(outcomes)} outcomes in {len(contexts)} contexts")
         return contexts, outcomes
 
@@ -345,7 +349,8 @@ class _Reader:
         number = None if record["number"] is None else _count(record["number"])
         action = _read_point(record["action"], self.actions)
         stderrs = self._stderrs(record)
-        return Told(_time(record), number, action, contexts, outcomes, bool(record["drawn"]), stderrs)
+        drawn, weights = bool(record["drawn"]), _weights(record)
+        return Told(_time(record), number, action, contexts, outcomes, drawn, stderrs, weights)
 
     def _imported(self, record: dict[str, Any]) -> Imported:
         fit = self._fit(record["fit"])
@@ -385,6 +390,17 @@ def _read_point(value: dict[str, Any], space: Space) -> Point:
     if "value" in value:
         return space.encode("value", value["value"])
     return space.stored(np.array(value["at"], dtype=float))
+
+
+def _weights(record: dict[str, Any]) -> tuple[float, ...]:
+    """Return the distribution of a context that was never revealed; nothing if each outcome has its context."""
+    weights = tuple(_float(weight) for weight in record.get("weights", ()))
+    if not weights:
+        return ()
+    whole = len(weights) == len(record["contexts"]) and len(record["outcomes"]) == 1
+    if not (whole and all(w > 0.0 for w in weights) and abs(math.fsum(weights) - 1.0) <= 1e-6):
+        raise ValueError(f"it holds {weights} as the distribution of a context that was not revealed")
+    return weights
 
 
 def _loss(value: Any) -> float:

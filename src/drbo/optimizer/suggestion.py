@@ -11,9 +11,10 @@ import numpy as np
 from drbo.ambiguity.reference import in_words
 from drbo.optimizer.claims import Claim
 from drbo.optimizer.explanation import Deferred, Explanation, readable, wrapped
+from drbo.optimizer.history import Told
 from drbo.optimizer.markup import as_html
 from drbo.spaces.rows import row
-from drbo.spaces.space import Point
+from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
 
@@ -103,11 +104,14 @@ class Result:
     id : counts what was told from 0; `retract` and `amend` know a result by it. Outcomes told together share it
     number : of the suggestion that it answers; None if nobody asked
     action : what was evaluated
-    context : the context that it was evaluated in; for a failure in an unknown context, the likeliest one
+    context : the context that it was evaluated in; for a failure in an unknown context, the likeliest one; None where
+        the context was never revealed
     outcome : what came out; None if the evaluation failed
     failed : whether it failed
     time : when it was told, in seconds since 1970 (UTC); None if that is not known
     stderr : the standard error of the outcome; None if it is not known
+    distribution : where the context was never revealed: what it may have been, and the probability of each, as pairs;
+        None otherwise
     """
 
     id: int
@@ -118,6 +122,21 @@ class Result:
     failed: bool
     time: float | None
     stderr: float | None = None
+    distribution: tuple[tuple[Any, float], ...] | None = None
+
+
+def results_of(id_: int, record: Told, actions: Space, contexts: Space) -> list[Result]:
+    """Return what was told in the user's units: one result per outcome, or per context of a failure."""
+    action, stderrs = actions.decode(record.action), record.stderrs or (None,) * len(record.contexts)
+    values = [contexts.decode(context) for context in record.contexts]
+    if record.hidden:
+        pairs = tuple(zip(values, record.weights, strict=True))
+        return [Result(id_, record.number, action, None, record.outcomes[0], False, record.time, stderrs[0], pairs)]
+    outcomes = record.outcomes or (None,) * len(values)
+    return [
+        Result(id_, record.number, action, value, outcome, record.failed, record.time, stderr)
+        for value, outcome, stderr in zip(values, outcomes, stderrs, strict=True)
+    ]
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,7 @@ def result_row(result: Result, pandas: Any) -> dict[str, Any]:
     both = {
         kind: value if isinstance(value, dict) else {kind: _cell(value)}
         for kind, value in (("action", result.action), ("context", result.context))
+        if value is not None  # a context that was never revealed
     }
     taken = [*_COLUMNS, *(name for columns in both.values() for name in columns)]
     for kind, columns in both.items():

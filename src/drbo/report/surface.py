@@ -97,7 +97,8 @@ def maps(opt: Answers, r: Recommendation) -> list[dict[str, Any]]:
     """Return the mean over every pair of axes, at the recommended action and typical conditions."""
     typical = _typical(r)
     axes = _axes(opt, r)
-    told = [_by_kind(result.action, result.context) for result in opt.results if not result.failed]
+    placed = [result for result in opt.results if not (result.failed or result.context is None)]
+    told = [_by_kind(result.action, result.context) for result in placed]
     here = _by_kind(r.action, typical)
     drawn = []
     for (kind_x, name_x, xs), (kind_y, name_y, ys) in itertools.combinations(axes, 2):

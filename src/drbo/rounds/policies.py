@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from drbo.models.bounds import UPPER, Bound
+from drbo.models.bounds import UPPER, AverageBound, Bound
 from drbo.rounds.ball import Ball
 from drbo.rounds.beliefs import Beliefs
 from drbo.rounds.contexts import ContextRule
@@ -119,3 +119,31 @@ def picked(rule: ContextRule | None, round: Round, beliefs: Beliefs, ball: Ball,
         known = beliefs.also(ball, found.action, (first, *more))
         more.append(rule.pick(ball, known, found.action))
     return Choice(found.action, first, found.score, ball, tuple(more))
+
+
+@dataclass(frozen=True)
+class MeanEmbedding(Policy):
+    """The action of the largest upper confidence bound of its expectation under the reference (mean-embedding UCB).
+
+    x_t = argmax_x <p_t, mean_t(x, .)> + beta_t sqrt(p_t' Cov_t(x) p_t)
+
+    with Cov_t(x) the posterior covariance of f(x, .) in all contexts and p_t the reference. The bound is on one number,
+    the average of f over p_t, whose kernel is the mean embedding of p_t. It is never above the average of the upper
+    bounds, which `Optimism` with the set `Expectation()` uses. The policy is for rounds in which the distribution of
+    the context is known: the set of the round does not matter to it. The context is told afterwards, `tell(s, y,
+    context=c)`, or never, `tell(s, y, distribution=s.reference)`. Kirschner and Krause, "Stochastic bandits with
+    context distributions", NeurIPS 2019, bound the regret under p_t for both. Nothing is claimed of the robust regret.
+
+    Parameters
+    ----------
+    contexts : the rule that picks the context; None where nature draws it
+    """
+
+    contexts: ContextRule | None = None
+
+    def choose(self, round: Round, beliefs: Beliefs) -> Choice:
+        """Return the action, and its contexts where a rule picks them."""
+        away = round.under_way if self.contexts is None else round.under_way[:0]
+        bound = AverageBound.of(beliefs.expected(round.ball), round.ball.weights, beliefs.width, UPPER)
+        found = round.search.best(round.ball, bound, round.near, away)
+        return picked(self.contexts, round, beliefs, round.ball, found)

@@ -11,7 +11,12 @@ Row = dict[str, Any]
 
 
 def row(value: Any, kind: str) -> Row:
-    """Return an action or a context as a mapping from names to plain values; `kind` names what has no name."""
+    """Return an action or a context as a mapping from names to plain values; `kind` names what has no name.
+
+    A context that was never revealed, None, has no values.
+    """
+    if value is None:
+        return {}
     if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, np.ndarray):
