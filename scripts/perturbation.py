@@ -1,11 +1,12 @@
 """Evaluations that a model of f(x + xi) saves, on the Bertsimas polynomial: a table for docs/evidence.md.
 
-    python scripts/perturbation.py [seeds] [evaluations]
+    python scripts/perturbation.py [seeds] [evaluations] [first seed]
 
 The actions are 13 x 15 points of the polynomial's domain, the perturbations 29 points of the disc of radius 0.5. The
 reference and the set are those of `drbo.problems.bertsimas`: an MMD of radius 0.5. Five outcomes of random actions and
-perturbations come first, with noise of deviation 0.2. Then the optimizer picks actions and perturbations. The robust
-regret of what is recommended after each evaluation is that of the true polynomial, against the best of the actions.
+perturbations come first, with noise of deviation 0.2. Then the optimizer picks actions and perturbations, the latter by
+each of the two rules of `Simulator`. The robust regret of what is recommended after each evaluation is that of the true
+polynomial, against the best of the actions.
 """
 
 from __future__ import annotations
@@ -19,6 +20,13 @@ import drbo
 from drbo.validation import FloatArray
 
 FIRST = 5
+COLUMNS = {
+    (False, "uncertain"): "(x, xi)",
+    (False, "informative"): "(x, xi), informative",
+    (True, "uncertain"): "x + xi",
+    (True, "informative"): "x + xi, informative",
+}
+"""Whether f is modelled on x + xi, and the rule that picks the perturbation."""
 
 
 def problem() -> tuple[FloatArray, FloatArray, FloatArray, float, drbo.Kernel, FloatArray]:
@@ -33,7 +41,7 @@ def problem() -> tuple[FloatArray, FloatArray, FloatArray, float, drbo.Kernel, F
     return actions, contexts, reference / reference.sum(), given.radius, given.mmd_kernel, f
 
 
-def regrets(perturbed: bool, seed: int, evaluations: int) -> FloatArray:
+def regrets(perturbed: bool, pick: str, seed: int, evaluations: int) -> FloatArray:
     """Return the robust regret of what is recommended after 6, 7, ... evaluations."""
     actions, contexts, reference, radius, kernel, f = problem()
     truth = drbo.MMD(contexts, kernel=kernel).worst_case(f, reference, radius).expectation
@@ -41,9 +49,9 @@ def regrets(perturbed: bool, seed: int, evaluations: int) -> FloatArray:
     nature: Any
     if perturbed:
         nature = drbo.Perturbation(drbo.Samples(contexts, weights=reference, support=0))
-        setting = drbo.Simulator(radius=radius)
+        setting = drbo.Simulator(radius=radius, pick=pick)
     else:
-        nature, setting = contexts, drbo.Simulator(reference, radius)
+        nature, setting = contexts, drbo.Simulator(reference, radius, pick=pick)
     opt = drbo.Optimizer(actions, nature, ambiguity=drbo.MMD(kernel=kernel), setting=setting, seed=seed)
 
     def outcome(i: int, j: int) -> float:
@@ -60,23 +68,33 @@ def regrets(perturbed: bool, seed: int, evaluations: int) -> FloatArray:
     return np.array(found)
 
 
+def evaluations_for(regret: float, medians: FloatArray) -> int:
+    """Return after how many evaluations the medians, of 6, 7, ... evaluations, stay at a regret or below it."""
+    above = np.flatnonzero(medians > regret)
+    return FIRST + 1 + (int(above[-1]) + 1 if len(above) else 0)
+
+
+def table(curves: dict[tuple[bool, str], FloatArray]) -> list[str]:
+    """Return the lines of the table: medians and quartiles, and the evaluations for the first column's median."""
+    medians = {key: np.median(curve, axis=0) for key, curve in curves.items()}
+    lines = [f"| evaluations | {' | '.join(COLUMNS[key] for key in curves)} |", "|---" * (1 + len(curves)) + "|"]
+    opponent = next(iter(curves))
+    for t in range(15, FIRST + curves[opponent].shape[1] + 1, 15):
+        cells = []
+        for key, curve in curves.items():
+            low, middle, high = np.quantile(curve[:, t - FIRST - 1], (0.25, 0.5, 0.75))
+            same = evaluations_for(medians[opponent][t - FIRST - 1], medians[key])
+            cells.append(f"{middle:.2f} ({low:.2f} to {high:.2f})" + (f", same at {same}" if key != opponent else ""))
+        lines.append(f"| {t} | {' | '.join(cells)} |")
+    return lines
+
+
 def main() -> None:
     """Print the table."""
-    seeds, evaluations = (int(a) for a in [*sys.argv[1:], *("16", "60")[len(sys.argv) - 1 :]])
-    curves = {p: np.array([regrets(p, seed, evaluations) for seed in range(seeds)]) for p in (False, True)}
-    medians = {p: np.median(curve, axis=0) for p, curve in curves.items()}
-    print("| evaluations | regret, model of (x, xi) | regret, model of x + xi | evaluations for the same |")
-    print("|---|---|---|---|")
-    for t in range(15, evaluations + 1, 15):
-        before = medians[False][t - FIRST - 1]
-        above = np.flatnonzero(medians[True] > before)  # from then on the median stays below
-        reached = FIRST + 1 + (int(above[-1]) + 1 if len(above) else 0)
-        spreads = [np.quantile(curves[p][:, t - FIRST - 1], (0.25, 0.75)) for p in (False, True)]
-        cells = [
-            f"{medians[p][t - FIRST - 1]:.2f} ({low:.2f} to {high:.2f})"
-            for p, (low, high) in zip((False, True), spreads, strict=True)
-        ]
-        print(f"| {t} | {cells[0]} | {cells[1]} | {reached} |")
+    seeds, evaluations, first = (int(a) for a in [*sys.argv[1:], *("21", "60", "100")[len(sys.argv) - 1 :]])
+    of = range(first, first + seeds)
+    curves = {(p, pick): np.array([regrets(p, pick, seed, evaluations) for seed in of]) for p, pick in COLUMNS}
+    print("\n".join(table(curves)))
     print(f"{seeds} seeds; medians and quartiles")
 
 
