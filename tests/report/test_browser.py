@@ -170,3 +170,18 @@ def test_dark_is_dark(chromium: Any, reports: Reports) -> None:
     page.goto(reports["grid"][1].as_uri())
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert max(int(part) for part in background.removeprefix("rgb(").removesuffix(")").split(",")) < 60
+
+
+def test_paper_is_light_and_nothing_is_cut(chromium: Any, reports: Reports) -> None:
+    page = chromium.new_page(color_scheme="dark", viewport={"width": 1200, "height": 900})
+    page.goto(reports["box"][1].as_uri())
+    page.emulate_media(media="print", color_scheme="dark")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate("document.getElementById('fig-progress')._fullLayout.font.color") == "#1c2430"
+    widest = (
+        "Math.max(...[...document.querySelectorAll('.main-svg, #table')].map((e) => e.getBoundingClientRect().width))"
+    )
+    assert page.evaluate(widest) <= 700
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.getElementById('fig-progress')._fullLayout.width") > 700

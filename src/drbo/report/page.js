@@ -23,7 +23,8 @@ function themed(figure) {
 }
 
 function draw(id, figure) {
-  Plotly.react(id, figure.data, themed(figure), { responsive: true, displaylogo: false, displayModeBar: false });
+  const layout = { ...themed(figure), width: element(id).clientWidth }; // on paper it is another one
+  Plotly.react(id, figure.data, layout, { responsive: true, displaylogo: false, displayModeBar: false });
 }
 
 function fill(list, pairs) {
@@ -133,6 +134,12 @@ function everything() {
   if (data.maps) draw("fig-map", data.maps[Number(element("map").value)]);
 }
 
+// On paper the page is light and narrow, whatever the screen is.
+function printed(on) {
+  document.documentElement.classList.toggle("printed", on);
+  everything();
+}
+
 if (data.dial) {
   meanings();
   element("radius").addEventListener("input", turn);
@@ -141,6 +148,8 @@ if (data.maps) element("map").addEventListener("change", () => draw("fig-map", d
 element("filter").addEventListener("input", table);
 element("csv").addEventListener("click", csv);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", everything);
+window.addEventListener("beforeprint", () => printed(true));
+window.addEventListener("afterprint", () => printed(false));
 heads();
 table();
 everything();

@@ -19,6 +19,8 @@ _ATOMS = 96
 """Over so many contexts, the heaviest ones, an expectation is drawn at most."""
 _MEMBERS = 200
 """So many actions of a finite set are drawn at most."""
+_FEW = 12
+"""So many whole numbers of an axis are all named at most."""
 _DRAWS = 256
 """How many random points the sensitivities rest on."""
 
@@ -279,13 +281,14 @@ def _shown(value: Any) -> Any:
 
 
 def _scaled(values: Sequence[Any]) -> dict[str, Any]:
-    """Return how an axis of these values is scaled: by factors if they are evenly spaced by factors, or as labels."""
+    """Return how an axis of these values is scaled: by factors if evenly spaced by factors, by ones, or as labels."""
     if not is_number(values):
         return {"type": "category"}
     numbers = np.array(values, dtype=float)
     if len(numbers) > 2 and (numbers > 0.0).all() and np.ptp(np.diff(np.log(numbers))) < 1e-6:
         return {"type": "log"}
-    return {}
+    few = len(values) <= _FEW and all(isinstance(value, int) for value in values)
+    return {"dtick": 1} if few else {}
 
 
 def _here(x: Any, y: Any) -> dict[str, Any]:
