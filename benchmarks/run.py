@@ -8,9 +8,11 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import one_core  # noqa: F401  # imported for its effect, before numpy
+from boxes import box_rows
 from measure import load, machine
 from plot import draw
 from rows import (
@@ -91,6 +93,7 @@ def main() -> None:
     """Run the suite, or one measurement that needs a process of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer repeats and smaller sets; writes nothing")
+    parser.add_argument("--boxes", action="store_true", help="the rows on boxes alone; writes nothing")
     parser.add_argument("--measure", choices=["contexts", "actions"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
@@ -99,11 +102,14 @@ def main() -> None:
     before, start = load(), time.perf_counter()
     rows: list[Row] = []
 
-    def add(new: list[Row]) -> None:
+    def add(new: Iterable[Row]) -> None:
         for row in new:
             print(line(row), flush=True)
-        rows.extend(new)
+            rows.append(row)
 
+    if arguments.boxes:
+        add(box_rows(arguments.quick))
+        return
     add(worst_case_rows(arguments.quick))
     add(warm_start_rows(arguments.quick))
     add(whole_round_rows(arguments.quick))
@@ -111,6 +117,7 @@ def main() -> None:
     add(growth)
     add(large_rows(arguments.quick))
     add(vector_rows(arguments.quick))
+    add(box_rows(arguments.quick))
     add(wind_rows(arguments.quick))
     if not arguments.quick:
         (HERE / "RESULTS.md").write_text(report(rows, (before, load()), time.perf_counter() - start))

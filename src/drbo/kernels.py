@@ -66,6 +66,23 @@ class Kernel(ABC):
 
 
 @dataclass(frozen=True)
+class Shape:
+    """R(r) = P(s) exp(-s) and its derivative in r^2, S(s) exp(-s), with P and S polynomials in s.
+
+    Attributes
+    ----------
+    rooted, factor : s is the root of factor r^2, or factor r^2 itself
+    value : the coefficients of P, the constant first
+    slope : the coefficients of S, the constant first
+    """
+
+    rooted: bool
+    factor: float
+    value: tuple[float, float, float]
+    slope: tuple[float, float]
+
+
+@dataclass(frozen=True)
 class RadialKernel(Kernel):
     """A kernel amplitude^2 R(r) that depends on the scaled distance r alone."""
 
@@ -164,6 +181,11 @@ class RBF(RadialKernel):
         del rng
         return np.ones(count)
 
+    @property
+    def shape(self) -> Shape:
+        """R = exp(-s) with s = r^2 / 2, as numbers."""
+        return Shape(rooted=False, factor=0.5, value=(1.0, 0.0, 0.0), slope=(-0.5, 0.0))
+
 
 @dataclass(frozen=True)
 class Matern(RadialKernel):
@@ -196,6 +218,13 @@ class Matern(RadialKernel):
     def spread(self, rng: np.random.Generator, count: int) -> FloatArray:
         """Return sqrt(2 nu / g) for g chi-square of 2 nu degrees: frequencies have Student's t distribution."""
         return np.asarray(np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, count)))
+
+    @property
+    def shape(self) -> Shape:
+        """The formulas of the class as numbers."""
+        if self.nu == 1.5:
+            return Shape(rooted=True, factor=3.0, value=(1.0, 1.0, 0.0), slope=(-1.5, 0.0))
+        return Shape(rooted=True, factor=5.0, value=(1.0, 1.0, 1.0 / 3.0), slope=(-5.0 / 6.0, -5.0 / 6.0))
 
 
 @dataclass(frozen=True)

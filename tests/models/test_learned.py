@@ -99,6 +99,32 @@ def test_no_neighbour_of_the_fit_is_better(config: LearnedGP) -> None:
             assert posterior(near)[0] <= fit.log_posterior + SOLVER
 
 
+def test_a_climb_to_a_known_summit_is_given_up() -> None:
+    x, c, y = data(40)
+    posterior = _Posterior(LearnedGP(), Outcomes.of(x, c, (y - y.mean()) / y.std(), None, None), float(y.std()))
+    first, *others = posterior.starts()
+    summits = posterior.climb(first, [])
+    assert len(summits) == 1
+    again = posterior.climb(others[0], [])
+    np.testing.assert_allclose(again[0].theta, summits[0].theta, atol=0.01)
+    assert posterior.climb(others[0], summits) == []
+
+
+@pytest.mark.parametrize("kind", ["steps", "waves", "repeated"])
+def test_climbs_on_half_of_many_outcomes_miss_no_summit(kind: str) -> None:
+    rng = np.random.default_rng(5)
+    x, c = rng.random((240, 2)), rng.random((240, 1))
+    if kind == "repeated":
+        x, c = np.round(8.0 * x) / 8.0, np.round(8.0 * c) / 8.0
+    smooth = np.where(x[:, 0] > 0.5, 1.0, -1.0) * c[:, 0] if kind == "steps" else np.sin(25.0 * x[:, 0]) * c[:, 0]
+    y = smooth + 0.3 * rng.normal(size=240)
+    fit = LearnedGP().fit(x, c, y)
+    posterior = _Posterior(LearnedGP(), Outcomes.of(x, c, fit.standardise(y), None, None), fit.scale)
+    best = max(summit.value for start in posterior.starts() for summit in posterior.climb(start, []))
+    assert fit.log_posterior == pytest.approx(best, abs=1e-3)
+    assert LearnedGP().fit(x, c, y, start=fit).log_posterior == pytest.approx(best, abs=1e-3)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_lengthscales_amplitude_and_noise_of_a_known_gp_are_recovered(family: RBF | Matern) -> None:
     rng = np.random.default_rng(3)

@@ -114,6 +114,23 @@ def test_the_likelihood_is_the_formula_and_its_gradient_that_of_finite_differenc
     assert posterior.free[-1] == (config.noise_correlation is None)
 
 
+def test_half_of_the_outcomes_are_whole_evaluations_and_always_the_same_ones() -> None:
+    outcomes = data(sizes=(3, 1, 4, 1, 2, 3, 2))
+    half = outcomes.half()
+    assert len(np.unique(half.evaluation)) == 4
+    for number in np.unique(half.evaluation):
+        rows = outcomes.evaluation == number
+        np.testing.assert_array_equal(half.y[half.evaluation == number], outcomes.y[rows])
+    np.testing.assert_array_equal(half.y, outcomes.half().y)
+    assert len(data(sizes=(2,)).half().y) == 2
+
+
+def test_siblings_are_the_pairs_of_one_evaluation() -> None:
+    outcomes = data(sizes=(3, 1, 2))
+    first, second = outcomes.siblings()
+    assert sorted(zip(first.tolist(), second.tolist(), strict=True)) == [(0, 1), (0, 2), (1, 2), (4, 5)]
+
+
 def test_errors_too_small_for_the_arithmetic_count_as_the_least_one() -> None:
     outcomes = data(5)
     zero = Outcomes(outcomes.x, outcomes.c, outcomes.y, np.zeros(len(outcomes.y)), outcomes.evaluation)

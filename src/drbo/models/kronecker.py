@@ -120,7 +120,8 @@ class KroneckerLikelihood:
             q, b = Q.T @ K_X[:T, T:], B.T @ K_C[:k, k:]
             raw = (q[:, None, :] * b[None, :, :]).reshape(T * k, E)
             Z = G.reshape(-1, 1) * raw
-            complement = K_X[T:, T:] * K_C[k:, k:] + self.errors.covariance(variance, ridge, correlation) - raw.T @ Z
+            complement = K_X[T:, T:] * K_C[k:, k:] - raw.T @ Z
+            self.errors.add_to(complement, variance, ridge, correlation)
             U, failed = lapack.dpotrf(complement, lower=0)
             if failed:
                 raise np.linalg.LinAlgError(f"the covariance of the outcomes is not positive at {theta.tolist()}")
@@ -153,7 +154,8 @@ class KroneckerLikelihood:
             gradient[self.parts[0]] = 0.5 * weights[self.parts[0]] * traces(self.tables[0], M_X * slope_X)
         if slope_C is not None:
             gradient[self.parts[1]] = 0.5 * variance * weights[self.parts[1]] * traces(self.tables[1], M_C * slope_C)
-        gradient[d:] = self.errors.gradient(Q_rest, variance, ridge, correlation)
+        of_pairs = Q_rest[self.errors.first, self.errors.second]
+        gradient[d:] = self.errors.gradient(np.diag(Q_rest), of_pairs, variance, ridge, correlation)
         gradient[d] += np.einsum("ij,ij", M_X, K_X)
         total, own_part = M_S.sum(), np.trace(M_S)
         gradient[d + 1] += ridge * ((1.0 - correlation) * own_part + correlation * total)

@@ -6,6 +6,10 @@ b        A^-1 y
 Q        b b' - A^-1
 
 log p(y | theta) = -1/2 y'b - 1/2 log det A - t/2 log 2 pi,        d/d theta_j = 1/2 tr(Q dA/d theta_j)
+
+The matrices are symmetric, and only pairs i < j are computed, one row i of them after the other. A learned correlation
+is P(s) exp(-s) (`RadialKernel.shape`), so that the product of two needs one exponential. The factor and then the
+inverse take the place of A. What is left of the gradient is one pass over the pairs.
 """
 
 from __future__ import annotations
@@ -16,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from drbo.kernels import RBF, Kernel, Matern
+from drbo._compiled import announce, jit
+from drbo.kernels import RBF, Kernel, Matern, Shape
 from drbo.models.outcomes import LARGEST_ERROR, LEAST_ERROR, Outcomes
 from drbo.validation import FloatArray
 
@@ -46,34 +51,77 @@ class Correlation:
         s, decay = self.family.decay(np.einsum("k,kp->p", weights, table).reshape(n, n))
         return self.family.correlation(s, decay), -2.0 * self.family.slope(s, decay)
 
+    def on_pairs(self, z: FloatArray) -> PairCorrelation:
+        """Return the correlation of every pair of points (n, d)."""
+        coordinates = np.ascontiguousarray(z.T)
+        if self.fixed is None:
+            return PairCorrelation(coordinates, self.family.shape, None)
+        table = (self.fixed(z, z) / self.fixed.variance)[np.triu_indices(len(z), 1)]
+        return PairCorrelation(coordinates, _FIXED, table)
+
+
+_FIXED = Shape(rooted=False, factor=0.0, value=(0.0, 1.0, 0.0), slope=(0.0, 0.0))
+"""Of a correlation that is given as a table: s is the correlation itself, and decays no further."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairCorrelation:
+    """R = P(s) exp(-s) of all pairs i < j of n points, row by row, n (n - 1) / 2 of them; P(s) = s where R is fixed.
+
+    Attributes
+    ----------
+    coordinates : (d, n) of the points
+    shape : P, and how s follows from distances
+    table : R of the pairs where it is fixed, otherwise None
+    """
+
+    coordinates: FloatArray
+    shape: Shape
+    table: FloatArray | None
+
+    def arguments(self, weights: FloatArray, s: FloatArray, exponent: FloatArray) -> FloatArray:
+        """Return s of all pairs for weights 1 / l^2 (d,), written to `s`, and subtract what decays from `exponent`."""
+        if self.table is not None:
+            return self.table
+        announce(_arguments)
+        _arguments(self.coordinates, self.shape.factor * weights, self.shape.rooted, s, exponent)
+        return s
+
+    def traces(self, M: FloatArray) -> FloatArray:
+        """Return sum over pairs of M (n (n - 1) / 2) times the squared differences of each coordinate, (d,)."""
+        return _traces(self.coordinates, M)
+
 
 class Errors:
-    """The covariance N of the errors of t outcomes, as a function of theta, and what it adds to a gradient."""
+    """The covariance N of the errors of t outcomes, as a function of theta, and what it adds to a gradient.
+
+    Attributes
+    ----------
+    first, second : the pairs of different outcomes of one evaluation, whose errors are correlated; first < second
+    """
 
     def __init__(self, outcomes: Outcomes) -> None:
-        self._t = len(outcomes.y)
         self._known = np.isfinite(outcomes.stderr)
         self._stderr = np.where(self._known, outcomes.stderr, 0.0)
-        plain = not (self._known.any() or outcomes.shares_errors)
-        self._siblings = None if plain else outcomes.siblings()
+        self.first, self.second = outcomes.siblings()
 
-    def covariance(self, variance: float, ridge: float, correlation: float) -> FloatArray:
-        """Return N (t, t) for a^2, s^2 and r."""
-        if self._siblings is None:
-            return ridge * np.eye(self._t)
+    def add_to(self, A: FloatArray, variance: float, ridge: float, correlation: float) -> None:
+        """Add N for a^2, s^2 and r to A (t, t), on the diagonal and above it."""
         deviations = self._deviations(variance, ridge)
-        return np.outer(deviations, deviations) * (np.eye(self._t) + correlation * self._siblings)
+        A.flat[:: len(A) + 1] += deviations**2
+        A[self.first, self.second] += correlation * deviations[self.first] * deviations[self.second]
 
-    def gradient(self, Q: FloatArray, variance: float, ridge: float, correlation: float) -> FloatArray:
-        """Return 1/2 tr(Q dN) for log a, log s and logit r, (3,)."""
-        if self._siblings is None:
-            return np.array([0.0, ridge * np.trace(Q), 0.0])
+    def gradient(
+        self, own: FloatArray, of_pairs: FloatArray, variance: float, ridge: float, correlation: float
+    ) -> FloatArray:
+        """Return 1/2 tr(Q dN) for log a, log s and logit r, (3,), for Q_ii (t,) and Q_ij of the correlated pairs."""
         deviations = self._deviations(variance, ridge)
-        of_pairs = np.outer(deviations, deviations) * Q
-        shared = np.einsum("ij,ij", of_pairs, self._siblings)
-        by_outcome = np.diag(of_pairs) + correlation * np.einsum("ij,ij->i", of_pairs, self._siblings)
+        shared = of_pairs * deviations[self.first] * deviations[self.second]
+        by_outcome = deviations**2 * own
+        for one in (self.first, self.second):
+            by_outcome += correlation * np.bincount(one, shared, minlength=len(own))
         clipped = self._known & (deviations != self._stderr)
-        logit = 0.5 * correlation * (1.0 - correlation) * shared
+        logit = correlation * (1.0 - correlation) * shared.sum()
         return np.array([by_outcome[clipped].sum(), by_outcome[~self._known].sum(), logit])
 
     def _deviations(self, variance: float, ridge: float) -> FloatArray:
@@ -88,35 +136,48 @@ class DenseLikelihood:
 
     def __init__(self, kernels: tuple[Correlation, Correlation], outcomes: Outcomes) -> None:
         """`outcomes` are standardised."""
-        self.y, self.kernels, self.errors = outcomes.y, kernels, Errors(outcomes)
+        self.y, self.errors = outcomes.y, Errors(outcomes)
         self.parts = parts(outcomes)
-        self.tables = [kernel.table(z) for kernel, z in zip(kernels, (outcomes.x, outcomes.c), strict=True)]
+        self.pairs = [kernel.on_pairs(z) for kernel, z in zip(kernels, (outcomes.x, outcomes.c), strict=True)]
+        # New memory takes the operating system longer to give than a pass over it takes: it is used again.
+        t = len(self.y)
+        self._A, self._of_pairs = np.empty((t, t)), np.empty((5, t * (t - 1) // 2))
 
     def __call__(self, theta: FloatArray, correlation: float) -> tuple[float, FloatArray]:
         """Return log p(y | theta) and its gradient (d + 3,) as if every entry were free; `correlation` is r."""
         t, d = len(self.y), len(theta) - 3
-        variance, ridge = np.exp(2.0 * theta[d : d + 2])
+        variance, ridge = np.exp(2.0 * theta[d : d + 2]).tolist()
         weights = np.exp(-2.0 * theta[:d])  # 1 / l^2
-        (R_X, slope_X), (R_C, slope_C) = (
-            kernel.at(table, weights[part])
-            for kernel, table, part in zip(self.kernels, self.tables, self.parts, strict=True)
-        )
-        K = variance * R_X * R_C
-        U, failed = lapack.dpotrf(K + self.errors.covariance(variance, ridge, correlation), lower=0)
+        (X, C), (part_X, part_C) = self.pairs, self.parts
+        decay, s_X, s_C, M_X, M_C = self._of_pairs
+        decay[:] = math.log(variance)
+        s_X, s_C = X.arguments(weights[part_X], s_X, decay), C.arguments(weights[part_C], s_C, decay)
+        np.exp(decay, out=decay)
+
+        A = self._A  # on and above the diagonal; LAPACK reads it by columns, as the lower triangle
+        announce(_fill)
+        _fill(A, s_X, s_C, decay, X.shape.value, C.shape.value, variance)
+        self.errors.add_to(A, variance, ridge, correlation)
+        factor, failed = lapack.dpotrf(A.T, lower=1, clean=0, overwrite_a=1)
         if failed:
             raise np.linalg.LinAlgError(f"the covariance of {t} outcomes is not positive at theta = {theta.tolist()}")
-        b, _ = lapack.dpotrs(U, self.y, lower=0)
-        inverse, _ = lapack.dpotri(U, lower=0)
-        inverse = np.triu(inverse) + np.triu(inverse, 1).T
-        Q = np.outer(b, b) - inverse
-        value = -0.5 * self.y @ b - np.log(np.diag(U)).sum() - 0.5 * t * math.log(2.0 * math.pi)
+        b, _ = lapack.dpotrs(factor, self.y, lower=1)
+        value = -0.5 * self.y @ b - np.log(np.diag(factor)).sum() - 0.5 * t * math.log(2.0 * math.pi)
+        inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        inverse = inverse.T
+
         gradient = np.zeros_like(theta)
-        both = zip(self.parts, self.tables, (slope_X, slope_C), (R_C, R_X), strict=True)
-        for part, table, slope, other in both:
-            if slope is not None:
-                gradient[part] = 0.5 * variance * weights[part] * traces(table, Q * other * slope)
-        gradient[d:] = self.errors.gradient(Q, variance, ridge, correlation)
-        gradient[d] += np.einsum("ij,ij", Q, K)
+        own = b * b - np.diag(inverse)
+        announce(_of_pairs)
+        values, slopes = (X.shape.value, C.shape.value), (X.shape.slope, C.shape.slope)
+        by_amplitude = _of_pairs(inverse, b, s_X, s_C, decay, values, slopes, M_X, M_C)
+        # Both (i, j) and (j, i) count, dr^2 / d log l = -2 w D, and 1/2 is before the trace.
+        gradient[part_X] = -2.0 * weights[part_X] * X.traces(M_X)
+        gradient[part_C] = -2.0 * weights[part_C] * C.traces(M_C)
+        first, second = self.errors.first, self.errors.second
+        of_pairs = b[first] * b[second] - inverse[first, second]
+        gradient[d:] = self.errors.gradient(own, of_pairs, variance, ridge, correlation)
+        gradient[d] += 2.0 * by_amplitude + variance * own.sum()
         return float(value), gradient
 
 
@@ -135,3 +196,99 @@ def traces(table: FloatArray, M: FloatArray) -> FloatArray:
 def _squared_differences(z: FloatArray) -> FloatArray:
     """Return (z_ik - z_jk)^2 for points z (t, d), one row per dimension k, shape (d, t t)."""
     return np.square(z.T[:, :, None] - z.T[:, None, :]).reshape(z.shape[1], -1)
+
+
+@jit
+def _arguments(z: FloatArray, weights: FloatArray, rooted: bool, s: FloatArray, exponent: FloatArray) -> None:
+    """Write sum_k weights_k (z_ki - z_kj)^2, or its root, to s for all pairs i < j; subtract it from the exponent."""
+    d, n = z.shape
+    start = 0
+    for i in range(n - 1):
+        row, count = s[start : start + n - 1 - i], n - 1 - i
+        row[:] = 0.0
+        for k in range(d):
+            here, others, w = z[k, i], z[k, i + 1 :], weights[k]
+            for j in range(count):
+                row[j] += w * (here - others[j]) * (here - others[j])
+        if rooted:
+            for j in range(count):
+                row[j] = math.sqrt(row[j])
+        out = exponent[start : start + count]
+        for j in range(count):
+            out[j] -= row[j]
+        start += count
+
+
+@jit
+def _fill(
+    A: FloatArray,
+    s_X: FloatArray,
+    s_C: FloatArray,
+    decay: FloatArray,
+    value_X: tuple[float, float, float],
+    value_C: tuple[float, float, float],
+    variance: float,
+) -> None:
+    """Write the kernel of all pairs to A (t, t) above the diagonal, and `variance` on it."""
+    t = len(A)
+    start = 0
+    for i in range(t):
+        A[i, i] = variance
+        row, count = A[i, i + 1 :], t - 1 - i
+        x, c, e = s_X[start : start + count], s_C[start : start + count], decay[start : start + count]
+        for j in range(count):
+            p = value_X[0] + x[j] * (value_X[1] + x[j] * value_X[2])
+            q = value_C[0] + c[j] * (value_C[1] + c[j] * value_C[2])
+            row[j] = p * q * e[j]
+        start += count
+
+
+@jit
+def _of_pairs(
+    inverse: FloatArray,
+    b: FloatArray,
+    s_X: FloatArray,
+    s_C: FloatArray,
+    decay: FloatArray,
+    values: tuple[tuple[float, float, float], tuple[float, float, float]],
+    slopes: tuple[tuple[float, float], tuple[float, float]],
+    M_X: FloatArray,
+    M_C: FloatArray,
+) -> float:
+    """Write Q_ij dk/d(r^2) to M_X and M_C for both kernels, for all pairs i < j; return the sum of Q_ij k_ij."""
+    t = len(b)
+    value_X, value_C = values
+    slope_X, slope_C = slopes
+    start, total = 0, 0.0
+    for i in range(t - 1):
+        count, own = t - 1 - i, b[i]
+        row, others = inverse[i, i + 1 :], b[i + 1 :]
+        x, c, e = s_X[start : start + count], s_C[start : start + count], decay[start : start + count]
+        m, n = M_X[start : start + count], M_C[start : start + count]
+        for j in range(count):
+            q = (own * others[j] - row[j]) * e[j]
+            p_X = value_X[0] + x[j] * (value_X[1] + x[j] * value_X[2])
+            p_C = value_C[0] + c[j] * (value_C[1] + c[j] * value_C[2])
+            total += q * p_X * p_C
+            m[j] = q * p_C * (slope_X[0] + x[j] * slope_X[1])
+            n[j] = q * p_X * (slope_C[0] + c[j] * slope_C[1])
+        start += count
+    return total
+
+
+@jit
+def _traces(z: FloatArray, M: FloatArray) -> FloatArray:
+    """Return for every coordinate k the sum over pairs i < j of M_ij (z_ki - z_kj)^2."""
+    d, n = z.shape
+    sums = np.zeros(d)
+    start = 0
+    for i in range(n - 1):
+        count = n - 1 - i
+        m = M[start : start + count]
+        for k in range(d):
+            here, others, total = z[k, i], z[k, i + 1 :], 0.0
+            for j in range(count):
+                total += m[j] * (here - others[j]) * (here - others[j])
+            sums[k] += total
+        start += count
+    return sums

@@ -121,11 +121,22 @@ class Outcomes:
         """Return some of the outcomes."""
         return Outcomes(self.x[rows], self.c[rows], self.y[rows], self.stderr[rows], self.evaluation[rows])
 
-    def siblings(self) -> FloatArray:
-        """Return 1 where two different outcomes are of one evaluation, otherwise 0, (t, t)."""
-        same = self.evaluation[:, None] == self.evaluation
-        np.fill_diagonal(same, False)
-        return np.asarray(same, dtype=float)
+    def half(self) -> Outcomes:
+        """Return the outcomes of half of the evaluations, drawn at random, always the same ones."""
+        numbers = np.cumsum(np.concatenate([[0], np.diff(self.evaluation) != 0]))
+        drawn = np.random.default_rng(0).permutation(numbers[-1] + 1)[: (numbers[-1] + 2) // 2]
+        return self.of_rows(np.flatnonzero(np.isin(numbers, drawn)))
+
+    def siblings(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return all pairs of different outcomes of one evaluation, by the first and the second one of each."""
+        starts = np.flatnonzero(np.concatenate([[True], np.diff(self.evaluation) != 0]))
+        sizes = np.diff(np.append(starts, len(self.y)))
+        first, second = [np.empty(0, dtype=np.intp)], [np.empty(0, dtype=np.intp)]
+        for start, size in zip(starts[sizes > 1], sizes[sizes > 1], strict=True):
+            i, j = np.triu_indices(size, 1)
+            first.append(start + i)
+            second.append(start + j)
+        return np.concatenate(first), np.concatenate(second)
 
 
 def standardisation(outcomes: Outcomes) -> tuple[float, float]:
