@@ -15,9 +15,9 @@ MAP = """
     validation _extras _compiled _threads _files kernels
     spaces.rows spaces.columns spaces.space spaces.parameters spaces.finite spaces.labels spaces.kinds spaces.box
     spaces.shift spaces.samples spaces.perturbation spaces
-    models.units models.outcomes models.observation models.curve models.features models.path models._cholesky
-    models.gp models.grid models.likelihood models.kronecker models.learned models.posterior models.perturbed
-    models.inputs models.bounds models
+    models.units models.outcomes models.observation models.curve models.estimate models.features models.path
+    models._cholesky models.gp models.grid models.likelihood models.kronecker models.learned models.posterior
+    models.perturbed models.inputs models.bounds models
     ambiguity.contract ambiguity.pivoted ambiguity.scaling ambiguity.on_support ambiguity._affine_qr
     ambiguity._mmd_solver ambiguity._transport_solver ambiguity._simplex ambiguity.linear
     ambiguity.mmd ambiguity.total_variation ambiguity.kl ambiguity.chi_square ambiguity.cvar ambiguity.wasserstein
@@ -25,7 +25,7 @@ MAP = """
     ambiguity.intersection ambiguity
     ambiguity.compression ambiguity.reference ambiguity.function
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
-    rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.satisficing rounds.blocks
+    rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.thompson rounds.satisficing rounds.blocks
     rounds.radius rounds.settings rounds
     optimizer.claims optimizer.history optimizer.encoding optimizer.explanation optimizer.markup optimizer.suggestion
     optimizer.tables optimizer.state optimizer.belief optimizer.production optimizer.configuration optimizer.log

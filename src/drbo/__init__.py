@@ -75,11 +75,13 @@ if TYPE_CHECKING:
     from drbo.rounds import Informative as Informative
     from drbo.rounds import MeanEmbedding as MeanEmbedding
     from drbo.rounds import Optimism as Optimism
+    from drbo.rounds import Pessimistic as Pessimistic
     from drbo.rounds import Policy as Policy
     from drbo.rounds import Round as Round
     from drbo.rounds import Satisficing as Satisficing
     from drbo.rounds import Setting as Setting
     from drbo.rounds import Simulator as Simulator
+    from drbo.rounds import Thompson as Thompson
     from drbo.rounds import Uncertain as Uncertain
     from drbo.spaces import Box as Box
     from drbo.spaces import Categorical as Categorical
@@ -173,10 +175,12 @@ _HOMES = {
         "Informative",
         "MeanEmbedding",
         "Optimism",
+        "Pessimistic",
         "Policy",
         "Satisficing",
         "Setting",
         "Simulator",
+        "Thompson",
         "Uncertain",
     ),
     "drbo.spaces": (

@@ -1,9 +1,9 @@
-"""Which context to evaluate in: both rules against their formulas."""
+"""Which context to evaluate in: the rules against their formulas."""
 
 import numpy as np
 import pytest
 
-from drbo import MMD, RBF, AmbiguitySet, Informative, TotalVariation, Uncertain
+from drbo import KL, MMD, RBF, AmbiguitySet, Informative, Neighbourhood, Pessimistic, TotalVariation, Uncertain
 from drbo.models.gp import Posterior
 from drbo.models.observation import Observation
 from drbo.rounds.ball import Ball
@@ -52,7 +52,32 @@ def test_the_context_that_tells_most_of_the_worst_case(seed: int, ambiguity: Amb
         assert left[picked] < of_average(known.ahead, action, w)
 
 
-@pytest.mark.parametrize("rule", [Uncertain(), Informative()], ids=repr)
+@pytest.mark.parametrize("radius", [0.0, 0.2, 0.35, np.inf])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_rule_of_stableopt(seed: int, radius: float) -> None:
+    """argmin lcb over Delta_t: the contexts within the radius of the reference's mean, or the nearest one."""
+    known, ball = beliefs(seed), Ball(Neighbourhood(CONTEXTS.points), REFERENCE, radius, CONTEXTS, seed)
+    distance = np.abs(CONTEXTS.points[:, 0] - REFERENCE.weights @ CONTEXTS.points[:, 0])
+    near = distance <= max(radius, distance.min())
+    for i in range(len(ACTIONS)):
+        action = ACTIONS.at("action_index", i)
+        mean, variance = known.ahead.of_action(action)
+        lcb = np.where(near, mean - 2.0 * np.sqrt(variance), np.inf)
+        assert Pessimistic().pick(ball, known, action).index == int(np.argmin(lcb))
+
+
+@pytest.mark.parametrize("ambiguity", [*SETS, KL()], ids=repr)
+def test_a_pessimist_picks_the_lowest_context_of_the_worst_case(ambiguity: AmbiguitySet) -> None:
+    known, ball = beliefs(1), Ball(ambiguity, REFERENCE, 0.1, CONTEXTS, 0)
+    for i in range(len(ACTIONS)):
+        action = ACTIONS.at("action_index", i)
+        mean, variance = known.ahead.of_action(action)
+        lcb = mean - 2.0 * np.sqrt(variance)
+        w = ambiguity.worst_case(lcb, REFERENCE.weights, 0.1).weights
+        assert Pessimistic().pick(ball, known, action).index == int(np.argmin(np.where(w > 0.0, lcb, np.inf)))
+
+
+@pytest.mark.parametrize("rule", [Uncertain(), Informative(), Pessimistic()], ids=repr)
 def test_before_the_first_outcome_ties_go_to_the_first_context(rule: ContextRule) -> None:
     ball = Ball(SETS[0], REFERENCE, 0.0, CONTEXTS, 0)
     known = beliefs(n=0, pending=0)

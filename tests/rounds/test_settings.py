@@ -15,6 +15,7 @@ from drbo import (
     General,
     Informative,
     Optimism,
+    Pessimistic,
     Samples,
     Setting,
     Simulator,
@@ -46,6 +47,7 @@ def ball(
         (DataDriven(), Optimism(), 3),
         (Simulator([0.2, 0.3, 0.5], 0.1), Optimism(Uncertain()), 1),
         (Simulator([0.2, 0.3, 0.5], 0.1, pick="informative"), Optimism(Informative()), 1),
+        (Simulator([0.2, 0.3, 0.5], 0.1, pick="pessimistic"), Optimism(Pessimistic()), 1),
     ],
     ids=repr,
 )
@@ -179,7 +181,7 @@ def test_bad_construction() -> None:
         Simulator(radius=0.1).check(LINE)
     with pytest.raises(TypeError, match="reference must not be given to Simulator: the samples are"):
         Simulator([1.0], radius=0.1).check(SAMPLED)
-    with pytest.raises(ValueError, match='pick must be "uncertain" or "informative", got \'best\''):
+    with pytest.raises(ValueError, match='pick must be "uncertain", "informative" or "pessimistic", got \'best\''):
         Simulator([1.0], 0.1, pick="best")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="history must be a flat sequence"):
         Simulator(radius=0.1, history=[0.5])

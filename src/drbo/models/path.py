@@ -15,7 +15,7 @@ that differs. No matrix of the size of n_actions x n_contexts points is ever fac
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, Self
@@ -24,31 +24,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
+from drbo.models.estimate import Estimate, Values
 from drbo.models.features import Features, Functions
 from drbo.models.observation import Embedding
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 
-class AnyDraw(Protocol):
-    """One draw of f in the contexts of a round; `Draw` says what the methods are."""
+class AnyDraw(Estimate, Protocol):
+    """One draw of f in the contexts of a round."""
 
-    @property
-    def amplitude(self) -> float: ...  # noqa: D102
-
-    def on(self, contexts: FloatArray) -> Self: ...  # noqa: D102
-
-    def on_grid(self, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray: ...  # noqa: D102
-
-    def of_action(self, action: Point) -> FloatArray: ...  # noqa: D102
-
-    def at(self, actions: FloatArray) -> FloatArray: ...  # noqa: D102
-
-    def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray: ...  # noqa: D102
-
-    def curve(self, action: FloatArray) -> Callable[[FloatArray], FloatArray]: ...  # noqa: D102
-
-    def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray: ...  # noqa: D102
+    def on(self, contexts: FloatArray) -> Self:
+        """Return the same draw in other contexts (n, d_c)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +97,7 @@ class Path:
         """Return the draw (..., m, n) at actions (m, d_x) in contexts (n, d_c)."""
         return _summed(self.terms, [term.in_contexts(contexts) for term in self.terms], actions)
 
-    def curve(self, action: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    def curve(self, action: FloatArray) -> Values:
         """Return one draw for one action (d_x,) as a function of contexts (m, d_c), (m,)."""
         parts = [(term.of_action(action), term.right) for term in self.terms]
         return lambda contexts: np.asarray(sum(weights @ right(contexts) for weights, right in parts))
@@ -241,7 +228,7 @@ class Draw:
         slopes = (term.left.slope(action[None, :])[:, 0] for term in self.path.terms)
         return np.asarray(sum((part @ weights) @ slope for part, slope in zip(self._by_term, slopes, strict=True)))
 
-    def curve(self, action: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    def curve(self, action: FloatArray) -> Values:
         """Return the draw for one action (d_x,) as a function of the context."""
         return self.path.curve(action)
 

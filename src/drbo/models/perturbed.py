@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import validation
 from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve
+from drbo.models.estimate import Values
 from drbo.models.features import Anchored, Fourier, Functions, check_features
 from drbo.models.gp import GP, Posterior
 from drbo.models.observation import Observation, Scatter
@@ -279,7 +280,7 @@ class PerturbedDraw:
         slopes = self.seen.slope(action + self._steps[used])
         return np.asarray(prior + np.einsum("s,j,sjk->k", self.weights, weights[used], slopes))
 
-    def curve(self, action: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    def curve(self, action: FloatArray) -> Values:
         """Return the draw for one action (d_x,) as a function of the perturbation."""
 
         def values(contexts: FloatArray) -> FloatArray:

@@ -120,6 +120,12 @@ class Configuration:
             certifying = as_beta(certificate_beta, "certificate_beta")
         for one in (rule, certifying):
             claims.certificate(model, one)  # a claim that cannot be made is refused
+        upward = validation.flag("maximize", maximize)
+        first_fit = model.first_fit(
+            search.space.dimension, inputs.d_context(nature.space.dimension), 1.0 if upward else -1.0
+        )
+        chosen = setting.policy if policy is None else policy
+        chosen.check(search, first_fit.gp, nature)
         today = None if baseline is None else frozen_copy(search.space.encode("baseline", baseline))
         budget = _budget(explore_budget, today, nature)
         arguments = {
@@ -130,7 +136,7 @@ class Configuration:
             "surrogate": model,
             "beta": rule,
             "certificate_beta": None if certificate_beta is None else certifying,
-            "maximize": validation.flag("maximize", maximize),
+            "maximize": upward,
             "policy": policy,
             "seed": number,
             "baseline": None if today is None else search.space.decode(today),
@@ -146,16 +152,14 @@ class Configuration:
             ambiguity=family,
             setting=setting,
             surrogate=model,
-            policy=setting.policy if policy is None else policy,
+            policy=chosen,
             beta=rule,
             certificate_beta=certifying,
-            maximize=arguments["maximize"],
+            maximize=upward,
             seed=number,
             baseline=today,
             explore_budget=budget,
-            first_fit=model.first_fit(
-                search.space.dimension, inputs.d_context(nature.space.dimension), 1.0 if arguments["maximize"] else -1.0
-            ),
+            first_fit=first_fit,
         )
 
 

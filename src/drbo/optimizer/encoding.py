@@ -33,7 +33,7 @@ from drbo.ambiguity import (
     Wasserstein,
 )
 from drbo.models import bounds, gp, learned
-from drbo.rounds import contexts, policies, radius, satisficing, settings
+from drbo.rounds import contexts, policies, radius, satisficing, settings, thompson
 from drbo.spaces import box, labels, parameters, perturbation, samples
 
 _OWN = {
@@ -45,8 +45,9 @@ _OWN = {
         parameters.Real, parameters.Log, parameters.Integer, parameters.Categorical, parameters.Ordinal,
         labels.Labels, box.Box, samples.Samples, perturbation.Perturbation, perturbation.Normal, perturbation.Uniform,
         settings.General, settings.DataDriven, settings.Simulator, policies.Optimism, policies.MeanEmbedding,
-        contexts.Uncertain, contexts.Informative, MMD, TotalVariation, KL, ChiSquare, CVaR, Wasserstein, Expectation,
-        Neighbourhood, Moments, Shares, AnyOf, Intersection, satisficing.Satisficing,
+        contexts.Uncertain, contexts.Informative, contexts.Pessimistic, MMD, TotalVariation, KL, ChiSquare, CVaR,
+        Wasserstein, Expectation, Neighbourhood, Moments, Shares, AnyOf, Intersection, satisficing.Satisficing,
+        thompson.Thompson,
     )
 }  # fmt: skip
 _FUNCTIONS = {cls.__name__: cls for cls in (MMD, Neighbourhood, Wasserstein)}

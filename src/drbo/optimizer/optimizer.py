@@ -512,7 +512,9 @@ class Optimizer(Answers):
         away = known.rows([*state.under_way, *(p.action for p in before)])
         limits = wishes.limits(state, beliefs, ball, before, self._configuration.search)
         search = limits.search(self._configuration.search)
-        choice = self.policy.choose(Round(ball, search, known.near(state), away, n_contexts), beliefs)
+        number = state.n_asked + len(before)
+        seed = self._configuration.seed, number
+        choice = self.policy.choose(Round(ball, search, known.near(state), away, n_contexts, seed), beliefs)
         if n_contexts > 1 and len(choice.contexts) != n_contexts:
             raise TypeError(
                 f"n_contexts must be 1 where the policy does not pick several contexts, got {n_contexts}; contexts "
@@ -524,7 +526,7 @@ class Optimizer(Answers):
         wider, _ = choice.ball.widened(lower, choice.action, float(worst.expectation))
         units = beliefs.belief.units
         return Proposal(
-            number=state.n_asked + len(before),
+            number=number,
             action=frozen_copy(choice.action),
             context=None if choice.context is None else frozen_copy(choice.context),
             radius=ball.radius,

@@ -1,9 +1,10 @@
 """One round: the ball that nature chooses from, who gives it, and what to evaluate next."""
 
-from drbo.rounds.contexts import ContextRule, Informative, Uncertain
+from drbo.rounds.contexts import ContextRule, Informative, Pessimistic, Uncertain
 from drbo.rounds.policies import Choice, MeanEmbedding, Optimism, Policy, Round
 from drbo.rounds.satisficing import Satisficing
 from drbo.rounds.settings import DataDriven, General, Setting, Simulator
+from drbo.rounds.thompson import Thompson
 
 __all__ = [
     "Choice",
@@ -13,10 +14,12 @@ __all__ = [
     "Informative",
     "MeanEmbedding",
     "Optimism",
+    "Pessimistic",
     "Policy",
     "Round",
     "Satisficing",
     "Setting",
     "Simulator",
+    "Thompson",
     "Uncertain",
 ]

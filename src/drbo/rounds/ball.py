@@ -19,6 +19,9 @@ from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet, WorstCase
 from drbo.ambiguity.reference import Reference
 from drbo.models.bounds import Bound
+from drbo.models.estimate import Estimate
+from drbo.models.path import AnyDraw
+from drbo.models.posterior import AnyPosterior
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
@@ -129,13 +132,17 @@ class Ball:
         worst = self.worst_case(bound.of_action(action))
         return Certificate(self.reference, worst, float(worst.lower_bound))
 
-    def widened(self, bound: Bound, action: Point, score: float) -> tuple[Self, float]:
+    def widened(self, bound: Estimate, action: Point, score: float) -> tuple[Self, float]:
         """Return the ball with the contexts that the adversary wants for one action, and the action's score in it.
 
         The atoms are all there is here: both are as they were.
         """
         del bound, action
         return self, score
+
+    def draw_of(self, posterior: AnyPosterior, rng: np.random.Generator) -> AnyDraw:
+        """Return a draw of f on the atoms."""
+        return posterior.draw(rng)
 
     def extended(self, further: FloatArray) -> Self:
         """Return the ball with further contexts (k, d) as atoms, which have no weight in the reference."""

@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 
 from drbo._threads import one_thread
 from drbo.ambiguity.contract import WorstCase
-from drbo.models.bounds import Bound
+from drbo.models.estimate import Estimate
 from drbo.models.gp import GP
 from drbo.models.inputs import PAIRS, Inputs
 from drbo.models.posterior import AnyPosterior
@@ -62,7 +62,9 @@ class BoxSearch(WholeSearch):
         """Return the posterior of no observation for actions anywhere, on contexts (n, d)."""
         return self._inputs.anywhere(gp, self.space.dimension, contexts)
 
-    def best(self, ball: Ball, bound: Bound, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()) -> Found:
+    def best(
+        self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
+    ) -> Found:
         """Return the best action found, which is none of those under way or failed."""
         bad = np.array([point.coordinates for point in failed]).reshape(-1, self.space.dimension)
         objective = Objective(ball, bound)
@@ -92,7 +94,7 @@ class Objective:
     """The robust score of actions anywhere: the worst-case expectation of a bound in a ball."""
 
     ball: Ball
-    bound: Bound
+    bound: Estimate
 
     def scores(self, actions: FloatArray) -> FloatArray:
         """Return the robust score (m,) of actions (m, d)."""

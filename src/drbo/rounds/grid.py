@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from drbo._compiled import jit
 from drbo.ambiguity.contract import EPSILON, AmbiguitySet, WorstCase
-from drbo.models.bounds import Bound
+from drbo.models.estimate import Estimate
 from drbo.models.gp import GP
 from drbo.models.inputs import PAIRS, Inputs
 from drbo.models.posterior import AnyPosterior
@@ -47,7 +47,9 @@ class GridSearch(WholeSearch):
         """Return the posterior of no observation on the grid of the actions and contexts (n, d)."""
         return self._inputs.on_grid(gp, self.space.coordinates, contexts)
 
-    def best(self, ball: Ball, bound: Bound, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()) -> Found:
+    def best(
+        self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
+    ) -> Found:
         """Return the best action that has not failed; neither `near` nor `away` matters on a grid."""
         del near, away
         values = bound.on_grid()
@@ -89,11 +91,11 @@ class GridCandidates(Candidates):
 
     index: Indices
 
-    def values(self, bound: Bound, rows: Indices) -> FloatArray:
+    def values(self, bound: Estimate, rows: Indices) -> FloatArray:
         """Return a bound at the candidates `rows` (k,) in every context, (k, n_contexts)."""
         return bound.on_grid(self.index[rows])
 
-    def ceilings(self, bound: Bound, weights: FloatArray) -> FloatArray:
+    def ceilings(self, bound: Estimate, weights: FloatArray) -> FloatArray:
         """Return sum_j w_j bound(x, c_j) (m,) at every candidate, and a little for rounding."""
         values = bound.on_grid(self.index)
         return np.asarray(values @ weights + _ROUNDING * np.abs(values).max(initial=0.0))

@@ -5,7 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
+
+from drbo.ambiguity.reference import Contexts
 from drbo.models.bounds import UPPER, AverageBound, Bound
+from drbo.models.gp import GP
 from drbo.rounds.ball import Ball
 from drbo.rounds.beliefs import Beliefs
 from drbo.rounds.contexts import ContextRule
@@ -13,7 +17,7 @@ from drbo.rounds.search import Found, Search
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
-_MISJUDGED = 0.02
+MISJUDGED = 0.02
 """An action whose score falls by this share of the amplitude of f with further contexts is chosen anew."""
 
 
@@ -28,6 +32,7 @@ class Round:
     near : (k, d) actions that a search over a box starts near: the incumbent, and the last ones told
     under_way : (l, d) actions that are pending or failed
     n_contexts : how many contexts are wanted for the action, where the learner picks them
+    seed : of the optimizer, and the number of the suggestion
     """
 
     ball: Ball
@@ -35,6 +40,18 @@ class Round:
     near: FloatArray
     under_way: FloatArray
     n_contexts: int = 1
+    seed: tuple[int, int] = (0, 0)
+
+    def away(self, rule: ContextRule | None) -> FloatArray:
+        """Return the actions (k, d) that should not be repeated, for a rule that picks contexts, or None for nature.
+
+        Two evaluations of one action may differ in their contexts, if we pick these. Nature's we cannot tell apart.
+        """
+        return self.under_way if rule is None else self.under_way[:0]
+
+    def generator(self) -> np.random.Generator:
+        """Return random numbers that are the same whenever this round is played again."""
+        return np.random.default_rng(self.seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +90,9 @@ class Policy(ABC):
         del by_nature
         return None
 
+    def check(self, search: Search, gp: GP, contexts: Contexts) -> None:  # noqa: B027  # most policies fit any model
+        """Raise if the policy cannot choose with the kernels of a model, for these actions and contexts."""
+
     @abstractmethod
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return the next evaluation."""
@@ -96,12 +116,11 @@ class Optimism(Policy):
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return x_t = argmax_x min_w <w, ucb_t(x, .)>, and its contexts, each picked as if those before were told."""
         ball, search = round.ball, round.search
-        # Two evaluations of one action may differ in their contexts, if we pick these. Nature's we cannot tell apart.
-        away = round.under_way if self.contexts is None else round.under_way[:0]
+        away = round.away(self.contexts)
         bound = Bound(beliefs.expected(ball), beliefs.width, UPPER)
         found = search.best(ball, bound, round.near, away)
         ball, score = ball.widened(Bound(beliefs.certain(ball), beliefs.width, UPPER), found.action, found.score)
-        if found.score - score > _MISJUDGED * bound.amplitude:
+        if found.score - score > MISJUDGED * bound.amplitude:
             found = search.best(ball, Bound(beliefs.expected(ball), beliefs.width, UPPER), round.near, away)
         return picked(self.contexts, round, beliefs, ball, found)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -25,6 +25,9 @@ from scipy.spatial.distance import cdist
 from drbo._threads import one_thread
 from drbo.models.bounds import Bound
 from drbo.models.curve import Curve
+from drbo.models.estimate import Estimate, Values
+from drbo.models.path import AnyDraw
+from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import Ball, Certificate
 from drbo.rounds.prices import Prices
 from drbo.spaces.box import Box
@@ -67,12 +70,16 @@ class RangeBall(Ball):
         with one_thread():
             return refine(self, bound.curve(action.coordinates), certify=True)
 
-    def widened(self, bound: Bound, action: Point, score: float) -> tuple[Self, float]:
+    def widened(self, bound: Estimate, action: Point, score: float) -> tuple[Self, float]:
         """Return the ball with the contexts that the adversary wants for one action, and the action's score in it."""
         del score
         with one_thread():
             refined = refine(self, bound.curve(action.coordinates), certify=False)
         return self.adopting(refined), float(refined.worst_case.expectation)
+
+    def draw_of(self, posterior: AnyPosterior, rng: np.random.Generator) -> AnyDraw:
+        """Return a draw of f, which is a function on the whole range."""
+        return posterior.draw(rng, between=True)
 
     def adopting(self, certificate: Certificate) -> Self:
         """Return the ball with those further contexts of a certificate that carry weight in its worst case."""
@@ -91,7 +98,15 @@ class RangeBall(Ball):
             return Point(best_context(worth(), self.contexts, self.box, tie, self.seed))
 
 
-def refine(ball: RangeBall, curve: Curve, *, certify: bool) -> Certificate:
+@overload
+def refine(ball: RangeBall, curve: Curve, *, certify: Literal[True]) -> Certificate: ...
+
+
+@overload
+def refine(ball: RangeBall, curve: Values, *, certify: Literal[False]) -> Certificate: ...
+
+
+def refine(ball: RangeBall, curve: Any, *, certify: bool) -> Certificate:
     """Return the worst case of a curve over all distributions of a ball.
 
     `certify`: whether the lower bound is for the whole range; otherwise it is for the contexts found.
@@ -141,7 +156,7 @@ def best_context(
 
 
 def _harmful(
-    curve: Curve, prices: Prices, box: Box, starts: FloatArray, values: FloatArray, tolerance: float
+    curve: Values, prices: Prices, box: Box, starts: FloatArray, values: FloatArray, tolerance: float
 ) -> FloatArray:
     """Return contexts (k, d) below their threshold by more than the tolerance, the most harmful first.
 

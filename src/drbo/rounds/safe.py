@@ -23,6 +23,7 @@ import numpy as np
 
 from drbo._threads import one_thread
 from drbo.models.bounds import LOWER, Bound
+from drbo.models.estimate import Estimate
 from drbo.models.gp import GP
 from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import Ball
@@ -158,7 +159,7 @@ class FewCandidates(Candidates):
         """Return these actions as candidates."""
         return cls(np.array([action.coordinates for action in actions]), actions)
 
-    def values(self, bound: Bound, rows: Indices) -> FloatArray:
+    def values(self, bound: Estimate, rows: Indices) -> FloatArray:
         """Return a bound at the candidates `rows` (k,) in every context, (k, n_contexts)."""
         return np.array([bound.of_action(self.actions[row]) for row in rows])
 
@@ -181,7 +182,9 @@ class FewActions(Search):
         """Return the posterior of no observation, as the search over all actions has it."""
         return self._inner.prior(gp, contexts)
 
-    def best(self, ball: Ball, bound: Bound, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()) -> Found:
+    def best(
+        self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
+    ) -> Found:
         """Return the action of the largest robust score; none is left out."""
         del near, away, failed
         scores = ball.worst_cases(np.array([bound.of_action(action) for action in self._actions])).expectation
@@ -212,7 +215,9 @@ class SafeSearch(Search):
         """Return the posterior of no observation, as the search over all actions has it."""
         return self._inner.prior(gp, contexts)
 
-    def best(self, ball: Ball, bound: Bound, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()) -> Found:
+    def best(
+        self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
+    ) -> Found:
         """Return the permitted action of the largest robust score found, or the baseline.
 
         Actions under way (`away`) may be repeated: few others may be permitted.
@@ -252,7 +257,7 @@ class SafeSearch(Search):
         """Return the actions (k, d) that a search starts near: those given, and the baseline."""
         return np.concatenate([near, self._baseline.coordinates[None, :]])
 
-    def _best_of(self, ball: Ball, bound: Bound, slack: FloatArray, candidates: Candidates) -> Found | None:
+    def _best_of(self, ball: Ball, bound: Estimate, slack: FloatArray, candidates: Candidates) -> Found | None:
         """Return the best candidate that meets the requirements on the atoms with a slack, None if there is none.
 
         Candidates are visited by decreasing upper bound of their score, until no other can win.

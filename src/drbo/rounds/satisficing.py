@@ -333,8 +333,7 @@ class Satisficing(Policy):
         bound = Bound(beliefs.expected(ball), beliefs.width, UPPER)
         found = satisfy(search, ball, bound, units.inward(self.target), self.goal, round.near) if units.known else None
         if found is None:
-            away = round.under_way if self.contexts is None else round.under_way[:0]
-            found = search.best(ball.at(0.0), bound, round.near, away)
+            found = search.best(ball.at(0.0), bound, round.near, round.away(self.contexts))
         score = float(ball.worst_case(bound.of_action(found.action)).expectation)
         ball, score = ball.widened(Bound(beliefs.certain(ball), beliefs.width, UPPER), found.action, score)
         return picked(self.contexts, round, beliefs, ball, Found(found.action, score))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo._threads import one_thread
-from drbo.models.bounds import Bound
+from drbo.models.estimate import Estimate
 from drbo.models.gp import GP
 from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import Ball
@@ -37,11 +37,11 @@ class Candidates:
 
     points: FloatArray
 
-    def values(self, bound: Bound, rows: Indices) -> FloatArray:
+    def values(self, bound: Estimate, rows: Indices) -> FloatArray:
         """Return a bound at the candidates `rows` (k,) in every context, (k, n_contexts)."""
         return bound.at(self.points[rows])
 
-    def ceilings(self, bound: Bound, weights: FloatArray) -> FloatArray:
+    def ceilings(self, bound: Estimate, weights: FloatArray) -> FloatArray:
         """Return an upper bound (m,) of sum_j w_j bound(x, c_j) at every candidate, for weights w (n_contexts,)."""
         return bound.ceilings(self.points, weights)
 
@@ -77,7 +77,9 @@ class Search(ABC):
         """Return the posterior of no observation, on contexts (n, d), in the form that the search needs."""
 
     @abstractmethod
-    def best(self, ball: Ball, bound: Bound, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()) -> Found:
+    def best(
+        self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
+    ) -> Found:
         """Return the best action.
 
         `near` (k, d) are good places to start from, `away` (l, d) actions under way that should not be repeated, and

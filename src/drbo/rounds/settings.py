@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet
 from drbo.ambiguity.reference import Contexts, Indices, Memory, Reference
-from drbo.rounds.contexts import ContextRule, Informative, Uncertain
+from drbo.rounds.contexts import ContextRule, Informative, Pessimistic, Uncertain
 from drbo.rounds.policies import Optimism, Policy
 from drbo.rounds.radius import Own, RadiusRule, Theoretical, as_rule
 from drbo.spaces.samples import Samples
@@ -208,7 +208,8 @@ class Simulator(Setting):
     pick : "uncertain", line 5 of algorithm 2, for which Theorem 5 holds: the context of which we know least at x_t,
         however rare it is. Or "informative", with no theorem: the one whose outcome tells most about the worst-case
         expectation of x_t, argmax_c Cov(f(x_t, c), <w_t, f(x_t, .)>)^2 / (sigma_t^2(x_t, c) + ridge), w_t the worst
-        case of the lcb. With hyper-parameters learned it had the smaller regret in 57 of 80 runs, docs/evidence.md
+        case of the lcb. With hyper-parameters learned it had the smaller regret in 57 of 80 runs, docs/evidence.md.
+        Or "pessimistic", with no theorem: the context of the lowest lcb in its worst case, the rule of StableOpt
     """
 
     events = 1
@@ -219,10 +220,10 @@ class Simulator(Setting):
         radius: RadiusRule | float | None = None,
         *,
         history: ArrayLike | None = None,
-        pick: Literal["uncertain", "informative"] = "uncertain",
+        pick: Literal["uncertain", "informative", "pessimistic"] = "uncertain",
     ) -> None:
         if pick not in _RULES:
-            raise ValueError(f'pick must be "uncertain" or "informative", got {pick!r}')
+            raise ValueError(f'pick must be "uncertain", "informative" or "pessimistic", got {pick!r}')
         self.pick = pick
         if isinstance(reference, Samples):
             raise TypeError("reference must be weights, one per context; samples are given as contexts=Samples(...)")
@@ -297,4 +298,8 @@ def _check_order(rule: RadiusRule, contexts: Contexts) -> None:
         )
 
 
-_RULES: dict[str, ContextRule] = {"uncertain": Uncertain(), "informative": Informative()}
+_RULES: dict[str, ContextRule] = {
+    "uncertain": Uncertain(),
+    "informative": Informative(),
+    "pessimistic": Pessimistic(),
+}
