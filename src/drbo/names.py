@@ -33,3 +33,5 @@ class MethodName(StrEnum):
     STABLEOPT = "stableopt"
     EMBEDDING = "embedding"
     EMBEDDING_HIDDEN = "embedding-hidden"
+    STABLEOPT_OWN = "stableopt-own"
+    THOMPSON = "thompson"

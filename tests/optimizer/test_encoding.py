@@ -45,7 +45,7 @@ def through_json(value: Any, classes: tuple[type, ...] = ()) -> Any:
         drbo.Intersection(drbo.MMD(), drbo.Moments(2.0), drbo.Shares(old=0.3, free_inside=True)),
         drbo.Wasserstein(scale={"outdoor": 3.0, "load": 0.1}), drbo.Wasserstein(C, scale=[2.0]),
         drbo.Simulator([0.5, 0.5]), drbo.DataDriven(),
-        drbo.Optimism(drbo.Informative()), drbo.TheoreticalBeta(1.0, 0.1), BOX,
+        drbo.Optimism(drbo.Informative()), drbo.Thompson(drbo.Pessimistic()), drbo.TheoreticalBeta(1.0, 0.1), BOX,
         drbo.Samples([[1.0, 2.0]], names=["a", "b"]),
         drbo.Samples([[20.0, 0.1, 2, "b"]], within=BOX, weights=[1.0]),
     ],

@@ -14,9 +14,10 @@ from drbo.models.gp import GP
 from drbo.names import MethodName, SettingName
 from drbo.optimizer.optimizer import Optimizer
 from drbo.problems import Problem
-from drbo.rounds.contexts import Informative
+from drbo.rounds.contexts import Informative, Pessimistic
 from drbo.rounds.policies import MeanEmbedding, Optimism, Policy
 from drbo.rounds.settings import Setting
+from drbo.rounds.thompson import Thompson
 
 
 def the_aim(problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
@@ -67,8 +68,11 @@ class Method:
     recommended: Callable[[Optimizer], int] = _recommended
     hidden: bool = False
 
-    def optimizer(self, task: Task) -> Optimizer:
-        """Return its optimizer for a task, with the kernel and the noise that the problem states, and beta = 2."""
+    def optimizer(self, task: Task, seed: int = 0) -> Optimizer:
+        """Return its optimizer for a task, with the kernel and the noise that the problem states, and beta = 2.
+
+        The seed matters to methods that draw at random.
+        """
         ambiguity, radius = self.robust_to(task.problem, task.aim)
         return Optimizer(
             task.problem.actions,
@@ -78,6 +82,7 @@ class Method:
             surrogate=GP(task.problem.gp_kernel, task.problem.noise),
             beta=2.0,
             policy=self.policy(task),
+            seed=seed,
         )
 
 
@@ -101,6 +106,18 @@ METHODS: dict[str, Method] = {
             policy=lambda _: MeanEmbedding(),
             settings=(SettingName.GENERAL, SettingName.SIMULATOR),
             hidden=True,
+        ),
+        Method(
+            MethodName.STABLEOPT_OWN,
+            "StableOpt (own contexts)",
+            robust_to=_neighbourhood,
+            policy=lambda _: Optimism(Pessimistic()),
+            settings=(SettingName.SIMULATOR,),
+        ),
+        Method(
+            MethodName.THOMPSON,
+            "Thompson",
+            policy=lambda task: Thompson(Informative() if task.picks else None),
         ),
     )
 }

@@ -42,7 +42,8 @@ def run(
     """
     task, method, rng = Task.of(problem, setting_name, set_name), METHODS[method_name], generator(seed, number)
     (simulation,) = rng.spawn(1)
-    opt = method.optimizer(task)
+    own = np.random.SeedSequence(seed, spawn_key=(number, 1)).generate_state(1)
+    opt = method.optimizer(task, int(own[0]))
     terms: dict[str, Any] = {}
     if setting_name == SettingName.GENERAL:
         terms = {"reference": problem.reference, "radius": method.robust_to(problem, task.aim)[1]}
