@@ -178,11 +178,15 @@ def undisturbed(make: Any, surrogate: Any) -> Any:
     return drive(make, surrogate, lambda opt: opt)
 
 
-@pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS)
 @pytest.mark.parametrize(
-    ("make", "surrogate"),
-    [(grid, FIXED), (box, LearnedGP()), (MAKERS["range"], FIXED)],
-    ids=["grid", "box, learned", "range"],
+    ("make", "surrogate", "twin"),
+    [
+        *(pytest.param(grid, FIXED, twin, id=f"grid-{name}") for name, twin in TWINS.items()),
+        pytest.param(box, LearnedGP(), TWINS["saved"], id="box, learned-saved"),
+        pytest.param(box, LearnedGP(), TWINS["dropped"], id="box, learned-dropped"),
+        pytest.param(MAKERS["range"], FIXED, TWINS["saved"], id="range-saved"),
+        pytest.param(MAKERS["range"], FIXED, TWINS["copied"], id="range-copied"),
+    ],
 )
 def test_a_twin_goes_on_with_the_same_bits(make: Any, surrogate: Any, twin: Any, tmp_path: Path) -> None:
     assert drive(make, surrogate, lambda opt: twin(opt, tmp_path / "state.drbo")) == undisturbed(make, surrogate)

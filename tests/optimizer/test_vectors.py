@@ -350,8 +350,13 @@ def heated() -> Optimizer:
     return heating.make(Simulator(radius=0.2))
 
 
-@pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS)
-@pytest.mark.parametrize("make", [grid, heated], ids=["grid", "box"])
+@pytest.mark.parametrize(
+    ("make", "twin"),
+    [
+        *(pytest.param(grid, twin, id=f"grid-{name}") for name, twin in TWINS.items()),
+        *(pytest.param(heated, TWINS[name], id=f"box-{name}") for name in ("saved", "dropped")),
+    ],
+)
 def test_a_twin_goes_on_with_the_same_bits(make: Any, twin: Any, tmp_path: Path) -> None:
     assert drive(make, lambda opt: twin(opt, tmp_path / "state.drbo")) == undisturbed(make)
 
