@@ -25,13 +25,14 @@ MAP = """
     ambiguity.intersection ambiguity
     ambiguity.compression ambiguity.reference ambiguity.function
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
-    rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.thompson rounds.satisficing rounds.blocks
+    rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.thompson rounds.satisficing rounds.chance
+    rounds.blocks
     rounds.radius rounds.settings rounds
-    optimizer.claims optimizer.history optimizer.encoding optimizer.explanation optimizer.markup optimizer.suggestion
-    optimizer.tables optimizer.state optimizer.belief optimizer.production optimizer.configuration optimizer.log
-    optimizer.reports optimizer.knowledge optimizer.incumbent optimizer.targets optimizer.explain optimizer.checks
-    optimizer.storage_0_1 optimizer.answers optimizer.storage optimizer.optimizer optimizer.progress optimizer.parallel
-    optimizer
+    optimizer.claims optimizer.history optimizer.encoding optimizer.explanation optimizer.markup
+    optimizer.probabilities optimizer.suggestion optimizer.tables optimizer.state optimizer.belief optimizer.production
+    optimizer.configuration optimizer.log optimizer.reports optimizer.knowledge optimizer.incumbent optimizer.targets
+    optimizer.chances optimizer.explain optimizer.checks optimizer.storage_0_1 optimizer.answers optimizer.storage
+    optimizer.optimizer optimizer.progress optimizer.parallel optimizer
     analysis.pictures analysis.explain_radius analysis.radius_profile analysis.profile analysis.backtest
     analysis.watch analysis.regret analysis.course analysis.plots analysis radius regret
     names problems experiments report terminal __init__

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from drbo.models import TheoreticalBeta as TheoreticalBeta
     from drbo.models import information_gain as information_gain
     from drbo.models import maximum_information_gain as maximum_information_gain
+    from drbo.optimizer import Classification as Classification
     from drbo.optimizer import Comparison as Comparison
     from drbo.optimizer import Explanation as Explanation
     from drbo.optimizer import LeaveOneOut as LeaveOneOut
@@ -61,18 +62,23 @@ if TYPE_CHECKING:
     from drbo.optimizer import NotCertifiedError as NotCertifiedError
     from drbo.optimizer import Optimizer as Optimizer
     from drbo.optimizer import Prediction as Prediction
+    from drbo.optimizer import Probability as Probability
     from drbo.optimizer import Recommendation as Recommendation
     from drbo.optimizer import RegretBound as RegretBound
     from drbo.optimizer import Result as Result
     from drbo.optimizer import Suggestion as Suggestion
     from drbo.optimizer import TargetRecommendation as TargetRecommendation
+    from drbo.optimizer import ValueAtRisk as ValueAtRisk
     from drbo.optimizer import from_json as from_json
     from drbo.optimizer import run as run
     from drbo.optimizer import to_json as to_json
+    from drbo.rounds import Chance as Chance
+    from drbo.rounds import ChanceConstrained as ChanceConstrained
     from drbo.rounds import Choice as Choice
     from drbo.rounds import DataDriven as DataDriven
     from drbo.rounds import General as General
     from drbo.rounds import Informative as Informative
+    from drbo.rounds import LevelSet as LevelSet
     from drbo.rounds import MeanEmbedding as MeanEmbedding
     from drbo.rounds import Optimism as Optimism
     from drbo.rounds import Pessimistic as Pessimistic
@@ -83,6 +89,7 @@ if TYPE_CHECKING:
     from drbo.rounds import Simulator as Simulator
     from drbo.rounds import Thompson as Thompson
     from drbo.rounds import Uncertain as Uncertain
+    from drbo.rounds import Undecided as Undecided
     from drbo.spaces import Box as Box
     from drbo.spaces import Categorical as Categorical
     from drbo.spaces import Integer as Integer
@@ -151,6 +158,7 @@ _HOMES = {
         "maximum_information_gain",
     ),
     "drbo.optimizer": (
+        "Classification",
         "Comparison",
         "Explanation",
         "LeaveOneOut",
@@ -158,21 +166,26 @@ _HOMES = {
         "NotCertifiedError",
         "Optimizer",
         "Prediction",
+        "Probability",
         "Recommendation",
         "RegretBound",
         "Result",
         "Suggestion",
         "TargetRecommendation",
+        "ValueAtRisk",
         "run",
         "from_json",
         "to_json",
     ),
     "drbo.rounds": (
+        "Chance",
+        "ChanceConstrained",
         "Choice",
         "Round",
         "DataDriven",
         "General",
         "Informative",
+        "LevelSet",
         "MeanEmbedding",
         "Optimism",
         "Pessimistic",
@@ -182,6 +195,7 @@ _HOMES = {
         "Simulator",
         "Thompson",
         "Uncertain",
+        "Undecided",
     ),
     "drbo.spaces": (
         "Box",

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr, ndtri_exp
 
 from drbo import validation
 from drbo.models.curve import Curve
@@ -160,6 +161,14 @@ def as_beta(beta: Any, name: str = "beta") -> Beta:
     if isinstance(beta, TheoreticalBeta | ConstantBeta):
         return beta
     return ConstantBeta(validation.finite_float(name, beta))
+
+
+def simultaneous(width: float, count: int) -> float:
+    """Return the width of bounds that hold in `count` places at once as surely as bounds of `width` hold in one.
+
+    By the union bound, for a Gaussian f with the posterior's moments: P(|Z| > returned) = P(|Z| > width) / count.
+    """
+    return max(width, -float(ndtri_exp(log_ndtr(-width) - math.log(count))))
 
 
 class Side(IntEnum):

@@ -6,6 +6,7 @@ from drbo.optimizer.encoding import encode as to_json
 from drbo.optimizer.explanation import Explanation
 from drbo.optimizer.optimizer import Optimizer
 from drbo.optimizer.parallel import run
+from drbo.optimizer.probabilities import Classification, Probability, ValueAtRisk
 from drbo.optimizer.suggestion import (
     NotCertifiedError,
     Prediction,
@@ -17,6 +18,7 @@ from drbo.optimizer.suggestion import (
 )
 
 __all__ = [
+    "Classification",
     "Comparison",
     "Explanation",
     "LeaveOneOut",
@@ -24,11 +26,13 @@ __all__ = [
     "NotCertifiedError",
     "Optimizer",
     "Prediction",
+    "Probability",
     "Recommendation",
     "RegretBound",
     "Result",
     "Suggestion",
     "TargetRecommendation",
+    "ValueAtRisk",
     "from_json",
     "run",
     "to_json",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
@@ -19,7 +21,7 @@ from drbo.models.bounds import Beta
 from drbo.models.gp import GP
 from drbo.models.learned import LearnedGP
 from drbo.models.posterior import AnyPosterior
-from drbo.optimizer import checks, claims, tables
+from drbo.optimizer import chances, checks, claims, tables
 from drbo.optimizer.checks import Comparison, LeaveOneOut, Narrowing
 from drbo.optimizer.configuration import Configuration
 from drbo.optimizer.explain import explain
@@ -28,6 +30,7 @@ from drbo.optimizer.history import Fact
 from drbo.optimizer.incumbent import Guaranteed, best_iterate, best_now, certified, reachable
 from drbo.optimizer.knowledge import Knowledge
 from drbo.optimizer.markup import as_html
+from drbo.optimizer.probabilities import Classification, Probability, ValueAtRisk
 from drbo.optimizer.state import Iterate, State, Terms
 from drbo.optimizer.suggestion import (
     Prediction,
@@ -39,6 +42,7 @@ from drbo.optimizer.suggestion import (
     results_of,
 )
 from drbo.optimizer.targets import best_for
+from drbo.rounds.chance import Chance, Event, Of
 from drbo.rounds.policies import Policy
 from drbo.rounds.satisficing import Goal, check_goal
 from drbo.rounds.settings import Setting
@@ -188,14 +192,23 @@ class Answers:
         radius: float | None = None,
         *,
         given: Mapping[Any, Any] | None = None,
+        subject_to: Chance | None = None,
     ) -> Recommendation:
         """Return the best guaranteed action now: the largest worst-case lower confidence bound under all outcomes told.
 
         It is for the set of the last ask, unless `reference`, `radius` or `given` say otherwise. `given` is what is
         known of the context, as for `ask`, and {} if nothing is. An action that failed is never recommended.
+
+        With `subject_to=Chance(0.9, above=2.0)` it is the best of the actions that are certified to have f above 2 with
+        a probability of 0.9 in every distribution of the set; `chance` of the answer says how likely it is at least.
+        `NotCertifiedError` is raised if there is none.
         """
         state = self._known.state
-        return self._recommendation(best_now(self._known, state, self._terms(state, reference, radius, given)))
+        terms = self._terms(state, reference, radius, given)
+        if subject_to is None:
+            return self._recommendation(best_now(self._known, state, terms))
+        found, likely = chances.best_with(self._known, state, _checked_chance("subject_to", subject_to), terms)
+        return dataclasses.replace(self._recommendation(found), chance=likely)
 
     @alone
     def recommend_for(
@@ -229,6 +242,79 @@ class Answers:
             fragility=found.guaranteed.units.length_outward(found.fragility),
             recommendation=at,
         )
+
+    @alone
+    def probability(
+        self,
+        action: Any,
+        *,
+        above: float | None = None,
+        below: float | None = None,
+        of: Of = "f",
+        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
+        radius: float | None = None,
+        given: Mapping[Any, Any] | None = None,
+    ) -> Probability:
+        """Return how likely f(action, context) is above (or below) a threshold, in the worst distribution of the set.
+
+        The set is that of `recommend`; with radius 0 it is the reference itself. `of="outcome"` is for a noisy outcome
+        in place of f. Contexts must be a finite set, or samples that are all atoms. The bounds hold in all contexts at
+        once, so they are wider than those of `predict` unless beta is a `TheoreticalBeta` (docs/claims.md).
+        """
+        state, event = self._known.state, Event(above, below, of)
+        terms = self._terms(state, reference, radius, given)
+        return chances.probability(self._known, state, self._encode_action(action), event, terms)
+
+    @alone
+    def value_at_risk(
+        self,
+        action: Any,
+        level: float,
+        *,
+        of: Of = "f",
+        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
+        radius: float | None = None,
+        given: Mapping[Any, Any] | None = None,
+    ) -> ValueAtRisk:
+        """Return what f(action, context) reaches in all but a share `level` of cases, in the worst distribution.
+
+        With radius 0 it is the value at risk under the reference: the quantile at `level` (at 1 - level for outcomes
+        that are minimised). Set, contexts and bounds are those of `probability`.
+        """
+        state = self._known.state
+        terms = self._terms(state, reference, radius, given)
+        return chances.value_at_risk(self._known, state, self._encode_action(action), level, of, terms)
+
+    @alone
+    def classify(
+        self,
+        chance: Chance,
+        actions: Any = None,
+        *,
+        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
+        radius: float | None = None,
+        given: Mapping[Any, Any] | None = None,
+    ) -> Classification:
+        """Return which actions meet a chance constraint in every distribution of the set: in, out, or open still.
+
+        All actions of a finite set by default; of a box a table of `actions` must be given. Set and contexts are those
+        of `probability`. The bounds hold for all of these actions and all contexts at once.
+        """
+        own, state = self._configuration, self._known.state
+        space = own.search.space
+        if actions is None and not own.search.exhaustive:
+            raise TypeError("actions must be given where they are a box: a table of those to classify")
+        if actions is None:
+            every = own.search.candidates(self._known.rows([]), 0)
+            points = [every.point(row) for row in range(len(every.points))]
+        else:
+            many = space.many("actions", actions)
+            if many is None and (isinstance(actions, str | Mapping) or not np.iterable(actions)):
+                raise TypeError(f"actions must be a table or a sequence of actions, got {actions!r}")
+            rows = enumerate(actions if many is None else many)
+            points = [space.encode(f"actions[{i}]", one) for i, one in rows]
+        terms = self._terms(state, reference, radius, given)
+        return chances.classify(self._known, state, _checked_chance("chance", chance), points, terms)
 
     @alone
     def recommend_iterate(self) -> Recommendation:
@@ -522,6 +608,13 @@ class Answers:
             if isinstance(self.actions, FiniteSet):
                 raise TypeError(f"suggestion must be what ask returned, or an action, got {action!r}") from error
             raise
+
+
+def _checked_chance(name: str, chance: Any) -> Chance:
+    """Return a chance constraint; raise if it is none."""
+    if not isinstance(chance, Chance):
+        raise TypeError(f"{name} must be a drbo.Chance, such as Chance(0.9, above=2.0), got {chance!r}")
+    return chance
 
 
 def kept(reference: Any, name: str = "reference") -> Any:

@@ -58,6 +58,18 @@ LEARNED = Claim(
     "measured, docs/evidence.md",
     "an estimated bound of {beta:.3g} standard deviations of a model that learned its hyper-parameters",
 )
+EVERYWHERE = Claim(
+    False,
+    "the union bound, for a model that is right; measured, docs/evidence.md",
+    "estimated bounds of {beta:.3g} standard deviations, wide enough to hold in all contexts at once; true as far as "
+    "the model is",
+)
+NORMAL_NOISE = Claim(
+    False,
+    "Lemma 1, if the noise is normal",
+    "with probability {confidence:.3g}, for a reward whose norm does not exceed the bound given, and normal noise of "
+    "the model's deviation",
+)
 REFUSED = (
     "beta must be a number for a surrogate that learns: TheoreticalBeta rests on a kernel, an offset, a scale and a "
     "noise that were fixed before the outcomes were seen. Give a GP with fixed hyper-parameters, or a number such as 2"
@@ -75,6 +87,17 @@ def certificate(surrogate: GP | LearnedGP, beta: Beta) -> Claim:
     if beta.proven:
         return LEMMA_1
     return LEARNED if surrogate.learns else FIXED
+
+
+def everywhere(surrogate: GP | LearnedGP, beta: Beta, *, noisy: bool) -> Claim:
+    """Return the claim of a probability or a quantile, whose bounds must hold in all contexts at once.
+
+    Those of Lemma 1 hold for all actions, contexts and times. Others are widened for the contexts by the union bound.
+    `noisy`: the outcome's, and not that of f, so that the distribution of the noise matters.
+    """
+    if not certificate(surrogate, beta).proven:
+        return EVERYWHERE
+    return NORMAL_NOISE if noisy else LEMMA_1
 
 
 def regret(

@@ -13,6 +13,7 @@ from drbo.optimizer.claims import Claim
 from drbo.optimizer.explanation import Deferred, Explanation, readable, wrapped
 from drbo.optimizer.history import Told
 from drbo.optimizer.markup import as_html
+from drbo.optimizer.probabilities import Probability
 from drbo.spaces.rows import row
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
@@ -211,6 +212,7 @@ class Recommendation:
     action_point : the action as a point of its space
     explanation : what `explain` returns
     given : what is known of the context, which the value and the set are for; None if nothing is
+    chance : how likely the event of `subject_to` is at least; None if there was no such constraint
     """
 
     action: Any
@@ -231,6 +233,7 @@ class Recommendation:
     action_point: Point
     explanation: Deferred[Explanation] = field(repr=False)
     given: Mapping[Any, Any] | None = None
+    chance: Probability | None = None
 
     def explain(self) -> Explanation:
         """Return why it promises `value`: the worst conditions beside the reference, and what is to blame.
@@ -249,6 +252,7 @@ class Recommendation:
             wrapped(f"deploy {readable(self.action)}{known}"),
             wrapped(promise),
             wrapped(f"  {assurance}{self._left_open()}"),
+            *([] if self.chance is None else [str(self.chance)]),
             *why.parts(),
             *why.conditions(),
         ]

@@ -1,5 +1,6 @@
 """One round: the ball that nature chooses from, who gives it, and what to evaluate next."""
 
+from drbo.rounds.chance import Chance, ChanceConstrained, LevelSet, Undecided
 from drbo.rounds.contexts import ContextRule, Informative, Pessimistic, Uncertain
 from drbo.rounds.policies import Choice, MeanEmbedding, Optimism, Policy, Round
 from drbo.rounds.satisficing import Satisficing
@@ -7,11 +8,14 @@ from drbo.rounds.settings import DataDriven, General, Setting, Simulator
 from drbo.rounds.thompson import Thompson
 
 __all__ = [
+    "Chance",
+    "ChanceConstrained",
     "Choice",
     "ContextRule",
     "DataDriven",
     "General",
     "Informative",
+    "LevelSet",
     "MeanEmbedding",
     "Optimism",
     "Pessimistic",
@@ -22,4 +26,5 @@ __all__ = [
     "Simulator",
     "Thompson",
     "Uncertain",
+    "Undecided",
 ]

@@ -19,6 +19,10 @@ class Beliefs(Protocol):
         """The width beta_t of the confidence bounds."""
 
     @property
+    def certificate_width(self) -> float:
+        """The width of the bounds that a certificate rests on."""
+
+    @property
     def units(self) -> Units:
         """The units of the outcomes: what a user gives in his own units is converted by them."""
 
@@ -33,11 +37,3 @@ class Beliefs(Protocol):
 
     def also(self, ball: Ball, action: Point, contexts: Sequence[Point]) -> Beliefs:
         """Return the beliefs with one more evaluation under way: an action, in these contexts."""
-
-
-class CertifyingBeliefs(Beliefs, Protocol):
-    """The posteriors of a round whose bounds may also certify."""
-
-    @property
-    def certificate_width(self) -> float:
-        """The width of the bounds that a certificate rests on."""

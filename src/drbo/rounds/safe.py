@@ -27,7 +27,7 @@ from drbo.models.estimate import Estimate
 from drbo.models.gp import GP
 from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import Ball
-from drbo.rounds.beliefs import CertifyingBeliefs
+from drbo.rounds.beliefs import Beliefs
 from drbo.rounds.search import Candidates, Found, Indices, Pick, Search, WholeSearch
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -60,7 +60,7 @@ class Requirement(ABC):
 class Floor(Requirement):
     """The worst-case lower confidence bound of the action is at least a level, in the model's units."""
 
-    beliefs: CertifyingBeliefs
+    beliefs: Beliefs
     level: float
 
     def ceilings(self, ball: Ball, candidates: Candidates) -> FloatArray:
@@ -91,7 +91,7 @@ class Budget(Requirement):
     left : what the action may lose, in the model's units
     """
 
-    beliefs: CertifyingBeliefs
+    beliefs: Beliefs
     baseline: Point
     left: float
 

@@ -1,0 +1,356 @@
+"""How likely f exceeds a threshold in the worst distribution of a set, bracketed by confidence bounds.
+
+With the worst case over the distributions w of the set, and a threshold h,
+
+    min_w <w, 1[lcb(x, .) > h]>   <=   min_w P_w(f(x, c) > h)   <=   min_w <w, 1[ucb(x, .) > h]>
+
+Of a noisy outcome, Phi((f - h) / sigma) takes the place of the indicator 1[f > h]: it grows with f, too.
+
+An indicator has no slack. Where a bound fails in one context, by however little, that context's whole weight is counted
+wrongly. So the bounds must hold in all contexts at once: those of Lemma 1 do, and others are widened
+(`drbo.models.bounds.simultaneous`).
+
+Level sets of this probability are due to Inatsu, Iwazaki and Takeuchi, "Active Learning for Distributionally Robust
+Level-Set Estimation" (ICML 2021), and constraints on it to Inatsu, Takeno, Karasuyama and Takeuchi, "Bayesian
+Optimization for Distributionally Robust Chance-constrained Problem" (ICML 2022). Theirs are for an L1 ball, by linear
+programs; here the set is any one, and its own solver certifies the bounds. Value at risk is the same question asked for
+the threshold: a quantile.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import ndtr
+
+from drbo import validation
+from drbo.models.bounds import LOWER, UPPER, Bound, Side, simultaneous
+from drbo.models.posterior import AnyPosterior
+from drbo.models.units import Units
+from drbo.rounds.ball import TIE, Ball, first_of_the_best
+from drbo.rounds.beliefs import Beliefs
+from drbo.rounds.contexts import ContextRule, Uncertain
+from drbo.rounds.policies import Choice, Optimism, Policy, Round, picked
+from drbo.rounds.search import Candidates, Found
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+Of = Literal["f", "outcome"]
+
+ENOUGH = 1e-9
+"""Probabilities that differ by less count as equal: weights such as 0.7 and 0.2 add up to 0.9 by rounding only."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """That f, or a noisy outcome, is above or below a threshold, in the units of the outcomes.
+
+    Parameters
+    ----------
+    above, below : the threshold; one of them is given
+    of : "f", the expected outcome in a context; or "outcome", with normal noise of the model's deviation added to it
+    """
+
+    above: float | None = None
+    below: float | None = None
+    of: Of = "f"
+
+    def __post_init__(self) -> None:
+        if (self.above is None) == (self.below is None):
+            raise TypeError("either above or below must be given: the threshold, in the units of the outcomes")
+        for name in ("above", "below"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, validation.finite_float(name, getattr(self, name)))
+        if self.of not in ("f", "outcome"):
+            raise ValueError(f'of must be "f" or "outcome", got {self.of!r}')
+
+    def __str__(self) -> str:
+        what = "f" if self.of == "f" else "the outcome"
+        return f"{what} is above {self.above:g}" if self.above is not None else f"{what} is below {self.below:g}"
+
+    def within(self, units: Units, posterior: AnyPosterior) -> ModelEvent:
+        """Return the event in the units of the model."""
+        sign = units.sign if self.above is not None else -units.sign
+        level = self.above if self.above is not None else self.below
+        assert level is not None  # one of them was given
+        noise = 0.0 if self.of == "f" else math.sqrt(posterior.gp.ridge)
+        return ModelEvent(UPPER if sign > 0.0 else LOWER, units.inward(level), noise)
+
+
+@dataclass(frozen=True)
+class ModelEvent:
+    """That a value of the model is beyond a level: above it (`side` UPPER) or below (LOWER), with noise added to it."""
+
+    side: Side
+    level: float
+    noise: float
+
+    @property
+    def unfavourable(self) -> Side:
+        """The confidence bound at which the event is least likely."""
+        return LOWER if self.side is UPPER else UPPER
+
+    def likelihood(self, values: FloatArray) -> FloatArray:
+        """Return the probability of the event given values of f, of the same shape; 0 or 1 without noise."""
+        beyond = self.side * (values - self.level)
+        return np.asarray(ndtr(beyond / self.noise) if self.noise > 0.0 else (beyond > 0.0).astype(np.float64))
+
+    def openness(self, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Return how open it is whether the event happens, for bounds of f; of the same shape, larger is more open."""
+        if self.noise > 0.0:
+            return np.abs(self.likelihood(high) - self.likelihood(low))
+        return np.minimum(high - self.level, self.level - low)
+
+
+@dataclass(frozen=True, eq=False)
+class Bracket:
+    """The worst-case probability of an event for each of m actions, between `lower` and `upper` (m,).
+
+    `weights` (m, n) are the distributions in which the lower bound is attained.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    weights: FloatArray
+
+
+def bracket(ball: Ball, event: ModelEvent, least: FloatArray, most: FloatArray) -> Bracket:
+    """Return the worst-case probabilities, for values (m, n) at which the event is least and most likely."""
+    worst = ball.worst_cases(event.likelihood(least))
+    best = ball.worst_cases(event.likelihood(most))
+    return Bracket(np.clip(worst.lower_bound, 0.0, 1.0), np.clip(best.expectation, 0.0, 1.0), worst.weights)
+
+
+def of_candidates(
+    ball: Ball, event: ModelEvent, posterior: AnyPosterior, width: float, candidates: Candidates
+) -> Bracket:
+    """Return the worst-case probabilities for candidates, by confidence bounds of a width."""
+    rows = np.arange(len(candidates.points))
+    least = candidates.values(Bound(posterior, width, event.unfavourable), rows)
+    return bracket(ball, event, least, candidates.values(Bound(posterior, width, event.side), rows))
+
+
+def worst_quantile(ball: Ball, values: FloatArray, share: float, noise: float, *, certified: bool) -> float:
+    """Return the largest t with P_w(value + noise >= t) >= share in every distribution w, for values (n,) of contexts.
+
+    Without noise t is one of the values, and few are tried: the probability falls with t. With noise t is found by
+    bisection. `certified`: t is a lower bound; otherwise it is an upper one.
+    """
+
+    def holds(t: float) -> bool:
+        reached = ndtr((values - t) / noise) if noise > 0.0 else (values >= t).astype(np.float64)
+        worst = ball.worst_case(reached)
+        return bool((worst.lower_bound if certified else worst.expectation) >= share - ENOUGH)
+
+    if noise > 0.0:
+        return _last(holds, float(values.min()) - 40.0 * noise, float(values.max()) + 40.0 * noise, certified)
+    levels = np.unique(values)
+    low, high = 0, len(levels)  # the lowest level always holds
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(float(levels[middle])) else (low, middle)
+    return float(levels[low])
+
+
+def _last(holds: Callable[[float], bool], low: float, high: float, certified: bool) -> float:
+    """Return where a condition that holds at `low` and not at `high` ends, from below or from above."""
+    while low < 0.5 * (low + high) < high and high - low > 1e-12 * max(abs(low), abs(high)):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low if certified else high
+
+
+def check_atoms(ball: Ball) -> None:
+    """Raise if contexts that are no atoms may occur: nothing bounds an indicator between the atoms."""
+    if not ball.on_atoms:
+        raise TypeError(
+            "the probability of an event needs every context as an atom: give a finite set of contexts, or Samples "
+            "without within= and with room for all of them, atoms=..."
+        )
+
+
+@dataclass(frozen=True)
+class Chance:
+    """That an event has at least a probability in every distribution of the set: `Chance(0.9, above=2.0)`.
+
+    Parameters
+    ----------
+    at_least : the probability, above 0 and up to 1
+    above, below : the threshold, in the units of the outcomes; one of them is given
+    of : "f", the expected outcome in a context; or "outcome", with normal noise of the model's deviation added to it
+    """
+
+    at_least: float
+    above: float | None = None
+    below: float | None = None
+    of: Of = "f"
+
+    def __post_init__(self) -> None:
+        share = validation.finite_float("at_least", self.at_least)
+        if not 0.0 < share <= 1.0:
+            raise ValueError(f"at_least must be a probability above 0 and up to 1, got {share}")
+        event = Event(self.above, self.below, self.of)
+        object.__setattr__(self, "at_least", share)
+        object.__setattr__(self, "above", event.above)
+        object.__setattr__(self, "below", event.below)
+
+    @property
+    def event(self) -> Event:
+        """The event."""
+        return Event(self.above, self.below, self.of)
+
+    def met(self, probabilities: FloatArray) -> np.ndarray:
+        """Return which probabilities (m,) are enough."""
+        return np.asarray(probabilities >= self.at_least - ENOUGH)
+
+    def __str__(self) -> str:
+        return f"{self.event} with a probability of at least {self.at_least:g}"
+
+
+@dataclass(frozen=True)
+class Undecided(ContextRule):
+    """The context in which it is most open whether the event of a chance constraint happens.
+
+    For f that is the largest min(ucb - h, h - lcb), h the threshold. For a noisy outcome it is the largest difference
+    of the event's probability between both bounds.
+
+    Parameters
+    ----------
+    chance : the constraint
+    """
+
+    chance: Chance
+
+    def pick(self, ball: Ball, beliefs: Beliefs, action: Point) -> Point:
+        """Return the context of an action that is most open."""
+        check_atoms(ball)
+        if not beliefs.units.known:
+            return Uncertain().pick(ball, beliefs, action)
+        posterior, width = beliefs.expected(ball), _width(ball, beliefs)
+        event = self.chance.event.within(beliefs.units, posterior)
+        low, high = (Bound(posterior, width, side).of_action(action) for side in (LOWER, UPPER))
+        openness = event.openness(low, high)
+        return ball.best_context(openness, _no_range, TIE * float(np.abs(openness).max()))
+
+
+def _no_range() -> Any:
+    raise AssertionError("contexts that are no atoms were refused")
+
+
+def _width(ball: Ball, beliefs: Beliefs, n_actions: int = 1) -> float:
+    """Return a width of bounds that hold for several actions in all contexts at once, so that no label comes early."""
+    return simultaneous(max(beliefs.width, beliefs.certificate_width), n_actions * len(ball.contexts))
+
+
+@dataclass(frozen=True)
+class LevelSet(Policy):
+    """The open action of which most is open, in order to classify all actions by a chance constraint.
+
+    An action is open if the bounds of its worst-case probability lie on both sides of what is required. Of the open
+    ones it is that of the most open context (`Undecided`); where nature draws the contexts, of the largest openness on
+    average under the reference. Inatsu, Iwazaki and Takeuchi (ICML 2021) look one step ahead with the same bounds. Once
+    no action is open, all of them compete.
+
+    Parameters
+    ----------
+    chance : the constraint
+    contexts : the rule that picks the context, such as `Undecided(chance)`; None where nature does
+    """
+
+    chance: Chance
+    contexts: ContextRule | None = None
+
+    def choose(self, round: Round, beliefs: Beliefs) -> Choice:
+        """Return the action of which most is open, and its contexts."""
+        return _chosen(self.chance, self.contexts, round, beliefs, self._most_open, self._most_open_of_all)
+
+    def _most_open_of_all(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> Found:
+        return self._ranked(ball, event, beliefs, candidates)[1]
+
+    def _most_open(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> Found | None:
+        still_open, found = self._ranked(ball, event, beliefs, candidates)
+        return found if still_open else None
+
+    def _ranked(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> tuple[bool, Found]:
+        """Return whether any candidate is open, and that of them, or else of all, of which most is open."""
+        rows = np.arange(len(candidates.points))
+        posterior, width = beliefs.expected(ball), _width(ball, beliefs, len(rows))
+        low, high = (candidates.values(Bound(posterior, width, side), rows) for side in (LOWER, UPPER))
+        found = bracket(ball, event, *((low, high) if event.side is UPPER else (high, low)))
+        still_open = self.chance.met(found.upper) & ~self.chance.met(found.lower)
+        openness = event.openness(low, high)
+        by_action = openness.max(axis=1) if self.contexts is not None else np.maximum(openness, 0.0) @ ball.weights
+        any_open = bool(still_open.any())
+        scores = np.where(still_open, by_action, -np.inf) if any_open else by_action
+        best = first_of_the_best(scores, TIE * float(np.abs(by_action).max()))
+        return any_open, Found(candidates.point(best), float(scores[best]))
+
+
+@dataclass(frozen=True)
+class ChanceConstrained(Policy):
+    """The action of the best worst-case upper confidence bound of all that may meet a chance constraint.
+
+    An action may meet it if the upper bound of its worst-case probability is enough (Inatsu, Takeno, Karasuyama and
+    Takeuchi, ICML 2022). If none may, it is the action whose upper bound of the probability is largest.
+
+    Parameters
+    ----------
+    chance : the constraint
+    contexts : the rule that picks the context, such as `Uncertain()`; None where nature does
+    """
+
+    chance: Chance
+    contexts: ContextRule | None = None
+
+    def choose(self, round: Round, beliefs: Beliefs) -> Choice:
+        """Return the most promising action that may meet the constraint, and its contexts."""
+        return _chosen(self.chance, self.contexts, round, beliefs, self._most_promising, self._most_likely)
+
+    def _most_promising(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> Found | None:
+        upper = self._upper(ball, event, beliefs, candidates)
+        rows = np.flatnonzero(self.chance.met(upper))
+        if not len(rows):
+            return None
+        bound = Bound(beliefs.expected(ball), beliefs.width, UPPER)
+        scores = ball.worst_cases(candidates.values(bound, rows)).expectation
+        first = int(np.argmax(scores))
+        return Found(candidates.point(int(rows[first])), float(scores[first]))
+
+    def _most_likely(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> Found:
+        upper = self._upper(ball, event, beliefs, candidates)
+        first = int(np.argmax(upper))
+        return Found(candidates.point(first), float(upper[first]))
+
+    @staticmethod
+    def _upper(ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> FloatArray:
+        """Return upper bounds (m,) of the worst-case probability of candidates."""
+        return of_candidates(ball, event, beliefs.expected(ball), _width(ball, beliefs), candidates).upper
+
+
+_Chooser = Callable[[Ball, ModelEvent, Beliefs, Candidates], Found | None]
+
+
+def _chosen(chance: Chance, rule: ContextRule | None, round: Round, beliefs: Beliefs, *choosers: _Chooser) -> Choice:
+    """Return the action that the first chooser to find one ranks first, and its contexts.
+
+    As long as the model has seen no outcome, optimism chooses.
+    """
+    ball, units = round.ball, beliefs.units
+    check_atoms(ball)
+    if not units.known:
+        return Optimism(rule).choose(round, beliefs)
+    posterior = beliefs.expected(ball)
+    event, found = chance.event.within(units, posterior), None
+    for chooser in choosers:
+        if found is None:
+            found = round.search.best_by(ball, functools.partial(chooser, ball, event, beliefs), round.near)
+    bound = Bound(posterior, beliefs.width, UPPER)
+    if found is None:  # no action is permitted: the search falls back by itself
+        found = round.search.best(ball, bound, round.near, round.under_way[:0])
+    score = float(ball.worst_case(bound.of_action(found.action)).expectation)
+    return picked(rule, round, beliefs, ball, Found(found.action, score))
