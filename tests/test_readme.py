@@ -10,7 +10,7 @@ import drbo
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-STORIES = {"architecture.md"}
+STORIES = {"architecture.md", "targets.md"}
 """Pages whose blocks go on where the one before ended; those of the others stand alone."""
 
 

@@ -35,3 +35,4 @@ class MethodName(StrEnum):
     EMBEDDING_HIDDEN = "embedding-hidden"
     STABLEOPT_OWN = "stableopt-own"
     THOMPSON = "thompson"
+    SATISFICING = "satisficing"

@@ -10,9 +10,11 @@ from drbo.experiments._compare import compare_rows
 from drbo.experiments._runs import generator
 from drbo.experiments._statistics import mean_and_error
 from drbo.experiments._store import read_csv
+from drbo.experiments._tasks import Task
 from drbo.names import MethodName
 from drbo.problems import benchmark_1, robos
 from drbo.regret import robust_regret
+from drbo.rounds.satisficing import Satisficing
 
 
 def test_names_of_the_command_line_are_those_of_the_methods() -> None:
@@ -108,3 +110,12 @@ def test_rows_need_no_order_of_methods() -> None:
     rows = compare_rows({name: np.concatenate([table[name] for table in tables]) for name in tables[0]})
     assert [row["method"] for row in rows] == ["UCB", "DRBO"]
     assert sum(row["wins"] for row in rows) >= 1
+
+
+def test_satisficing_has_the_best_worst_case_as_its_target() -> None:
+    problem = robos()
+    task = Task.of(problem, "simulator")
+    policy = METHODS["satisficing"].optimizer(task).policy
+    assert isinstance(policy, Satisficing)
+    assert policy.target == pytest.approx(problem.robust_optimum.value, rel=1e-9)
+    assert policy.goal == "fragility"

@@ -34,6 +34,7 @@ from drbo import (
     Undecided,
 )
 from drbo.models.bounds import simultaneous
+from drbo.optimizer import claims
 
 P = np.array([0.3, 0.3, 0.2, 0.1, 0.1])
 ROUND: dict[str, Any] = {"reference": P, "radius": 0.1}
@@ -79,7 +80,7 @@ def test_probabilities_of_every_action(ambiguity: drbo.AmbiguitySet, maximize: b
         lower = opt.ambiguity.worst_case(least * 1.0, P, 0.1).expectation
         upper = opt.ambiguity.worst_case(most * 1.0, P, 0.1).expectation
         for i, x in enumerate(ACTIONS):
-            asked = {"above": h} if above else {"below": h}
+            asked: dict[str, Any] = {"above": h} if above else {"below": h}
             found = opt.probability(x, **asked, **ROUND)
             assert found.lower == pytest.approx(lower[i], abs=1e-7)
             assert found.upper == pytest.approx(upper[i], abs=1e-7)
@@ -105,9 +106,8 @@ def test_values_at_risk(maximize: bool) -> None:
                 ]
                 assert sign * answer == pytest.approx(max(holds), abs=1e-9)
             # What a quantile promises: the event has that probability.
-            side = "above" if maximize else "below"
-            nudged = found.guaranteed - sign * 1e-9
-            assert opt.probability(x, **{side: nudged}, **ROUND).lower >= 1 - level - 1e-8
+            nudged: dict[str, Any] = {"above" if maximize else "below": found.guaranteed - sign * 1e-9}
+            assert opt.probability(x, **nudged, **ROUND).lower >= 1 - level - 1e-8
     noisy = opt.value_at_risk(0.5, 0.05, of="outcome", **ROUND)
     assert sign * noisy.guaranteed < sign * opt.value_at_risk(0.5, 0.05, **ROUND).guaranteed
 
@@ -255,3 +255,10 @@ def test_limits_in_production() -> None:
     assert opt.ask(guarantee=50.0, **ROUND).fallback
     safe = opt.ask(guarantee=0.8, **ROUND)
     assert safe.fallback or opt.certify(safe.action).value >= 0.8 - 1e-9
+
+
+def test_the_documents_say_what_is_claimed() -> None:
+    page = " ".join((Path(__file__).parents[2] / "docs" / "claims.md").read_text().split())
+    for claim in (claims.EVERYWHERE, claims.NORMAL_NOISE):
+        assert claim.text.format(beta=3.29, confidence=0.9) in page
+        assert claim.source in page

@@ -120,7 +120,8 @@ def test_events_in_the_units_of_the_model() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    for given in ({}, {"above": 1.0, "below": 2.0}):
+    twice: dict[str, Any] = {"above": 1.0, "below": 2.0}
+    for given in ({}, twice):
         with pytest.raises(TypeError, match="either above or below"):
             Chance(0.9, **given)
     with pytest.raises(ValueError, match="at_least must be a probability"):
@@ -141,7 +142,7 @@ def test_the_level_set_policy_asks_where_most_is_open(below: bool) -> None:
         choice = LevelSet(chance, rule).choose(Round(ball, GridSearch(ACTIONS), NOWHERE, NOWHERE), known)
         low, high = (Bound(known.ahead, simultaneous(2.0, 63), side).on_grid() for side in (LOWER, UPPER))
         least, most = ((high < 0.3), (low < 0.3)) if below else ((low > 0.3), (high > 0.3))
-        lower, upper = (ball.worst_cases(part * 1.0).expectation for part in (least, most))
+        lower, upper = (ball.worst_cases(part.astype(np.float64)).expectation for part in (least, most))
         still_open = (lower < 0.6) & (upper >= 0.6)
         assert still_open.any()
         openness = np.minimum(high - 0.3, 0.3 - low)
@@ -164,7 +165,7 @@ def test_the_constrained_policy_takes_the_best_that_may_meet_the_constraint(at_l
         choice = policy.choose(Round(ball, GridSearch(ACTIONS), NOWHERE, NOWHERE), known)
         high = Bound(known.ahead, 2.0, UPPER).on_grid()
         wide = Bound(known.ahead, simultaneous(2.0, 7), UPPER).on_grid()
-        upper = ball.worst_cases((wide > level) * 1.0).expectation
+        upper = ball.worst_cases((wide > level).astype(np.float64)).expectation
         scores = ball.worst_cases(high).expectation
         may = upper >= at_least - 1e-9
         expected = np.argmax(np.where(may, scores, -np.inf)) if may.any() else np.argmax(upper)

@@ -13,9 +13,12 @@ from drbo.experiments._tasks import SETTINGS, Goal, Task
 from drbo.models.gp import GP
 from drbo.names import MethodName, SettingName
 from drbo.optimizer.optimizer import Optimizer
+from drbo.optimizer.suggestion import NotCertifiedError
 from drbo.problems import Problem
-from drbo.rounds.contexts import Informative, Pessimistic
+from drbo.rounds.contexts import Informative, Pessimistic, Uncertain
+from drbo.rounds.grid import robust_scores
 from drbo.rounds.policies import MeanEmbedding, Optimism, Policy
+from drbo.rounds.satisficing import Satisficing
 from drbo.rounds.settings import Setting
 from drbo.rounds.thompson import Thompson
 
@@ -41,6 +44,23 @@ def _neighbourhood(problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
 def _recommended(optimizer: Optimizer) -> int:
     """Return the action of the best guaranteed value under the set that the method is robust to."""
     return int(optimizer.recommend().action_index)
+
+
+def _satisficing(task: Task) -> Policy:
+    """Return RoBOS with the best worst case within the set that all are measured in as its target."""
+    own = task.problem
+    best = float(robust_scores(own.values, task.aim.ambiguity, own.reference, task.aim.radius).max())
+    return Satisficing(best, contexts=Uncertain() if task.picks else None)
+
+
+def _for_the_target(optimizer: Optimizer) -> int:
+    """Return the least fragile action, or the best guaranteed one as long as none is certified to reach the target."""
+    policy = optimizer.policy
+    assert isinstance(policy, Satisficing)
+    try:
+        return int(optimizer.recommend_for(policy.target, policy.goal).action_index)
+    except NotCertifiedError:
+        return _recommended(optimizer)
 
 
 @dataclass(frozen=True)
@@ -119,6 +139,7 @@ METHODS: dict[str, Method] = {
             "Thompson",
             policy=lambda task: Thompson(Informative() if task.picks else None),
         ),
+        Method(MethodName.SATISFICING, "Satisficing", policy=_satisficing, recommended=_for_the_target),
     )
 }
 """All methods by name."""

@@ -257,9 +257,10 @@ class Answers:
     ) -> Probability:
         """Return how likely f(action, context) is above (or below) a threshold, in the worst distribution of the set.
 
-        The set is that of `recommend`; with radius 0 it is the reference itself. `of="outcome"` is for a noisy outcome
-        in place of f. Contexts must be a finite set, or samples that are all atoms. The bounds hold in all contexts at
-        once, so they are wider than those of `predict` unless beta is a `TheoreticalBeta` (docs/claims.md).
+        The set is that of `recommend`; with radius 0 it is the reference itself. The worst distribution is the one in
+        which the event is least likely, so name what should happen. `of="outcome"` is for a noisy outcome in place of
+        f. Contexts must be a finite set, or samples that are all atoms. The bounds hold in all contexts at once, and
+        are wider than those of `predict` unless beta is a `TheoreticalBeta` (docs/claims.md).
         """
         state, event = self._known.state, Event(above, below, of)
         terms = self._terms(state, reference, radius, given)
