@@ -27,7 +27,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta as beta_distribution
 
 import drbo
 from drbo.models.bounds import simultaneous
@@ -110,19 +109,20 @@ def worst(reference: Array, events: NDArray[np.bool_]) -> Array:
 def table(path: Path) -> None:
     """Print the share of false bounds, by kind of width."""
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    print("| model | contexts | width | evaluations | runs | chosen false | at most (95%) | any false | bracket |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    keys = sorted({(r["kind"], r["contexts"], r["name"], r["t"]) for r in rows}, key=lambda k: (k[0], k[1], k[3]))
+    print("| model | contexts | width | runs |", " | ".join(map(str, CHECKPOINTS)), "| bracket at 40 |")
+    print("|" + "---|" * (5 + len(CHECKPOINTS)))
     order = ("pointwise", "contexts", "everything", "Lemma 1")
-    for kind, n, name, t in sorted(keys, key=lambda k: (k[0], k[1], order.index(k[2]), k[3])):
-        own = [r for r in rows if (r["kind"], r["contexts"], r["name"], r["t"]) == (kind, n, name, t)]
-        false, count = sum(r["chosen"] for r in own), len(own)
-        most = beta_distribution.ppf(0.95, false + 1, count - false) if false < count else 1.0
-        width = float(np.mean([r["width"] for r in own]))
-        print(
-            f"| {kind} | {n} | {name}, {width:.2f} | {t} | {count} | {false / count:.1%} | {most:.1%} | "
-            f"{np.mean([r['any'] for r in own]):.1%} | {np.mean([r['bracket'] for r in own]):.2f} |"
-        )
+    keys = {(r["kind"], r["contexts"], r["name"]) for r in rows}
+    for key in sorted(keys, key=lambda k: (k[0], k[1], order.index(k[2]))):
+        own = [[r for r in rows if (r["kind"], r["contexts"], r["name"]) == key and r["t"] == t] for t in CHECKPOINTS]
+        cells = [f"{_share(at, 'chosen')} / {_share(at, 'any')}" for at in own]
+        width, open_part = (float(np.mean([r[name] for r in own[-1]])) for name in ("width", "bracket"))
+        named = f"| {key[0]} | {key[1]} | {key[2]}, {width:.2f} | {len(own[-1])} |"
+        print(named, " | ".join(cells), f"| {open_part:.2f} |")
+
+
+def _share(rows: list[dict[str, Any]], name: str) -> str:
+    return f"{np.mean([r[name] for r in rows]):.1%}"
 
 
 def main() -> None:

@@ -259,6 +259,6 @@ def test_limits_in_production() -> None:
 
 def test_the_documents_say_what_is_claimed() -> None:
     page = " ".join((Path(__file__).parents[2] / "docs" / "claims.md").read_text().split())
-    for claim in (claims.EVERYWHERE, claims.NORMAL_NOISE):
+    for claim in (claims.EVERYWHERE, claims.LEARNED_EVERYWHERE, claims.NORMAL_NOISE):
         assert claim.text.format(beta=3.29, confidence=0.9) in page
         assert claim.source in page
