@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from drbo import RBF, Matern
-from drbo.ambiguity.pivoted import Column, PivotedCholesky
+from drbo.ambiguity.pivoted import Entries, PivotedCholesky
 from drbo.kernels import Kernel
 from tolerances import ROUNDING
 
@@ -15,12 +15,12 @@ Array = NDArray[np.float64]
 KERNELS: list[Kernel] = [RBF(0.3), RBF(2.0, 3.0), Matern(0.1, nu=1.5), RBF(1e-3)]
 
 
-def column_of(M: Array) -> Column:
-    return lambda i: M[:, i]
+def entries_of(M: Array) -> Entries:
+    return lambda rows, columns: M[rows][:, columns]
 
 
 def factor(M: Array) -> PivotedCholesky:
-    return PivotedCholesky(column_of(M), M.diagonal()).complete()
+    return PivotedCholesky(entries_of(M), M.diagonal()).complete()
 
 
 def check(found: PivotedCholesky, M: Array) -> None:
@@ -51,14 +51,14 @@ def test_the_number_of_pivots_is_the_rank() -> None:
     assert len(factor(np.ones((30, 30))).pivots) == 1
     assert factor(np.zeros((3, 3))).rows.shape == (0, 3)
     line = np.linspace(0.0, 1.0, 2000)[:, None]
-    columns: Column = lambda i: RBF(0.1)(line, line[i : i + 1])[:, 0]  # noqa: E731
-    assert len(PivotedCholesky(columns, np.ones(2000)).complete().pivots) < 60
+    entries: Entries = lambda rows, columns: RBF(0.1)(line[rows], line[columns])  # noqa: E731
+    assert len(PivotedCholesky(entries, np.ones(2000)).complete().pivots) < 60
 
 
 def test_pivots_may_be_chosen() -> None:
     points = np.random.default_rng(0).random((20, 2))
     M = RBF(0.3)(points, points)
-    found = PivotedCholesky(column_of(M), M.diagonal(), most=3)
+    found = PivotedCholesky(entries_of(M), M.diagonal(), most=3)
     for pivot in (7, 0, 13):
         row = found.add(pivot)
         assert row[pivot] > 0.0
@@ -77,7 +77,7 @@ def test_an_extended_factor_is_one_from_scratch(kernel: Kernel, n: int, k: int) 
     M = kernel(points, points)
     small = factor(M[:n, :n])
     before = small.rows.copy(), small.rest.copy(), list(small.pivots)
-    large = small.extended(column_of(M), M[np.ix_(small.pivots, range(n, n + k))], M.diagonal()[n:])
+    large = small.extended(entries_of(M), M[np.ix_(small.pivots, range(n, n + k))], M.diagonal()[n:])
     kept = sum(itertools.takewhile(bool, (a == b for a, b in zip(small.pivots, large.pivots, strict=False))))
     assert kept > 0
     np.testing.assert_array_equal(large.rows[:kept, :n], small.rows[:kept])
@@ -97,7 +97,7 @@ def test_a_factor_is_extended_again_and_again() -> None:
     for n in range(20, 200, 15):
         k = min(15, 200 - n)
         part = M[: n + k, : n + k]
-        grown = grown.extended(column_of(part), part[np.ix_(grown.pivots, range(n, n + k))], part.diagonal()[n:])
+        grown = grown.extended(entries_of(part), part[np.ix_(grown.pivots, range(n, n + k))], part.diagonal()[n:])
     check(grown, M)
 
 
@@ -109,4 +109,4 @@ def test_further_points_far_from_all_the_others_cost_no_accuracy(kernel: Kernel)
         points = np.concatenate([0.2 * rng.random((n, 2)), rng.random((k, 2))])
         M = kernel(points, points)
         small = factor(M[:n, :n])
-        check(small.extended(column_of(M), M[np.ix_(small.pivots, range(n, n + k))], M.diagonal()[n:]), M)
+        check(small.extended(entries_of(M), M[np.ix_(small.pivots, range(n, n + k))], M.diagonal()[n:]), M)

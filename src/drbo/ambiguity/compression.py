@@ -114,7 +114,7 @@ def _choose(c: FloatArray, p: FloatArray, kernel: Kernel, limit: int) -> tuple[N
     n = len(c)
     g = sum((kernel(c, c[s : s + 500]) @ p[s : s + 500] for s in range(0, n, 500)), np.zeros(n))
     diagonal = np.full(n, kernel.variance)
-    factor = PivotedCholesky(lambda a: kernel(c, c[a : a + 1])[:, 0], diagonal, min(limit, n))
+    factor = PivotedCholesky(lambda rows, columns: kernel(c[rows], c[columns]), diagonal, min(limit, n))
     for _ in range(min(limit, n)):
         largest = float(factor.rest.max())
         if largest <= 1e-13 * kernel.variance:

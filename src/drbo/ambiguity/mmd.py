@@ -13,7 +13,7 @@ from drbo import validation
 from drbo._compiled import announce
 from drbo.ambiguity._mmd_solver import embed, solve_batch
 from drbo.ambiguity.contract import EPSILON, AmbiguitySet, Dual, Witness, WorstCase, peak
-from drbo.ambiguity.pivoted import PivotedCholesky
+from drbo.ambiguity.pivoted import Indices, PivotedCholesky
 from drbo.kernels import RBF, Kernel
 from drbo.validation import FloatArray
 
@@ -22,24 +22,24 @@ LENGTHSCALE = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class _KernelColumns:
-    """The columns of the matrix k(c_i, c_j) of contexts (n, d), which is never formed."""
+class _KernelEntries:
+    """The entries of the matrix k(c_i, c_j) of contexts (n, d), which is never formed."""
 
     kernel: Kernel
     contexts: FloatArray
 
-    def __call__(self, i: int) -> FloatArray:
-        return self.kernel(self.contexts, self.contexts[i : i + 1])[:, 0]
+    def __call__(self, rows: Indices, columns: Indices | slice) -> FloatArray:
+        return self.kernel(self.contexts[rows], self.contexts[columns])
 
 
 @dataclass(frozen=True, eq=False)
-class _GramColumns:
-    """The columns of a matrix (n, n)."""
+class _GramEntries:
+    """The entries of a matrix (n, n)."""
 
     gram: FloatArray
 
-    def __call__(self, i: int) -> FloatArray:
-        return self.gram[:, i]
+    def __call__(self, rows: Indices, columns: Indices | slice) -> FloatArray:
+        return self.gram[rows][:, columns]
 
 
 def _within(radius: float) -> str:
@@ -70,7 +70,7 @@ class PlacedMMD(AmbiguitySet):
     def of_kernel(cls, points: FloatArray, kernel: Kernel) -> Self:
         """Return the set on contexts (n, d) in the units of the kernel."""
         diagonal = np.full(len(points), kernel.variance)
-        return cls(PivotedCholesky(_KernelColumns(kernel, points), diagonal).complete(), points, kernel)
+        return cls(PivotedCholesky(_KernelEntries(kernel, points), diagonal).complete(), points, kernel)
 
     def __repr__(self) -> str:
         return f"MMD({self.n_contexts} contexts, rank {self.features.shape[1]})"
@@ -121,7 +121,7 @@ class PlacedMMD(AmbiguitySet):
         points = validation.frozen(np.concatenate([contexts, further]))
         cross = kernel(contexts[self._factor.pivots], further)
         diagonal = np.full(len(further), kernel.variance)
-        factor = self._factor.extended(_KernelColumns(kernel, points), cross, diagonal)
+        factor = self._factor.extended(_KernelEntries(kernel, points), cross, diagonal)
         return type(self)(factor, points, kernel)
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
@@ -263,7 +263,7 @@ class MMD(AmbiguitySet):
         if 0 in F.shape:
             raise ValueError(f"features must have at least one row and one column, got shape {F.shape}")
         ball = cls()
-        ball._placed = PlacedMMD(PivotedCholesky(_GramColumns(F @ F.T), np.zeros(len(F))), None, None)
+        ball._placed = PlacedMMD(PivotedCholesky(_GramEntries(F @ F.T), np.zeros(len(F))), None, None)
         ball._placed.features = validation.frozen(F)
         ball.n_contexts = len(F)
         return ball
@@ -382,7 +382,7 @@ def _factor_gram(M: FloatArray) -> PivotedCholesky:
     if asymmetry > 1e-10 * size:
         raise ValueError(f"gram must be symmetric, got entries that differ from their mirror image by {asymmetry:.3g}")
     M = 0.5 * (M + M.T)
-    factor = PivotedCholesky(_GramColumns(M), M.diagonal()).complete()
+    factor = PivotedCholesky(_GramEntries(M), M.diagonal()).complete()
     residual = float(np.abs(M - factor.rows.T @ factor.rows).max())
     if residual > 1e-8 * size:
         lowest = float(np.linalg.eigvalsh(M)[0])

@@ -1,21 +1,27 @@
-"""A factor M = F'F of a positive semi-definite matrix, one pivot at a time, from columns of M on demand."""
+"""A factor M = F'F of a positive semi-definite matrix, pivot by pivot or in blocks, from entries of M on demand."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpstrf
 
 from drbo.validation import FloatArray
 
-Column = Callable[[int], FloatArray]
-"""The function from an index i to the column M[:, i] (n,)."""
+Indices = NDArray[np.intp]
+Entries = Callable[[Indices, Indices | slice], FloatArray]
+"""The function from indices of rows (k,) and of columns (m,) to the entries M[rows][:, columns] (k, m)."""
 
 _FAIR = 100.0
 """A pivot is kept if no new index has so many times more left to explain."""
+_SHARE = 0.3
+"""What is left at a pivot of a block, as a share of the largest rest, is at least this."""
+_CANDIDATES = 128
+_ALL = slice(None)
 
 
 class PivotedCholesky:
@@ -27,11 +33,11 @@ class PivotedCholesky:
     pivots : their indices, in order
     """
 
-    def __init__(self, column: Column, diagonal: FloatArray, most: int | None = None) -> None:
+    def __init__(self, entries: Entries, diagonal: FloatArray, most: int | None = None) -> None:
         """`most`: how many pivots there will be at most, if that is known."""
         self.rest = diagonal.copy()
         self.pivots: list[int] = []
-        self._column = column
+        self._entries = entries
         self._rows = np.empty((min(len(diagonal), 64) if most is None else most, len(diagonal)))
 
     @property
@@ -41,35 +47,57 @@ class PivotedCholesky:
 
     def add(self, pivot: int) -> FloatArray:
         """Add a pivot, whose `rest` is positive; return the new row of F (n,)."""
-        r = len(self.pivots)
-        if r == len(self._rows):
-            self._rows = np.concatenate([self._rows, np.empty((min(r, len(self.rest) - r), len(self.rest)))])
-        row = (self._column(pivot) - self._rows[:r, pivot] @ self._rows[:r]) / math.sqrt(self.rest[pivot])
-        self._rows[r] = row
-        self.rest -= row**2
-        self.pivots.append(pivot)
-        self.rest[pivot] = 0.0
-        return row
+        rows = self._append(np.array([pivot]), np.sqrt(self.rest[[pivot]])[:, None])
+        return np.asarray(rows[0])
 
     def complete(self) -> Self:
-        """Add the pivot of the largest rest until only rounding error is left, n u max(M) with u = 2.2e-16.
+        """Add pivots until only rounding error is left, n u max(M) with u = 2.2e-16.
 
-        The number of pivots is then the numerical rank of M: 30 for a smooth kernel on thousands of contexts.
+        The number of pivots is then the numerical rank of M: 30 for a smooth kernel on thousands of contexts. They come
+        in blocks, which takes matrix products in place of one pass over F per pivot.
         """
-        n = len(self.rest)
         largest = float(max(self.rest.max(), (self.rows**2).sum(axis=0).max(initial=0.0)))
-        while len(self.pivots) < n:
-            pivot = int(np.argmax(self.rest))
-            if self.rest[pivot] <= n * np.finfo(float).eps * max(largest, 0.0):
-                break
-            self.add(pivot)
+        rounding = len(self.rest) * np.finfo(float).eps * max(largest, 0.0)
+        while len(self.pivots) < len(self.rest) and self.rest.max() > rounding:
+            self._append(*self._block(rounding))
         return self
 
-    def extended(self, column: Column, cross: FloatArray, diagonal: FloatArray) -> Self:
+    def _block(self, rounding: float) -> tuple[Indices, FloatArray]:
+        """Return the next pivots (k,) and the Cholesky factor (k, k) of what is left of M between them.
+
+        Candidates are spread evenly over the indices at which nearly the largest rest is left. Of them the pivot of the
+        largest rest is taken again and again, as long as what is left there is `_SHARE` of that largest rest. A small
+        matrix is one block.
+        """
+        small = len(self.rest) <= _CANDIDATES
+        least = rounding if small else max(_SHARE * float(self.rest.max()), rounding)
+        near = np.flatnonzero(self.rest >= least)
+        chosen = near[np.linspace(0, len(near) - 1, min(len(near), _CANDIDATES)).astype(np.intp)]
+        own = self.rows[:, chosen]
+        left = self._entries(chosen, chosen) - own.T @ own
+        np.fill_diagonal(left, self.rest[chosen])
+        factor, order, rank, _ = dpstrf(left, lower=1, tol=0.999 * least)
+        return chosen[order[:rank] - 1], np.tril(factor[:rank, :rank])
+
+    def _append(self, pivots: Indices, factor: FloatArray) -> FloatArray:
+        """Add pivots (k,), `factor` (k, k) that of what is left of M between them; return the new rows of F (k, n)."""
+        r, n = len(self.pivots), len(self.rest)
+        if r + len(pivots) > len(self._rows):
+            self._rows = np.concatenate([self._rows[:r], np.empty((min(max(r, len(pivots)), n - r), n))])
+        left = self._entries(pivots, _ALL) - self._rows[:r, pivots].T @ self._rows[:r]
+        rows = self._rows[r : r + len(pivots)]
+        rows[:] = solve_triangular(factor, left, lower=True, check_finite=False)
+        rows[:, pivots] = factor.T  # what the quotients are up to rounding
+        self.rest -= np.einsum("ij,ij->j", rows, rows)
+        self.pivots.extend(pivots.tolist())
+        self.rest[pivots] = 0.0
+        return rows
+
+    def extended(self, entries: Entries, cross: FloatArray, diagonal: FloatArray) -> Self:
         """Return the factor of a larger matrix: the pivots so far are kept, and those missing are added.
 
-        `column` is that of the larger matrix, `cross` (r, k) its entries between the pivots and the k new indices,
-        `diagonal` (k,) its own.
+        `entries` are those of the larger matrix, `cross` (r, k) its entries between the pivots and the k new
+        indices, `diagonal` (k,) its own.
 
         A row is divided by the root of what was left at its pivot. Where much more is left at a new index, that blows
         up rounding errors: such pivots and those after them are chosen anew.
@@ -81,9 +109,10 @@ class PivotedCholesky:
         coarse = np.flatnonzero(left.max(axis=1, initial=0.0) > _FAIR * np.diag(L) ** 2)
         kept = int(coarse[0]) if len(coarse) else r
         dropped = (self.rows[kept:] ** 2).sum(axis=0)
-        larger = type(self)(column, np.append(self.rest + dropped, diagonal - (new[:kept] ** 2).sum(axis=0)))
+        larger = type(self)(entries, np.append(self.rest + dropped, diagonal - (new[:kept] ** 2).sum(axis=0)))
         np.maximum(larger.rest, 0.0, out=larger.rest)
         larger._rows = np.empty((r + len(diagonal), n + len(diagonal)))
         larger._rows[:kept, :n], larger._rows[:kept, n:] = self.rows[:kept], new[:kept]
         larger.pivots = self.pivots[:kept]
+        larger.rest[larger.pivots] = 0.0
         return larger.complete()
