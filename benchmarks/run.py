@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import one_core  # noqa: F401  # imported for its effect, before numpy
+from adversaries import adversary_rows
 from boxes import box_rows
 from measure import load, machine
 from plot import draw
@@ -116,6 +117,7 @@ def main() -> None:
     growth, curve = growth_rows(arguments.quick)
     add(growth)
     add(large_rows(arguments.quick))
+    add(adversary_rows(arguments.quick))
     add(vector_rows(arguments.quick))
     add(box_rows(arguments.quick))
     add(wind_rows(arguments.quick))

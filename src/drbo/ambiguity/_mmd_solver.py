@@ -23,6 +23,8 @@ Every step lowers the objective, so no active set returns. The differences D = [
 D = Q R and updated. Working with F instead of M keeps distances accurate to 1e-16 rather than 1e-8, which is what makes
 tiny radii, repeated contexts and singular Gram matrices ordinary cases. Nothing in (A, Q, R, lam) depends on v: the
 next vector of a batch starts from the last one's solution.
+
+One atom at a time is slow where hundreds carry weight: `_block_pivoting` is for those.
 """
 
 from __future__ import annotations
@@ -220,10 +222,11 @@ def _enter_far(b, cheapest, listed, n_listed, active, lam, size, Q, R, hull, vec
 
 
 @jit
-def _solve_one(d, b, bt, norms, eps, asked, size, active, lam, Q, R, y, scratch, listed, most_iterations):
+def _solve_one(d, b, bt, norms, eps, asked, size, active, lam, Q, R, y, scratch, listed, most_iterations, most_atoms):
     """Solve for one vector d (n + 1,) of range 1 from the active set given, within eps.
 
-    Returns the size of the active set and a lower bound, which is for the radius `asked`.
+    Returns the size of the active set and a lower bound, which is for the radius `asked`. The size is above
+    `most_atoms` where that many were not enough.
     """
     n, r = norms.size, bt.shape[0]
     cost, hull, target, rhs, g = scratch[0, : n + 1], scratch[1], scratch[2], scratch[3], scratch[4]
@@ -234,6 +237,8 @@ def _solve_one(d, b, bt, norms, eps, asked, size, active, lam, Q, R, y, scratch,
     n_listed = 0
     for _ in range(most_iterations):
         size, exists = _solve_on_hull(d, b, eps, size, active, lam, Q, R, y, hull, g, rhs, target, vector)
+        if size > most_atoms:
+            break
         value = _value(d, active, lam, size)
         stalled = 0 if value < last - 1e-16 else stalled + 1
         last = min(value, last)
@@ -312,18 +317,33 @@ def embed(reference, features):
 
 
 @jit
+def empty_state(n, r):
+    """Return an active set without atoms: its size (1,), the atoms and their weights, Q and R."""
+    most = min(r, n) + 2  # affinely independent atoms, and one about to enter
+    sizes = np.zeros(1, dtype=np.int64)
+    return sizes, np.empty(most, dtype=np.int64), np.empty(most), np.empty((most, r)), np.empty((most, most))
+
+
+@jit
 def solve_batch(values, reference, b, bt, norms, eps, weights, lower_bounds):
     """Fill the worst-case weights (m, n) and lower bounds (m,) of values (m, n) within eps > 0 of reference (n,).
 
     `b`, `bt` and `norms` are what `embed` returns for the reference.
     """
+    n, r = norms.size, bt.shape[0]
+    solve_sparse(values, reference, b, bt, norms, eps, n + 1, empty_state(n, r), weights, lower_bounds)
+
+
+@jit
+def solve_sparse(values, reference, b, bt, norms, eps, most_atoms, state, weights, lower_bounds):
+    """Do what `solve_batch` does up to the first row whose active set grows beyond `most_atoms`; return that row.
+
+    `state` is an `empty_state`, or what an earlier call for the same reference and radius left of it. m is
+    returned if there is no such row.
+    """
     m, n = values.shape
     r = bt.shape[0]
-    most = min(r, n) + 2  # affinely independent atoms, and one about to enter
-    active = np.empty(most, dtype=np.int64)
-    lam = np.empty(most)
-    Q = np.empty((most, r))
-    R = np.empty((most, most))
+    sizes, active, lam, Q, R = state
     y = np.empty(r)
     mean = np.empty(r)
     scratch = np.empty((6, n + r + 2))
@@ -331,7 +351,7 @@ def solve_batch(values, reference, b, bt, norms, eps, weights, lower_bounds):
     d = np.zeros(n + 1)
     largest = norms.max()
     eps = max(eps, 0.1 * _ROUNDING * largest)  # a smaller radius cannot be told from this one
-    size = 0
+    size = sizes[0]
     for row in range(m):
         v = values[row]
         low, high, lowest = v[0], v[0], 0
@@ -370,8 +390,11 @@ def solve_batch(values, reference, b, bt, norms, eps, weights, lower_bounds):
             if attempt > 0 or size == 0 or _value(d, active, lam, size) > 0.0:
                 size = _start(d, norms, inner, active, lam, Q, R, b)
             size, lower = _solve_one(
-                d, b, bt, norms, inner, eps, size, active, lam, Q, R, y, scratch, listed, 100 * (n + 10)
+                d, b, bt, norms, inner, eps, size, active, lam, Q, R, y, scratch, listed, 100 * (n + 10), most_atoms
             )
+            if size > most_atoms:
+                sizes[0] = size
+                return row
             bound = max(bound, lower)
             # The weights, pulled back if they are outside by more than the rounding error of a distance.
             for f in range(r):
@@ -397,3 +420,4 @@ def solve_batch(values, reference, b, bt, norms, eps, weights, lower_bounds):
                 break
             size = 0
         lower_bounds[row] = low + 2.0 * half * (expected + bound)
+    return m

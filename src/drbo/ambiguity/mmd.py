@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo._compiled import announce
-from drbo.ambiguity._mmd_solver import embed, solve_batch
+from drbo.ambiguity._block_pivoting import FEWEST, BlockPivoting
+from drbo.ambiguity._mmd_solver import embed, empty_state, solve_batch, solve_sparse
 from drbo.ambiguity.contract import EPSILON, AmbiguitySet, Dual, Witness, WorstCase, peak
 from drbo.ambiguity.pivoted import Indices, PivotedCholesky
 from drbo.kernels import RBF, Kernel
@@ -19,6 +20,10 @@ from drbo.validation import FloatArray
 
 LENGTHSCALE = 0.2
 """The default lengthscale per sqrt(d), as a share of each column's range."""
+_Embedding = tuple[FloatArray, FloatArray, FloatArray]
+_Given = tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]
+_FEW = 96
+"""With more active atoms than this block pivoting is tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +68,9 @@ class PlacedMMD(AmbiguitySet):
         self.contexts, self.kernel = contexts, kernel
         self._factor = factor
         self.features = np.ascontiguousarray(factor.rows.T)
-        self.n_contexts = len(self.features)
-        self._embedded: tuple[bytes, tuple[FloatArray, FloatArray, FloatArray]] | None = None
+        self.n_contexts: int = len(self.features)
+        self._embedded: tuple[bytes, _Embedding] | None = None
+        self._by_blocks: BlockPivoting | None = None
 
     @classmethod
     def of_kernel(cls, points: FloatArray, kernel: Kernel) -> Self:
@@ -194,11 +200,41 @@ class PlacedMMD(AmbiguitySet):
             weights[:] = reference
             lower_bound[:] = math.inf  # the set is one point: its expectation is the bound
         else:
-            announce(solve_batch)
-            solve_batch(values, reference, *self._embed(reference), min(radius, 1e300), weights, lower_bound)
+            announce(solve_sparse)  # which solve_batch calls
+            given = (reference, *self._embed(reference), min(radius, 1e300))
+            if self._may_be_dense:
+                self._solve_dense(values, given, weights, lower_bound)
+            else:
+                solve_batch(values, *given, weights, lower_bound)
         return weights, lower_bound
 
-    def _embed(self, reference: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    @property
+    def _may_be_dense(self) -> bool:
+        """Whether worst cases may have so many atoms that block pivoting pays; its matrix is no larger than 2 F."""
+        rank = len(self._factor.pivots)
+        return rank >= FEWEST and self.n_contexts <= 2 * rank
+
+    def _solve_dense(self, values: FloatArray, given: _Given, weights: FloatArray, lower_bound: FloatArray) -> None:
+        """Fill what `solve_batch` fills: from the first row with many active atoms on by block pivoting.
+
+        Where block pivoting gives up, the rest is solved one atom at a time, from where that stopped.
+        """
+        reference, radius, state = given[0], given[-1], empty_state(*self.features.shape)
+        done = solve_sparse(values, *given, _FEW, state, weights, lower_bound)
+        if done == len(values):
+            return
+        if self._by_blocks is None:
+            self._by_blocks = BlockPivoting(self.features, self._factor.pivots)
+        while done < len(values):
+            found = self._by_blocks.solve(values[done], reference, radius)
+            if found is None:
+                unlimited = self.n_contexts + 1
+                solve_sparse(values[done:], *given, unlimited, state, weights[done:], lower_bound[done:])
+                return
+            weights[done], lower_bound[done] = found
+            done += 1
+
+    def _embed(self, reference: FloatArray) -> _Embedding:
         """Return the embedding of a reference, that of the last one kept: a round asks for the same one many times.
 
         It depends on nothing else, so that no result hangs on what was asked before.
