@@ -124,6 +124,8 @@ class TestEveryProblem:
         assert (solved.weights * problem.values).sum(axis=1).max() <= best.value + tolerance
 
     def test_robust_values_agree_with_an_independent_solver(self, name: str) -> None:
+        if name == "covid_allocation":
+            pytest.skip("half a minute per solve with 550 contexts; test_published.py has values of Clarabel")
         problem = made(name)
         others = np.random.default_rng(2).integers(len(problem.actions), size=2)
         for i in (problem.robust_optimum.action_index, problem.stochastic_optimum.action_index, *others):

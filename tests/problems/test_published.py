@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import burr12, norm
 
+from drbo import problems
 from drbo.problems import (
     Problem,
+    ackley,
     bertsimas,
     branin_williams,
+    covid_allocation,
     hartmann6,
     modified_branin,
     newsvendor,
@@ -255,3 +260,59 @@ class TestBertsimas:
         best = bertsimas().worst_case_optimum
         np.testing.assert_allclose(best.action, [-0.195, 0.284], atol=0.18)
         assert best.value == pytest.approx(-4.33, abs=0.6)
+
+
+class TestAckley:
+    def test_the_published_maximum(self) -> None:
+        problem = ackley()
+        zero = np.zeros((1, 1))
+        assert problem.function(zero, zero)[0] == pytest.approx(0.0, abs=ROUNDING * 20.0)
+        assert problem.values.max() == pytest.approx(0.0, abs=ROUNDING * 20.0)
+
+    def test_a_value_from_the_definition(self) -> None:
+        """The sum of its three terms at (1, 0.5), by hand: cos(2 pi) = 1 and cos(pi) = -1."""
+        value = ackley().function(np.array([[1.0]]), np.array([[0.5]]))[0]
+        assert value == pytest.approx(20.0 * np.exp(-0.2 * np.sqrt(0.625)) + 1.0 - 20.0 - np.e, abs=ROUNDING * 20.0)
+
+
+class TestCovidAllocation:
+    """Values that were computed from the authors' samples with Clarabel."""
+
+    @pytest.mark.parametrize(
+        ("centre", "radius", "stochastic", "its_worst", "worst"),
+        [
+            ((0.0, 0.0, 0.0), 0.740891, (0.0, 0.0), -2.2547, -1.2219),
+            ((1.0, 0.0, 0.0), 0.801872, (1, 8), -4.1349, -1.2801),
+        ],
+    )
+    def test_both_references(
+        self,
+        centre: tuple[float, ...],
+        radius: float,
+        stochastic: tuple[float, float],
+        its_worst: float,
+        worst: float,
+    ) -> None:
+        problem = covid_allocation()
+        density = np.exp(-0.5 * ((problem.contexts - np.array(centre)) ** 2).sum(axis=1) / 0.02)
+        moved = dataclasses.replace(problem, reference=density / density.sum(), radius=radius)
+        assert moved.ambiguity.distance(moved.reference, moved.true_distribution) == pytest.approx(radius, abs=5e-7)
+        assert moved.stochastic_optimum.action.tolist() == pytest.approx([v / 9.0 for v in stochastic])
+        assert moved.robust_values[moved.stochastic_optimum.action_index] == pytest.approx(its_worst, abs=1e-4)
+        assert moved.robust_optimum.action.tolist() == pytest.approx([2.0 / 9.0, 1.0 / 9.0])
+        assert moved.robust_optimum.value == pytest.approx(worst, abs=1e-4)
+
+    def test_size(self) -> None:
+        problem = covid_allocation()
+        assert problem.values.shape == (55, 550)
+        assert problem.radius == pytest.approx(0.740891, abs=5e-7)
+
+    def test_the_samples_are_interpolated(self) -> None:
+        """At the samples f differs from their outcomes by 1e-3 times its own weight: (K + 1e-3 I) a = y."""
+        source = Path(__file__).parents[3] / "shared" / "data" / "covid_allocation.csv"
+        if not source.is_file():
+            pytest.skip("the samples themselves are not shipped")
+        table = np.loadtxt(source, delimiter=",", skiprows=1)[::50]
+        weights = np.load(Path(problems.__file__).parent / "data" / "covid_allocation.npz")["weights"][::50]
+        f = covid_allocation().function(table[:, :2], table[:, 2:5])
+        np.testing.assert_allclose(f + 1e-3 * weights, table[:, 5], atol=1e-4)  # 8 digits were published

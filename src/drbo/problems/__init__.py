@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from drbo.problems._benchmarks import benchmark_1, benchmark_2
 from drbo.problems._branin import branin_williams, modified_branin
+from drbo.problems._covid import covid_allocation
 from drbo.problems._problem import Function, Optimum, Problem
-from drbo.problems._published import bertsimas, hartmann6, newsvendor, robos, three_hump_camel
+from drbo.problems._published import ackley, bertsimas, hartmann6, newsvendor, robos, three_hump_camel
 from drbo.problems._wind import nearest_context, revenue, wind, window_distributions, windows
 from drbo.problems._wind_csv import la_haute_borne, read_wind_csv
 from drbo.problems._wind_series import WindDataError, WindDataWarning, WindSeries
@@ -24,11 +25,13 @@ __all__ = [
     "WindDataError",
     "WindDataWarning",
     "WindSeries",
+    "ackley",
     "benchmark_1",
     "benchmark_2",
     "bertsimas",
     "branin_williams",
     "by_name",
+    "covid_allocation",
     "hartmann6",
     "la_haute_borne",
     "modified_branin",
@@ -54,6 +57,8 @@ ALL: tuple[Callable[[], Problem], ...] = (
     three_hump_camel,
     hartmann6,
     bertsimas,
+    ackley,
+    covid_allocation,
 )
 """The functions that make the problems; each one's `__name__` is the name of its problem."""
 

@@ -161,6 +161,40 @@ def bertsimas() -> Problem:
     )
 
 
+def ackley() -> Problem:
+    """Return the Ackley function with its second input as context, 81 actions and 41 contexts.
+
+    f(x, c) = 20 exp(-0.2 sqrt((x^2 + c^2) / 2)) + exp((cos(2 pi x) + cos(2 pi c)) / 2) - 20 - e
+
+    Its largest value is 0, at x = c = 0, among local maxima one unit apart. Both inputs lie in [-2, 2] here. Reference
+    N(0, 0.3) clamped, true N(1, 0.3) clamped; domain and distributions are our own choice.
+    """
+    axis = np.linspace(-2.0, 2.0, 41)
+    contexts = axis[:, None]
+    reference, true_distribution = clamped_normal(axis, 0.0, 0.3), clamped_normal(axis, 1.0, 0.3)
+    mmd_kernel = RBF(0.5)
+    return Problem(
+        name="ackley",
+        description="Ackley, many local maxima, second input uncontrolled; it shifts",
+        actions=np.linspace(-2.0, 2.0, 81)[:, None],
+        contexts=contexts,
+        function=_ackley,
+        reference=reference,
+        true_distribution=true_distribution,
+        radius=mmd(contexts, mmd_kernel, reference, true_distribution),
+        mmd_kernel=mmd_kernel,
+        gp_kernel=Product(Matern(0.6, amplitude=3.0), Matern(0.6)),
+        noise=0.1,
+    )
+
+
+def _ackley(x: FloatArray, c: FloatArray) -> FloatArray:
+    a, b = x[..., 0], c[..., 0]
+    far = 20.0 * np.exp(-0.2 * np.sqrt((a**2 + b**2) / 2.0))
+    waves = np.exp((np.cos(2.0 * np.pi * a) + np.cos(2.0 * np.pi * b)) / 2.0)
+    return np.asarray(far + waves - 20.0 - np.e)
+
+
 def _robos(x: FloatArray, c: FloatArray) -> FloatArray:
     a, b = x[..., 0], c[..., 0]
     left = 0.75 * np.exp(-4.0 * (a + 2.5) ** 2) * np.exp(-((b + 2.0) ** 2) / 100.0)
