@@ -36,3 +36,6 @@ class MethodName(StrEnum):
     STABLEOPT_OWN = "stableopt-own"
     THOMPSON = "thompson"
     SATISFICING = "satisficing"
+    SBO_KDE = "sbo-kde"
+    DRBO_KDE = "drbo-kde"
+    WDRBO = "wdrbo"

@@ -5,21 +5,24 @@ A new method is one more entry of `METHODS`. `drbo compare` knows it by its name
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from drbo.ambiguity import AmbiguitySet, Expectation, Neighbourhood
+from drbo.ambiguity import AmbiguitySet, Expectation, Neighbourhood, TotalVariation, Wasserstein
+from drbo.experiments._competitors import KernelDensity, LipschitzPenalty
 from drbo.experiments._tasks import SETTINGS, Goal, Task
 from drbo.models.gp import GP
 from drbo.names import MethodName, SettingName
 from drbo.optimizer.optimizer import Optimizer
 from drbo.optimizer.suggestion import NotCertifiedError
 from drbo.problems import Problem
+from drbo.radius import Bootstrap
 from drbo.rounds.contexts import Informative, Pessimistic, Uncertain
 from drbo.rounds.grid import robust_scores
 from drbo.rounds.policies import MeanEmbedding, Optimism, Policy
 from drbo.rounds.satisficing import Satisficing
-from drbo.rounds.settings import Setting
+from drbo.rounds.settings import DataDriven, Setting
 from drbo.rounds.thompson import Thompson
 
 
@@ -71,7 +74,7 @@ class Method:
     ----------
     name : on the command line
     label : in tables, figures and records
-    robust_to : the set that it is robust to and its radius, for a problem and an aim
+    robust_to : the set that it is robust to and its radius, for a problem and an aim; nan where its setting has a rule
     policy : what it evaluates next in a task; None for the policy of the setting
     protocol : the setting of its optimizer in a task, for its radius
     settings : the settings that it is for
@@ -140,6 +143,28 @@ METHODS: dict[str, Method] = {
             policy=lambda task: Thompson(Informative() if task.picks else None),
         ),
         Method(MethodName.SATISFICING, "Satisficing", policy=_satisficing, recommended=_for_the_target),
+        Method(
+            MethodName.SBO_KDE,
+            "SBO-KDE",
+            robust_to=the_reference,
+            protocol=lambda *_: KernelDensity(),
+            settings=(SettingName.DATA_DRIVEN,),
+        ),
+        Method(
+            MethodName.DRBO_KDE,
+            "DRBO-KDE",
+            robust_to=lambda *_: (TotalVariation(), math.nan),
+            protocol=lambda *_: KernelDensity(scale=0.5),
+            settings=(SettingName.DATA_DRIVEN,),
+        ),
+        Method(
+            MethodName.WDRBO,
+            "WDRBO",
+            robust_to=lambda problem, _: (Wasserstein(problem.contexts), math.nan),
+            policy=lambda _: LipschitzPenalty(),
+            protocol=lambda *_: DataDriven(radius=Bootstrap(delta=0.1, resamples=100)),
+            settings=(SettingName.DATA_DRIVEN,),
+        ),
     )
 }
 """All methods by name."""
