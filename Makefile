@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test test-all botorch matrix attack lint format bench clean
+.PHONY: run test test-all docs outputs wheel botorch matrix attack lint format bench clean
 
 run: $(READY)  ## the paper's main figure at reduced size, the radius dial, and the report of an example
 	$(BIN)/drbo reproduce figure2 --quick
@@ -21,12 +21,25 @@ TWO := -n 2 --dist worksteal
 test: lint  ## ruff, strict mypy, pytest
 	$(BIN)/python -m pytest $(TWO)
 
-test-all: lint botorch  ## the long sweeps too
+test-all: lint botorch docs wheel  ## the long sweeps too, the site, and what users install
 	$(BIN)/python -m pytest $(TWO) -m "slow or not slow" --hypothesis-profile long
+
+docs: $(READY)  ## the site, in out/docs; a warning is an error
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group docs
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet -b html docs out/docs
+	@echo "open out/docs/index.html in a browser"
+
+PAGES ?= README.md docs/*.md
+
+outputs: $(READY)  ## run the code blocks of PAGES, and write what they print and draw into the pages
+	$(BIN)/python tests/pages.py $(PAGES)
+
+wheel: $(READY)  ## build the sdist and the wheel, install each in a fresh environment, run the examples against the wheel
+	$(BIN)/python scripts/wheel.py
 
 botorch: $(READY)  ## what needs torch, which is large: `make test` skips it where it is not installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,botorch]'
-	$(BIN)/python -m pytest $(TWO) tests/integrations/test_botorch.py tests/test_examples.py -k botorch
+	$(BIN)/python -m pytest $(TWO) tests/integrations/test_botorch.py tests/test_examples.py tests/test_readme.py -k botorch
 
 matrix: $(READY)  ## the tests on every Python, with the lowest packages, and as on other processors; a table
 	$(BIN)/python scripts/matrix.py $(ENVIRONMENTS) -- $(ARGUMENTS)

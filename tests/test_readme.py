@@ -1,4 +1,4 @@
-"""Every Python block of the README and of the docs runs, and prints what a reader would hope for."""
+"""Every code block of the README and of the docs runs, and prints what the page shows below it."""
 
 import re
 from pathlib import Path
@@ -7,25 +7,86 @@ from typing import Any
 import pytest
 
 import drbo
+from pages import PAGES, ROOT, Block, agrees, blocks_of, check, programs_of
 
-ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-STORIES = {"architecture.md", "targets.md"}
-"""Pages whose blocks go on where the one before ended; those of the others stand alone."""
-
-
-def programs(page: Path) -> list[str]:
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    return ["\n".join(blocks)] if page.name in STORIES and blocks else blocks
+PROGRAMS = [
+    pytest.param(page, program, id=f"{page.name}-{program[0].needs or i}")
+    for page in PAGES
+    for i, program in enumerate(programs_of(page))
+]
 
 
-PROGRAMS = [pytest.param(program, id=f"{page.name}-{i}") for page in PAGES for i, program in enumerate(programs(page))]
-
-
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_code_block_runs(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("page", "program"), PROGRAMS)
+def test_code_blocks_run(page: Path, program: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    exec(compile(program, "README", "exec"), {"__name__": "readme"})
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    check(program, str(page.relative_to(ROOT)))
+    for picture in tmp_path.glob("*.png"):  # a page shows the pictures that it makes
+        assert f"figures/{picture.name}" in page.read_text()
+        assert (ROOT / "docs" / "figures" / picture.name).exists()
+
+
+SHOWN = "deploy x = 20.74\nat most 1.516 on average\n  mean   8.325\n"
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        (SHOWN, SHOWN, True),
+        (SHOWN, SHOWN.replace("1.516", "1.521"), True),  # three digits
+        (SHOWN, SHOWN.replace("1.516", "1.529"), False),
+        (SHOWN, SHOWN.replace("1.516", "-1.516"), False),
+        (SHOWN, SHOWN.replace("1.516", "15.16"), False),
+        (SHOWN, SHOWN.replace("most", "least"), False),
+        (SHOWN, SHOWN.replace("\n  ", " "), True),  # spaces and ends of lines do not count
+        (SHOWN, SHOWN + "more", False),
+        (SHOWN + "more", SHOWN, False),
+        (SHOWN, "", False),
+        ("1.52", "1.53", True),  # the third digit may be rounded the other way
+        ("0.2", "0.3", False),
+        ("2 of 3", "3 of 3", False),
+        ("0.0", "-0.0", True),
+        ("1,000", "1,004", True),
+        ("1e-3", "1e-4", False),
+        ("nan", "nan", True),
+        ("0.5", "nan", False),
+        ("a\n...\nc", "a\nb\nb\nc", True),
+        ("a\n...\nc", "a\nc", True),
+        ("a\n...\nc", "a\nb", False),
+        ("a\n...\nc", "a", False),
+        ("a\n...\na", "a", False),
+        ("a\n...", "a\nb", True),
+        ("...\nb\n...\n1.00", "a\nb\nc\n1.00", True),
+        ("...\nb\n...\n1.00", "a\nc\n1.00", False),
+    ],
+)
+def test_the_comparison_of_output_can_fail(shown: str, printed: str, same: bool) -> None:
+    assert agrees(shown, printed) is same
+
+
+def test_a_page_that_shows_something_else_fails() -> None:
+    text = "text\n\n```python\nx = 2.0\nprint('%.2f apples' % x)\n```\n\n```text\n{}\n```\n\nmore\n"
+    check(blocks_of(text.format("2.01 apples")), "a page")
+    for wrong in ("2.10 apples", "2.00 pears", ""):
+        with pytest.raises(pytest.fail.Exception, match=r"line 3 of a page printed\n2\.00 apples"):
+            check(blocks_of(text.format(wrong)), "a page")
+    with pytest.raises(pytest.skip.Exception):
+        check(blocks_of("<!-- needs: no_such_package -->\n```python\nimport no_such_package\n```\n"), "a page")
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    """A new public name needs a line in docs/api/."""
+    reference = "\n".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
+    named = set(re.findall(r"auto\w+:: drbo\.([\w.]+)", reference))
+    names = {f"radius.{name}" for name in drbo.radius.__all__} | set(drbo.__all__)
+    assert names - named - {"radius", "radius.Backtest", "radius.backtest"} == set()
+    for module in ("integrations.optuna", "integrations.botorch"):
+        assert module in named
+    for name in named:
+        parts, thing = name.split("."), drbo
+        if parts[0] != "integrations":
+            for part in parts:
+                thing = getattr(thing, part)
 
 
 def test_links_lead_somewhere() -> None:
@@ -37,7 +98,7 @@ def test_links_lead_somewhere() -> None:
 def test_the_first_example_has_a_radius_that_says_something(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """REVIEW U4: it ended at 0.83 of at most 1.41. No evaluation is needed to see it: the radius is of the past."""
     monkeypatch.chdir(tmp_path)
-    program = programs(ROOT / "README.md")[0].split("for _ in range(20):")[0]
+    program = programs_of(ROOT / "README.md")[0][0].code.split("for _ in range(")[0]
     names: dict[str, Any] = {"__name__": "readme"}
     exec(compile(program, "README", "exec"), names)
     told = names["opt"].explain_radius()
@@ -51,11 +112,13 @@ def test_every_rule_is_called_and_what_it_assumes_is_said() -> None:
     assert len(rules) >= 6
     assert [name for name in rules if name != "Own" and f"{name}(" not in radius_page] == []
     assert "backtest(" in radius_page
-    readme = (ROOT / "README.md").read_text()
-    for text, said in ((readme, "independent draws, which it assumes"), (radius_page, "It assumes independent days")):
-        assert said in text
+    choose_page = (ROOT / "docs" / "choose.md").read_text()
+    assert "It assumes independent draws" in choose_page
+    assert "It assumes independent days" in radius_page
     assert "`drbo.radius.Bootstrap`\nfor independent days" in (ROOT / "docs" / "ambiguity.md").read_text()
-    assert "examples/" in readme
+    named = (ROOT / "docs" / "examples.md").read_text()
+    assert [path.name for path in (ROOT / "examples").glob("*.py") if f"(../examples/{path.name})" not in named] == []
+    assert "docs/examples.md" in (ROOT / "README.md").read_text()
     assert "examples/" in radius_page
 
 
