@@ -64,7 +64,7 @@ def main(names: list[str]) -> int:
         )
         python = fresh(folder / "sdist")
         results["install the sdist"] = run(python, "-m", "pip", "install", *PINNED, sdists[0], folder=folder)
-        results["import it"] = run(python, "-c", "import drbo; drbo.Optimizer([0, 1], ['a'])", folder=folder)
+        results["import it"] = run(python, "-c", "import drbo; drbo.MMD([0, 1]).worst_case([0, 1], [0.5, 0.5], 0.1)", folder=folder)
         python = fresh(folder / "wheel")
         results["install the wheel"] = run(python, "-m", "pip", "install", *PINNED, f"{wheels[0]}[all]", folder=folder)
         for example in examples:

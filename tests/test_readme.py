@@ -89,6 +89,12 @@ def test_every_public_name_is_in_the_reference() -> None:
                 thing = getattr(thing, part)
 
 
+def test_every_page_is_in_the_table_of_contents() -> None:
+    """A new page needs a line in docs/index.md."""
+    contents = (ROOT / "docs" / "index.md").read_text().split("\n")
+    assert [page.stem for page in (ROOT / "docs").glob("[!i]*.md") if page.stem not in contents] == []
+
+
 def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
