@@ -1,4 +1,4 @@
-"""Write docs/figures/report.png: the beginning of the report of the README's first example, in a browser.
+"""Write docs/figures/report_cooling.png: the beginning of the report of the README's first example, in a browser.
 
 python scripts/report_picture.py     # needs chromium or google-chrome, and playwright
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[1]
-WIDTH, HEIGHT = 1000, 1120
+WIDTH, HEIGHT = 1000, 900
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         page.goto((Path(folder) / "cooling.html").as_uri())
         page.wait_for_timeout(2000)
-        page.screenshot(path=ROOT / "docs" / "figures" / "report.png")
+        page.screenshot(path=ROOT / "docs" / "figures" / "report_cooling.png")
         browser.close()
 
 
