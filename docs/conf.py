@@ -46,7 +46,10 @@ def plain_text(line: str) -> str:
 
 def plain_docstring(lines: list[str]) -> list[str]:
     """Return a docstring for Sphinx: text, indented formulas, and the sections "Parameters" and "Attributes"."""
-    out: list[str] = []
+    text = re.sub(
+        r"`[^`]*`", lambda code: re.sub(r"\n\s*", " ", code[0]), "\n".join(lines)
+    )  # code that spans two lines
+    lines, out = text.split("\n"), list[str]()
     section = formula = False
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         if below and set(below) == {"-"}:

@@ -25,6 +25,7 @@ NEEDED = (
     "drbo/problems/data/la_haute_borne_2014_2015.csv",
 )
 """Files that are not Python, and without which an installed drbo would fail."""
+SOLVE = "import drbo; drbo.MMD([0, 1]).worst_case([0, 1], [0.5, 0.5], 0.1)"
 PINNED = ("--quiet", "--constraint", str(ROOT / "constraints.txt"))
 
 
@@ -45,33 +46,35 @@ def run(*command: str | Path, folder: Path) -> bool:
     return done.returncode == 0
 
 
+def report(name: str, succeeded: bool) -> bool:
+    """Print a line, and return whether it succeeded."""
+    print(f"{'ok' if succeeded else 'FAILED':>6}  {name}", flush=True)
+    return succeeded
+
+
 def main(names: list[str]) -> int:
     """Return the exit code."""
-    results: dict[str, bool] = {}
     examples = [ROOT / "examples" / f"{name}.py" for name in names] or sorted((ROOT / "examples").glob("*.py"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         builder = fresh(folder / "builder")
-        if not run(builder, "-m", "pip", "install", *PINNED, "build", folder=folder):
-            return 1
-        results["build"] = run(builder, "-m", "build", "--outdir", folder / "dist", ROOT, folder=folder)
-        wheels, sdists = list(folder.glob("dist/*.whl")), list(folder.glob("dist/*.tar.gz"))
-        if not (results["build"] and len(wheels) == len(sdists) == 1):
-            return 1
-        held = zipfile.ZipFile(wheels[0]).namelist()
-        results["the wheel holds drbo alone, with its data"] = {*NEEDED} <= {*held} and all(
-            name.startswith("drbo") for name in held
+        built = run(builder, "-m", "pip", "install", *PINNED, "build", folder=folder) and run(
+            builder, "-m", "build", "--outdir", folder / "dist", ROOT, folder=folder
         )
+        if not report("build the sdist, and the wheel from it", built):
+            return 1
+        (wheel,), (sdist,) = folder.glob("dist/*.whl"), folder.glob("dist/*.tar.gz")
+        held = zipfile.ZipFile(wheel).namelist()
+        complete = {*NEEDED} <= {*held} and all(name.startswith("drbo") for name in held)
+        results = [report("the wheel holds drbo alone, with its data", complete)]
         python = fresh(folder / "sdist")
-        results["install the sdist"] = run(python, "-m", "pip", "install", *PINNED, sdists[0], folder=folder)
-        results["import it"] = run(python, "-c", "import drbo; drbo.MMD([0, 1]).worst_case([0, 1], [0.5, 0.5], 0.1)", folder=folder)
+        installed = run(python, "-m", "pip", "install", *PINNED, sdist, folder=folder)
+        results.append(report("install the sdist", installed and run(python, "-c", SOLVE, folder=folder)))
         python = fresh(folder / "wheel")
-        results["install the wheel"] = run(python, "-m", "pip", "install", *PINNED, f"{wheels[0]}[all]", folder=folder)
-        for example in examples:
-            results[f"examples/{example.name}"] = run(python, example, folder=folder)
-    for name, succeeded in results.items():
-        print(f"{'ok' if succeeded else 'FAILED':>6}  {name}")
-    return int(not all(results.values()))
+        installed = run(python, "-m", "pip", "install", *PINNED, f"{wheel}[all]", folder=folder)
+        results.append(report("install the wheel", installed and run(python, "-c", SOLVE, folder=folder)))
+        results += [report(f"examples/{path.name}", run(python, path, folder=folder)) for path in examples]
+    return int(not all(results))
 
 
 if __name__ == "__main__":
