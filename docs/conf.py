@@ -27,6 +27,7 @@ pygments_style = "friendly"
 autodoc_mock_imports = ["botorch", "gpytorch", "torch"]  # large, and not needed to read a docstring
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {name: name for name in ("ArrayLike", "FloatArray", "IntArray")}
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 # Types of other packages, and of modules that are not documented, have no page of ours to lead to.
@@ -83,7 +84,25 @@ def lead_into_the_site(_app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = re.sub(rf"\]\((\.\./)?{file}", f"]({copy}", source[0])
 
 
+def directive(name: str) -> str:
+    """Return the line that documents a public name of drbo."""
+    thing = getattr(drbo, name)
+    if isinstance(thing, type):
+        return f".. auto{'exception' if issubclass(thing, Exception) else 'class'}:: drbo.{name}"
+    return f".. auto{'function' if callable(thing) else 'data'}:: drbo.{name}"
+
+
+def complete_the_reference(_app: Sphinx, page: str, source: list[str]) -> None:
+    """Document every public name that no page of the reference names on its last page."""
+    if page == "api/more":
+        pages = "".join(path.read_text() for path in (Path(__file__).parent / "api").glob("*.md"))
+        named = {"radius", *re.findall(r"auto\w+:: drbo\.(\w+)", pages)}
+        lines = [directive(name) for name in sorted(drbo.__all__) if name not in named]
+        source[0] += "\n".join(["```{eval-rst}", *lines, "```", ""])
+
+
 def setup(app: Sphinx) -> None:
-    """Tell Sphinx of the two."""
+    """Tell Sphinx of the three."""
     app.connect("autodoc-process-docstring", read_docstring)
     app.connect("source-read", lead_into_the_site)
+    app.connect("source-read", complete_the_reference)

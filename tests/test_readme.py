@@ -74,19 +74,16 @@ def test_a_page_that_shows_something_else_fails() -> None:
         check(blocks_of("<!-- needs: no_such_package -->\n```python\nimport no_such_package\n```\n"), "a page")
 
 
-def test_every_public_name_is_in_the_reference() -> None:
-    """A new public name needs a line in docs/api/."""
+def test_the_reference_names_what_exists() -> None:
+    """docs/conf.py adds public names that no page names; those of `drbo.radius` are named by hand."""
     reference = "\n".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
     named = set(re.findall(r"auto\w+:: drbo\.([\w.]+)", reference))
-    names = {f"radius.{name}" for name in drbo.radius.__all__} | set(drbo.__all__)
-    assert names - named - {"radius", "radius.Backtest", "radius.backtest"} == set()
-    for module in ("integrations.optuna", "integrations.botorch"):
-        assert module in named
+    assert {f"radius.{name}" for name in drbo.radius.__all__} - named == {"radius.Backtest", "radius.backtest"}
+    assert {"integrations.optuna", "integrations.botorch"} <= named
     for name in named:
-        parts, thing = name.split("."), drbo
-        if parts[0] != "integrations":
-            for part in parts:
-                thing = getattr(thing, part)
+        thing: Any = drbo
+        for part in name.split(".") if not name.startswith("integrations") else []:
+            thing = getattr(thing, part)
 
 
 def test_every_page_is_in_the_table_of_contents() -> None:
