@@ -2,9 +2,13 @@
 
 from drbo.analysis.regret import (
     RobustRegret,
+    crude_shift_norm,
     data_driven_bound,
     general_bound,
+    matern_information_rate,
     printed_data_driven_bound,
+    printed_general_bound,
+    rbf_information_rate,
     robust_regret,
     shift_norm,
     simple_regret,
@@ -14,9 +18,13 @@ from drbo.analysis.regret import (
 
 __all__ = [
     "RobustRegret",
+    "crude_shift_norm",
     "data_driven_bound",
     "general_bound",
+    "matern_information_rate",
     "printed_data_driven_bound",
+    "printed_general_bound",
+    "rbf_information_rate",
     "robust_regret",
     "shift_norm",
     "simple_regret",

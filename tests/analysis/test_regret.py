@@ -70,15 +70,64 @@ def test_shift_norm() -> None:
     )
 
 
+def test_the_crude_bound_is_its_formula_and_never_below_the_norm() -> None:
+    """B' <= B sqrt(lambda_max(M^-1) n): the literal formula, and functions of norm B do not exceed it."""
+    rng = np.random.default_rng(0)
+    contexts = np.linspace(0.0, 1.0, 9)[:, None]
+    k = Matern(0.3, nu=1.5)
+    for kernel in (Matern(0.2, nu=1.5), Matern(0.3, nu=2.5), RBF(0.15)):
+        M = kernel(contexts, contexts)
+        ball = MMD(gram=M)
+        crude = regret.crude_shift_norm(2.0, ball)
+        assert crude == pytest.approx(2.0 * math.sqrt(np.linalg.eigvalsh(np.linalg.inv(M))[-1] * 9), rel=1e-6)
+        a = rng.normal(size=(20, 9))
+        K = k(contexts, contexts)
+        f = a @ K * (2.0 / np.sqrt(np.einsum("ij,jk,ik->i", a, K, a)))[:, None]  # of norm 2
+        assert regret.shift_norm(f, ball) <= crude
+    assert regret.crude_shift_norm(2.0, MMD([0.0, 0.0, 1.0], RBF(0.1))) == math.inf  # a context twice
+    assert regret.crude_shift_norm(2.0, MMD.of_features(np.ones((3, 1)))) == math.inf
+
+
+def gain_of_a_uniform_design(kernel: Any, dimension: int, horizons: np.ndarray) -> np.ndarray:
+    """Return sum_m log(1 + T lambda_m), lambda the eigenvalues of the kernel on [0, 1]^d: T points spread evenly."""
+    n = 400
+    points = (np.arange(n)[:, None] + 0.5) / n
+    one = np.maximum(np.linalg.eigvalsh(kernel(points, points) / n), 0.0)
+    spectrum = one if dimension == 1 else np.outer(one, one).ravel()
+    return np.array([np.log1p(T * spectrum).sum() for T in horizons])
+
+
+def test_the_information_gain_grows_as_its_rates_say() -> None:
+    """The gain over the rate does not grow with T, while it would with the next smaller power."""
+    T = 10.0 ** np.arange(2, 9)
+    for dimension in (1, 2):
+        gain = gain_of_a_uniform_design(RBF(0.2), dimension, T)
+        rate = np.array([regret.rbf_information_rate(t, dimension) for t in T])
+        assert (np.diff(gain / rate) < 0.0).all()
+        assert (np.diff(gain / np.log(T) ** dimension) > 0.0).all()  # one power of the logarithm less is too little
+    for nu in (1.5, 2.5):
+        gain = gain_of_a_uniform_design(Matern(0.2, nu=nu), 1, T[1:6])
+        rate = np.array([regret.matern_information_rate(t, 1, nu) for t in T[1:6]])
+        assert (np.diff(gain / rate) < 0.0).all()
+        slope = math.log(gain[-1] / gain[-2]) / math.log(10.0)
+        assert slope == pytest.approx(1.0 / (2.0 * nu + 1.0), abs=0.05)
+    for d, nu, T0 in ((2, 2.5, 50.0), (3, 0.5, 1000.0)):
+        expected = T0 ** (d / (2 * nu + d)) * math.log(T0) ** (2 * nu / (2 * nu + d))
+        assert regret.matern_information_rate(T0, d, nu) == pytest.approx(expected)
+
+
 def test_bounds_are_the_printed_formulas() -> None:
     beta, gamma, T, B, delta = 3.0, 5.0, 40, 2.0, 0.1
     radii = np.linspace(0.1, 0.5, T)
     assert regret.general_bound(beta, gamma, radii, B, delta) == pytest.approx(
+        4 * beta * math.sqrt(T * (gamma + 2 * math.log(12 / delta))) + 2 * B * radii.sum()
+    )
+    assert regret.printed_general_bound(beta, gamma, radii, B, delta) == pytest.approx(
         4 * beta * math.sqrt(T * (gamma + 4 * math.log(12 / delta))) + 2 * B * radii.sum()
     )
     second = 4 * B * math.sqrt(T) * (2 + math.sqrt(2 * math.log(6 * T**2 / delta)))
     assert regret.data_driven_bound(beta, gamma, T, B, delta) == pytest.approx(
-        4 * beta * math.sqrt(T * (gamma + 4 * math.log(18 / delta))) + second
+        4 * beta * math.sqrt(T * (gamma + 2 * math.log(18 / delta))) + second
     )
     assert regret.printed_data_driven_bound(beta, gamma, T, B, delta) == pytest.approx(
         2 * beta * math.sqrt(T) * math.sqrt(gamma * (1 + math.log(3 / delta))) + second
@@ -113,6 +162,11 @@ def test_bad_input() -> None:
     for call, message in (
         (lambda: regret.simulator_bound(1.0, 1.0, 0), "horizon must be at least 1"),
         (lambda: regret.simulator_bound(1.0, -1.0, 5), "gamma must be zero or more"),
+        (lambda: regret.rbf_information_rate(0, 1), "horizon must be at least 1"),
+        (lambda: regret.matern_information_rate(5, 0, 1.5), "dimension must be at least 1"),
+        (lambda: regret.matern_information_rate(5, 1, 0.0), "nu must be"),
+        (lambda: regret.crude_shift_norm(-1.0, SET), "bound must be"),
+        (lambda: regret.printed_general_bound(1.0, 1.0, [-0.1], 1.0, 0.1), "radii must be zero or more"),
         (lambda: regret.general_bound(1.0, 1.0, [0.1], 1.0, 20.0), "delta must lie strictly between 0 and 1"),
         (lambda: regret.general_bound(1.0, 1.0, [-0.1], 1.0, 0.1), "radii must be zero or more"),
         (lambda: regret.printed_data_driven_bound(1.0, 1.0, 5, 1.0, 0.0), "delta must lie strictly between 0 and 1"),

@@ -82,26 +82,77 @@ def shift_norm(values: ArrayLike, ambiguity: MMD) -> float:
     a regular M; inf if M is singular and no such function exists.
     """
     f = validation.finite_array("values", values, ndim=2)
-    if not isinstance(ambiguity, MMD | PlacedMMD):
-        raise TypeError(f"ambiguity must be an MMD, whose kernel defines the norm, got {ambiguity!r}")
-    F = ambiguity.features
+    F = _mmd(ambiguity).features
     if f.shape[1] != len(F):
-        raise ValueError(f"values must have {len(F)} columns, one a context, got shape {f.shape}")
+        raise ValueError(f"values must have {len(F)} columns, one per context, got shape {f.shape}")
     y, *_ = np.linalg.lstsq(F, f.T, rcond=1e-15)
     missed = np.abs(F @ y - f.T).max(axis=0)
     norms = np.where(missed > 1e-6 * np.abs(f).max(axis=1), math.inf, np.linalg.norm(y, axis=0))
     return float(norms.max())
 
 
+def crude_shift_norm(bound: float, ambiguity: MMD) -> float:
+    """Return the paper's crude bound on B', which needs the contexts and the norm of f alone.
+
+    B' <= B sqrt(lambda_max(M^-1) n_contexts),   `bound` = B >= ||f||, for a kernel k <= 1 of the regression.
+
+    It holds as |f(x, c)| <= B. The inverse of a smooth kernel's matrix M is huge: `shift_norm` is what f itself gives.
+    A matrix that is singular up to rounding gives inf.
+    """
+    F = _mmd(ambiguity).features
+    B = validation.positive_float("bound", bound)
+    least = np.linalg.svd(F, compute_uv=False)[-1] if F.shape[1] >= len(F) else 0.0
+    return float(B * math.sqrt(len(F)) / least) if least > 0.0 else math.inf
+
+
+def rbf_information_rate(horizon: float, dimension: int) -> float:
+    """Return log(T)^(d + 1), how gamma_T grows for an RBF kernel on [0, 1]^d: gamma_T is O of it, T = `horizon`.
+
+    d = `dimension` counts actions and contexts together. The constant factor depends on kernel and ridge; for numbers
+    there is `maximum_information_gain`. Srinivas et al. (ICML 2010); Vakili et al. (AISTATS 2021).
+    """
+    _check_rate(horizon, dimension)
+    return math.log(horizon) ** (dimension + 1)
+
+
+def matern_information_rate(horizon: float, dimension: int, nu: float) -> float:
+    """Return how gamma_T grows for a Matern kernel of smoothness nu on [0, 1]^d: gamma_T is O of it, T = `horizon`.
+
+    T^(d / (2 nu + d)) log(T)^(2 nu / (2 nu + d))   (Vakili et al., AISTATS 2021)
+
+    The kernel is one Matern kernel of the distance in all d = `dimension` coordinates. The constant factor depends on
+    kernel and ridge. The exponent of T was d (d + 1) / (2 nu + d (d + 1)) in Srinivas et al. (ICML 2010).
+    """
+    _check_rate(horizon, dimension)
+    power = dimension / (2.0 * validation.positive_float("nu", nu) + dimension)
+    return float(horizon**power * math.log(horizon) ** (1.0 - power))
+
+
 def general_bound(
     beta: float, gamma: float, radii: ArrayLike, shift_norm: float, delta: float, ridge: float = 1.0
 ) -> float:
-    """Return the bound of Theorem 2 on R_T, which holds with probability 1 - delta; radii (T,), T = len(radii).
+    """Return the bound on R_T that the proof of Theorem 2 gives; radii (T,), T = len(radii).
+
+    R_T <= 4 beta_T sqrt(T (gamma_T + 2 log(12 / delta))) + 2 B' sum_t eps_t
+
+    It holds with probability 1 - delta. The printed theorem has 4 log(12 / delta), see `printed_general_bound`: Lemma 7
+    gives sum_t <w_t, sigma_t^2> <= 4 gamma_T + 8 log(12 / delta), of which the root takes out 4.
+    """
+    eps = _radii(radii)
+    return _statistical_term(beta, gamma, len(eps), 12.0, delta, ridge) + _shift_term(shift_norm, float(eps.sum()))
+
+
+def printed_general_bound(
+    beta: float, gamma: float, radii: ArrayLike, shift_norm: float, delta: float, ridge: float = 1.0
+) -> float:
+    """Return the bound of Theorem 2 as printed; it is true, and never less than `general_bound`.
 
     R_T <= 4 beta_T sqrt(T (gamma_T + 4 log(12 / delta))) + 2 B' sum_t eps_t
     """
-    eps = np.array([validation.radius(r, "radii") for r in np.atleast_1d(validation.finite_array("radii", radii))])
-    return _statistical_term(beta, gamma, len(eps), 12.0, delta, ridge) + _shift_term(shift_norm, float(eps.sum()))
+    eps = _radii(radii)
+    _check(beta, gamma, len(eps), delta)
+    conditional = 2.0 * _variance_sum(gamma, ridge) + 16.0 * math.log(12.0 / delta)
+    return 2.0 * beta * math.sqrt(len(eps) * conditional) + _shift_term(shift_norm, float(eps.sum()))
 
 
 def data_driven_bound(
@@ -109,7 +160,7 @@ def data_driven_bound(
 ) -> float:
     """Return the bound on R_T in the data-driven setting that follows from the proof of Theorem 2.
 
-    R_T <= 4 beta_T sqrt(T (gamma_T + 4 log(18 / delta))) + 4 B' sqrt(T) (2 + sqrt(2 log(6 T^2 / delta)))
+    R_T <= 4 beta_T sqrt(T (gamma_T + 2 log(18 / delta))) + 4 B' sqrt(T) (2 + sqrt(2 log(6 T^2 / delta)))
 
     It holds with probability 1 - delta. The first term differs from the one printed in Corollary 4, which does not
     follow: see `printed_data_driven_bound`.
@@ -146,15 +197,26 @@ def simple_regret_bound(beta: float, gamma: float, horizon: int, ridge: float = 
     return simulator_bound(beta, gamma, horizon, ridge) / horizon
 
 
+def _mmd(ambiguity: MMD) -> MMD:
+    if not isinstance(ambiguity, MMD | PlacedMMD):
+        raise TypeError(f"ambiguity must be an MMD, whose kernel defines the norm, got {ambiguity!r}")
+    return ambiguity
+
+
+def _radii(radii: ArrayLike) -> FloatArray:
+    """Return the radii of all rounds, (T,)."""
+    return np.array([validation.radius(r, "radii") for r in np.atleast_1d(validation.finite_array("radii", radii))])
+
+
 def _variance_sum(gamma: float, ridge: float) -> float:
     """Return the bound 2 max(1, ridge) gamma_T on sum_t sigma_t(x_t, c_t)^2."""
     return 2.0 * max(1.0, ridge) * gamma
 
 
 def _statistical_term(beta: float, gamma: float, horizon: int, events: float, delta: float, ridge: float) -> float:
-    """Return 2 beta_T sqrt(T sum_t <w_t, sigma_t^2>), bounded by Lemma 7: 4 beta_T sqrt(T (gamma_T + 4 log(...)))."""
+    """Return 2 beta_T sqrt(T sum_t <w_t, sigma_t^2>), bounded by Lemma 7: 4 beta_T sqrt(T (gamma_T + 2 log(...)))."""
     _check(beta, gamma, horizon, delta)
-    conditional = 2.0 * _variance_sum(gamma, ridge) + 16.0 * math.log(events / delta)
+    conditional = 2.0 * _variance_sum(gamma, ridge) + 8.0 * math.log(events / delta)
     return 2.0 * beta * math.sqrt(horizon * conditional)
 
 
@@ -175,3 +237,9 @@ def _check(beta: float, gamma: float, horizon: int, delta: float = 0.5) -> None:
     validation.probability("delta", delta)
     if horizon < 1:
         raise ValueError(f"horizon must be at least 1, got {horizon}")
+
+
+def _check_rate(horizon: float, dimension: int) -> None:
+    if validation.finite_float("horizon", horizon) < 1.0:
+        raise ValueError(f"horizon must be at least 1, got {horizon}")
+    validation.whole_number("dimension", dimension, least=1)
