@@ -27,7 +27,6 @@ pygments_style = "friendly"
 autodoc_mock_imports = ["botorch", "gpytorch", "torch"]  # large, and not needed to read a docstring
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints_format = "short"
-autodoc_type_aliases = {name: name for name in ("ArrayLike", "FloatArray", "IntArray")}
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 # Types of other packages, and of modules that are not documented, have no page of ours to lead to.
@@ -76,6 +75,19 @@ def read_docstring(_app: Sphinx, _what: str, _name: str, _thing: object, _option
     lines[:] = plain_docstring(lines)
 
 
+def short_types(
+    _app: Sphinx, _what: str, _name: str, _thing: object, _options: object, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """Write numpy's ArrayLike and an array of floats by their names in place of what they are made of."""
+    given = [signature, returns]
+    for pattern, name in (
+        (r"\S*_Buffer \| .*?_NestedSequence\[[^\[\]]*complex[^\[\]]*\]", "ArrayLike"),
+        (r"[~\w.]*ndarray\[[~\w.]*tuple\[[~\w.]*Any, \.\.\.\], [~\w.]*dtype\[[~\w.]*float64\]\]", "FloatArray"),
+    ):
+        given = [None if text is None else re.sub(pattern, name, text) for text in given]
+    return given[0], given[1]
+
+
 def lead_into_the_site(_app: Sphinx, page: str, source: list[str]) -> None:
     """Begin the first page with the README, and let links to files outside of the site lead to their copies in it."""
     if page == "index":
@@ -102,7 +114,8 @@ def complete_the_reference(_app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Tell Sphinx of the three."""
+    """Tell Sphinx of these."""
     app.connect("autodoc-process-docstring", read_docstring)
+    app.connect("autodoc-process-signature", short_types)
     app.connect("source-read", lead_into_the_site)
     app.connect("source-read", complete_the_reference)
