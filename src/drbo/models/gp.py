@@ -23,11 +23,12 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import solve_triangular
+from scipy.linalg import blas, lapack, solve_triangular
 
 from drbo import validation
 from drbo._compiled import announce
@@ -191,6 +192,52 @@ class _AverageKernel(Kernel):
         return self.value
 
 
+class Inverse:
+    """(K_t + ridge I)^-1 of t observations in the forms that answers need, each made when it is first asked for.
+
+    Attributes
+    ----------
+    W : (t, t) U'^-1, lower triangular
+    """
+
+    def __init__(self, U: FloatArray, white: FloatArray) -> None:
+        """`U` (t, t) and `white` (t,) may change afterwards."""
+        inverse = np.array(U, order="F")
+        if len(U):
+            inverse, _ = lapack.dtrtri(inverse, overwrite_c=1)
+        self.W: FloatArray = inverse.T
+        self.alpha: FloatArray = white @ self.W
+
+    @cached_property
+    def upper(self) -> FloatArray:
+        """The upper triangle of W'W (t, t), with zeros below it."""
+        return np.ascontiguousarray(lapack.dlauum(self.W.T)[0])
+
+    def times_product(self, a: FloatArray, b: FloatArray, k: FloatArray) -> FloatArray:
+        """Return (W'W * a b') k for columns k (t, m), elementwise product, where a b' is symmetric."""
+        np.matmul(a, b.T, out=self._room)
+        np.multiply(self._room, self.upper, out=self._room)
+        return np.asarray(blas.dsymm(1.0, self._room.T, k, lower=1))  # one triangle alone is read
+
+    @cached_property
+    def _room(self) -> FloatArray:
+        """Memory (t, t) that is used again: new memory costs more than the product."""
+        return np.empty(self.W.shape)
+
+    def whitened(self, rows: FloatArray) -> FloatArray:
+        """Return W k for every row k (..., t), in their place: W is triangular, which halves the work."""
+        return self._times(rows, transposed=1)
+
+    def unwhitened(self, rows: FloatArray) -> FloatArray:
+        """Return W'k for every row k (..., t), in their place."""
+        return self._times(rows, transposed=0)
+
+    def _times(self, rows: FloatArray, transposed: int) -> FloatArray:
+        t = len(self.W)
+        found = blas.dtrmm(1.0, self.W.T, rows.reshape(-1, t).T, trans_a=transposed, overwrite_b=1)
+        return np.asarray(found.T.reshape(rows.shape))
+
+
 class Posterior:
     """The posterior of f for actions anywhere, on a finite set of contexts and, through `curve`, in any context.
 
@@ -226,7 +273,7 @@ class Posterior:
         self._white = np.empty(room)
         self._deviations = np.empty(room)  # of the errors
         self._first = np.empty(room, dtype=np.intp)  # the first observation of the same evaluation
-        self._inverse: FloatArray | None = None  # W, once somebody asks for it
+        self._inverse: Inverse | None = None  # of K_t + ridge I, once somebody asks for it
 
     # --- what it learns from ----------------------------------------------------------------------------------------
 
@@ -411,12 +458,12 @@ class Posterior:
         if t == 0:
             return mean, variance
         block = max(2**18 // (t * n), 1)  # 2 MB at a time stay in the cache
+        k_action, k_contexts = np.ascontiguousarray(k_action.T), np.ascontiguousarray(self._k_contexts[:t].T)
         for start in range(0, m, block):
             rows = slice(start, start + block)
-            k = k_action[:, rows, None] * self._k_contexts[:t, None, :]
-            white = self._whitening() @ k.reshape(t, -1)
-            mean[rows] = (self._white[:t] @ white).reshape(-1, n)
-            variance[rows] -= np.einsum("ij,ij->j", white, white).reshape(-1, n)
+            white = self._made().whitened(k_action[rows, None, :] * k_contexts)
+            mean[rows] = white @ self._white[:t]
+            variance[rows] -= np.einsum("mnt,mnt->mn", white, white)
         return mean, np.maximum(variance, 0.0)
 
     def on_grid(self) -> tuple[FloatArray, FloatArray]:
@@ -438,12 +485,14 @@ class Posterior:
         The latter is exact to 1e-6 or better, relative to k(z, z), at a noise of 1e-4 of the amplitude.
         """
         t = self.n_observations
+        if t == 0:
+            return np.zeros(len(actions)), np.full(len(actions), self.gp.kernel.variance)
         used = np.flatnonzero(weights)
         k_contexts, w = self._k_contexts[:t, used], weights[used]
         k = self.gp.kernel.action(self.observed_actions, actions)
-        W = self._whitening()
-        mean = (self._white[:t] @ W * (k_contexts @ w)) @ k
-        explained = np.einsum("ij,ij->j", k, (W.T @ W * ((k_contexts * w) @ k_contexts.T)) @ k)
+        made = self._made()
+        mean = (made.alpha * (k_contexts @ w)) @ k
+        explained = np.einsum("ij,ij->j", k, made.times_product(k_contexts * w, k_contexts, k))
         return mean, np.maximum(self.gp.kernel.variance - explained, 0.0)
 
     def averaged(self, weights: FloatArray) -> Self:
@@ -477,13 +526,13 @@ class Posterior:
             return np.zeros_like(action)
         used = np.flatnonzero(weights)
         k_contexts, w = self._k_contexts[:t, used], weights[used]
-        k = self.gp.kernel.action(self.observed_actions, action[None, :]) * k_contexts
-        W = self._whitening()
-        white = W @ k
-        variance = self.gp.kernel.variance - np.einsum("ij,ij->j", white, white)
+        k_action = self.gp.kernel.action(self.observed_actions, action[None, :])[:, 0]
+        made = self._made()
+        white = made.whitened(k_action * np.ascontiguousarray(k_contexts.T))
+        variance = self.gp.kernel.variance - np.einsum("jt,jt->j", white, white)
         std = np.sqrt(np.maximum(variance, 1e-12 * self.gp.kernel.variance))
-        alpha, u = self._white[:t] @ W, W.T @ white
-        per_point = alpha * (k_contexts @ w) - (u * k_contexts) @ (slope * w / std)
+        u = made.unwhitened(white).T
+        per_point = made.alpha * (k_contexts @ w) - (u * k_contexts) @ (slope * w / std)
         return np.asarray(per_point @ self.gp.kernel.action.gradient(action[None], self.observed_actions)[0])
 
     def curve(self, action: FloatArray, slope: float) -> Curve:
@@ -577,10 +626,13 @@ class Posterior:
         n, t = len(self.contexts), self.n_observations
         return Embedding(self.gp.kernel.context, self._context_points[n : n + t].copy(), dict(self._averages))
 
-    def _whitening(self) -> FloatArray:
-        """Return W = U'^-1 (t, t), kept until the next observation: a product is several times faster than a solve."""
+    def _made(self) -> Inverse:
+        """Return the inverse of K_t + ridge I, kept until the next observation: a product is faster than a solve."""
         if self._inverse is None:
             t = self.n_observations
-            U = self._U[:t, :t]
-            self._inverse = solve_triangular(U, np.eye(t), check_finite=False).T if t else np.empty((0, 0))
+            self._inverse = Inverse(self._U[:t, :t], self._white[:t])
         return self._inverse
+
+    def _whitening(self) -> FloatArray:
+        """Return W = U'^-1 (t, t)."""
+        return self._made().W

@@ -29,7 +29,7 @@ from drbo.models.gp import GP
 from drbo.models.inputs import PAIRS, Inputs
 from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import Ball
-from drbo.rounds.search import Candidates, Found, WholeSearch
+from drbo.rounds.search import Candidates, Found, Indices, WholeSearch
 from drbo.spaces.box import Box
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -44,8 +44,9 @@ _APART = 0.05
 """Points that differ by less in every coordinate lead to the same summit: only the best of them is climbed from."""
 _AWAY = 0.01
 """By how much the answer differs from actions to avoid, in some coordinate that moves freely."""
-_FIRST = 16
-"""How many points are scored before anything is ruled out."""
+_AT_ONCE = 16
+"""How many points are scored before others are ruled out, apart from each other: the best of those that are close rules
+out the rest of them."""
 _TIE = 1e-9
 """Scores closer than this share of the amplitude of f are taken as equal."""
 
@@ -116,20 +117,31 @@ class Objective:
         visited: list[int] = []
         may_lead = np.arange(len(actions))
         while len(may_lead):
-            order = np.argsort(-ceilings[may_lead], kind="stable")
-            batch = may_lead[order[: max(len(visited), _FIRST)]]  # as many again as are known
+            batch = _apart(actions, ceilings, may_lead, _AT_ONCE)
             worst = self._worst_cases(actions[batch])
             scores[batch] = worst.expectation
-            visited.extend(batch.tolist())
-            w = worst.weights[int(np.argmax(worst.expectation))]
-            ceilings[may_lead] = np.minimum(ceilings[may_lead], self.bound.ceilings(actions[may_lead], w))
-            leaders = _apart(actions, scores, visited, count)
+            visited.extend(batch)
+            self._lower(ceilings, actions, may_lead, batch, worst)
+            leaders = _apart(actions, scores, np.array(visited), count)
             # To lead, an action must beat the leaders that it is close to, and the last one once they are complete.
             least = scores[leaders[-1]] if len(leaders) == count else -np.inf
             to_beat = np.where(_close(actions, actions[leaders], _APART), scores[leaders], least).max(axis=1)
             ceilings[visited] = -np.inf
             may_lead = np.flatnonzero(ceilings > to_beat + tie)
         return actions[leaders], scores[leaders]
+
+    def _lower(
+        self, ceilings: FloatArray, actions: FloatArray, rows: Indices, batch: Sequence[int], worst: WorstCase
+    ) -> None:
+        """Lower the ceilings of the actions `rows` by the worst cases of a batch of them.
+
+        The worst case of an action is nearly that of one close by. All others get that of the best one.
+        """
+        distances = np.abs(actions[rows, None, :] - actions[None, batch, :]).max(axis=2)
+        by = np.where(distances.min(axis=1) < _APART, distances.argmin(axis=1), np.argmax(worst.expectation))
+        for i in np.unique(by):
+            some = rows[by == i]
+            ceilings[some] = np.minimum(ceilings[some], self.bound.ceilings(actions[some], worst.weights[i]))
 
     def _worst_cases(self, actions: FloatArray) -> WorstCase:
         return self.ball.worst_cases(self.bound.at(actions))
@@ -171,14 +183,13 @@ def _same_action(box: Box, points: FloatArray, others: FloatArray) -> np.ndarray
     return np.asarray(np.any(np.all(close, axis=2), axis=1))
 
 
-def _apart(points: FloatArray, scores: FloatArray, indices: list[int], count: int) -> list[int]:
+def _apart(points: FloatArray, scores: FloatArray, indices: Indices, count: int) -> list[int]:
     """Return the `count` best of the indices, or fewer, whose points are not close to a better one, best first."""
+    left = indices[np.lexsort((indices, -scores[indices]))]
     chosen: list[int] = []
-    for i in sorted(indices, key=lambda i: (-scores[i], i)):
-        if not _close(points[[i]], points[chosen], _APART).any():
-            chosen.append(i)
-        if len(chosen) == count:
-            break
+    while len(left) and len(chosen) < count:
+        chosen.append(int(left[0]))
+        left = left[~_close(points[left], points[left[:1]], _APART)[:, 0]]
     return chosen
 
 
