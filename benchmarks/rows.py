@@ -139,10 +139,15 @@ def warm_start_rows(quick: bool) -> list[Row]:
 
 
 class Round:
-    """An optimizer on a grid, and the world that it learns about; `drifting`: with another reference every round."""
+    """An optimizer on a grid, and the world that it learns about.
 
-    def __init__(self, n_actions: int, n_contexts: int, drifting: bool = False, seed: int = 0) -> None:
-        self._drifting = drifting
+    `drifting`: with another reference every round. `failing`: the share of the evaluations that fail.
+    """
+
+    def __init__(
+        self, n_actions: int, n_contexts: int, drifting: bool = False, seed: int = 0, failing: float = 0.0
+    ) -> None:
+        self._drifting, self._failing = drifting, failing
         self.actions, self.contexts = grid(n_actions), grid(n_contexts)
         self.mmd = MMD(self.contexts, RBF(0.1))
         self.reference = gaussian(self.contexts, 0.5, 0.05)
@@ -170,8 +175,9 @@ class Round:
         asked = clock() - start
         j = int(self._rng.choice(len(self.contexts), p=self.reference))
         y = self._f(suggestion.action, self.contexts[j]) + NOISE * self._rng.normal()
+        failed = bool(self._failing) and self._rng.random() < self._failing
         start = clock()
-        self.optimizer.tell(suggestion, y, context_index=j)
+        self.optimizer.tell(suggestion, None if failed else y, context_index=j, failed=failed)
         told = clock() - start
         self.points.append((float(suggestion.action[0]), float(self.contexts[j, 0])))
         self.outcomes.append(y)
@@ -320,6 +326,26 @@ def growth_rows(quick: bool) -> tuple[list[Row], Array]:
     row = Row(f"a round at t={last} on 100x100", float(smooth[-1]), None, note=note)
     exponent_row = Row("growth of a round's cost with t: exponent", float(exponent), 1.1, unit="")
     return [row, exponent_row], np.stack([centre, smooth])
+
+
+def long_rows(quick: bool) -> list[Row]:
+    """Return how the cost of a round grows over 3,000 rounds on a 50x50 grid where 40% of the evaluations fail."""
+    last, window = 600 if quick else 3000, 50
+    play = Round(50, 50, failing=0.4)
+    times = [play.play() for _ in range(last // 2)]
+    before = resident()
+    times += [play.play() for _ in range(last - last // 2)]
+    smooth = np.median(np.reshape(times, (-1, window)), axis=1)
+    centre = (np.arange(len(smooth)) + 0.5) * window
+    half = len(smooth) // 2
+    exponent = np.polyfit(np.log(centre[half:]), np.log(smooth[half:]), 1)[0]
+    note = f"{1e3 * smooth[half]:.2g} ms a round at t={last // 2}, {1e3 * smooth[-1]:.2g} at t={last}; "
+    note += f"the second half takes {(resident() - before) / 1e6:.0f} MB more"
+    name = f"{last:,} rounds on 50x50, 40% of them failed"
+    return [
+        Row(name, float(np.sum(times)), None, note=note),
+        Row(f"{name}: exponent of a round's cost in the second half", float(exponent), 1.1, unit=""),
+    ]
 
 
 def wind_rows(quick: bool) -> list[Row]:

@@ -20,6 +20,7 @@ from rows import (
     Row,
     growth_rows,
     large_rows,
+    long_rows,
     measure_actions,
     measure_contexts,
     warm_start_rows,
@@ -94,7 +95,7 @@ def main() -> None:
     """Run the suite, or one measurement that needs a process of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer repeats and smaller sets; writes nothing")
-    parser.add_argument("--boxes", action="store_true", help="the rows on boxes alone; writes nothing")
+    parser.add_argument("--many", action="store_true", help="the rows of many outcomes alone; writes nothing")
     parser.add_argument("--measure", choices=["contexts", "actions"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
@@ -108,8 +109,9 @@ def main() -> None:
             print(line(row), flush=True)
             rows.append(row)
 
-    if arguments.boxes:
+    if arguments.many:
         add(box_rows(arguments.quick))
+        add(long_rows(arguments.quick))
         return
     add(worst_case_rows(arguments.quick))
     add(warm_start_rows(arguments.quick))
@@ -120,6 +122,7 @@ def main() -> None:
     add(adversary_rows(arguments.quick))
     add(vector_rows(arguments.quick))
     add(box_rows(arguments.quick))
+    add(long_rows(arguments.quick))
     add(wind_rows(arguments.quick))
     if not arguments.quick:
         (HERE / "RESULTS.md").write_text(report(rows, (before, load()), time.perf_counter() - start))

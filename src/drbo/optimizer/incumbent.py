@@ -82,7 +82,7 @@ def best_in(
     `given` is what is known of the context, which the set is for.
     """
     beliefs = known.certifying(state, ball)
-    search, failed = known.configuration.search, [record.action for record in state.failed]
+    search, failed = known.configuration.search, list(state.failed.values())
     found = []
     for _ in range(PASSES):
         bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
@@ -104,7 +104,7 @@ def reachable(known: Knowledge, state: State, best: Guaranteed) -> float:
     beliefs, search = known.certifying(state, best.ball), known.configuration.search
     bound = Bound(beliefs.certain(best.ball), best.width, UPPER)
     near = np.concatenate([known.near(state), known.rows([best.action])])
-    found = search.best(best.ball, bound, near, known.rows([]), [record.action for record in state.failed])
+    found = search.best(best.ball, bound, near, known.rows([]), list(state.failed.values()))
     return max(found.score, float(best.ball.worst_case(bound.of_action(best.action)).expectation))
 
 

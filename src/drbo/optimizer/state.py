@@ -58,7 +58,7 @@ class State:
     told_so_far : the same, in order
     corrections : how many results were retracted or amended
     n_outcomes : how many of them have an outcome
-    failed : those that failed
+    failed : the actions that failed, each once, by what tells them apart
     seen : the contexts that nature drew, in order
     fit, fit_corrections : the hyper-parameters recorded last, and how many corrections there had been by then
     further : (k, d) the contexts that the adversary asked for
@@ -74,7 +74,7 @@ class State:
         self.told_so_far: list[Told] = []
         self.corrections = 0
         self.n_outcomes = 0
-        self.failed: list[Told] = []
+        self.failed: dict[tuple[int | None, bytes], Point] = {}
         self.seen: list[Point] = []
         self.fit = fit
         self.fit_corrections = 0
@@ -120,7 +120,7 @@ class State:
             self.pending.pop(record.number, None)
         self.seen.extend(record.seen)
         if record.failed:
-            self.failed.append(record)
+            self.failed[_key(record.action)] = record.action
             if self.incumbent is not None and self._has_failed(self.incumbent.proposal.action):
                 self._choose_incumbent()
 
@@ -146,7 +146,7 @@ class State:
         self.corrections += 1
         self.told_so_far = list(self.results.values())
         self.n_outcomes = sum(len(record.outcomes) for record in self.told_so_far)
-        self.failed = [record for record in self.told_so_far if record.failed]
+        self.failed = {_key(record.action): record.action for record in self.told_so_far if record.failed}
         self.seen = [context for record in self.told_so_far for context in record.seen]
         self._choose_incumbent()
 
@@ -186,11 +186,12 @@ class State:
 
     def _has_failed(self, action: Point) -> bool:
         """Return whether an action failed; a user who tells it by its value may be off by rounding."""
-        return any(
-            record.action.index == action.index
-            and float(np.abs(record.action.coordinates - action.coordinates).max()) <= _ROUNDING
-            for record in self.failed
-        )
+        if _key(action) in self.failed:
+            return True
+        if action.index is not None:
+            return False
+        failed = (other for other in self.failed.values() if other.index is None)
+        return any(float(np.abs(other.coordinates - action.coordinates).max()) <= _ROUNDING for other in failed)
 
     # --- what a model learns from -----------------------------------------------------------------------------------
 
@@ -201,7 +202,11 @@ class State:
     @property
     def under_way(self) -> list[Point]:
         """The actions that are pending or failed."""
-        return [r.action for r in self.failed] + [i.proposal.action for i in self.pending.values()]
+        return [*self.failed.values(), *(iterate.proposal.action for iterate in self.pending.values())]
+
+
+def _key(action: Point) -> tuple[int | None, bytes]:
+    return action.index, action.coordinates.tobytes()
 
 
 def outcomes_of(told: Sequence[Told], units: Units) -> Outcomes:

@@ -37,7 +37,7 @@ def best_for(known: Knowledge, state: State, target: float, goal: Goal, terms: T
     ball = known.ball_at(state, terms, 0.0)
     check_set(ball)
     beliefs, search = known.certifying(state, ball), known.configuration.search
-    units, failed = beliefs.units, [record.action for record in state.failed]
+    units, failed = beliefs.units, list(state.failed.values())
     if not units.known:
         raise NotCertifiedError("no action is certified to reach the target: the model has seen no outcome yet")
     level, best, near = units.inward(target), None, known.near(state)
