@@ -24,7 +24,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -198,6 +198,7 @@ class Inverse:
     Attributes
     ----------
     W : (t, t) U'^-1, lower triangular
+    alpha : (t,) W'W y
     """
 
     def __init__(self, U: FloatArray, white: FloatArray) -> None:
@@ -208,6 +209,11 @@ class Inverse:
         self.W: FloatArray = inverse.T
         self.alpha: FloatArray = white @ self.W
 
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Return the inverse itself: nobody changes it."""
+        del memo
+        return self
+
     @cached_property
     def upper(self) -> FloatArray:
         """The upper triangle of W'W (t, t), with zeros below it."""
@@ -215,14 +221,9 @@ class Inverse:
 
     def times_product(self, a: FloatArray, b: FloatArray, k: FloatArray) -> FloatArray:
         """Return (W'W * a b') k for columns k (t, m), elementwise product, where a b' is symmetric."""
-        np.matmul(a, b.T, out=self._room)
-        np.multiply(self._room, self.upper, out=self._room)
-        return np.asarray(blas.dsymm(1.0, self._room.T, k, lower=1))  # one triangle alone is read
-
-    @cached_property
-    def _room(self) -> FloatArray:
-        """Memory (t, t) that is used again: new memory costs more than the product."""
-        return np.empty(self.W.shape)
+        product = a @ b.T
+        product *= self.upper
+        return np.asarray(blas.dsymm(1.0, product.T, k, lower=1))  # one triangle alone is read
 
     def whitened(self, rows: FloatArray) -> FloatArray:
         """Return W k for every row k (..., t), in their place: W is triangular, which halves the work."""
