@@ -142,7 +142,7 @@ def _row(known: Knowledge, state: State, ball: Ball, stochastic: Point, near: Fl
 def _best_mean(known: Knowledge, state: State, ball: Ball) -> Point:
     """Return the action of the best posterior mean under the reference, which has not failed."""
     mean = Bound(known.certifying(state, ball).certain(ball), 0.0, LOWER)
-    failed = [record.action for record in state.failed]
+    failed = list(state.failed.values())
     return known.configuration.search.best(ball, mean, known.near(state), known.rows([]), failed).action
 
 

@@ -203,10 +203,9 @@ class Inverse:
 
     def __init__(self, U: FloatArray, white: FloatArray) -> None:
         """`U` (t, t) and `white` (t,) may change afterwards."""
-        inverse = np.array(U, order="F")
-        if len(U):
-            inverse, _ = lapack.dtrtri(inverse, overwrite_c=1)
-        self.W: FloatArray = inverse.T
+        self.W: FloatArray = np.array(U).T
+        if len(U):  # the inverse of U' rather than of U: W U' is then closer to I, and so is W k to what k whitens to
+            self.W, _ = lapack.dtrtri(self.W, lower=1, overwrite_c=1)
         self.alpha: FloatArray = white @ self.W
 
     def __deepcopy__(self, memo: Any) -> Self:
@@ -215,27 +214,27 @@ class Inverse:
         return self
 
     @cached_property
-    def upper(self) -> FloatArray:
-        """The upper triangle of W'W (t, t), with zeros below it."""
-        return np.ascontiguousarray(lapack.dlauum(self.W.T)[0])
+    def lower(self) -> FloatArray:
+        """The lower triangle of W'W (t, t), with zeros above it."""
+        return np.asarray(lapack.dlauum(self.W, lower=1)[0])
 
     def times_product(self, a: FloatArray, b: FloatArray, k: FloatArray) -> FloatArray:
         """Return (W'W * a b') k for columns k (t, m), elementwise product, where a b' is symmetric."""
-        product = a @ b.T
-        product *= self.upper
-        return np.asarray(blas.dsymm(1.0, product.T, k, lower=1))  # one triangle alone is read
+        product = (b @ a.T).T  # by columns, as LAPACK wants it
+        product *= self.lower
+        return np.asarray(blas.dsymm(1.0, product, k, lower=1))
 
     def whitened(self, rows: FloatArray) -> FloatArray:
         """Return W k for every row k (..., t), in their place: W is triangular, which halves the work."""
-        return self._times(rows, transposed=1)
+        return self._times(rows, transposed=0)
 
     def unwhitened(self, rows: FloatArray) -> FloatArray:
         """Return W'k for every row k (..., t), in their place."""
-        return self._times(rows, transposed=0)
+        return self._times(rows, transposed=1)
 
     def _times(self, rows: FloatArray, transposed: int) -> FloatArray:
         t = len(self.W)
-        found = blas.dtrmm(1.0, self.W.T, rows.reshape(-1, t).T, trans_a=transposed, overwrite_b=1)
+        found = blas.dtrmm(1.0, self.W, rows.reshape(-1, t).T, lower=1, trans_a=transposed, overwrite_b=1)
         return np.asarray(found.T.reshape(rows.shape))
 
 
