@@ -136,7 +136,7 @@ def best_with(known: Knowledge, state: State, chance: Chance, terms: Terms) -> t
         first = int(np.argmax(scores))
         return Found(candidates.point(int(rows[first])), float(scores[first]))
 
-    failed = [record.action for record in state.failed]
+    failed = list(state.failed.values())
     found = known.configuration.search.best_by(ball, pick, known.near(state), failed)
     if found is None:
         raise NotCertifiedError(
