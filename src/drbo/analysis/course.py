@@ -16,7 +16,8 @@ class Step:
     ----------
     evaluation : counts them from 1, in the order in which they were told
     outcome : what came out; None if the evaluation failed
-    optimistic : the optimistic worst-case bound that its action was chosen for; nan if nobody asked for it
+    optimistic : the worst case that its action was chosen for, of an upper bound or, with `Thompson`, of a draw; nan if
+        nobody asked for it
     guarantee : the worst-case guarantee of its action when it was asked for; nan if nobody did, or none was known
     best : the best of these guarantees so far; nan as long as there is none
     """

@@ -51,7 +51,7 @@ class Plots:
         if np.isfinite(outcomes).any():
             axes.plot(at, outcomes, "o", color=GREY, markersize=4, label="outcome")
         if np.isfinite(optimistic).any():
-            axes.plot(at, optimistic, ":", color=ORANGE, label="optimistic bound of the suggestion")
+            axes.plot(at, optimistic, ":", color=ORANGE, label="worst case that the suggestion was chosen for")
         if np.isfinite(best).any():
             axes.plot(at, best, color=BLUE, drawstyle="steps-post", linewidth=2, label="best guarantee so far")
         low = axes.get_ylim()[0]  # failures and what is pending have no outcome: they stand at the lower edge

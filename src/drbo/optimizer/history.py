@@ -53,7 +53,7 @@ class Proposal:
     action, context : what to evaluate; no context where nature picks it
     radius : of the set of its round, what compression costs included; nan for an iterate of a file of version 0.1 that
         does not hold its set, which is then certified for the present one
-    score : the optimistic worst-case expectation that it was chosen for, in the user's units
+    score : the worst-case expectation that it was chosen for, of an upper bound or a draw, in the user's units
     guarantee : its worst-case lower confidence bound at its own time, on the atoms of then, in the user's units: eq. 10
         picks by it
     further : (k, d) the contexts that the adversary wanted and that became atoms with this suggestion

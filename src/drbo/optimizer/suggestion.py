@@ -30,7 +30,7 @@ class Suggestion:
     action_index : its index in a finite set, None in a box
     contexts : the contexts to evaluate it in, one or several, as the contexts were given; none where nature picks them
     reference, radius : the ambiguity set of this round
-    score : the optimistic worst-case expectation that the action was chosen for
+    score : the worst-case expectation that the action was chosen for: of an upper bound, or of a draw (`Thompson`)
     action_point, context_points : both as points of their spaces
     fallback : True if it is the baseline because no action met what was asked for, `ask(guarantee=...)` or the budget
     loss : what it may lose against the baseline in expectation at most; 0 where no `explore_budget` limits that

@@ -23,7 +23,7 @@ class Thompson(Policy):
 
     A draw is exact on finite sets of actions and contexts, of up to 2,048 points each. Along actions of a box, contexts
     with a range, and perturbations of actions it is made of 512 random frequencies: its mean and covariance are those
-    of the posterior all the same, on average over the frequencies (docs/methods.md has the error given them).
+    of the posterior all the same, on average over the frequencies (docs/draws.md has the error given them).
 
     Parameters
     ----------
