@@ -38,7 +38,7 @@ def test_progress() -> None:
     opt.ask(2)
     shown = lines(drawn(opt.plot.progress()))
     assert shown.keys() == {
-        "outcome", "optimistic bound of the suggestion", "best guarantee so far", "failed", "pending",
+        "outcome", "worst case that the suggestion was chosen for", "best guarantee so far", "failed", "pending",
     }  # fmt: skip
     np.testing.assert_array_equal(shown["outcome"].get_ydata(), [0.0, 1.0, 2.0, np.nan, 4.0])
     assert shown["failed"].get_xdata().tolist() == [4.0]
