@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from drbo.experiments import Execution, Outcome
     from drbo.optimizer import Optimizer
 
-FIGURES = ("figure1", "figure2", "figure3", "dial", "sets")
+FIGURES = ("figure1", "figure2", "corollary4", "figure3", "dial", "sets")
 SETS = tuple(name.value for name in SetName)
 METHODS = tuple(name.value for name in MethodName)
 SETTINGS = tuple(name.value for name in SettingName)
@@ -194,9 +194,9 @@ def reproduce(
             autocompletion=_offer((*FIGURES, "all")),
         ),
     ],
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each method in figure 2; 50.")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each method in figure2 and corollary4; 50.")] = None,
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="Rounds of a run; 200 for figure 2, 100 for each hour of figure 3.")
+        int | None, typer.Option(min=1, help="Rounds of a run; 200, and 100 for each hour of figure 3.")
     ] = None,
     seed: Seed = 0,
     workers: Workers = 0,
@@ -229,8 +229,8 @@ def reproduce(
     robust_to = _known("ambiguity set", ambiguity, SETS)
     if robust_to != SetName.MMD and not {*wanted} <= {*WITH_ANY_SET}:
         raise typer.BadParameter(
-            f"--ambiguity {robust_to} is for {', '.join(WITH_ANY_SET)} and drbo demo: figure1 and figure3 are about "
-            "the paper's MMD ball, and sets shows all sets at once"
+            f"--ambiguity {robust_to} is for {', '.join(WITH_ANY_SET)} and drbo demo: figure1, corollary4 and figure3 "
+            "are about the paper's MMD ball, and sets shows all sets at once"
         )
     for option, value in (("--time-column", time_column), ("--power-column", power_column), ("--max-gap", max_gap)):
         if value is not None and data is None:

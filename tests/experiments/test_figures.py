@@ -13,8 +13,8 @@ from matplotlib.transforms import Bbox
 
 from drbo.analysis.profile import profile
 from drbo.experiments import _figures
-from drbo.experiments._store import Table
-from drbo.experiments._tasks import goal
+from drbo.experiments._store import Table, select
+from drbo.experiments._tasks import SETTINGS, goal
 from drbo.experiments.style import new_figure
 from drbo.problems import Problem, benchmark_1, benchmark_2
 
@@ -100,7 +100,35 @@ def test_demo(problem: Problem) -> None:
         "round": np.tile(rounds, 3),
         "regret": np.repeat([0.1, 0.3, 0.31], 20),
     }
-    assert clashes(_figures.demo(problem, records)) == []
+    assert clashes(_figures.demo(problem, records, 0)) == []
+
+
+def regrets(runs: int) -> Table:
+    """Return records of both benchmarks in all settings, in which every method loses at a rate of its own."""
+    rates = {"DRBO": 0.01, "UCB": 0.3, "StableOpt": 0.31, "StableOpt (own contexts)": 0.2}
+    rows = [
+        (problem, setting, method, run, t, rate * (1.0 + 0.1 * run))
+        for problem in ("benchmark_1", "benchmark_2")
+        for setting in SETTINGS
+        for method, rate in rates.items()
+        for run in range(runs)
+        for t in range(1, 21)
+    ]
+    names = ("problem", "setting", "method", "run", "round", "regret")
+    return dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"), [(1, "one run, seed 7"), (3, "mean of 3 runs, seed 7; bands: one standard error")]
+)
+def test_regret_figures_say_how_many_runs_there_were_and_what_the_bands_are(runs: int, said: str) -> None:
+    records = regrets(runs)
+    problems = ["benchmark_1", "benchmark_2"]
+    for draw in (_figures.figure2, _figures.corollary4):
+        chosen = records if draw is _figures.figure2 else select(records, setting="data-driven")
+        figure = draw(chosen, problems, 7)
+        assert clashes(figure) == []
+        assert any(said in text for text, _ in words(figure))
 
 
 def test_dial_and_sets(problem: Problem) -> None:
@@ -119,6 +147,6 @@ def test_dial_and_sets(problem: Problem) -> None:
 @pytest.mark.parametrize(("rate", "said"), [("0.95", "DRBO had luck"), ("0.85", "no luck"), ("0.9", "the same")])
 def test_figure3_says_why_the_exact_solution_need_not_earn_most(rate: str, said: str) -> None:
     chosen = {"DRBO": 0.2, "StableOpt": 0.4}
-    figure = _figures.figure3(days(rate), radii(), chosen, "La Haute Borne, 2015", START)
+    figure = _figures.figure3(days(rate), radii(), chosen, "La Haute Borne, 2015", START, 0)
     assert clashes(figure) == []
     assert said in figure.axes[0].get_xlabel()

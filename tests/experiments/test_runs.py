@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drbo.experiments import SETS, SETTINGS, Execution, Plan, run
+from drbo.experiments import SETS, SETTINGS, Execution, Plan, corollary4, run
 from drbo.experiments._reproduce import regret_rows, regret_sweep
 from drbo.experiments._store import Store, Table, select
 from drbo.experiments._sweep import sweep
 from drbo.experiments._tasks import goal
+from drbo.names import MethodName
 from drbo.problems import benchmark_1, benchmark_2
 from drbo.regret import robust_regret
 from tolerances import CLOSED_FORM
@@ -63,6 +64,35 @@ def test_the_papers_claims_at_small_size() -> None:
     assert late["drbo"] < 0.03
     assert late["ucb"] > 0.09
     assert late["stableopt"] > 0.09
+
+
+def test_the_literal_radius_of_corollary_4_is_five_times_that_of_the_comparisons() -> None:
+    """Regret is measured in the ball of the round: with a ball of everything it is that of the worst context."""
+    problem = benchmark_1(20)
+    literal = run(problem, "data-driven", "drbo", 10, 0, 0, share=1.0)
+    worst = problem.values.min(axis=1)
+    np.testing.assert_allclose(literal["regret"], worst.max() - worst[literal["action"]], atol=CLOSED_FORM)
+    fifth = run(problem, "data-driven", "drbo", 10, 0, 0)
+    assert not np.allclose(fifth["regret"], worst.max() - worst[fifth["action"]], atol=1e-3)
+
+
+def test_corollary_4_counts_the_rounds_in_which_the_ball_holds_every_distribution(tmp_path: Path) -> None:
+    plan = Plan(tmp_path, runs=1, rounds=40, execution=Execution(1))
+    rows = corollary4(plan).rows
+    assert [(row["problem"], row["method"]) for row in rows] == [
+        (problem, method) for problem in ("benchmark_1", "benchmark_2") for method in ("DRBO", "UCB", "StableOpt")
+    ]
+    # The farthest distribution is nearer than sqrt(2), which the radius exceeds up to 21 contexts: 22 rounds.
+    assert all(22 < row["rounds with every distribution"] < 40 for row in rows)
+
+
+def test_a_sweep_leaves_out_methods_that_are_not_for_a_setting(tmp_path: Path) -> None:
+    plan = Plan(tmp_path, runs=1, rounds=2, execution=Execution(1))
+    methods = (MethodName.STABLEOPT, MethodName.STABLEOPT_OWN)
+    records = regret_sweep("two", plan, [benchmark_1(10)], ["general", "simulator"], methods)
+    assert list(dict.fromkeys(zip(records["setting"], records["method"], strict=True))) == [
+        ("general", "StableOpt"), ("simulator", "StableOpt"), ("simulator", "StableOpt (own contexts)"),
+    ]  # fmt: skip
 
 
 def small_sweep(out: Path, execution: Execution) -> Table:

@@ -29,6 +29,23 @@ def test_distributions_are_the_papers_densities_on_the_grid(make: Callable[[int]
     np.testing.assert_array_equal(problem.contexts[:, 0], grid)
 
 
+def test_both_readings_of_the_normal_distributions_and_where_the_solutions_differ() -> None:
+    """REVIEW R3: as deviations the three solutions differ for short lengthscales; as variances they are one at 0.1."""
+    literal = benchmark_1(reading="variance")
+    grid = np.linspace(0.0, 1.0, 50)
+    for weights, mean, variance in ((literal.reference, 0.5, 0.05), (literal.true_distribution, 0.45, 0.1)):
+        density = np.exp(-((grid - mean) ** 2) / (2.0 * variance))
+        np.testing.assert_allclose(weights, density / density.sum(), rtol=1e-10)
+    assert literal.stochastic_optimum.action_index == literal.robust_optimum.action_index
+    assert literal.worst_case_optimum.action_index == literal.robust_optimum.action_index
+    for lengthscale, differ in ((0.05, True), (0.15, True), (0.2, False)):
+        problem = benchmark_1(lengthscale=lengthscale)
+        optima = (problem.stochastic_optimum, problem.robust_optimum, problem.worst_case_optimum)
+        assert (np.diff(sorted(float(optimum.action[0]) for optimum in optima)).min() > 0.1) == differ
+    with pytest.raises(ValueError, match="reading must be 'deviation' or 'variance'"):
+        benchmark_1(reading="precision")  # type: ignore[arg-type]
+
+
 def test_the_radius_is_near_its_closed_form_for_normal_distributions() -> None:
     def inner(shift: float, s: float, t: float) -> float:
         """E k(a, b) for normal a, b and an RBF kernel of lengthscale 0.1."""

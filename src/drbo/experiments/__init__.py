@@ -2,7 +2,18 @@
 
 from drbo.experiments._compare import compare, methods_for
 from drbo.experiments._methods import METHODS, Method
-from drbo.experiments._reproduce import Outcome, Plan, demo, dial, figure1, figure2, figure3, problem_row, sets
+from drbo.experiments._reproduce import (
+    Outcome,
+    Plan,
+    corollary4,
+    demo,
+    dial,
+    figure1,
+    figure2,
+    figure3,
+    problem_row,
+    sets,
+)
 from drbo.experiments._runs import run
 from drbo.experiments._sweep import Execution
 from drbo.experiments._tasks import SETS, SETTINGS, Goal, Task
@@ -18,6 +29,7 @@ __all__ = [
     "Plan",
     "Task",
     "compare",
+    "corollary4",
     "demo",
     "dial",
     "figure1",

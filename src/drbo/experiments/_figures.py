@@ -39,7 +39,7 @@ def figure1(problems: list[Problem]) -> Figure:
     return figure
 
 
-def demo(problem: Problem, records: Table) -> Figure:
+def demo(problem: Problem, records: Table, seed: int) -> Figure:
     """Return the problem with its solutions beside the robust regret of the methods that look for them."""
     with mpl.rc_context(STYLE):
         figure = new_figure(11.0, 4.4)
@@ -48,7 +48,8 @@ def demo(problem: Problem, records: Table) -> Figure:
         _contour_panel(figure, main, problem)
         _density_panel(side, problem)
         _regret_panel(regret, records)
-        regret.set(xlabel="round", ylabel="cumulative robust regret", title="what the methods lose on the way")
+        regret.set(ylabel="cumulative robust regret", title="what the methods lose on the way")
+        regret.set_xlabel(f"round; {_runs_and_bands(records, seed)}")
     return figure
 
 
@@ -101,8 +102,16 @@ def _density_panel(panel: Axes, problem: Problem) -> None:
     panel.spines["bottom"].set_visible(False)
 
 
-def figure2(records: Table, problems: list[str]) -> Figure:
-    """Return cumulative robust regret, mean and standard error over the runs: a row a benchmark, a column a setting."""
+def _runs_and_bands(records: Table, seed: int) -> str:
+    """Return what the lines and the bands of regret panels are."""
+    runs = len(np.unique(records["run"]))
+    if runs == 1:
+        return f"one run, seed {seed}"
+    return f"mean of {runs} runs, seed {seed}; bands: one standard error"
+
+
+def figure2(records: Table, problems: list[str], seed: int) -> Figure:
+    """Return cumulative robust regret over the runs: a row per benchmark, a column per setting."""
     with mpl.rc_context(STYLE):
         figure = new_figure(10.0, 2.9 * len(problems))
         axes = figure.subplots(len(problems), len(SETTINGS), squeeze=False, sharex=True)
@@ -115,6 +124,19 @@ def figure2(records: Table, problems: list[str]) -> Figure:
                     panel.set_ylabel("cumulative robust regret")
                 if row == len(problems) - 1:
                     panel.set_xlabel("round")
+        figure.supxlabel(f"each line: {_runs_and_bands(records, seed)}", fontsize=8.5)
+    return figure
+
+
+def corollary4(records: Table, problems: list[str], seed: int) -> Figure:
+    """Return cumulative robust regret in the data-driven setting with Corollary 4's radius: a panel per benchmark."""
+    with mpl.rc_context(STYLE):
+        figure = new_figure(4.6 * len(problems), 3.2)
+        for panel, problem in zip(figure.subplots(1, len(problems), squeeze=False)[0], problems, strict=True):
+            _regret_panel(panel, select(records, problem=problem))
+            title = f"{TITLES.get(problem, problem)}, radius of Corollary 4"
+            panel.set(title=title, xlabel="round", ylabel="cumulative robust regret")
+        figure.supxlabel(f"each line: {_runs_and_bands(records, seed)}", fontsize=8.5)
     return figure
 
 
@@ -156,7 +178,9 @@ def _regret_panel(panel: Axes, records: Table, column: str = "regret", total: bo
     label_ends(panel, ends, gap=0.085, colours=colours)
 
 
-def figure3(hours: Table, backtests: Table, radii: dict[str, float], title: str, start: np.datetime64) -> Figure:
+def figure3(
+    hours: Table, backtests: Table, radii: dict[str, float], title: str, start: np.datetime64, seed: int
+) -> Figure:
     """Return the wind year: cumulative revenue, cumulative robust regret, and revenue against the radius."""
     with mpl.rc_context(STYLE):
         figure = new_figure(14.0, 4.0)
@@ -187,6 +211,7 @@ def figure3(hours: Table, backtests: Table, radii: dict[str, float], title: str,
         revenue.set_xlabel(f"exact DRO is best in the worst case,\nnot in what came: {_exact_beside(hours)}")
         regret.set_xlabel("distance to exact DRO, the best commitment\nin the worst distribution of each hour")
         _radius_panels(dials, backtests, radii)
+        figure.supxlabel(f"every hour is solved once by each method, with noise of seed {seed}", fontsize=8.5)
     return figure
 
 

@@ -17,10 +17,11 @@ from drbo.experiments._runs import run
 from drbo.experiments._statistics import mean_and_error, number, per_run
 from drbo.experiments._store import Store, Table, select
 from drbo.experiments._sweep import Execution, sweep
-from drbo.experiments._tasks import SETS, SETTINGS, data_driven_radius, goal
+from drbo.experiments._tasks import SETS, SETTINGS, SHARE, data_driven_radius, goal
 from drbo.experiments.wind_year import WindYear, backtest_table, decide
-from drbo.names import MethodName
+from drbo.names import MethodName, SettingName
 from drbo.problems import Problem, WindSeries, benchmark_1, benchmark_2
+from drbo.radius import empirical
 
 RECORDS = 1
 """Counts the changes of the code after which old records no longer hold."""
@@ -67,15 +68,53 @@ def figure1(plan: Plan) -> Outcome:
 
 
 def figure2(plan: Plan) -> Outcome:
-    """Run three methods in three settings on both benchmarks, and draw their robust regret."""
+    """Run three methods in three settings on both benchmarks, and draw their robust regret.
+
+    In a simulator StableOpt runs twice: with DRBO's rule for the context, and with the rule of its own paper.
+    """
     required("matplotlib", "joblib")
     from drbo.experiments import _figures, style
 
     problems = [benchmark_1(), benchmark_2()]
     name = plan.named("figure2")
-    records = regret_sweep(name, plan, problems, SETTINGS)
-    files = style.save(_figures.figure2(records, [p.name for p in problems]), plan.out / name)
+    records = regret_sweep(name, plan, problems, SETTINGS, (*OF_THE_PAPER, MethodName.STABLEOPT_OWN))
+    files = style.save(_figures.figure2(records, [p.name for p in problems], plan.seed), plan.out / name)
     return Outcome([plan.out / f"{name}.csv", *files], regret_rows(records))
+
+
+def corollary4(plan: Plan) -> Outcome:
+    """Run three methods in the data-driven setting with the literal radius of Corollary 4, and draw their regret."""
+    required("matplotlib", "joblib")
+    from drbo.experiments import _figures, style
+
+    problems = [benchmark_1(), benchmark_2()]
+    records = regret_sweep("corollary4", plan, problems, [SettingName.DATA_DRIVEN.value], share=1.0)
+    files = style.save(_figures.corollary4(records, [p.name for p in problems], plan.seed), plan.out / "corollary4")
+    rows = regret_rows(records)
+    for problem in problems:
+        everything = _rounds_of_everything(problem, select(records, problem=problem.name, method="DRBO"))
+        for row in rows:
+            if row["problem"] == problem.name:
+                row["rounds with every distribution"] = everything
+    return Outcome([plan.out / "corollary4.csv", *files], rows)
+
+
+def _rounds_of_everything(problem: Problem, records: Table) -> float:
+    """Return in how many rounds of a run, on average, the ball of Corollary 4 holds every distribution."""
+    rule, n = data_driven_radius("mmd", share=1.0), len(problem.contexts)
+    vertices = np.eye(n)
+    counts = []
+    for contexts in per_run(records, "context").astype(np.intp):
+        held = 0
+        for t in range(len(contexts)):
+            seen = contexts[:t]
+            reference = empirical(seen, n)
+            farthest = max(problem.ambiguity.distance(reference, vertex) for vertex in vertices)
+            if rule.radius(seen, problem.ambiguity, n) < farthest:
+                break  # the radius shrinks faster than the reference moves
+            held += 1
+        counts.append(held)
+    return float(np.mean(counts))
 
 
 def demo(plan: Plan) -> Outcome:
@@ -86,12 +125,19 @@ def demo(plan: Plan) -> Outcome:
     problem = benchmark_1()
     name = plan.named("demo")
     records = regret_sweep(name, plan, [problem], ["simulator"])
-    files = style.save(_figures.demo(problem, records), plan.out / name)
+    files = style.save(_figures.demo(problem, records, plan.seed), plan.out / name)
     return Outcome(files, regret_rows(records))
 
 
-def regret_sweep(name: str, plan: Plan, problems: Sequence[Problem], settings: Sequence[str]) -> Table:
-    """Return the records of every problem, setting, method and run."""
+def regret_sweep(
+    name: str,
+    plan: Plan,
+    problems: Sequence[Problem],
+    settings: Sequence[str],
+    methods: Sequence[MethodName] = OF_THE_PAPER,
+    share: float = SHARE,
+) -> Table:
+    """Return the records of every problem, setting, method that is for the setting, and run."""
     jobs = {
         f"{problem.name}-{setting}-{METHODS[method].label}-{number}": (
             problem,
@@ -101,19 +147,22 @@ def regret_sweep(name: str, plan: Plan, problems: Sequence[Problem], settings: S
             plan.seed,
             number,
             plan.ambiguity,
+            False,
+            share,
         )
         for problem in problems
         for setting in settings
-        for method in OF_THE_PAPER
+        for method in methods
+        if setting in METHODS[method].settings
         for number in range(plan.runs)
     }
     description = {
         "problems": [problem.name for problem in problems],
         "settings": list(settings),
-        "methods": [METHODS[name].label for name in OF_THE_PAPER],
+        "methods": [METHODS[name].label for name in methods],
         "ambiguity": plan.ambiguity,
         "radii": [goal(problem, plan.ambiguity).radius for problem in problems],
-        "data-driven radius": repr(data_driven_radius(plan.ambiguity)),
+        "data-driven radius": repr(data_driven_radius(plan.ambiguity, share)),
         "runs": plan.runs,
         "rounds": plan.rounds,
         "seed": plan.seed,
@@ -176,7 +225,7 @@ def figure3(plan: Plan, series: WindSeries, hours: int | None = None) -> Outcome
     settings = {**common, "radii": radii, "rounds": plan.rounds, "seed": plan.seed}
     records = sweep("wind: hours", Store(plan.out, "figure3", settings), decide, jobs, plan.execution)
     title = f"{series.name}, {names[1]}"
-    figure = _figures.figure3(records, backtests, radii, title, series.times[0])
+    figure = _figures.figure3(records, backtests, radii, title, series.times[0], plan.seed)
     files = style.save(figure, plan.out / "figure3")
     rows = []
     for method in ("DRBO", "UCB", "StableOpt", "no commitment", "exact DRO"):

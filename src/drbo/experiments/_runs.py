@@ -10,7 +10,7 @@ import numpy as np
 from drbo import regret
 from drbo.experiments._methods import METHODS
 from drbo.experiments._store import Table
-from drbo.experiments._tasks import Task
+from drbo.experiments._tasks import SHARE, Task
 from drbo.names import SettingName
 from drbo.problems import Problem
 from drbo.radius import empirical
@@ -31,6 +31,7 @@ def run(
     number: int,
     set_name: str = "mmd",
     recommend: bool = False,
+    share: float = SHARE,
 ) -> Table:
     """Return a row per round: what was chosen, what came out, and its robust regret in the ball of the round.
 
@@ -39,8 +40,11 @@ def run(
 
     `recommend`: with the action that would be deployed after the round, its regret in the ball of the round, and the
     seconds that `ask` and `tell` took. The seconds depend on the machine, and nothing else does.
+
+    `share`: of Corollary 4's radius, in the data-driven setting.
     """
-    task, method, rng = Task.of(problem, setting_name, set_name), METHODS[method_name], generator(seed, number)
+    task, method = Task.of(problem, setting_name, set_name, share), METHODS[method_name]
+    rng = generator(seed, number)
     (simulation,) = rng.spawn(1)
     own = np.random.SeedSequence(seed, spawn_key=(number, 1)).generate_state(1)
     opt = method.optimizer(task, int(own[0]))

@@ -15,6 +15,7 @@ COLOURS = {  # Okabe and Ito
     "DRBO": "#0072B2",
     "UCB": "#D55E00",
     "StableOpt": "#009E73",
+    "StableOpt (own contexts)": "#E69F00",
     "no commitment": "#7F7F7F",
     "exact DRO": "#000000",
 }
