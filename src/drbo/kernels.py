@@ -199,7 +199,7 @@ class Matern(RadialKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.nu not in (1.5, 2.5):
+        if not (isinstance(self.nu, int | float) and self.nu in (1.5, 2.5)):
             raise ValueError(f"nu must be 1.5 or 2.5, got {self.nu!r}")
 
     def decay(self, r2: FloatArray) -> tuple[FloatArray, FloatArray]:

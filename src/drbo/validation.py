@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 import math
 import operator
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,12 +77,21 @@ def integer(name: str, value: Any, kind: str = "an integer") -> int:
         raise TypeError(f"{name} must be {kind}, got {value!r}") from None
 
 
-def whole_number(name: str, value: Any, least: int) -> int:
-    """Return `value` as an int of at least `least`."""
+def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """Return `value` as an int of at least `least` and, if that is given, at most `most`."""
     number = integer(name, value, "a whole number")
     if number < least:
         raise ValueError(f"{name} must be at least {least}, got {number}")
+    if most is not None and number > most:
+        raise ValueError(f"{name} must be at most {most}, got {number if number < 10**20 else 'far more'}")
     return number
+
+
+def one_of(name: str, value: Any, *choices: str) -> None:
+    """Raise unless `value` is one of a few words."""
+    if not (isinstance(value, str) and value in choices):
+        expected = " or ".join(f'"{choice}"' for choice in choices)
+        raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 
 def flag(name: str, value: Any) -> bool:
@@ -136,6 +147,40 @@ def radius(value: Any, name: str = "radius") -> float:
     if math.isnan(number) or number < 0.0:
         raise ValueError(f"{name} must be zero or more (inf allowed), got {number}")
     return number
+
+
+def radii(value: Any, name: str = "radii") -> FloatArray:
+    """Return `value` as radii (k,), at least one."""
+    try:
+        flat = np.atleast_1d(np.asarray(value))
+    except ValueError:  # rows of different lengths
+        flat = np.empty((0, 0))
+    if flat.ndim != 1 or not flat.size:
+        raise ValueError(f"{name} must be a flat sequence of at least one radius, got {value!r}")
+    return np.array([radius(one, name) for one in flat.tolist()])
+
+
+def indices(name: str, value: Any, of: str = "context indices") -> NDArray[np.intp]:
+    """Return `value` as a flat sequence of integers (t,)."""
+    try:
+        given = np.asarray(value)
+    except ValueError:  # rows of different lengths
+        given = np.empty((0, 0))
+    if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer):
+        raise ValueError(f"{name} must be a flat sequence of {of}, got {value!r}")
+    return given.astype(np.intp)
+
+
+def of_kind(name: str, value: Any, kind: type | tuple[type, ...], such_as: str) -> None:
+    """Raise unless `value` is of a kind, which the error calls `such_as`."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be {such_as}, got {value!r}")
+
+
+def path(name: str, value: Any) -> Path:
+    """Return `value` as the path of a file."""
+    of_kind(name, value, (str, os.PathLike), "the path of a file")
+    return Path(value)
 
 
 def distribution(name: str, weights: ArrayLike, size: int | None = None) -> FloatArray:

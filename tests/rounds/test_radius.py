@@ -292,7 +292,7 @@ def test_bad_input() -> None:
         (lambda: EmpiricalLikelihood(0.3), "confidence must be at least 0.5"),
         (lambda: Decaying(-1.0), "scale must be positive"),
         (lambda: Theoretical(factor=0.0), "factor must be positive"),
-        (lambda: Constant(-1.0), "radius must be zero or more"),
+        (lambda: Constant(-1.0), "value must be zero or more"),
     ):
         with pytest.raises(ValueError, match=message):
             make()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -148,13 +148,10 @@ def _replayed(
     rewards: ArrayLike | None,
 ) -> Backtest:
     """Return the backtest of values (n_actions, n_contexts) and indices (t,)."""
-    indices = np.asarray(seen)
+    validation.of_kind("ambiguity", ambiguity, AmbiguitySet, "an ambiguity set")
+    indices = validation.indices("seen", seen)
     window = validation.whole_number("window", window, least=1)
-    if np.size(radii) == 0:
-        raise ValueError("radii must hold at least one radius, got none")
-    tried = np.array([validation.radius(r, "radii") for r in np.atleast_1d(np.asarray(radii, dtype=float))])
-    if indices.ndim != 1 or not np.issubdtype(indices.dtype, np.integer):
-        raise ValueError(f"seen must be a flat sequence of context indices, got {seen!r}")
+    tried = validation.radii(radii)
     if not 1 <= window < len(indices):
         raise ValueError(f"window must be from 1 to {len(indices) - 1}, one less than the contexts seen, got {window}")
     if not 0 <= indices.min() <= indices.max() < f.shape[1]:
@@ -207,6 +204,8 @@ def _past(known: Knowledge, past: Any) -> tuple[FloatArray, Indices]:
             raise ValueError("past is missing: this optimizer has seen no contexts in the order of time")
         return reference.points, days
     came = in_order("past", past, own.nature)
+    if not came:
+        raise ValueError("past must hold contexts in the order of time, got none")
     if reference.index is not None:
         return reference.points, np.array([point.index for point in came], dtype=np.intp)
     every = np.concatenate([reference.points, [point.coordinates for point in came]])
@@ -221,6 +220,7 @@ def _candidates(known: Knowledge, radii: ArrayLike, actions: Any) -> list[Point]
     """
     state, search = known.state, known.configuration.search
     if actions is not None:
+        validation.of_kind("actions", actions, Iterable, "a sequence of actions")
         return [search.space.encode(f"actions[{i}]", one) for i, one in enumerate(actions)]
     every = known.configuration.actions.spread(SPREAD, known.configuration.seed)
     if every[0].index is not None:
@@ -228,6 +228,6 @@ def _candidates(known: Knowledge, radii: ArrayLike, actions: Any) -> list[Point]
     told = {point.coordinates.tobytes(): point for point in (record.action for record in state.told_so_far)}
     best = [
         best_in(known, state, known.ball_at(state, Terms(state.terms.reference), radius), known.near(state)).action
-        for radius in np.unique([validation.radius(one, "radii") for one in np.atleast_1d(radii)]).tolist()
+        for radius in np.unique(validation.radii(radii)).tolist()
     ]
     return [*best, *told.values(), *every]

@@ -239,6 +239,7 @@ def explain_radius(
     if not isinstance(samples, Samples):
         raise TypeError(f"samples must be Samples of past conditions, got {type(samples).__name__}")
     family = MMD() if ambiguity is None else ambiguity
+    validation.of_kind("ambiguity", family, AmbiguitySet, "an ambiguity set")
     family = family.with_columns(samples.space.columns)
     contexts = SampledContexts(samples, family, seed=0)
     reference, space = contexts.seen([]), contexts.space

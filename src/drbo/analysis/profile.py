@@ -75,7 +75,8 @@ def profile(values: ArrayLike, ambiguity: AmbiguitySet, reference: ArrayLike, ra
     """
     f = validation.finite_array("values", values, ndim=2)
     p = validation.distribution("reference", reference, f.shape[1])
-    eps = np.array([validation.radius(r, "radii") for r in np.atleast_1d(np.asarray(radii, dtype=np.float64))])
+    eps = validation.radii(radii)
+    validation.of_kind("ambiguity", ambiguity, AmbiguitySet, "an ambiguity set")
     tie = TIE * float(np.ptp(f))
     expected = f @ p
     stochastic = first_of_the_best(expected, tie)
@@ -140,6 +141,9 @@ def radius_for_loss(values: ArrayLike, ambiguity: AmbiguitySet, reference: Array
     1e-12 of the radius, as the worst case falls monotonically with it.
     """
     v = validation.finite_array("values", values, ndim=1)
+    validation.of_kind("ambiguity", ambiguity, AmbiguitySet, "an ambiguity set")
+    if not v.size:
+        raise ValueError("values must hold one number per context, got none")
     p = validation.distribution("reference", reference, v.size)
     if validation.finite_float("loss", loss) < 0.0:
         raise ValueError(f"loss must be zero or more, got {loss}")

@@ -80,10 +80,7 @@ _NUMBERS = ("radius", "guarantee", "expected", "price", "protection")
 def profile_known(known: Knowledge, radii: ArrayLike, terms: Terms) -> RadiusProfile:
     """Return the profile of an optimizer's present posterior, round the reference of these terms."""
     state = known.state
-    flat = np.atleast_1d(np.asarray(radii, dtype=np.float64))
-    if flat.ndim != 1 or not flat.size:
-        raise ValueError(f"radii must be a flat sequence of at least one radius, got {radii!r}")
-    eps = np.array([validation.radius(one, "radii") for one in flat])
+    eps = validation.radii(radii)
     if not known.belief(state, fresh=True).units.known:
         raise RuntimeError("profile needs an outcome: the model has not learned the units of the outcomes yet")
     stochastic = _best_mean(known, state, known.ball_at(state, terms, 0.0))

@@ -46,20 +46,19 @@ def robust_regret(
     (n_contexts,) and a number if they never change; action_indices (T,) are the actions chosen.
     """
     f = validation.finite_array("values", values, ndim=2)
-    chosen = np.asarray(action_indices)
-    if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
-        raise ValueError(f"action_indices must be a flat sequence of integers, got {action_indices!r}")
+    validation.of_kind("ambiguity", ambiguity, AmbiguitySet, "an ambiguity set")
+    chosen = validation.indices("action_indices", action_indices, "integers")
     if chosen.size and not 0 <= chosen.min() <= chosen.max() < len(f):
         raise ValueError(f"action_indices must be from 0 to {len(f) - 1}, got {chosen.min()} to {chosen.max()}")
     T = len(chosen)
     p = validation.finite_array("references", references)
     if p.shape not in ((f.shape[1],), (T, f.shape[1])):
         raise ValueError(f"references must have shape ({f.shape[1]},) or ({T}, {f.shape[1]}), got {p.shape}")
-    eps = np.asarray(radii, dtype=np.float64)
-    if eps.shape not in ((), (T,)):
+    eps = validation.radii(radii)
+    same = p.ndim == 1 and np.ndim(radii) == 0
+    if not (np.ndim(radii) == 0 or len(eps) == T):
         raise ValueError(f"radii must be a number or have shape ({T},), got {eps.shape}")
     instantaneous = np.empty(T)
-    same = p.ndim == 1 and eps.ndim == 0
     p, eps = np.broadcast_to(p, (T, f.shape[1])), np.broadcast_to(eps, T)
     for t in range(T):
         if t == 0 or not same:
@@ -72,7 +71,9 @@ def simple_regret(
     values: ArrayLike, ambiguity: AmbiguitySet, reference: ArrayLike, radius: float, action_index: int
 ) -> float:
     """Return the simple robust regret of deploying one action: the instantaneous regret of a recommendation."""
-    return float(robust_regret(values, ambiguity, reference, radius, [action_index]).instantaneous[0])
+    f = validation.finite_array("values", values, ndim=2)
+    index = validation.whole_number("action_index", action_index, least=0, most=max(len(f) - 1, 0))
+    return float(robust_regret(f, ambiguity, reference, validation.radius(radius), [index]).instantaneous[0])
 
 
 def shift_norm(values: ArrayLike, ambiguity: MMD) -> float:
@@ -138,7 +139,7 @@ def general_bound(
     It holds with probability 1 - delta. The printed theorem has 4 log(12 / delta), see `printed_general_bound`: Lemma 7
     gives sum_t <w_t, sigma_t^2> <= 4 gamma_T + 8 log(12 / delta), of which the root takes out 4.
     """
-    eps = _radii(radii)
+    eps = validation.radii(radii)
     return _statistical_term(beta, gamma, len(eps), 12.0, delta, ridge) + _shift_term(shift_norm, float(eps.sum()))
 
 
@@ -149,7 +150,7 @@ def printed_general_bound(
 
     R_T <= 4 beta_T sqrt(T (gamma_T + 4 log(12 / delta))) + 2 B' sum_t eps_t
     """
-    eps = _radii(radii)
+    eps = validation.radii(radii)
     _check(beta, gamma, len(eps), delta)
     conditional = 2.0 * _variance_sum(gamma, ridge) + 16.0 * math.log(12.0 / delta)
     return 2.0 * beta * math.sqrt(len(eps) * conditional) + _shift_term(shift_norm, float(eps.sum()))
@@ -203,14 +204,9 @@ def _mmd(ambiguity: MMD) -> MMD:
     return ambiguity
 
 
-def _radii(radii: ArrayLike) -> FloatArray:
-    """Return the radii of all rounds, (T,)."""
-    return np.array([validation.radius(r, "radii") for r in np.atleast_1d(validation.finite_array("radii", radii))])
-
-
 def _variance_sum(gamma: float, ridge: float) -> float:
     """Return the bound 2 max(1, ridge) gamma_T on sum_t sigma_t(x_t, c_t)^2."""
-    return 2.0 * max(1.0, ridge) * gamma
+    return 2.0 * max(1.0, validation.positive_float("ridge", ridge)) * gamma
 
 
 def _statistical_term(beta: float, gamma: float, horizon: int, events: float, delta: float, ridge: float) -> float:
@@ -235,8 +231,7 @@ def _check(beta: float, gamma: float, horizon: int, delta: float = 0.5) -> None:
     validation.radius(beta, "beta")
     validation.radius(gamma, "gamma")
     validation.probability("delta", delta)
-    if horizon < 1:
-        raise ValueError(f"horizon must be at least 1, got {horizon}")
+    validation.whole_number("horizon", horizon, least=1, most=10**15)
 
 
 def _check_rate(horizon: float, dimension: int) -> None:

@@ -104,10 +104,7 @@ class ConstantBeta:
     proven: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        value = validation.finite_float("beta", self.value)
-        if not 0.0 <= value <= _LARGEST_BETA:
-            raise ValueError(f"beta must be from zero to {_LARGEST_BETA:g}, got {self.value}")
-        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "value", _constant("beta", self.value))
 
     def at_least(self, width: float) -> ConstantBeta:
         """Return the constant rule of this width, if that is larger; otherwise this rule."""
@@ -160,7 +157,15 @@ def as_beta(beta: Any, name: str = "beta") -> Beta:
     """Return a rule for the width as it is, and a plain number as the constant rule; an error calls it `name`."""
     if isinstance(beta, TheoreticalBeta | ConstantBeta):
         return beta
-    return ConstantBeta(validation.finite_float(name, beta))
+    return ConstantBeta(_constant(name, beta))
+
+
+def _constant(name: str, value: Any) -> float:
+    """Return a width that does not depend on what is known."""
+    width = validation.finite_float(name, value)
+    if not 0.0 <= width <= _LARGEST_BETA:
+        raise ValueError(f"{name} must be from zero to {_LARGEST_BETA:g}, got {width}")
+    return width
 
 
 def simultaneous(width: float, count: int) -> float:
@@ -291,6 +296,9 @@ def information_gain(gram: ArrayLike, ridge: float) -> float:
     K = validation.finite_array("gram", gram, ndim=2)
     if K.shape[0] != K.shape[1]:
         raise ValueError(f"gram must be a square matrix, got shape {K.shape}")
+    eigenvalues = np.linalg.eigvalsh(K)
+    if len(K) and eigenvalues[0] < -1e-8 * max(eigenvalues[-1], 0.0):
+        raise ValueError(f"gram must be positive semi-definite, got an eigenvalue of {eigenvalues[0]:g}")
     return float(np.linalg.slogdet(np.eye(len(K)) + K / validation.positive_float("ridge", ridge))[1])
 
 
@@ -318,7 +326,8 @@ def maximum_information_gain(gp: GP, actions: ArrayLike, contexts: ArrayLike, ho
 
     The smallest of these is `upper`.
     """
-    horizon = validation.whole_number("horizon", horizon, least=1)
+    horizon = validation.whole_number("horizon", horizon, least=1, most=10**6)
+    validation.of_kind("gp", gp, GP, "a drbo.GP")
     posterior = GridPosterior.prior(gp, actions, contexts)
     greedy = np.zeros(horizon + 1)
     marginal = np.zeros(horizon + 1)

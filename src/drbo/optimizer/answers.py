@@ -469,7 +469,7 @@ class Answers:
         if other is None and self._configuration.baseline is None:
             raise TypeError("other must be given: there is no baseline to compare with")
         state = self._known.state
-        against = self._configuration.baseline if other is None else self._encode_action(other)
+        against = self._configuration.baseline if other is None else self._encode_action(other, "other")
         terms = self._terms(state, reference, radius, given)
         return checks.compare(self._known, state, self._encode_action(action), cast(Point, against), terms)
 
@@ -493,7 +493,10 @@ class Answers:
         Model, width and set are those of `recommend`. `steps` is for how many numbers of evaluations at most.
         """
         state = self._known.state
-        terms, most = self._terms(state, reference, radius, given), validation.whole_number("steps", steps, 1)
+        terms, most = (
+            self._terms(state, reference, radius, given),
+            validation.whole_number("steps", steps, least=1, most=10_000),
+        )
         return checks.narrowing(self._known, state, self._encode_action(action), terms, most)
 
     @alone
@@ -602,13 +605,8 @@ class Answers:
             raise TypeError(f"given must map columns of the context to values, got {given!r}")
         return dict(self._configuration.nature.narrowed(values).known) if values else None
 
-    def _encode_action(self, action: Any) -> Point:
-        try:
-            return self._configuration.search.space.encode("action", action)
-        except TypeError as error:
-            if isinstance(self.actions, FiniteSet):
-                raise TypeError(f"suggestion must be what ask returned, or an action, got {action!r}") from error
-            raise
+    def _encode_action(self, action: Any, name: str = "action") -> Point:
+        return self._configuration.search.space.encode(name, action)
 
 
 def _checked_chance(name: str, chance: Any) -> Chance:

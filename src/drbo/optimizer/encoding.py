@@ -90,6 +90,8 @@ def decode(value: Any, classes: Sequence[type] = ()) -> Any:
         raise ValueError("it holds a list in place of a value")
     if not isinstance(value, dict):
         return value
+    if "kind" not in value:
+        raise ValueError(f"value must be what to_json returned, but a mapping in it has no kind: {value!r}")
     kind = value["kind"]
     if kind in PLAIN:
         return PLAIN[kind](value, lambda part: decode(part, classes))
@@ -149,6 +151,13 @@ def _arguments(value: Any) -> dict[str, Any]:
 
 def _made(cls: Any, arguments: dict[str, Any]) -> Any:
     return cls.from_arguments(**arguments) if hasattr(cls, "from_arguments") else cls(**arguments)
+
+
+def handed_over(classes: Any) -> Sequence[type]:
+    """Return the classes that a user hands over for a file; raise if they are none."""
+    if not (isinstance(classes, list | tuple | set | frozenset) and all(isinstance(one, type) for one in classes)):
+        raise TypeError(f"classes must be a list of classes, such as [MySet], got {classes!r}")
+    return tuple(classes)
 
 
 def _handed_over(name: Any, classes: Sequence[type]) -> type:

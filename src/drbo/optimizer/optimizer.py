@@ -14,7 +14,7 @@ import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +28,7 @@ from drbo.models.learned import LearnedGP
 from drbo.optimizer import history, log, reports, storage
 from drbo.optimizer.answers import Answers, alone, kept
 from drbo.optimizer.configuration import Configuration
-from drbo.optimizer.encoding import classes_in
+from drbo.optimizer.encoding import classes_in, handed_over
 from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
 from drbo.optimizer.knowledge import Knowledge
 from drbo.optimizer.production import Wishes
@@ -43,8 +43,8 @@ from drbo.spaces.labels import FiniteGiven
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
 
-if TYPE_CHECKING:
-    pass
+_MOST_AT_ONCE = 10_000
+"""So many suggestions, or contexts of one, may be asked for at once."""
 
 
 class Optimizer(Answers):
@@ -268,8 +268,8 @@ class Optimizer(Answers):
         """
         if n is not None and (np.ndim(n) > 0 or isinstance(n, Samples)):
             raise TypeError("reference must be given by its name: ask(reference=..., radius=...)")
-        count = 1 if n is None else validation.whole_number("n", n, least=1)
-        each = validation.whole_number("n_contexts", n_contexts, least=1)
+        count = 1 if n is None else validation.whole_number("n", n, least=1, most=_MOST_AT_ONCE)
+        each = validation.whole_number("n_contexts", n_contexts, least=1, most=_MOST_AT_ONCE)
         state = self._known.state
         wishes = self._wishes(action, guarantee)
         fit = self._known.fit(state, fresh=wishes.fresh)
@@ -330,7 +330,7 @@ class Optimizer(Answers):
             iterate = self._own(state, suggestion)
             number, action = suggestion.number, iterate.proposal.action
         else:
-            action = self._encode_action(suggestion)
+            action = self._encode_action(suggestion, "suggestion")
         weights: tuple[float, ...] = ()
         if distribution is not None:
             if failed:
@@ -420,7 +420,7 @@ class Optimizer(Answers):
         Records are appended to a file that this optimizer wrote or loaded before. A file that holds anything that this
         optimizer does not know is left as it is, with an error: no result of another process is ever lost.
         """
-        self._file.save(Path(path), self._configuration.arguments, self._facts)
+        self._file.save(validation.path("path", path), self._configuration.arguments, self._facts)
 
     @classmethod
     def load(cls, path: str | Path, classes: Sequence[type] = ()) -> Self:
@@ -428,7 +428,7 @@ class Optimizer(Answers):
 
         `classes` are the sets, kernels, settings and policies of your own that the file names: no other code is run.
         """
-        contents = storage.read(Path(path), classes)
+        contents = storage.read(validation.path("path", path), handed_over(classes))
         with storage.told_as_damage(path):
             opt = cls(**contents.configuration)
             own = opt._configuration
@@ -443,7 +443,7 @@ class Optimizer(Answers):
 
         One history must be the beginning of the other: a new optimizer takes over the whole file.
         """
-        where, own = Path(path), self._configuration
+        where, own = validation.path("path", path), self._configuration
         if not where.exists() or self._file.is_at(where):
             return
         contents = storage.read(where, tuple(classes_in(own.arguments)), like=own.arguments)
@@ -478,6 +478,7 @@ class Optimizer(Answers):
         if kept > len(self._facts):
             raise ValueError(f"keep must be at most {len(self._facts)}, the number of facts, got {kept}")
         own = self._configuration
+        validation.of_kind("records", records, Sequence, "a sequence of records, as `records` gives them")
         new = storage.facts_of(records, own.search.space, own.nature.space, tuple(classes_in(own.arguments)))
         facts = [*self._facts[:kept], *new]
         with storage.told_as("records do not follow from one another: "):
@@ -573,7 +574,11 @@ class Optimizer(Answers):
                 "distribution needs a surrogate with fixed hyper-parameters, drbo.GP(...): a model learns them from "
                 "outcomes whose contexts are known"
             )
-        reference = self._known.nature(given).given(kept(distribution, "distribution"))
+        nature = self._known.nature(given)
+        try:
+            reference = nature.given(kept(distribution, "distribution"))
+        except (TypeError, ValueError) as error:  # it says of a reference what it must be
+            raise type(error)(str(error).replace("reference", "distribution")) from None
         if reference.error > 0.0:
             raise ValueError(
                 f"distribution must have at most as many samples as atoms, got {len(reference.represented)}: give it "

@@ -73,14 +73,16 @@ def run(
         raise TypeError(f"evaluate must be a function, got {evaluate!r}")
     if not (executor is None or isinstance(executor, Executor)):
         raise TypeError(f"executor must be an executor such as ProcessPoolExecutor(), got {executor!r}")
-    if on_error not in ("tell", "raise"):
-        raise ValueError(f'on_error must be "tell" or "raise", got {on_error!r}')
+    validation.one_of("on_error", on_error, "tell", "raise")
     rules = _Rules(
         None if evaluations is None else validation.whole_number("evaluations", evaluations, least=1),
         None if seconds is None else time.monotonic() + validation.radius(seconds, "seconds"),
         None if tolerance is None else validation.radius(tolerance, "tolerance"),
     )
-    n_workers, path = validation.whole_number("workers", workers, least=1), None if save is None else Path(save)
+    n_workers, path = (
+        validation.whole_number("workers", workers, least=1),
+        None if save is None else validation.path("save", save),
+    )
     line = Progress(opt, rules.evaluations, validation.flag("progress", progress))
     if path is not None:
         opt.resume(path)

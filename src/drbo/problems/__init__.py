@@ -66,6 +66,8 @@ ALL: tuple[Callable[[], Problem], ...] = (
 def by_name(name: str) -> Problem:
     """Return the problem of that name (case, - and _ do not matter); an unknown name raises, with the nearest one."""
     makers = {maker.__name__: maker for maker in ALL}
+    if not isinstance(name, str):
+        raise TypeError(f"name must be that of a problem, got {name!r}")
     wanted = name.lower().replace("-", "_").replace(" ", "_")
     if wanted not in makers:
         (nearest,) = difflib.get_close_matches(wanted, makers, n=1, cutoff=0.0)

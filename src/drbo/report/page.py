@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from drbo import validation
 from drbo._extras import require
 from drbo._files import write_atomically
 from drbo.optimizer.answers import Answers
@@ -27,8 +28,10 @@ from drbo.spaces.rows import text
 
 def write(opt: Answers, path: str | os.PathLike[str], title: str | None = None) -> Path:
     """Write the page of an optimizer to a file, and return where it is; `title` is the file's name by default."""
-    target = Path(path)
-    write_atomically(target, page(opt, target.stem if title is None else str(title)))
+    target = validation.path("path", path)
+    if title is not None:
+        validation.of_kind("title", title, str, "text")
+    write_atomically(target, page(opt, target.stem if title is None else title))
     return target
 
 

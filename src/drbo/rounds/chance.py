@@ -34,7 +34,7 @@ from drbo.models.posterior import AnyPosterior
 from drbo.models.units import Units
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
 from drbo.rounds.beliefs import Beliefs
-from drbo.rounds.contexts import ContextRule, Uncertain
+from drbo.rounds.contexts import ContextRule, Uncertain, check_rule
 from drbo.rounds.policies import Choice, Optimism, Policy, Round, picked
 from drbo.rounds.search import Candidates, Found
 from drbo.spaces.space import Point
@@ -212,6 +212,11 @@ class Chance:
         return f"{self.event} with a probability of at least {self.at_least:g}"
 
 
+def _check_chance(chance: object) -> None:
+    """Raise unless this is a chance constraint."""
+    validation.of_kind("chance", chance, Chance, "a drbo.Chance such as Chance(0.9, above=1.0)")
+
+
 @dataclass(frozen=True)
 class Undecided(ContextRule):
     """The context in which it is most open whether the event of a chance constraint happens.
@@ -225,6 +230,9 @@ class Undecided(ContextRule):
     """
 
     chance: Chance
+
+    def __post_init__(self) -> None:
+        _check_chance(self.chance)
 
     def pick(self, ball: Ball, beliefs: Beliefs, action: Point) -> Point:
         """Return the context of an action that is most open."""
@@ -264,6 +272,10 @@ class LevelSet(Policy):
 
     chance: Chance
     contexts: ContextRule | None = None
+
+    def __post_init__(self) -> None:
+        _check_chance(self.chance)
+        check_rule(self.contexts)
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return the action of which most is open, and its contexts."""
@@ -306,6 +318,10 @@ class ChanceConstrained(Policy):
 
     chance: Chance
     contexts: ContextRule | None = None
+
+    def __post_init__(self) -> None:
+        _check_chance(self.chance)
+        check_rule(self.contexts)
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return the most promising action that may meet the constraint, and its contexts."""

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from drbo import validation
 from drbo.models.bounds import LOWER, Bound
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
 from drbo.rounds.beliefs import Beliefs
@@ -32,6 +33,12 @@ class ContextRule(ABC):
     @abstractmethod
     def pick(self, ball: Ball, beliefs: Beliefs, action: Point) -> Point:
         """Return the context in which to evaluate an action."""
+
+
+def check_rule(rule: object) -> None:
+    """Raise unless this is a rule that picks contexts, or None: nature picks them."""
+    if rule is not None:
+        validation.of_kind("contexts", rule, ContextRule, "a rule such as drbo.Informative(), or None")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from drbo.models.bounds import UPPER, AverageBound, Bound
 from drbo.models.gp import GP
 from drbo.rounds.ball import Ball
 from drbo.rounds.beliefs import Beliefs
-from drbo.rounds.contexts import ContextRule
+from drbo.rounds.contexts import ContextRule, check_rule
 from drbo.rounds.search import Found, Search
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -109,6 +109,9 @@ class Optimism(Policy):
 
     contexts: ContextRule | None = None
 
+    def __post_init__(self) -> None:
+        check_rule(self.contexts)
+
     def theorem(self, by_nature: str | None) -> str | None:
         """Return the theorem of the setting where nature picks contexts, otherwise that of the rule."""
         return by_nature if self.contexts is None else self.contexts.theorem
@@ -159,6 +162,9 @@ class MeanEmbedding(Policy):
     """
 
     contexts: ContextRule | None = None
+
+    def __post_init__(self) -> None:
+        check_rule(self.contexts)
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return the action, and its contexts where a rule picks them."""

@@ -91,7 +91,7 @@ class Constant(RadiusRule):
     value: float
 
     def __post_init__(self) -> None:
-        validation.radius(self.value)
+        validation.radius(self.value, "value")
 
     def radius(
         self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
@@ -307,8 +307,7 @@ class Calibrated(RadiusRule):
         for name, value in (("window", self.window), ("horizon", self.horizon)):
             if value is not None:
                 validation.whole_number(name, value, least=1)
-        if self.target not in ("population", "window"):
-            raise ValueError(f'target must be "population" or "window", got {self.target!r}')
+        validation.one_of("target", self.target, "population", "window")
         _check_block(self.block)
         validation.whole_number("resamples", self.resamples, least=1)
         validation.whole_number("seed", self.seed, least=0)
@@ -429,7 +428,7 @@ class EmpiricalLikelihood(RadiusRule):
 
 
 def _check_block(block: Any) -> None:
-    if block != "auto":
+    if not (isinstance(block, str) and block == "auto"):
         validation.whole_number("block", block, least=1)
 
 

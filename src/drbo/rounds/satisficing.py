@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from drbo import validation
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball, first_of_the_best
 from drbo.rounds.beliefs import Beliefs
-from drbo.rounds.contexts import ContextRule
+from drbo.rounds.contexts import ContextRule, check_rule
 from drbo.rounds.policies import Choice, Policy, Round, picked
 from drbo.rounds.safe import FewActions
 from drbo.rounds.search import Candidates, Found, Pick, Search
@@ -325,6 +325,7 @@ class Satisficing(Policy):
     def __post_init__(self) -> None:
         object.__setattr__(self, "target", validation.finite_float("target", self.target))
         check_goal(self.goal)
+        check_rule(self.contexts)
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return the action of the least optimistic fragility, or the largest optimistic critical radius."""
@@ -341,10 +342,8 @@ class Satisficing(Policy):
 
 def check_goal(goal: object) -> Goal:
     """Return a goal; raise if it is none."""
-    for known in get_args(Goal):
-        if goal == known:
-            return known  # type: ignore[no-any-return]
-    raise ValueError(f'goal must be "fragility" or "radius", got {goal!r}')
+    validation.one_of("goal", goal, *get_args(Goal))
+    return cast(Goal, goal)
 
 
 def check_set(ball: Ball) -> None:

@@ -222,8 +222,7 @@ class Simulator(Setting):
         history: ArrayLike | None = None,
         pick: Literal["uncertain", "informative", "pessimistic"] = "uncertain",
     ) -> None:
-        if pick not in _RULES:
-            raise ValueError(f'pick must be "uncertain", "informative" or "pessimistic", got {pick!r}')
+        validation.one_of("pick", pick, *_RULES)
         self.pick = pick
         if isinstance(reference, Samples):
             raise TypeError("reference must be weights, one per context; samples are given as contexts=Samples(...)")
@@ -237,10 +236,7 @@ class Simulator(Setting):
         self.radius = Own() if radius is None else as_rule("radius", radius)
         self.history = np.empty(0, dtype=np.intp)
         if history is not None:
-            indices = np.asarray(history)
-            if indices.ndim != 1 or not np.issubdtype(indices.dtype, np.integer):
-                raise ValueError(f"history must be a flat sequence of context indices, got {history!r}")
-            self.history = indices.astype(np.intp)
+            self.history = validation.indices("history", history)
         self.history.flags.writeable = False
 
     def __repr__(self) -> str:

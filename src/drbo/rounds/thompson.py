@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from drbo.ambiguity.reference import Contexts
 from drbo.models.gp import GP
 from drbo.rounds.beliefs import Beliefs
-from drbo.rounds.contexts import ContextRule
+from drbo.rounds.contexts import ContextRule, check_rule
 from drbo.rounds.policies import MISJUDGED, Choice, Policy, Round, picked
 from drbo.rounds.search import Search
 
@@ -31,6 +31,9 @@ class Thompson(Policy):
     """
 
     contexts: ContextRule | None = None
+
+    def __post_init__(self) -> None:
+        check_rule(self.contexts)
 
     def check(self, search: Search, gp: GP, contexts: Contexts) -> None:
         """Raise if a kernel has no spectral density where draws need it."""

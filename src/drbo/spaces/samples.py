@@ -7,7 +7,7 @@ makes a reference distribution of samples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -182,7 +182,7 @@ class Samples:
         self.space: Box | DataRange
         self.data: FloatArray | dict[str, list[Any]]
         if within is None:
-            self.data, self.space, self.points = _read(data, names, labels or {})
+            self.data, self.space, self.points = _read(data, _names(names), _given_labels(labels))
         else:
             self.data, self.space = _columns(data, within), within
             rows = [dict(zip(self.data, row, strict=True)) for row in zip(*self.data.values(), strict=True)]
@@ -242,6 +242,22 @@ class Samples:
     def _parameters(self) -> dict[str, Parameter]:
         """The parameters that the columns are; none where all of them are numbers."""
         return getattr(self.space, "parameters", {})
+
+
+def _names(names: Any) -> list[str] | None:
+    """Return the names of columns as a list; None if there are none."""
+    if names is None:
+        return None
+    if isinstance(names, str | bytes | Mapping) or not isinstance(names, Iterable):
+        raise TypeError(f"names must be a list of names, one per column, got {names!r}")
+    return [str(name) for name in names]
+
+
+def _given_labels(labels: Any) -> Mapping[str, Labelled]:
+    """Return what a user said of columns."""
+    if not (labels is None or isinstance(labels, Mapping)):
+        raise TypeError(f"labels must map names of columns to drbo.Categorical(...) or Ordinal(...), got {labels!r}")
+    return labels or {}
 
 
 def _read(

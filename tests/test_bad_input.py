@@ -1,0 +1,85 @@
+"""Every argument of every public function refuses junk, by its name, and changes nothing (REVIEW F10)."""
+
+import contextlib
+import inspect
+import tempfile
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drbo
+from bad_input import JUNK, Call, calls, faults
+
+MADE_BY_DRBO = {
+    "Backtest", "Bound", "Choice", "Classification", "Comparison", "Explanation", "GridPosterior", "LeaveOneOut",
+    "MaximumInformationGain", "Narrowing", "Prediction", "Probability", "RadiusExplanation", "RadiusProfile",
+    "Recommendation", "RegretBound", "Result", "RobustnessProfile", "Round", "Suggestion", "TargetRecommendation",
+    "ValueAtRisk", "Watch", "WorstCase",
+}  # fmt: skip
+"""Classes that a user is given and does not make."""
+BY_POSITION = {"Box", "Categorical", "Ordinal", "Perturbation", "Intersection"}
+"""Their arguments are names and values of the user's; what they refuse is tested with each."""
+
+
+def test_junk_is_refused_by_the_name_of_its_argument() -> None:
+    assert faults() == []
+
+
+def test_no_public_function_is_left_out() -> None:
+    """A new function, class or method of the optimizer without a call fails here; the walk finds new arguments."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        every = calls().values()
+    there = {call.function if isinstance(call.function, str) else call.function.__qualname__ for call in every}
+    wanted = set()
+    for name in drbo.__all__:
+        thing = getattr(drbo, name)
+        if name in MADE_BY_DRBO | BY_POSITION or inspect.ismodule(thing) or not callable(thing):
+            continue
+        if inspect.isclass(thing) and (
+            inspect.isabstract(thing) or issubclass(thing, Exception) or not _arguments(thing)
+        ):
+            continue
+        wanted.add(thing.__qualname__)
+    wanted.discard("encode")  # to_json, which takes anything that can be saved
+    methods = inspect.getmembers(drbo.Optimizer, inspect.isfunction)
+    wanted |= {name for name, method in methods if not name.startswith("_") and _arguments(method)} - {
+        "recommend_final"
+    }
+    assert wanted - there == set()
+
+
+def _arguments(function: Any) -> list[str]:
+    return [name for name in inspect.signature(function).parameters if name != "self"]
+
+
+def test_the_walk_would_notice() -> None:
+    def careless(count: Any, share: Any = 0.5) -> Any:
+        return range(count), share
+
+    call = Call(careless, count=1)
+    assert call.arguments == ("count", "share")
+    assert call.with_junk("count", JUNK["text"])[0] == "TypeError"
+    assert "count" not in call.with_junk("count", JUNK["text"])[1]
+    assert call.with_junk("share", JUNK["odd"])[0] == "accepted"
+
+
+ROWS: list[tuple[Any, type[Exception], str]] = [
+    (lambda: drbo.radius.Bootstrap(resamples=1.5), TypeError, "resamples"),  # type: ignore[arg-type]
+    (lambda: drbo.radius.Bootstrap(seed=-1), ValueError, "seed"),
+    (lambda: drbo.radius.Calibrated(window=2.5), TypeError, "window"),  # type: ignore[arg-type]
+    (lambda: drbo.radius.Calibrated(horizon=float("nan")), TypeError, "horizon"),  # type: ignore[arg-type]
+    (lambda: drbo.information_gain(-5 * np.eye(3), 1.0), ValueError, "gram"),
+    (lambda: drbo.Categorical(float("nan"), 1.0), ValueError, "choices"),
+    (lambda: drbo.Box(x=(-1.7e308, 1.7e308)), ValueError, "high"),
+    (lambda: drbo.MMD.of_features(np.empty((0, 3))), ValueError, "features"),
+    (lambda: drbo.GP(drbo.Product(drbo.RBF(1.0), drbo.RBF(1.0)), noise=1e200), ValueError, "noise"),
+    (lambda: drbo.Samples({}), ValueError, "data|names"),
+    (lambda: drbo.Integer(0, 10**400), ValueError, "high"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "words"), ROWS)
+def test_what_version_0_1_took(call: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()
