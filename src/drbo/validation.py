@@ -90,8 +90,8 @@ def whole_number(name: str, value: Any, least: int, most: int | None = None) -> 
 def one_of(name: str, value: Any, *choices: str) -> None:
     """Raise unless `value` is one of a few words."""
     if not (isinstance(value, str) and value in choices):
-        expected = " or ".join(f'"{choice}"' for choice in choices)
-        raise ValueError(f"{name} must be {expected}, got {value!r}")
+        *first, last = (f'"{choice}"' for choice in choices)
+        raise ValueError(f"{name} must be {', '.join(first)} or {last}, got {value!r}")
 
 
 def flag(name: str, value: Any) -> bool:
