@@ -39,8 +39,8 @@ class TheoreticalBeta:
     simulator setting (Theorem 5), 2 for the general one (Theorem 2), 3 for the data-driven one (Corollary 4); the
     setting provides it.
 
-    The width is safe and large: in 60 runs on functions of norm 2 no certificate was nearer than 0.28 to the truth, where
-    those of beta = 2 were 0.03 to 0.23 away on average (docs/reproduction.md).
+    The width is safe and large: in 60 runs on functions of norm 2 no certificate was nearer than 0.28 to the truth,
+    where those of beta = 2 were 0.03 to 0.23 away on average (docs/reproduction.md).
 
     Parameters
     ----------
