@@ -131,11 +131,11 @@ def test_results_from_before() -> None:
     assert opt.posterior.n_observations == 1
     with pytest.raises(TypeError, match="tell needs the observed context"):
         opt.tell(action, 1.0)
-    with pytest.raises(ValueError, match=r"action\['setpoint'\] must be from"):
+    with pytest.raises(ValueError, match=r"suggestion\['setpoint'\] must be from"):
         opt.tell({**action, "setpoint": 99.0}, 1.0, context=context)
     grid = Optimizer(robos.X, robos.C, ambiguity=MMD(robos.C), setting=General(), surrogate=FIXED)
     grid.tell(2.5, 0.9, context=robos.C[3])
-    with pytest.raises(ValueError, match="action must be one of the actions"):
+    with pytest.raises(ValueError, match="suggestion must be one of the actions"):
         grid.tell(2.6, 0.9, context=robos.C[3])
     assert grid.posterior.n_observations == 1
 
