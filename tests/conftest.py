@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
-    "short", max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "short", max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("long", settings.get_profile("short"), max_examples=200)  # `make test-all`
 settings.load_profile("short")

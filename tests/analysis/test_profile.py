@@ -107,6 +107,7 @@ def test_a_loss_at_any_radius_but_zero() -> None:
     assert 0.0 < drbo.radius_for_loss([1.0, 0.0], drbo.MMD([0.5, 0.5]), [0.5, 0.5], 0.25) < 1e-290
 
 
+@pytest.mark.slow
 def test_the_radii_of_the_documentation() -> None:
     """Each range of docs/ambiguity.md, to the digits printed: where the optima lose a tenth to a half of the most."""
     page = (Path(__file__).parents[2] / "docs" / "ambiguity.md").read_text()

@@ -237,7 +237,7 @@ def one_run(setting: Setting, ridge: float, seed: int, width: float = 1.0) -> di
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("ridge", [1.0, SIGMA**2])
+@pytest.mark.parametrize("ridge", [1.0, pytest.param(SIGMA**2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "setting", [General(), DataDriven(delta=DELTA), Simulator(REFERENCE, RADIUS)], ids=lambda s: type(s).__name__
 )

@@ -109,6 +109,7 @@ def test_records_are_independent_of_the_number_of_workers(tmp_path: Path) -> Non
     assert len(one["round"]) == 2 * 2 * 3 * 2 * 6
 
 
+@pytest.mark.slow  # tests/optimizer/test_parallel.py starts a cluster in every run
 def test_a_dask_cluster_gives_the_same_records(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="the dask backend is optional")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, processes=True) as cluster:

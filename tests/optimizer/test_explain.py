@@ -90,7 +90,7 @@ def test_the_split_is_the_formula(ambiguity: Any, radius: float, maximize: bool)
         assert why.shift == 0.0
 
 
-@pytest.mark.parametrize("maximize", [True, False])
+@pytest.mark.parametrize("maximize", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_the_next_evaluation_is_the_one_that_raises_the_certificate_most(maximize: bool) -> None:
     """The oracle tells, in each context in turn, the outcome that the model expects, and certifies anew."""
     opt = grid(MMD(kernel=RBF(0.2)), maximize=maximize)
