@@ -354,7 +354,7 @@ def check_diameter(ambiguity: AmbiguitySet, instance: Instance, *, at_vertex: bo
 
 
 def check_grid(
-    ambiguity: AmbiguitySet, instance: Instance, radius: float, steps: int = 40, *, fills_the_simplex: bool = True
+    ambiguity: AmbiguitySet, instance: Instance, radius: float, steps: int = 24, *, fills_the_simplex: bool = True
 ) -> None:
     """On three contexts, the worst case is that of all distributions on a fine grid, to the width of the grid."""
     i, j = np.meshgrid(np.arange(steps + 1), np.arange(steps + 1))

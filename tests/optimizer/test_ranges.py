@@ -134,7 +134,12 @@ def test_every_family_of_sets_saves_and_goes_on(family: Any, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("setting", "surrogate"),
-    [(General(), FIXED), (SETTINGS[1], drbo.LearnedGP()), (SETTINGS[2], drbo.LearnedGP()), (SETTINGS[3], FIXED)],
+    [
+        (General(), FIXED),
+        pytest.param(SETTINGS[1], drbo.LearnedGP(), marks=pytest.mark.slow),
+        (SETTINGS[2], drbo.LearnedGP()),
+        (SETTINGS[3], FIXED),
+    ],
     ids=repr,
 )
 def test_a_loaded_optimizer_goes_on_exactly(setting: Setting, surrogate: Any, tmp_path: Path) -> None:

@@ -34,7 +34,11 @@ def data_of(text: str) -> dict[str, Any]:
     return json.loads(found[1])  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("name", RUNS)
+LATER = [name for name in RUNS if name not in ("grid", "box", "labels")]
+"""The browser opens the pages of these in every run."""
+
+
+@pytest.mark.parametrize("name", ["grid", "box", "labels", *(pytest.param(n, marks=pytest.mark.slow) for n in LATER)])
 def test_every_kind_of_run_has_a_page(name: str, tmp_path: Path) -> None:
     opt = RUNS[name]()
     before = opt.history
