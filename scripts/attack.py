@@ -266,7 +266,8 @@ def outside(placed: drbo.AmbiguitySet, it: Instance, w: Array) -> float:
     else:
         excess = placed.distance(w / w.sum(), it.reference) - it.radius
         if isinstance(placed, drbo.MMD) and placed.kernel is not None:
-            excess = max(excess, exact_mmd(placed.kernel, it.contexts, w - it.reference) - it.radius)
+            # the docstring of MMD: 1e-7 from the exact kernel
+            excess = max(excess, exact_mmd(placed.kernel, it.contexts, w - it.reference) - it.radius - 1e-7)
     return float(max(excess, 0.0) / max(it.radius, 1e-3)) if it.radius < math.inf else 0.0
 
 
