@@ -116,7 +116,7 @@ def _cube_rows(quick: bool) -> list[Row]:
 
 
 @numba.njit
-def _passes(d, bt, y, cost, count):  # type: ignore[no-untyped-def]
+def _passes(d, bt, y, cost, count):  # type: ignore[no-untyped-def]  # numba's own types
     for _ in range(count):
         _price(d, bt, y, True, cost)
 

@@ -25,7 +25,7 @@ def main() -> None:
     exec(compile(program, "README.md", "exec"), names)
     browser_path = shutil.which("chromium") or shutil.which("google-chrome")
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), sync_playwright() as playwright:
-        names["opt"].report("cooling.html")  # type: ignore[attr-defined]
+        names["opt"].report("cooling.html")  # type: ignore[attr-defined]  # the README made it
         browser = playwright.chromium.launch(
             executable_path=browser_path, args=["--no-sandbox"] if os.name != "nt" else []
         )

@@ -15,6 +15,7 @@ from drbo.names import MethodName
 from drbo.problems import benchmark_1, robos
 from drbo.regret import robust_regret
 from drbo.rounds.satisficing import Satisficing
+from tolerances import ROUNDING
 
 
 def test_names_of_the_command_line_are_those_of_the_methods() -> None:
@@ -92,7 +93,7 @@ def test_one_run_has_no_standard_error() -> None:
 
 def test_equal_runs_have_an_error_of_zero() -> None:
     mean, error = mean_and_error(np.full((3, 2), 0.1))
-    np.testing.assert_allclose(mean, 0.1, rtol=1e-15)
+    np.testing.assert_allclose(mean, 0.1, rtol=ROUNDING)
     assert (error == 0.0).all()
 
 

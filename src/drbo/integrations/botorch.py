@@ -23,6 +23,7 @@ from drbo.ambiguity import AmbiguitySet
 for package in ("torch", "botorch"):
     require(package, "botorch")  # without it, one sentence that says what to install
 
+# E402: these stand below, so that `require` speaks first where they are missing
 import torch  # noqa: E402
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction  # noqa: E402
 from botorch.acquisition.risk_measures import RiskMeasureMCObjective  # noqa: E402
