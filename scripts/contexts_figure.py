@@ -15,7 +15,7 @@ import drbo
 from drbo.ambiguity.reference import Reference
 from drbo.experiments import style
 from drbo.models.curve import Curve
-from drbo.models.gp import Posterior
+from drbo.models.regression import Posterior
 from drbo.rounds.range import RangeBall, refine
 from drbo.validation import FloatArray
 

@@ -16,7 +16,8 @@ MAP = """
     spaces.rows spaces.columns spaces.space spaces.parameters spaces.finite spaces.labels spaces.kinds spaces.box
     spaces.shift spaces.samples spaces.perturbation spaces
     models.units models.outcomes models.observation models.curve models.estimate models.features models.path
-    models._cholesky models.gp models.grid models.likelihood models.kronecker models.learned models.posterior
+    models._cholesky models.gp models.factor models.regression models.grid models.likelihood models.kronecker
+    models.kronecker_posterior models.learned models.posterior
     models.perturbed models.inputs models.bounds models
     ambiguity.contract ambiguity.pivoted ambiguity.scaling ambiguity.on_support ambiguity._affine_qr
     ambiguity._block_pivoting ambiguity._mmd_solver ambiguity._transport_solver ambiguity._simplex ambiguity.linear

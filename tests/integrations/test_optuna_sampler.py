@@ -19,7 +19,7 @@ import drbo
 from drbo.integrations.optuna import RobustSampler, get_robust_params, get_robust_trial, observe
 from drbo.integrations.optuna.sampler import CONFIGURATION, sampler_of
 from drbo.integrations.optuna.trials import FAILED, SILENT, SUGGESTION
-from drbo.models.gp import Posterior
+from drbo.models.regression import Posterior
 from integrations.weather import FIXED, HISTORY, ROWS, cost, derived, make, objective, recommended, study_of
 
 SPACE: Any = {"setpoint": FloatDistribution(18.0, 24.0), "gain": FloatDistribution(1e-3, 1.0, log=True)}

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from drbo import GP, RBF, Box, GridPosterior, Product
 from drbo.kernels import Kernel
 from drbo.models.curve import Curve
-from drbo.models.gp import Posterior
+from drbo.models.regression import Posterior
 
 X = np.linspace(0, 1, 9)[:, None]
 C = np.linspace(0, 1, 11)[:, None]

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from drbo import GP, RBF, Matern, Product
 from drbo.kernels import Kernel
 from drbo.models.curve import Curve
-from drbo.models.gp import Posterior
 from drbo.models.observation import Observation
+from drbo.models.regression import Posterior
 from drbo.validation import FloatArray
 from models.surrogate import C, cube, observed, random_curve
 from tolerances import CLOSED_FORM

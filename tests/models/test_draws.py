@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from drbo import GP, RBF, ConstantKernel, GridPosterior, Kernel, Matern, Product
 from drbo.models import features
-from drbo.models.gp import Posterior
-from drbo.models.kronecker import KroneckerPosterior
+from drbo.models.kronecker_posterior import KroneckerPosterior
 from drbo.models.observation import Observation
 from drbo.models.perturbed import PerturbedPosterior
+from drbo.models.regression import Posterior
 from drbo.spaces.shift import Shift
 from drbo.spaces.space import Point
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 import drbo
 from drbo import GP, RBF, GridPosterior, Matern, Product
-from drbo.models.gp import Posterior
 from drbo.models.observation import Observation
+from drbo.models.regression import Posterior
 from models.surrogate import C, X, data
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES
 
@@ -69,7 +69,7 @@ def test_no_matrix_without_rows_is_solved(monkeypatch: pytest.MonkeyPatch) -> No
             raise ValueError("illegal value in 7th argument of internal trtrs")
         return np.asarray(scipy.linalg.solve_triangular(a, *arguments, **more))
 
-    monkeypatch.setattr(drbo.models.gp, "solve_triangular", refusing)
+    monkeypatch.setattr(drbo.models.regression, "solve_triangular", refusing)
     opt = drbo.Optimizer(drbo.Box(x=(0.0, 1.0)), drbo.Box(c=(0.0, 1.0)), setting=drbo.Simulator(radius=0.1))
     opt.tell(opt.ask(), 1.0)
     opt.ask()

@@ -8,12 +8,13 @@ import pytest
 from numpy.typing import NDArray
 
 from drbo import GP, RBF, LearnedGP, Matern, Product
-from drbo.models.gp import Posterior
-from drbo.models.kronecker import KroneckerLikelihood, KroneckerPosterior
+from drbo.models.kronecker import KroneckerLikelihood
+from drbo.models.kronecker_posterior import KroneckerPosterior
 from drbo.models.learned import _Posterior
 from drbo.models.likelihood import Correlation, DenseLikelihood
 from drbo.models.observation import Observation, observations_of
 from drbo.models.outcomes import LEAST_COMMON, Outcomes
+from drbo.models.regression import Posterior
 from drbo.spaces.space import Point
 from tolerances import FINITE_DIFFERENCES, SOLVER
 

@@ -268,7 +268,7 @@ def test_an_interrupted_tell_can_be_repeated(monkeypatch: pytest.MonkeyPatch) ->
     for some in (opt, twin):
         some.tell(s, 1.0)
     assert opt.n_told == 3
-    monkeypatch.setattr(drbo.models.gp.Posterior, "_whiten", stopped)
+    monkeypatch.setattr(drbo.models.regression.Posterior, "_whiten", stopped)
     with pytest.raises(KeyboardInterrupt):
         opt.ask()
     monkeypatch.undo()
@@ -279,7 +279,7 @@ def test_an_interrupt_while_the_model_is_made_anew(monkeypatch: pytest.MonkeyPat
     opt = Optimizer(ranges.ACTIONS, ranges.CONTEXTS, setting=DataDriven(radius=0.2), surrogate=ranges.FIXED)
     ranges.run(opt, 4)
     opt._start_anew()
-    whiten, left = drbo.models.gp.Posterior._whiten, [2]
+    whiten, left = drbo.models.regression.Posterior._whiten, [2]
 
     def stopped(*arguments: Any) -> None:
         left[0] -= 1
@@ -287,7 +287,7 @@ def test_an_interrupt_while_the_model_is_made_anew(monkeypatch: pytest.MonkeyPat
             raise KeyboardInterrupt
         whiten(*arguments)
 
-    monkeypatch.setattr(drbo.models.gp.Posterior, "_whiten", stopped)
+    monkeypatch.setattr(drbo.models.regression.Posterior, "_whiten", stopped)
     with pytest.raises(KeyboardInterrupt):
         opt.ask()
     monkeypatch.undo()

@@ -9,7 +9,7 @@ import pytest
 import drbo
 import heating
 from drbo import GP, RBF, LearnedGP, Optimizer, Prediction, Product, Simulator
-from drbo.models.gp import Posterior
+from drbo.models.regression import Posterior
 
 X, C = np.array([[0.0, 1.0], [0.5, 2.0], [1.0, 4.0]]), np.linspace(0.0, 1.0, 5)
 CLOSE = 1e-9

@@ -7,8 +7,8 @@ import numpy as np
 
 from drbo import GP, RBF, GridPosterior, Product
 from drbo.ambiguity.reference import FiniteContexts
-from drbo.models.gp import Posterior
 from drbo.models.observation import Observation
+from drbo.models.regression import Posterior
 from drbo.models.units import Units
 from drbo.rounds.ball import Ball
 from drbo.spaces import FiniteSet

@@ -7,7 +7,7 @@ from drbo import GP, MMD, RBF, Expectation, Matern, Neighbourhood, Product, Tota
 from drbo.ambiguity import AmbiguitySet
 from drbo.ambiguity.reference import FiniteContexts
 from drbo.models.bounds import LOWER, UPPER, Bound
-from drbo.models.gp import Posterior
+from drbo.models.regression import Posterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.box import BoxSearch, Objective, best_in_box
 from drbo.spaces import Box, Categorical, FiniteSet, Integer, Log, Point

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from drbo import KL, MMD, RBF, AmbiguitySet, Informative, Neighbourhood, Pessimistic, TotalVariation, Uncertain
-from drbo.models.gp import Posterior
 from drbo.models.observation import Observation
+from drbo.models.regression import Posterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.contexts import ContextRule
 from drbo.spaces import Point

@@ -7,10 +7,10 @@ import pytest
 
 import drbo
 from drbo.models.bounds import UPPER, AverageBound, Bound
-from drbo.models.gp import Posterior
 from drbo.models.grid import GridPosterior
-from drbo.models.kronecker import KroneckerPosterior
+from drbo.models.kronecker_posterior import KroneckerPosterior
 from drbo.models.observation import Observation
+from drbo.models.regression import Posterior
 from drbo.problems import benchmark_1
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray

@@ -25,7 +25,7 @@ from drbo.ambiguity.reference import Reference
 from drbo.kernels import Kernel
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.curve import Curve
-from drbo.models.gp import Posterior
+from drbo.models.regression import Posterior
 from drbo.rounds.balls import make_ball
 from drbo.rounds.range import RangeBall, best_context, refine
 from drbo.spaces import Point

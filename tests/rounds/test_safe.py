@@ -6,8 +6,8 @@ import pytest
 from drbo import GP, MMD, RBF, Box, Product, Samples, TotalVariation
 from drbo.ambiguity.reference import FiniteContexts, Reference, SampledContexts
 from drbo.models.bounds import LOWER, UPPER, Bound
-from drbo.models.gp import Posterior
 from drbo.models.grid import GridPosterior
+from drbo.models.regression import Posterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.balls import make_ball
 from drbo.rounds.box import BoxSearch

@@ -21,8 +21,10 @@ from numpy.typing import ArrayLike
 from drbo import validation
 from drbo._compiled import announce, jit
 from drbo.models._cholesky import solve, solve_points
-from drbo.models.gp import BLOCK, GP, Posterior
+from drbo.models.factor import BLOCK
+from drbo.models.gp import GP
 from drbo.models.observation import Observation
+from drbo.models.regression import Posterior
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drbo.models.gp import GP, Posterior
+from drbo.models.gp import GP
 from drbo.models.grid import GridPosterior
 from drbo.models.learned import LearnedGP
 from drbo.models.outcomes import Outcomes
 from drbo.models.perturbed import PerturbedPosterior
 from drbo.models.posterior import AnyPosterior
+from drbo.models.regression import Posterior
 from drbo.spaces.shift import Shift
 from drbo.validation import FloatArray
 

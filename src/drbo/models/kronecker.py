@@ -1,4 +1,4 @@
-"""Many evaluations in the same contexts: the likelihood and the posterior of thousands of outcomes in O(T^3 + k^3).
+"""Many evaluations in the same contexts: the likelihood of thousands of outcomes in O(T^3 + k^3).
 
     X, C         the T actions and the k contexts of a block; every action was evaluated in every context
     Y            its outcomes                                                            (T, k)
@@ -12,38 +12,22 @@ The covariance of all outcomes is the Kronecker product K_X (x) K_C + I (x) S, a
 
     (Q (x) B) diag(G) (Q (x) B)'.
 
-With q(x) = Q'k_X(X, x) (T,) and b(c) = B'k_C(C, c) (k,), the posterior of f is
-
-    mean      q(x)' (G * Q'Y B) b(c)                                       elementwise product
-    Cov       k(z, z') - sum_ij q_i(x) q_i(x') G_ij b_j(c) b_j(c').
-
-Outcomes that are not in the block, and evaluations that are pending or failed, are conditioned on one by one: the
-posterior of the block is their prior, and their factor is that of its Schur complement.
+Outcomes that are not in the block enter by its Schur complement. The posterior of f is in
+`drbo.models.kronecker_posterior`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import eigh, lapack, solve_triangular
 
-from drbo._compiled import announce
-from drbo.models._cholesky import append_point
-from drbo.models.curve import Curve
-from drbo.models.features import Features, features_of
-from drbo.models.gp import GP, Posterior
 from drbo.models.likelihood import Correlation, Errors, parts, traces
-from drbo.models.observation import Embedding, Observation
 from drbo.models.outcomes import Common, Outcomes
-from drbo.models.path import Path, Prior, Term
 from drbo.validation import FloatArray
-
-_AT_ONCE = 2**20
-"""So many numbers of an intermediate result stay in memory at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,255 +145,3 @@ class KroneckerLikelihood:
         gradient[d + 1] += ridge * ((1.0 - correlation) * own_part + correlation * total)
         gradient[d + 2] += 0.5 * correlation * (1.0 - correlation) * ridge * (total - own_part)
         return float(value), gradient
-
-
-class KroneckerPosterior(Posterior):
-    """The posterior of a block of evaluations in the same contexts, and of further observations on top of it.
-
-    It answers what `Posterior` does. `n_observations` counts the observations on top.
-
-    Attributes
-    ----------
-    block_actions, block_contexts : (T, d_x) and (k, d_c) of the block
-    """
-
-    def __init__(
-        self,
-        gp: GP,
-        actions: FloatArray,
-        contexts: FloatArray,
-        block: tuple[FloatArray, FloatArray, FloatArray],
-    ) -> None:
-        """`block`: actions (T, d_x), contexts (k, d_c) and outcomes (T, k), as the model takes them."""
-        super().__init__(gp, actions, contexts)
-        self.block_actions, self.block_contexts, y = block
-        k_X, k_C = gp.kernel.action, gp.kernel.context
-        self._factors = own = Factors.of(
-            k_X(self.block_actions, self.block_actions),
-            k_C(self.block_contexts, self.block_contexts),
-            gp.ridge,
-            gp.noise_correlation,
-        )
-        self._shrunk = own.G * (own.Q.T @ y @ own.B)
-        self.information_gain = -float(np.log(own.G).sum())
-        room = len(self._white)
-        self._q, self._b = np.empty((room, len(self.block_actions))), np.empty((room, len(self.block_contexts)))
-        self._b_contexts = self._features(contexts)
-        self._on_grid: tuple[FloatArray, FloatArray] | None = None
-
-    # --- what it learns from ----------------------------------------------------------------------------------------
-
-    def take_in(self, observation: Observation) -> None:
-        """Condition on one more observation, whose shapes are known to be right."""
-        t = self.n_observations
-        if t == len(self._white):
-            self._grow()
-        k_action, k_context, own = self._kernels(observation, t)
-        n_x, n_c = len(self.actions), len(self.contexts)
-        G = self._factors.G
-        q = self._factors.Q.T @ self.gp.kernel.action(self.block_actions, observation.action[None, :])[:, 0]
-        b = self._features(observation.contexts) @ observation.weights
-        column = k_action[n_x:] * k_context[n_c:] - self._pairs(q, t) @ b
-        noise, least = self._add_noise(observation, t, column)
-        announce(append_point)
-        pivot = append_point(self._U, t, column, own - float((q * q) @ G @ (b * b)) + noise, least)
-        self._remember(observation, t, k_action[:n_x], k_context[:n_c])
-        self._q[t], self._b[t] = q, b
-        if observation.outcome is not None:
-            observation = replace(observation, outcome=observation.outcome - float(q @ self._shrunk @ b))
-        self._whiten(observation, t, pivot, least)
-        self.n_observations = t + 1
-        self._on_grid = None
-
-    def take_in_all(self, observations: Sequence[Observation]) -> None:
-        """Condition on many observations, one after the other."""
-        for observation in observations:
-            self.take_in(observation)
-
-    def on(self, contexts: FloatArray) -> Self:
-        """Return the posterior of the same observations on other contexts (n, d_c); this one must not be used again."""
-        moved = super().on(contexts)
-        moved._b_contexts = self._features(contexts)
-        moved._on_grid = None
-        return moved
-
-    def averaged(self, weights: FloatArray) -> Self:
-        """Return the posterior of sum_j w_j f(x, c_j) as that of one context."""
-        made = super().averaged(weights)
-        made._b_contexts, made._on_grid = self._b_contexts @ weights[:, None], None
-        return made
-
-    def _grow(self) -> None:
-        super()._grow()
-        for name in ("_q", "_b"):
-            old = getattr(self, name)
-            setattr(self, name, np.concatenate([old, np.empty_like(old)]))
-
-    def _features(self, contexts: FloatArray) -> FloatArray:
-        """Return b(c) = B'k_C(C, c) of contexts (m, d_c), (k, m)."""
-        return np.asarray(self._factors.B.T @ self.gp.kernel.context(self.block_contexts, contexts))
-
-    def _pairs(self, q: FloatArray, t: int) -> FloatArray:
-        """Return rows v_e (t, k): v_e'b(c) is what the block explains of Cov(f(x, c), observation e), q = q(x) (T,)."""
-        return np.asarray((self._q[:t] * q) @ self._factors.G * self._b[:t])
-
-    # --- what it answers --------------------------------------------------------------------------------------------
-
-    @property
-    def observed_actions(self) -> FloatArray:
-        """The actions of the block, and after them those of the observations on top, (T + t, d_x)."""
-        return np.concatenate([self.block_actions, super().observed_actions])
-
-    @property
-    def mean(self) -> FloatArray:
-        """The posterior mean of f on the grid, (n_actions, n_contexts)."""
-        return self.on_grid()[0]
-
-    @property
-    def variance(self) -> FloatArray:
-        """The posterior variance of f on the grid, (n_actions, n_contexts)."""
-        return self.on_grid()[1]
-
-    @property
-    def std(self) -> FloatArray:
-        """The posterior standard deviation of f on the grid, (n_actions, n_contexts)."""
-        return np.sqrt(self.variance)
-
-    def on_grid(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (n_actions, n_contexts) of f on the grid of actions; they are kept."""
-        if self._on_grid is None:
-            self._on_grid = self.moments(self.actions)
-        return self._on_grid
-
-    def _moments(self, k_action: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, n_contexts) of m linear functionals of f(., c), in every context c."""
-        return self._moments_at(k_action, own, slice(None))
-
-    def _moments_at(self, k_action: FloatArray, own: FloatArray, used: Any) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, n_used) of m linear functionals of f(., c), in the contexts `used`."""
-        T, t, G = len(self.block_actions), self.n_observations, self._factors.G
-        b, k_contexts = self._b_contexts[:, used], self._k_contexts[:t, used]
-        q = self._factors.Q.T @ k_action[:T]
-        mean = q.T @ (self._shrunk @ b)
-        variance = (own * self.gp.kernel.context.variance)[:, None] - (q * q).T @ (G @ (b * b))
-        if t:
-            size = max(_AT_ONCE // (t * max(T, b.shape[1])), 1)
-            for start in range(0, len(own), size):
-                rows = slice(start, start + size)
-                joint = (self._q[:t, None, :] * q[:, rows].T) @ G * self._b[:t, None, :]  # (t, rows, k)
-                covariance = k_action[T:, rows, None] * k_contexts[:, None, :] - joint @ b
-                white = np.tensordot(self._whitening(), covariance, axes=1)
-                mean[rows] += np.tensordot(self._white[:t], white, axes=1)
-                variance[rows] -= np.einsum("emn,emn->mn", white, white)
-        return mean, np.maximum(variance, 0.0)
-
-    def averages(self, actions: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return sum_j w_j mean(x, c_j) and sum_j w_j variance(x, c_j), each (m,), at actions (m, d_x) anywhere."""
-        used = np.flatnonzero(weights)
-        k_X = self.gp.kernel.action
-        own = np.full(len(actions), k_X.variance)
-        mean, variance = self._moments_at(k_X(self.observed_actions, actions), own, used)
-        return mean @ weights[used], variance @ weights[used]
-
-    def gradient(self, action: FloatArray, weights: FloatArray, slope: float) -> FloatArray:
-        """Return the gradient in x of sum_j w_j (mean + slope std)(x, c_j) at one action (d_x,), shape (d_x,).
-
-        The sum is a function of k_X(x, .) for the actions of the block, through q(x), and of the observations on top.
-        """
-        T, t, G = len(self.block_actions), self.n_observations, self._factors.G
-        k_X, observed = self.gp.kernel.action, self.observed_actions
-        used = np.flatnonzero(weights)
-        w, b, k_contexts = weights[used], self._b_contexts[:, used], self._k_contexts[:t, used]
-        k_action = k_X(observed, action[None, :])
-        _, variance = self._moments_at(k_action, np.array([k_X.variance]), used)
-        std = np.sqrt(np.maximum(variance[0], 1e-12 * self.gp.kernel.variance))
-        v = slope * w / std  # twice the derivative of the sum in each variance
-        q = self._factors.Q.T @ k_action[:T, 0]
-        by_q = self._shrunk @ (b @ w) - q * (G @ ((b * b) @ v))
-        W = self._whitening()
-        covariance = k_action[T:] * k_contexts - self._pairs(q, t) @ b
-        by_covariance = np.outer(self._white[:t] @ W, w) - (W.T @ (W @ covariance)) * v
-        by_q -= (self._q[:t] * ((self._b[:t] * (by_covariance @ b.T)) @ G.T)).sum(axis=0)
-        per_point = np.concatenate([self._factors.Q @ by_q, (by_covariance * k_contexts).sum(axis=1)])
-        return np.asarray(per_point @ k_X.gradient(action[None], observed)[0])
-
-    def curve(self, action: FloatArray, slope: float) -> Curve:
-        """Return mean + slope std of f(x, .) for one action (d_x,), to be called with contexts anywhere.
-
-        For one action the block is worth k observations: with h_j = sum_i q_i(x)^2 G_ij its whitened kernel is
-        sqrt(h_j) b_j(c), and its mean sum_j p_j b_j(c), p = (G * Q'Y B)'q(x), where |p_j| <= sqrt(h_j) |y|.
-        """
-        T, t = len(self.block_actions), self.n_observations
-        k_action = self.gp.kernel.action(self.observed_actions, action[None, :])[:, 0]
-        q = self._factors.Q.T @ k_action[:T]
-        root = np.sqrt((q * q) @ self._factors.G)
-        p = q @ self._shrunk
-        W, B = self._whitening(), self._factors.B
-        upper = np.concatenate([root[:, None] * B.T, np.zeros((len(root), t))], axis=1)
-        lower = np.concatenate([-W @ (self._pairs(q, t) @ B.T), W * k_action[T:]], axis=1)
-        white = np.concatenate([np.divide(p, root, out=np.zeros_like(p), where=root > 0.0), self._white[:t]])
-        embedding = self._embedding()
-        both = Embedding(
-            self.gp.kernel.context,
-            np.concatenate([self.block_contexts, embedding.points]),
-            {len(root) + i: average for i, average in embedding.averages.items()},
-        )
-        whitening = np.concatenate([upper, lower])
-        return Curve(self.gp.kernel, self.gp.ridge, np.ones(len(white)), both, whitening, white, slope)
-
-    def _draw_features(
-        self, rng: np.random.Generator, actions: FloatArray, *, anywhere: bool, between: bool
-    ) -> tuple[Features, Features]:
-        """Return features of actions (m, d_x) and the contexts of the posterior, and of those of the block."""
-        k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
-        left = features_of(k_X, np.concatenate([actions, self.block_actions]), rng, anywhere=anywhere)
-        contexts = np.concatenate([self.contexts, self.block_contexts])
-        return left, features_of(k_C, contexts, rng, anywhere=between)
-
-    def moved(self, prior: Prior, rng: np.random.Generator) -> Path:
-        """Return draws of the posterior: draws of the prior, moved by the block, then by the observations on top."""
-        own, t, r = self._factors, self.n_observations, self.gp.noise_correlation
-        Q, B, G, q, b = own.Q, own.B, own.G, self._q[:t], self._b[:t]
-        drawn = prior.left(self.block_actions).T @ prior.weights @ prior.right(self.block_contexts)
-        alone, shock = rng.standard_normal(drawn.shape), rng.standard_normal((*drawn.shape[:-1], 1))
-        drawn = drawn + self.gp.noise * (math.sqrt(1.0 - r) * alone + math.sqrt(r) * shock)
-        known = G * (Q.T @ drawn @ B)  # of the draw, as `_shrunk` is of the outcomes
-        on_top = self._matheron()
-        values = on_top.values(prior, rng) - (q @ known * b).sum(axis=-1)
-        update = on_top.update(values + on_top.errors.drawn(rng, prior.shape))
-        shrunk = self._shrunk - known - G * ((update.weights[..., :, None] * q).swapaxes(-1, -2) @ b)
-        block_x = Embedding(self.gp.kernel.action, self.block_actions, {})
-        block_c = Embedding(self.gp.kernel.context, self.block_contexts, {})
-        return Path((prior, Term(block_x, Q @ shrunk @ B.T, block_c), update))
-
-    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
-        """Return for every observation what its outcome exceeds the prediction from all others by, and the variance.
-
-        Both are (T k + t,): the block row by row, and after it the observations on top.
-        """
-        t, own = self.n_observations, self._factors
-        W = self._whitening()
-        alpha, diagonal = self._white[:t] @ W, np.einsum("ij,ij->j", W, W)
-        Z = own.G * self._q[:t, :, None] * self._b[:t, None, :]
-        b = own.Q @ (self._shrunk - np.tensordot(alpha, Z, axes=1)) @ own.B.T
-        in_block = (own.Q * own.Q) @ own.G @ (own.B * own.B).T  # the diagonal of the inverse, without those on top
-        for row in np.tensordot(W, Z, axes=1):
-            in_block += np.square(own.Q @ row @ own.B.T)
-        inverse = np.concatenate([in_block.ravel(), diagonal])
-        return np.concatenate([b.ravel(), alpha]) / inverse, 1.0 / inverse
-
-    def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i)."""
-        T, t, G = len(self.block_actions), self.n_observations, self._factors.G
-        k_action = self.gp.kernel.action(self.observed_actions, x)
-        q, b = self._factors.Q.T @ k_action[:T], self._features(c)
-        mean = np.einsum("jm,jm->m", self._shrunk.T @ q, b)
-        variance = self.gp.kernel.variance - np.einsum("jm,jm->m", G.T @ (q * q), b * b)
-        if t:
-            covariance = k_action[T:] * self._embedding()(c)
-            for e in range(t):
-                covariance[e] -= np.einsum("jm,jm->m", G.T @ (self._q[e, :, None] * q), self._b[e, :, None] * b)
-            white = self._whitening() @ covariance
-            mean = mean + self._white[:t] @ white
-            variance -= np.einsum("em,em->m", white, white)
-        return mean, np.maximum(variance, 0.0)

@@ -26,9 +26,10 @@ from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve
 from drbo.models.estimate import Values
 from drbo.models.features import Anchored, Fourier, Functions, check_features
-from drbo.models.gp import GP, Posterior
+from drbo.models.gp import GP
 from drbo.models.observation import Observation, Scatter
 from drbo.models.path import Prior
+from drbo.models.regression import Posterior
 from drbo.spaces.shift import Shift
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray

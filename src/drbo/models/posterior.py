@@ -19,7 +19,7 @@ from drbo.validation import FloatArray
 class AnyPosterior(Protocol):
     """The posterior of f for actions anywhere, on a finite set of contexts and, through `curve`, in any context.
 
-    `drbo.models.gp.Posterior` says what the attributes and the methods are.
+    `drbo.models.regression.Posterior` says what the attributes and the methods are.
     """
 
     contexts: FloatArray

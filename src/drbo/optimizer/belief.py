@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from drbo.ambiguity.reference import Reference
 from drbo.models.bounds import Beta
 from drbo.models.gp import FittedGP
-from drbo.models.kronecker import KroneckerPosterior
+from drbo.models.kronecker_posterior import KroneckerPosterior
 from drbo.models.observation import Observation, observations_of
 from drbo.models.outcomes import LEAST_COMMON
 from drbo.models.posterior import AnyPosterior

@@ -1,0 +1,287 @@
+"""Observations of f, and the Cholesky factor of their covariance, which grows with them.
+
+    z = (x, c)  an action and a context; k(z, z') = k_X(x, x') k_C(c, c')
+    k_t(z)      kernel of z with the t observations                (t,)
+    U           Cholesky factor, U'U = K_t + ridge I               (t, t)     ridge = noise^2
+    W           U'^-1, so that W'W = (K_t + ridge I)^-1            (t, t)
+    white       U'^-1 y                                            (t,)
+
+Where the errors of the observations differ or are correlated, ridge I is their covariance (`drbo.models.outcomes`).
+
+An observation is an action, context points and weights. One point of weight 1 is an outcome in that context. Several
+points are an average over contexts, sum_j w_j f(x, c_j), whose kernel is the mean embedding of the weights,
+k_C(c, w) = sum_j w_j k_C(c, c_j).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from drbo import validation
+from drbo._compiled import announce
+from drbo.models._cholesky import LANES, append_point, append_points
+from drbo.models.gp import GP
+from drbo.models.observation import Embedding, Observation
+from drbo.models.outcomes import LARGEST_ERROR, LEAST_ERROR
+from drbo.validation import FloatArray
+
+BLOCK = 32
+"""How many observations are taken in at once where there are many: their columns of U stay in the cache."""
+
+
+class Inverse:
+    """(K_t + ridge I)^-1 of t observations in the forms that answers need, each made when it is first asked for.
+
+    Attributes
+    ----------
+    W : (t, t) U'^-1, lower triangular
+    alpha : (t,) W'W y
+    """
+
+    def __init__(self, U: FloatArray, white: FloatArray) -> None:
+        """`U` (t, t) and `white` (t,) may change afterwards."""
+        self.W: FloatArray = np.array(U).T
+        if len(U):  # the inverse of U' rather than of U: W U' is then closer to I, and so is W k to what k whitens to
+            self.W, _ = lapack.dtrtri(self.W, lower=1, overwrite_c=1)
+        self.alpha: FloatArray = white @ self.W
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Return the inverse itself: nobody changes it."""
+        del memo
+        return self
+
+    @cached_property
+    def lower(self) -> FloatArray:
+        """The lower triangle of W'W (t, t), with zeros above it."""
+        return np.asarray(lapack.dlauum(self.W, lower=1)[0])
+
+    def times_product(self, a: FloatArray, b: FloatArray, k: FloatArray) -> FloatArray:
+        """Return (W'W * a b') k for columns k (t, m), elementwise product, where a b' is symmetric."""
+        product = (b @ a.T).T  # by columns, as LAPACK wants it
+        product *= self.lower
+        return np.asarray(blas.dsymm(1.0, product, k, lower=1))
+
+    def whitened(self, rows: FloatArray) -> FloatArray:
+        """Return W k for every row k (..., t), in their place: W is triangular, which halves the work."""
+        return self._times(rows, transposed=0)
+
+    def unwhitened(self, rows: FloatArray) -> FloatArray:
+        """Return W'k for every row k (..., t), in their place."""
+        return self._times(rows, transposed=1)
+
+    def _times(self, rows: FloatArray, transposed: int) -> FloatArray:
+        t = len(self.W)
+        found = blas.dtrmm(1.0, self.W, rows.reshape(-1, t).T, lower=1, trans_a=transposed, overwrite_b=1)
+        return np.asarray(found.T.reshape(rows.shape))
+
+
+class Observed:
+    """Observations of f and the factor of their covariance, for answers on a finite set of contexts.
+
+    Attributes
+    ----------
+    gp : the prior
+    actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
+    contexts : (n, d_c) the contexts that its answers are for
+    n_observations : how many observations it holds
+    information_gain : log det(I + K_t / ridge) of the observations (eq. 4 without the maximum), or, for errors of
+        covariance N, log det(I + N^-1/2 K_t N^-1/2)
+    errors_known : whether the error of any observation has a known deviation, in place of the model's noise
+    """
+
+    def __init__(self, gp: GP, actions: FloatArray, contexts: FloatArray) -> None:
+        """`actions` (n_actions, d_x) are a grid that a subclass keeps up to date; no row if there is none."""
+        self.gp = gp
+        self.actions = actions
+        self.contexts = contexts
+        self.n_observations = 0
+        self.information_gain = 0.0
+        self.errors_known = False
+        room = 16
+        # The grid, and below it what was observed: a new observation's kernel with both is one call.
+        self._action_points = np.concatenate([actions, np.empty((room, actions.shape[1]))])
+        self._context_points = np.concatenate([contexts, np.empty((room, contexts.shape[1]))])
+        self._averages: dict[int, Observation] = {}  # the observations of several contexts
+        self._k_contexts = np.empty((room, len(contexts)))  # k_C(observed, contexts)
+        self._U = np.zeros((room, room + LANES))
+        self._white = np.empty(room)
+        self._deviations = np.empty(room)  # of the errors
+        self._first = np.empty(room, dtype=np.intp)  # the first observation of the same evaluation
+        self._inverse: Inverse | None = None  # of K_t + ridge I, once somebody asks for it
+
+    def observe(self, action: FloatArray, context: FloatArray, outcome: float) -> None:
+        """Take in the outcome of action (d_x,) in context (d_c,)."""
+        x = validation.finite_array("action", action, ndim=1)
+        c = validation.finite_array("context", context, ndim=1)
+        for name, given, own in (("action", x, self._action_points), ("context", c, self._context_points)):
+            if given.shape != own.shape[1:]:
+                raise ValueError(f"{name} must have shape {own.shape[1:]}, got {given.shape}")
+        self.take_in(Observation.of(x, c, validation.finite_float("outcome", outcome)))
+
+    def take_in(self, observation: Observation) -> None:
+        """Condition on one more observation, whose shapes are known to be right."""
+        t = self.n_observations
+        if t == len(self._white):
+            self._grow()
+        k_action, k_context, own = self._kernels(observation, t)
+        n_x, n_c = len(self.actions), len(self.contexts)
+        column = k_action[n_x:] * k_context[n_c:]
+        noise, least = self._add_noise(observation, t, column)
+        announce(append_point)
+        pivot = append_point(self._U, t, column, own + noise, least)
+        self._remember(observation, t, k_action[:n_x], k_context[:n_c])
+        self._whiten(observation, t, pivot, least)
+        self.n_observations = t + 1
+        self._update(t)
+
+    def take_in_all(self, observations: Sequence[Observation]) -> None:
+        """Condition on many observations: bit for bit what taking in one after the other gives, but faster."""
+        for first in range(0, len(observations), BLOCK):
+            block = observations[first : first + BLOCK]
+            if len(block) == 1:
+                self.take_in(block[0])
+            else:
+                self._take_in_block(block)
+
+    def _take_in_block(self, block: Sequence[Observation]) -> None:
+        """Condition on a block; the factor gets the same bits as from one observation after the other."""
+        start, n_x, n_c = self.n_observations, len(self.actions), len(self.contexts)
+        while start + len(block) > len(self._white):
+            self._grow()
+        columns = np.zeros((start + len(block), len(block)))
+        own, noise, least = np.empty((3, len(block)))
+        for i, observation in enumerate(block):
+            t = start + i
+            k_action, k_context, own[i] = self._kernels(observation, t)
+            columns[:t, i] = k_action[n_x:] * k_context[n_c:]
+            noise[i], least[i] = self._add_noise(observation, t, columns[:t, i])
+            self._remember(observation, t, k_action[:n_x], k_context[:n_c])
+        announce(append_points)
+        pivots = append_points(self._U, start, columns, own + noise, least)
+        for i, observation in enumerate(block):
+            self._whiten(observation, start + i, float(pivots[i]), float(least[i]))
+        self.n_observations = start + len(block)
+        self._update_all(start)
+
+    def _kernels(self, observation: Observation, t: int) -> tuple[FloatArray, FloatArray, float]:
+        """Return the kernels of an observation: (n_actions + t,), (n_contexts + t,), and its own variance."""
+        k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
+        n = len(self.contexts)
+        k_action = k_X(observation.action[None, :], self._action_points[: len(self.actions) + t])[0]
+        k_context = k_C(observation.contexts, self._context_points[: n + t])
+        for i, average in self._averages.items():
+            k_context[:, n + i] = k_C(observation.contexts, average.contexts) @ average.weights
+        if len(observation.weights) == 1:
+            return k_action, k_context[0], self.gp.kernel.variance
+        own = observation.weights @ k_C(observation.contexts, observation.contexts) @ observation.weights
+        return k_action, observation.weights @ k_context, k_X.variance * float(own)
+
+    def _remember(self, observation: Observation, t: int, k_action: FloatArray, k_context: FloatArray) -> None:
+        """Keep the action and the contexts of observation number t, and its kernels with the grid."""
+        del k_action  # there is no grid of actions here
+        self._action_points[len(self.actions) + t] = observation.action
+        self._context_points[len(self.contexts) + t] = observation.contexts[0]
+        if len(observation.weights) > 1:
+            self._averages[t] = observation
+        self._k_contexts[t] = k_context
+
+    def _add_noise(self, observation: Observation, t: int, column: FloatArray) -> tuple[float, float]:
+        """Add to `column` (t,) the covariance of the errors of observation number t and of those before it.
+
+        Return the variance of its error, and what remains of it given the other errors of its evaluation: with n of
+        them and correlation r, (1 - r) (1 + n r) / (1 + (n - 1) r) of the variance.
+        """
+        n, r = observation.before, self.gp.noise_correlation
+        self._first[t] = t - n
+        deviation, variance = self.gp.noise, self.gp.ridge
+        if observation.noise is not None:
+            self.errors_known = True
+            amplitude = math.sqrt(self.gp.kernel.variance)
+            deviation = min(max(observation.noise, LEAST_ERROR * amplitude), LARGEST_ERROR * amplitude)
+            variance = deviation**2
+        if observation.scatter:
+            variance += observation.scatter
+            deviation = math.sqrt(variance)
+        self._deviations[t] = deviation
+        if n == 0 or r == 0.0:
+            return variance, variance
+        column[t - n :] += r * deviation * self._deviations[t - n : t]
+        return variance, variance * (1.0 - r) * (1.0 + n * r) / (1.0 + (n - 1) * r)
+
+    def _whiten(self, observation: Observation, t: int, pivot: float, least: float) -> None:
+        """Take in the outcome of observation number t, whose column of U is there already."""
+        expected = float(self._U[:t, t] @ self._white[:t])
+        innovation = 0.0 if observation.outcome is None else observation.outcome - expected
+        self._white[t] = innovation / self._U[t, t]
+        self.information_gain += math.log(pivot / least)
+        self._inverse = None
+
+    def _update(self, t: int) -> None:
+        """Bring the grid up to date with observation number t; there is no grid here."""
+
+    def _update_all(self, start: int) -> None:
+        """Bring the grid up to date with all observations from number `start` on; there is no grid here."""
+
+    def _grow(self) -> None:
+        """Double the room for observations."""
+        room = len(self._white)
+        for name in ("_action_points", "_context_points", "_k_contexts", "_white", "_deviations", "_first"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate([old, np.empty((room, *old.shape[1:]), dtype=old.dtype)]))
+        U = np.zeros((2 * room, 2 * room + LANES))
+        U[:room, : room + LANES] = self._U
+        self._U = U
+
+    def copy(self) -> Self:
+        """Return an independent posterior of the same observations."""
+        return copy.deepcopy(self)
+
+    def snapshot(self) -> Self:
+        """Return the posterior of the observations so far, whatever is taken in later; for `curve` and `predict` alone.
+
+        It shares the factor, of which later observations change nothing, and must take in nothing itself.
+        """
+        still = copy.copy(self)
+        still._averages = dict(self._averages)
+        return still
+
+    def on(self, contexts: FloatArray) -> Self:
+        """Return the posterior of the same observations on other contexts (n, d_c); this one must not be used again.
+
+        The factor is kept: new contexts cost their kernel with the observations.
+        """
+        moved = copy.copy(self)
+        t, n = self.n_observations, len(self.contexts)
+        moved.contexts = contexts
+        moved._context_points = np.concatenate([contexts, self._context_points[n:]])
+        moved._k_contexts = np.empty((len(self._white), len(contexts)))
+        moved._k_contexts[:t] = self._embedding()(contexts)
+        return moved
+
+    @property
+    def observed_actions(self) -> FloatArray:
+        """The actions observed, (t, d_x)."""
+        return self._action_points[len(self.actions) :][: self.n_observations]
+
+    def _embedding(self) -> Embedding:
+        """Return the contexts of the observations, which stay as they are when others follow."""
+        n, t = len(self.contexts), self.n_observations
+        return Embedding(self.gp.kernel.context, self._context_points[n : n + t].copy(), dict(self._averages))
+
+    def _made(self) -> Inverse:
+        """Return the inverse of K_t + ridge I, kept until the next observation: a product is faster than a solve."""
+        if self._inverse is None:
+            t = self.n_observations
+            self._inverse = Inverse(self._U[:t, :t], self._white[:t])
+        return self._inverse
+
+    def _whitening(self) -> FloatArray:
+        """Return W = U'^-1 (t, t)."""
+        return self._made().W

@@ -1,0 +1,260 @@
+"""The posterior of f given any observations: what they say of actions and contexts anywhere.
+
+    z = (x, c)  an action and a context; k(z, z') = k_X(x, x') k_C(c, c')
+    k_t(z)      kernel of z with the t observations                (t,)
+    U           Cholesky factor, U'U = K_t + ridge I               (t, t)     ridge = noise^2
+    W           U'^-1, so that W'W = (K_t + ridge I)^-1            (t, t)
+    white       U'^-1 y                                            (t,)
+    mean        k_t(z)' (K_t + ridge I)^-1 y
+    variance    k(z, z) - k_t(z)' (K_t + ridge I)^-1 k_t(z)
+
+This is the ridge regression of eq. (3) and its confidence width (appendix A of the paper) for any ridge. Mean and
+variance are those of f itself, never of a noisy outcome. `drbo.models.factor` says what an observation is.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
+
+from drbo import validation
+from drbo.kernels import Kernel, Product
+from drbo.models.curve import Curve
+from drbo.models.factor import Observed
+from drbo.models.features import Features, check_features, features_of
+from drbo.models.observation import Embedding, Observation, Scatter
+from drbo.models.path import Draw, Errors, Matheron, Path, Prior
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+_AT_ONCE = 2**23
+"""So many weights of draws are in memory at once, 64 MB."""
+
+
+@dataclass(frozen=True)
+class _AverageKernel(Kernel):
+    """The context kernel of one average over contexts with itself, sum_ij w_i w_j k_C(c_i, c_j) = `value`."""
+
+    value: float
+
+    def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Return the value everywhere, shape (n, m)."""
+        return np.full((len(a), len(b)), self.value)
+
+    def gradient(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Return zeros, shape (n, m, d)."""
+        return np.zeros((len(a), len(b), a.shape[1]))
+
+    @property
+    def curvature(self) -> FloatArray:
+        """The variance of each partial derivative, 0."""
+        return np.zeros(1)
+
+    @property
+    def variance(self) -> float:
+        """The value."""
+        return self.value
+
+
+class Posterior(Observed):
+    """The posterior of f for actions anywhere, on a finite set of contexts and, through `curve`, in any context.
+
+    Its attributes are those of `Observed`.
+    """
+
+    factorises: ClassVar[bool] = True
+    """Whether its kernel is a product of one of the actions and one of the contexts that its answers are for."""
+
+    def moments(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, n_contexts) of f at actions (m, d_x) anywhere, in every context."""
+        k_X = self.gp.kernel.action
+        return self._moments(k_X(self.observed_actions, actions), np.full(len(actions), k_X.variance))
+
+    def difference(self, actions: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x) and another (d_x,).
+
+        Both are of the joint posterior: what is unknown about two similar actions is mostly the same, and cancels.
+        """
+        k_X, seen = self.gp.kernel.action, self.observed_actions
+        k_other = k_X(seen, other[None, :])
+        own = 2.0 * (k_X.variance - k_X(actions, other[None, :])[:, 0])
+        return self._moments(k_X(seen, actions) - k_other, np.maximum(own, 0.0))
+
+    def _moments(self, k_action: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, n_contexts) of m linear functionals of f(., c), in every context c.
+
+        `k_action` (t, m) is the action kernel of each with the observations, and `own` (m,) with itself.
+        """
+        m, n, t = len(own), len(self.contexts), self.n_observations
+        mean, variance = np.zeros((m, n)), np.repeat((own * self.gp.kernel.context.variance)[:, None], n, axis=1)
+        if t == 0:
+            return mean, variance
+        block = max(2**18 // (t * n), 1)  # 2 MB at a time stay in the cache
+        k_action, k_contexts = np.ascontiguousarray(k_action.T), np.ascontiguousarray(self._k_contexts[:t].T)
+        for start in range(0, m, block):
+            rows = slice(start, start + block)
+            white = self._made().whitened(k_action[rows, None, :] * k_contexts)
+            mean[rows] = white @ self._white[:t]
+            variance[rows] -= np.einsum("mnt,mnt->mn", white, white)
+        return mean, np.maximum(variance, 0.0)
+
+    def on_grid(self) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (n_actions, n_contexts) of f on the grid of actions."""
+        return self.moments(self.actions)
+
+    def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (n_contexts,) of f for one action, in every context."""
+        mean, variance = self.moments(action.coordinates[None, :])
+        return mean[0], variance[0]
+
+    def averages(self, actions: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return sum_j w_j mean(x, c_j) and sum_j w_j variance(x, c_j), each (m,), at actions (m, d_x) anywhere.
+
+        With W'W = (K_t + ridge I)^-1 and weights that sum to one, both from k_X(x) (t,) alone, in O(t^2) per action:
+
+            k_X(x)' (alpha * K_C w)      and      k(z, z) - k_X(x)' (W'W * K_C diag(w) K_C') k_X(x)
+
+        The latter is exact to 1e-6 or better, relative to k(z, z), at a noise of 1e-4 of the amplitude.
+        """
+        t = self.n_observations
+        if t == 0:
+            return np.zeros(len(actions)), np.full(len(actions), self.gp.kernel.variance)
+        used = np.flatnonzero(weights)
+        k_contexts, w = self._k_contexts[:t, used], weights[used]
+        k = self.gp.kernel.action(self.observed_actions, actions)
+        made = self._made()
+        mean = (made.alpha * (k_contexts @ w)) @ k
+        explained = np.einsum("ij,ij->j", k, made.times_product(k_contexts * w, k_contexts, k))
+        return mean, np.maximum(self.gp.kernel.variance - explained, 0.0)
+
+    def averaged(self, weights: FloatArray) -> Self:
+        """Return the posterior of sum_j w_j f(x, c_j), weights w (n_contexts,), as that of one context.
+
+        It is for `moments`, `on_grid`, `of_action`, `averages` and `gradient` alone: the contexts are gone.
+        """
+        used = np.flatnonzero(weights)
+        w, c = weights[used], self.contexts[used]
+        k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
+        made = copy.copy(self)
+        made.gp = replace(self.gp, kernel=Product(k_X, _AverageKernel(float(w @ k_C(c, c) @ w))))
+        made.contexts = np.zeros((1, c.shape[1]))
+        made._k_contexts = self._k_contexts[:, used] @ w[:, None]
+        return made
+
+    def scatter(self, observation: Observation) -> Scatter:
+        """Return how far f in one of the contexts of an observation is from their average."""
+        kernel = self.gp.kernel
+        return Scatter.of(kernel.context, observation.contexts, observation.weights, math.sqrt(kernel.action.variance))
+
+    def gradient(self, action: FloatArray, weights: FloatArray, slope: float) -> FloatArray:
+        """Return the gradient in x of sum_j w_j (mean + slope std)(x, c_j) at one action (d_x,), shape (d_x,).
+
+        With u_j = (K_t + ridge I)^-1 k_t(x, c_j) and alpha = (K_t + ridge I)^-1 y, summed over the observations s:
+
+            sum_s (alpha_s sum_j w_j k_C(c_s, c_j) - sum_j (slope w_j / std_j) u_js k_C(c_s, c_j)) dk_X(x, x_s) / dx
+        """
+        t = self.n_observations
+        if t == 0:
+            return np.zeros_like(action)
+        used = np.flatnonzero(weights)
+        k_contexts, w = self._k_contexts[:t, used], weights[used]
+        k_action = self.gp.kernel.action(self.observed_actions, action[None, :])[:, 0]
+        made = self._made()
+        white = made.whitened(k_action * np.ascontiguousarray(k_contexts.T))
+        variance = self.gp.kernel.variance - np.einsum("jt,jt->j", white, white)
+        std = np.sqrt(np.maximum(variance, 1e-12 * self.gp.kernel.variance))
+        u = made.unwhitened(white).T
+        per_point = made.alpha * (k_contexts @ w) - (u * k_contexts) @ (slope * w / std)
+        return np.asarray(per_point @ self.gp.kernel.action.gradient(action[None], self.observed_actions)[0])
+
+    def curve(self, action: FloatArray, slope: float) -> Curve:
+        """Return mean + slope std of f(x, .) for one action (d_x,), to be called with contexts anywhere."""
+        t = self.n_observations
+        k_action = self.gp.kernel.action(self.observed_actions, action[None, :])[:, 0]
+        whitening, white = self._whitening(), self._white[:t].copy()
+        return Curve(self.gp.kernel, self.gp.ridge, k_action, self._embedding(), whitening, white, slope)
+
+    def predict(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), actions (m, d_x), contexts (m, d_c)."""
+        x, c = validation.points("actions", actions), validation.points("contexts", contexts)
+        for name, given, own in (("actions", x, self._action_points), ("contexts", c, self._context_points)):
+            if given.shape[1] != own.shape[1] or len(given) != len(x):
+                raise ValueError(f"{name} must have shape ({len(x)}, {own.shape[1]}), got {given.shape}")
+        return self._predict(x, c)
+
+    def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), whose shapes are known to be right."""
+        t = self.n_observations
+        variance = np.full(len(x), self.gp.kernel.variance)
+        if t == 0:
+            return np.zeros(len(x)), variance
+        k = self.gp.kernel.action(self.observed_actions, x) * self._embedding()(c)
+        white = solve_triangular(self._U[:t, :t], k, trans="T", check_finite=False)
+        variance -= np.einsum("ij,ij->j", white, white)
+        return self._white[:t] @ white, np.maximum(variance, 0.0)
+
+    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
+        """Return for every observation what its outcome exceeds the prediction from all others by, and the variance.
+
+        Both are (t,); the variance is of the outcome, noise included. With Q = (K_t + ridge I)^-1 they are
+        (Q y)_i / Q_ii and 1 / Q_ii.
+        """
+        W = self._whitening()
+        own = np.einsum("ij,ij->j", W, W)
+        return self._white[: self.n_observations] @ W / own, 1.0 / own
+
+    # --- draws ------------------------------------------------------------------------------------------------------
+
+    def draws(self, rng: np.random.Generator, count: int, actions: FloatArray | None = None) -> FloatArray:
+        """Return draws of f (count, m, n_contexts), jointly at actions (m, d_x) in all contexts.
+
+        By default the actions are those of the grid. Draws are exact for up to `features.EXACT` actions and as many
+        contexts. They cost a Cholesky factor of the actions, one of the contexts, and one of the observations.
+        """
+        x = self.actions if actions is None else actions
+        left, right = self._draw_features(rng, x, anywhere=False, between=False)
+        most = left.count * max(right.count, len(self.contexts), self.n_observations)
+        step = max(_AT_ONCE // max(most, 1), 1)
+        paths = (
+            self.moved(Prior.drawn(rng, left, right, (min(step, count - first),)), rng)
+            for first in range(0, count, step)
+        )
+        return np.concatenate([path.values(x, self.contexts) for path in paths])
+
+    def draw(self, rng: np.random.Generator, *, between: bool = False) -> Draw:
+        """Return one draw of f as a function of action and context.
+
+        It is exact on the grid, if there is one, and in the contexts of the posterior. For actions anywhere, and for
+        contexts `between` those of the posterior, it is made of random frequencies (`drbo.models.path`).
+        """
+        left, right = self._draw_features(rng, self.actions, anywhere=not len(self.actions), between=between)
+        path = self.moved(Prior.drawn(rng, left, right), rng)
+        return Draw(path, math.sqrt(self.gp.kernel.variance), self.actions, self.contexts)
+
+    def check_draw(self, *, between: bool) -> None:
+        """Raise if `draw` is not possible with the kernels of this posterior."""
+        check_features(self.gp.kernel.action, self.actions, anywhere=not len(self.actions))
+        check_features(self.gp.kernel.context, self.contexts, anywhere=between)
+
+    def _draw_features(
+        self, rng: np.random.Generator, actions: FloatArray, *, anywhere: bool, between: bool
+    ) -> tuple[Features, Features]:
+        """Return features of actions (m, d_x), and of the contexts of the posterior."""
+        left = features_of(self.gp.kernel.action, actions, rng, anywhere=anywhere)
+        return left, features_of(self.gp.kernel.context, self.contexts, rng, anywhere=between)
+
+    def moved(self, prior: Prior, rng: np.random.Generator) -> Path:
+        """Return draws of the posterior: draws of the prior, moved by the outcomes."""
+        return self._matheron().path(prior, rng)
+
+    def _matheron(self) -> Matheron:
+        n, t = len(self.actions), self.n_observations
+        seen = Embedding(self.gp.kernel.action, self._action_points[n : n + t].copy(), {})
+        errors = Errors(self._deviations[:t], self._first[:t], self.gp.noise_correlation)
+        return Matheron(seen, self._embedding(), self._U[:t, :t], self._white[:t], errors)
