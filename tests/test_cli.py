@@ -114,19 +114,22 @@ def test_figure_3_of_ten_days(tmp_path: Path) -> None:
     rows = [f"{time}:00Z,{value}" for time, value in zip(times, power, strict=True)]
     (tmp_path / "wind.csv").write_text("\n".join(["time,power", *rows]))
     options = ("--data", "wind.csv", "--rounds", "3", "--workers", "1")
-    check_figure_3(tmp_path, *options)
+    check_figure_3(tmp_path, *options, hours=120)
 
 
 @pytest.mark.slow
 def test_figure_3_of_two_weeks(tmp_path: Path) -> None:
-    check_figure_3(tmp_path, "--quick", "--rounds", "3")
+    check_figure_3(tmp_path, "--quick", "--rounds", "3", hours=336)
 
 
-def check_figure_3(tmp_path: Path, *options: str) -> None:
+def check_figure_3(tmp_path: Path, *options: str, hours: int) -> None:
     done = call("reproduce", "figure3", *options, "--out", "o", "--json", cwd=tmp_path)
     rows = {row["method"]: row for row in json.loads(done.stdout)}
     assert set(rows) == {"DRBO", "UCB", "StableOpt", "no commitment", "exact DRO"}
     assert rows["exact DRO"]["robust regret"] == 0.0
+    assert {row["runs"] for row in rows.values()} == {10}
+    assert rows["DRBO"]["standard error"] >= 0.0
+    assert rows["DRBO"]["hours"] * 11 == pytest.approx(hours, abs=11)
     assert (tmp_path / "o" / "figure3.png").stat().st_size > 20_000
 
 
@@ -230,7 +233,8 @@ def test_an_unknown_name_suggests_the_nearest(tmp_path: Path) -> None:
 
 def test_wrong_usage() -> None:
     assert "go together" in flat(run("reproduce", "figure2", "--backend", "dask", code=2).stderr)
-    assert "--data is for figure3" in flat(run("reproduce", "figure2", "--data", "x.csv", code=2).stderr)
+    for option, given in (("--data", "x.csv"), ("--every", "3")):
+        assert f"{option} is for figure3" in flat(run("reproduce", "figure2", option, given, code=2).stderr)
     error = flat(run("reproduce", "figure3", "--ambiguity", "kl", code=2).stderr)
     assert "--ambiguity kl is for figure2, dial and drbo demo" in error
     for option, given in (("--power-column", "x"), ("--time-column", "x"), ("--max-gap", "3")):

@@ -194,7 +194,7 @@ def reproduce(
             autocompletion=_offer((*FIGURES, "all")),
         ),
     ],
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each method in figure2 and corollary4; 50.")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each method; 50, and 10 in figure3.")] = None,
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Rounds of a run; 200, and 100 for each hour of figure 3.")
     ] = None,
@@ -202,6 +202,9 @@ def reproduce(
     workers: Workers = 0,
     out: Out = Path("out"),
     quick: Annotated[bool, typer.Option(help="Small: 10 runs of 100 rounds; two weeks of wind.")] = False,
+    every: Annotated[
+        int | None, typer.Option(min=1, help="Solve every N-th hour in figure3, which stands for N hours; 11.")
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="CSV file with a time and a power column, instead of La Haute Borne.")
     ] = None,
@@ -235,22 +238,22 @@ def reproduce(
     for option, value in (("--time-column", time_column), ("--power-column", power_column), ("--max-gap", max_gap)):
         if value is not None and data is None:
             raise typer.BadParameter(f"{option} is about the file of --data, which is missing")
-    if data is not None and "figure3" not in wanted:
-        raise typer.BadParameter("--data is for figure3")
+    for option, given in (("--data", data), ("--every", every)):
+        if given is not None and "figure3" not in wanted:
+            raise typer.BadParameter(f"{option} is for figure3")
     with _told_in_one_line():
         execution = _execution(workers, backend, scheduler)
         from drbo import experiments
 
         tables = {}
         for name in wanted:
-            small = runs or (10 if quick else 50)
+            small = runs or (10 if quick or name == "figure3" else 50)
             length = rounds or (100 if quick or name == "figure3" else 200)
             plan = experiments.Plan(out, runs=small, rounds=length, seed=seed, ambiguity=robust_to, execution=execution)
             started = time.perf_counter()
             if name == "figure3":
-                outcome = experiments.figure3(
-                    plan, _wind_series(data, time_column, power_column, max_gap), hours=336 if quick else None
-                )
+                series = _wind_series(data, time_column, power_column, max_gap)
+                outcome = experiments.figure3(plan, series, 336 if quick else None, every or experiments.EVERY)
             else:
                 outcome = getattr(experiments, name)(plan)
             tables[name] = outcome.rows

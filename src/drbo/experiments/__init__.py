@@ -3,6 +3,7 @@
 from drbo.experiments._compare import compare, methods_for
 from drbo.experiments._methods import METHODS, Method
 from drbo.experiments._reproduce import (
+    EVERY,
     Outcome,
     Plan,
     corollary4,
@@ -19,6 +20,7 @@ from drbo.experiments._sweep import Execution
 from drbo.experiments._tasks import SETS, SETTINGS, Goal, Task
 
 __all__ = [
+    "EVERY",
     "METHODS",
     "SETS",
     "SETTINGS",

@@ -179,26 +179,38 @@ def _regret_panel(panel: Axes, records: Table, column: str = "regret", total: bo
 
 
 def figure3(
-    hours: Table, backtests: Table, radii: dict[str, float], title: str, start: np.datetime64, seed: int
+    hours: Table,
+    backtests: Table,
+    radii: dict[str, float],
+    title: str,
+    start: np.datetime64,
+    seed: int,
+    every: int = 1,
 ) -> Figure:
-    """Return the wind year: cumulative revenue, cumulative robust regret, and revenue against the radius."""
+    """Return the wind year: cumulative revenue, cumulative robust regret, and revenue against the radius.
+
+    Each hour of the records stands for `every` hours of the year.
+    """
     with mpl.rc_context(STYLE):
         figure = new_figure(14.0, 4.0)
         revenue, regret, *dials = figure.subplots(1, 4, width_ratios=[1.2, 1.2, 0.85, 0.85])
         for panel, column, label in (
             (revenue, "revenue", "cumulative revenue (share of capacity x hours)"),
-            (regret, "regret", "cumulative robust regret"),
+            (regret, "regret", "cumulative robust regret (the same unit)"),
         ):
             ends = {}
             for method in ("exact DRO", "DRBO", "UCB", "StableOpt", "no commitment"):
                 own = select(hours, method=method)
                 if column == "regret" and method == "exact DRO":
                     continue  # zero by definition
-                days = start + own["hour"].astype("timedelta64[h]")
-                total = own[column].cumsum()
+                totals = every * per_run(own, column).cumsum(axis=1)
+                days = start + own["hour"][: totals.shape[1]].astype("timedelta64[h]")
+                mean, error = mean_and_error(totals)
                 dashed = "--" if method == "exact DRO" else "-"
-                panel.plot(days, total, color=COLOURS[method], linestyle=dashed, linewidth=1.5)
-                ends[method] = (dates.date2num(days[-1]), float(total[-1]))
+                panel.plot(days, mean, color=COLOURS[method], linestyle=dashed, linewidth=1.5)
+                if len(totals) > 1:
+                    panel.fill_between(days, mean - error, mean + error, color=COLOURS[method], alpha=0.3, linewidth=0)
+                ends[method] = (dates.date2num(days[-1]), float(mean[-1]))
             panel.set_ylabel(label)
             panel.xaxis.set_major_locator(dates.AutoDateLocator(minticks=3, maxticks=5))
             panel.xaxis.set_major_formatter(
@@ -211,8 +223,27 @@ def figure3(
         revenue.set_xlabel(f"exact DRO is best in the worst case,\nnot in what came: {_exact_beside(hours)}")
         regret.set_xlabel("distance to exact DRO, the best commitment\nin the worst distribution of each hour")
         _radius_panels(dials, backtests, radii)
-        figure.supxlabel(f"every hour is solved once by each method, with noise of seed {seed}", fontsize=8.5)
+        figure.supxlabel(_hours_and_seeds(hours, seed, every), fontsize=8.5)
     return figure
+
+
+def _hours_and_seeds(hours: Table, seed: int, every: int) -> str:
+    """Return which hours of figure 3 were solved how often, and what its bands are."""
+    solved, runs = len(np.unique(hours["hour"])), len(np.unique(hours["run"]))
+    which = (
+        f"every hour ({solved})"
+        if every == 1
+        else f"every {every}{_ending(every)} hour ({solved}), which stands for {every} hours,"
+    )
+    if runs == 1:
+        return f"{which} is solved once by each method, with noise of seed {seed}"
+    bands = "lines: mean; bands: one standard error of the mean over the noise"
+    return f"{which} is solved {runs} times by each method, with noise of seeds {seed} to {seed + runs - 1}; {bands}"
+
+
+def _ending(count: int) -> str:
+    """Return the ending of an ordinal number: st, nd, rd or th."""
+    return "th" if count % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
 
 
 def _exact_beside(hours: Table) -> str:

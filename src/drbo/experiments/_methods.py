@@ -49,6 +49,11 @@ def _recommended(optimizer: Optimizer) -> int:
     return int(optimizer.recommend().action_index)
 
 
+def _of_the_paper(task: Task) -> Policy:
+    """Return optimism; in a simulator, in the context that is least known for the action (algorithms 1 and 2)."""
+    return Optimism(Uncertain() if task.picks else None)
+
+
 def _satisficing(task: Task) -> Policy:
     """Return RoBOS with the best worst case within the set that all are measured in as its target."""
     own = task.problem
@@ -75,7 +80,7 @@ class Method:
     name : on the command line
     label : in tables, figures and records
     robust_to : the set that it is robust to and its radius, for a problem and an aim; nan where its setting has a rule
-    policy : what it evaluates next in a task; None for the policy of the setting
+    policy : what it evaluates next in a task
     protocol : the setting of its optimizer in a task, for its radius
     settings : the settings that it is for
     recommended : the index of the action that it would deploy now
@@ -85,7 +90,7 @@ class Method:
     name: str
     label: str
     robust_to: Callable[[Problem, Goal], tuple[AmbiguitySet, float]] = the_aim
-    policy: Callable[[Task], Policy | None] = lambda _: None
+    policy: Callable[[Task], Policy] = _of_the_paper
     protocol: Callable[[Task, float], Setting] = Task.protocol
     settings: tuple[str, ...] = SETTINGS
     recommended: Callable[[Optimizer], int] = _recommended

@@ -195,9 +195,14 @@ def regret_rows(records: Table) -> list[dict[str, Any]]:
     return rows
 
 
-def figure3(plan: Plan, series: WindSeries, hours: int | None = None) -> Outcome:
-    """Choose radii on the first year of wind, decide every hour of the second, and draw revenue and regret.
+EVERY = 11
+"""Figure 3 solves every 11th hour of the year: all hours of the day are met, as 11 and 24 have no common factor."""
 
+
+def figure3(plan: Plan, series: WindSeries, hours: int | None = None, every: int = EVERY) -> Outcome:
+    """Choose radii on the first year of wind, decide every N-th hour of the second, and draw revenue and regret.
+
+    Each of these hours is solved once per run, with other noise, and stands for N hours of the year in all totals.
     `hours` limits the second year to its first hours, and the backtest likewise.
     """
     required("matplotlib", "joblib")
@@ -220,23 +225,33 @@ def figure3(plan: Plan, series: WindSeries, hours: int | None = None) -> Outcome
     for method in ("DRBO", "StableOpt"):
         own = select(backtests, method=method, year=_typed(names[0], backtests["year"]))
         radii[method] = float(own["radius"][np.argmax(own["revenue"])])
-    parts = np.array_split(second, max(len(second) // 48, 1))
-    jobs = {f"hours-{part[0]}": (year.power, part, radii, plan.rounds, plan.seed) for part in parts}
-    settings = {**common, "radii": radii, "rounds": plan.rounds, "seed": plan.seed}
+    solved = second[min(every // 2, len(second) - 1) :: every]
+    parts = np.array_split(solved, max(len(solved) // 48, 1))
+    jobs = {
+        f"run-{run}-hours-{part[0]}": (year.power, part, radii, plan.rounds, plan.seed, run)
+        for run in range(plan.runs)
+        for part in parts
+    }
+    settings = {**common, "radii": radii, "rounds": plan.rounds, "seed": plan.seed, "every": every, "runs": plan.runs}
     records = sweep("wind: hours", Store(plan.out, "figure3", settings), decide, jobs, plan.execution)
     title = f"{series.name}, {names[1]}"
-    figure = _figures.figure3(records, backtests, radii, title, series.times[0], plan.seed)
+    figure = _figures.figure3(records, backtests, radii, title, series.times[0], plan.seed, every)
     files = style.save(figure, plan.out / "figure3")
     rows = []
     for method in ("DRBO", "UCB", "StableOpt", "no commitment", "exact DRO"):
         own = select(records, method=method)
+        earned, its_error = mean_and_error(every * per_run(own, "revenue").sum(axis=1))
+        lost, error = mean_and_error(every * per_run(own, "regret").sum(axis=1))
         rows.append(
             {
                 "method": method,
                 "radius": radii.get("DRBO" if method == "exact DRO" else method),
-                "hours": len(own["hour"]),
-                "revenue": float(own["revenue"].sum()),
-                "robust regret": float(own["regret"].sum()),
+                "hours": len(solved),
+                "runs": plan.runs,
+                "revenue": float(earned),
+                "its standard error": number(its_error),
+                "robust regret": float(lost),
+                "standard error": number(error),
                 "mean commitment": float(own["action"].mean() / 49.0),
             }
         )

@@ -18,7 +18,9 @@ from drbo.optimizer.optimizer import Optimizer
 from drbo.problems import Problem, WindSeries, nearest_context, revenue, wind
 from drbo.problems._wind import WINDOW_HOURS
 from drbo.radius import Backtest, backtest, empirical
+from drbo.rounds.contexts import Uncertain
 from drbo.rounds.grid import robust_scores
+from drbo.rounds.policies import Optimism
 from drbo.rounds.settings import Simulator
 from drbo.validation import FloatArray
 
@@ -75,29 +77,34 @@ def backtest_table(power: FloatArray, hours: NDArray[np.intp], method_name: str,
     }
 
 
-def decide(power: FloatArray, hours: NDArray[np.intp], radii: dict[str, float], rounds: int, seed: int) -> Table:
-    """Return a row an hour and method: the commitment, its revenue in that hour, and its robust regret.
+def decide(
+    power: FloatArray, hours: NDArray[np.intp], radii: dict[str, float], rounds: int, seed: int, run: int = 0
+) -> Table:
+    """Return a row per hour and method: the commitment, its revenue in that hour, and its robust regret.
 
     Each method solves every hour anew in the simulator setting and deploys the recommendation of eq. (10). Beside them:
-    no commitment at all, and the exact solution of DRBO's objective. The regret is in DRBO's own ball.
+    no commitment at all, and the exact solution of DRBO's objective. The regret is in DRBO's own ball. The noise of a
+    run is that of seed + run, the same for every method.
     """
     problem = wind()
     f, actions = problem.values, problem.actions[:, 0]
     contexts = nearest_context(power, problem.contexts)
     methods = [METHODS[name] for name in OF_THE_PAPER]
     sets = {method.label: method.robust_to(problem, goal(problem, "mmd"))[0] for method in methods}
-    rows: list[tuple[str, int, int, float, float]] = []
+    rows: list[tuple[str, int, int, int, float, float]] = []
     for hour in hours.tolist():
         reference = empirical(contexts[hour - WINDOW_HOURS : hour], len(problem.contexts))
         scores = robust_scores(f, problem.ambiguity, reference, radii["DRBO"])
         chosen = {"exact DRO": int(np.argmax(scores)), "no commitment": 0}
         for name, ambiguity in sets.items():
             setting = Simulator(reference, radii.get(name, 0.0))
-            chosen[name] = _solve_hour(problem, ambiguity, setting, rounds, generator(seed, hour))
+            chosen[name] = _solve_hour(problem, ambiguity, setting, rounds, generator(seed + run, hour))
         for name, x in chosen.items():
-            rows.append((name, hour, x, float(revenue(actions[x], power[hour])), float(scores.max() - scores[x])))
+            earned = float(revenue(actions[x], power[hour]))
+            rows.append((name, run, hour, x, earned, float(scores.max() - scores[x])))
     columns = zip(*rows, strict=True)
-    return dict(zip(("method", "hour", "action", "revenue", "regret"), map(np.array, columns), strict=True))
+    names = ("method", "run", "hour", "action", "revenue", "regret")
+    return dict(zip(names, map(np.array, columns), strict=True))
 
 
 def _solve_hour(
@@ -111,6 +118,7 @@ def _solve_hour(
         setting=setting,
         surrogate=GP(problem.gp_kernel, problem.noise),
         beta=2.0,
+        policy=Optimism(Uncertain()),
     )
     for _ in range(rounds):
         s = opt.ask()
