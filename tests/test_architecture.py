@@ -30,10 +30,12 @@ MAP = """
     rounds.blocks
     rounds.radius rounds.settings rounds
     optimizer.claims optimizer.history optimizer.encoding optimizer.explanation optimizer.markup
-    optimizer.probabilities optimizer.suggestion optimizer.tables optimizer.state optimizer.belief optimizer.production
-    optimizer.configuration optimizer.log optimizer.reports optimizer.knowledge optimizer.incumbent optimizer.targets
-    optimizer.chances optimizer.explain optimizer.checks optimizer.storage_0_1 optimizer.answers optimizer.storage
-    optimizer.optimizer optimizer.progress optimizer.parallel optimizer
+    optimizer.probabilities optimizer.suggestion optimizer.tables optimizer.state optimizer.belief
+    optimizer.configuration optimizer.production optimizer.log optimizer.reports optimizer.knowledge
+    optimizer.propose optimizer.incumbent optimizer.targets optimizer.chances
+    optimizer.explain optimizer.checks optimizer.view optimizer.answers optimizer.analyses
+    optimizer.storage_0_1 optimizer.records optimizer.storage optimizer.stored optimizer.optimizer optimizer.progress
+    optimizer.parallel optimizer
     analysis.pictures analysis.explain_radius analysis.radius_profile analysis.profile analysis.backtest
     analysis.watch analysis.regret analysis.course analysis.plots analysis radius regret
     names problems experiments report terminal __init__
@@ -43,7 +45,7 @@ MAP = """
 """.split()  # noqa: SIM905  # a list of names, one line per step of the story
 """Every module of drbo, in the order in which data flows; `problems`, `experiments` and `report` are one room each."""
 HANDED_ON = {
-    "optimizer.answers": {
+    "optimizer.analyses": {
         "analysis.backtest",
         "analysis.explain_radius",
         "analysis.plots",

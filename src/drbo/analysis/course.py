@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from drbo.optimizer.answers import Answers
+from drbo.optimizer.view import View
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Step:
         return self.outcome is None
 
 
-def course(opt: Answers) -> tuple[Step, ...]:
+def course(opt: View) -> tuple[Step, ...]:
     """Return the steps of an optimizer's run, one per outcome or failure."""
     proposals = {p.number: p for fact in opt.history for p in getattr(fact, "proposals", ())}
     better = max if opt.maximize else min

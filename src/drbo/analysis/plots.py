@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from drbo import validation
 from drbo.analysis.course import course
 from drbo.analysis.pictures import BLUE, GREEN, GREY, ORANGE, PINK, panels
-from drbo.optimizer.answers import Answers
+from drbo.optimizer.analyses import Analyses
 from drbo.spaces.rows import is_number, row, text
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _LABELS = 12
 class Plots:
     """Pictures of one optimizer: `opt.plot`. A call of one of its methods draws the present state."""
 
-    def __init__(self, opt: Answers) -> None:
+    def __init__(self, opt: Analyses) -> None:
         self._opt = opt
 
     def __repr__(self) -> str:
@@ -89,7 +89,7 @@ class Plots:
         return figure
 
 
-def dial_radii(opt: Answers) -> list[float]:
+def dial_radii(opt: Analyses) -> list[float]:
     """Return the stops of an optimizer's dial: shares of the diameter of its set, and the radius of now.
 
     The stops end at twice the radius of now if the set has no diameter, and at 1 if there is no such radius either.

@@ -1,189 +1,38 @@
-"""What an optimizer answers: queries, which append no fact and never change the next `ask`."""
+"""What an optimizer answers from what it knows: queries, which append no fact and never change the next `ask`."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import math
-import threading
 import warnings
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo._extras import require
-from drbo.ambiguity.contract import AmbiguitySet
-from drbo.models.bounds import Beta
-from drbo.models.gp import GP
-from drbo.models.learned import LearnedGP
-from drbo.models.posterior import AnyPosterior
 from drbo.optimizer import chances, checks, claims, tables
 from drbo.optimizer.checks import Comparison, LeaveOneOut, Narrowing
-from drbo.optimizer.configuration import Configuration
 from drbo.optimizer.explain import explain
 from drbo.optimizer.explanation import Deferred
-from drbo.optimizer.history import Fact
 from drbo.optimizer.incumbent import Guaranteed, best_iterate, best_now, certified, reachable
-from drbo.optimizer.knowledge import Knowledge
-from drbo.optimizer.markup import as_html
 from drbo.optimizer.probabilities import Classification, Probability, ValueAtRisk
-from drbo.optimizer.state import Iterate, State, Terms
-from drbo.optimizer.suggestion import (
-    Prediction,
-    Recommendation,
-    RegretBound,
-    Result,
-    Suggestion,
-    TargetRecommendation,
-    results_of,
-)
+from drbo.optimizer.suggestion import Prediction, Recommendation, RegretBound, TargetRecommendation
 from drbo.optimizer.targets import best_for
+from drbo.optimizer.view import View, alone
 from drbo.rounds.chance import Chance, Event, Of
-from drbo.rounds.policies import Policy
 from drbo.rounds.satisficing import Goal, check_goal
-from drbo.rounds.settings import Setting
-from drbo.spaces.box import Box
-from drbo.spaces.finite import FiniteSet
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
 
-if TYPE_CHECKING:
-    from drbo.analysis.backtest import Backtest
-    from drbo.analysis.explain_radius import RadiusExplanation
-    from drbo.analysis.plots import Plots
-    from drbo.analysis.radius_profile import RadiusProfile
-    from drbo.analysis.watch import Watch
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+class Answers(View):
+    """An optimizer as those see it who ask and do not tell."""
 
-
-def alone(method: Method) -> Method:
-    """Let one thread at a time into an optimizer: a `tell` waits for an `ask` that is running."""
-
-    @functools.wraps(method)
-    def locked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with self._lock:
-            return method(self, *args, **kwargs)
-
-    return cast(Method, locked)
-
-
-class Answers:
-    """An optimizer as those see it who ask and do not tell. `Optimizer` adds the commands."""
-
-    _configuration: Configuration
-    _facts: list[Fact]
-    _known: Knowledge
-    _lock: threading.RLock
-    _certified: tuple[int, Recommendation] | None
-
-    def __repr__(self) -> str:
-        told, waiting = self.n_told, len(self.pending)
-        return f"Optimizer(actions={self.actions!r}, setting={self.setting!r}: {told} told, {waiting} pending)"
-
-    def _repr_html_(self) -> str:
-        failed = sum(result.failed for result in self.results)
-        cells = {
-            "told": self.n_told,
-            "failed": failed,
-            "pending": len(self.pending),
-            "outcomes": "maximised" if self.maximize else "minimised",
-            "actions": repr(self.actions),
-            "contexts": repr(self.contexts),
-            "setting": repr(self.setting),
-        }
-        return as_html("Optimizer", cells.items())
-
-    # --- what is known ----------------------------------------------------------------------------------------------
-
-    @property
-    def actions(self) -> FiniteSet | Box:
-        """What we choose from."""
-        return self._configuration.actions
-
-    @property
-    def contexts(self) -> FiniteSet | Samples | Box:
-        """What nature chooses from."""
-        return self._configuration.contexts
-
-    @property
-    def setting(self) -> Setting:
-        """Who provides the reference and the radius of a round."""
-        return self._configuration.setting
-
-    @property
-    def surrogate(self) -> GP | LearnedGP:
-        """The model of f."""
-        return self._configuration.surrogate
-
-    @property
-    def policy(self) -> Policy:
-        """What chooses the next evaluation."""
-        return self._configuration.policy
-
-    @property
-    def beta(self) -> Beta:
-        """The rule for the width of the confidence bounds."""
-        return self._configuration.beta
-
-    @property
-    def maximize(self) -> bool:
-        """Whether outcomes are maximised."""
-        return self._configuration.maximize
-
-    @property
-    def baseline(self) -> Any:
-        """The action of today, as it was given; None if there is none."""
-        return self._configuration.arguments["baseline"]
-
-    @property
-    @alone
-    def posterior(self) -> AnyPosterior:
-        """The posterior of the outcomes told so far, in the model's coordinates and units; not to be changed.
-
-        It is on the contexts of `ambiguity`.
-        """
-        state = self._known.state
-        return self._known.belief(state, self._known.atoms(state)).certain
-
-    @property
-    @alone
-    def n_told(self) -> int:
-        """How many results have been told, failed ones included."""
-        return len(self._known.state.told_so_far)
-
-    @property
-    @alone
-    def ambiguity(self) -> AmbiguitySet:
-        """The family of ambiguity sets, put on the present atoms of the contexts."""
-        return self._known.on(self._known.atoms(self._known.state), self._configuration.nature)
-
-    @property
-    @alone
-    def pending(self) -> tuple[Suggestion, ...]:
-        """The suggestions that have been neither told nor cancelled, the oldest first."""
-        state = self._known.state
-        return tuple(self._suggestion(iterate) for iterate in state.pending.values())
-
-    @property
-    @alone
-    def history(self) -> tuple[Fact, ...]:
-        """The facts: one record per command, in order (`drbo.optimizer.history`)."""
-        return tuple(self._facts)
-
-    @property
-    @alone
-    def results(self) -> tuple[Result, ...]:
-        """What was told, in the user's units and in order: one per outcome. Outcomes told together have one `id`."""
-        spaces = self._configuration.search.space, self._configuration.nature.space
-        told = self._known.state.results.items()
-        return tuple(result for id_, record in told for result in results_of(id_, record, *spaces))
-
-    # --- queries: they append nothing -------------------------------------------------------------------------------
+    _certified: tuple[int, Recommendation] | None  # the iterate of eq. 10, after so many facts
 
     @alone
     def recommend(
@@ -404,54 +253,6 @@ class Answers:
         return require("pandas", "frame").DataFrame(columns, index=index)
 
     @alone
-    def explain_radius(
-        self,
-        radius: float | None = None,
-        *,
-        reference: Any = None,
-        window: int | None = None,
-        given: Mapping[Any, Any] | None = None,
-    ) -> RadiusExplanation:
-        """Return what a radius means for the present reference, in the units of the contexts; print it.
-
-        The radius of the present round by default. `window` is how many days of the past are compared with as many days
-        before them, a fifth of all by default.
-        """
-        from drbo.analysis.explain_radius import explain_known
-
-        terms = self._terms(self._known.state, reference, None, given)
-        return explain_known(self._known, radius, terms, window)
-
-    @alone
-    def profile(
-        self, radii: ArrayLike, *, reference: Any = None, given: Mapping[Any, Any] | None = None
-    ) -> RadiusProfile:
-        """Return what each radius (k,) costs and buys under the present posterior, without a further evaluation.
-
-        One row per radius: what would be recommended, what is guaranteed and expected of it, what robustness costs and
-        buys; with `to_frame()` and `plot()`.
-        """
-        from drbo.analysis.radius_profile import profile_known
-
-        return profile_known(self._known, radii, self._terms(self._known.state, reference, None, given))
-
-    @alone
-    def backtest(self, radii: ArrayLike, window: int, *, past: Any = None, actions: Any = None) -> Backtest:
-        """Return what each radius (k,) would have earned in the past under the present posterior.
-
-        At every step the reference is the `window` contexts before it. The action is the one of the best worst-case
-        lower bound, and earns the posterior mean in the context that came. The posterior has seen outcomes of later
-        days: this compares radii, and is no forecast.
-
-        `past` are contexts in the order of time, by default those that the optimizer knows. `actions` are those to
-        choose from. By default all of a finite set; of a box 128 well-spread ones, those told, and what would be
-        recommended for each radius. Where contexts have a range, the adversary is limited to the past and the atoms.
-        """
-        from drbo.analysis.backtest import backtest_known
-
-        return backtest_known(self._known, radii, window, past, actions)
-
-    @alone
     def compare(
         self,
         action: Any,
@@ -499,68 +300,6 @@ class Answers:
         )
         return checks.narrowing(self._known, state, self._encode_action(action), terms, most)
 
-    @alone
-    def watch(
-        self,
-        contexts: Any,
-        *,
-        radius: float | None = None,
-        reference: Any = None,
-        alpha: float = 0.05,
-        given: Mapping[Any, Any] | None = None,
-    ) -> Watch:
-        """Return whether contexts that arrived, in the order of time, have left the present set: an alarm.
-
-        False alarms are raised with probability at most `alpha` over all times together, so that it may be asked after
-        every context. They are for the hypothesis that each context, given those before it, is drawn from some
-        distribution of the set. `contexts` must not be part of the reference, so do not tell them before.
-        """
-        from drbo.analysis.watch import watch_known
-
-        terms = self._terms(self._known.state, reference, None, given)
-        return watch_known(self._known, contexts, radius, terms, alpha)
-
-    def report(self, path: str | Path, title: str | None = None) -> Path:
-        """Write one HTML page that shows what was learned and what is promised; return where it is.
-
-        It needs no network. `title` is the file's name by default.
-        """
-        from drbo.report import write
-
-        return write(self, path, title)
-
-    @property
-    def plot(self) -> Plots:
-        """Matplotlib figures of the run: `opt.plot.progress()`, `opt.plot.dial()`, `opt.plot.worst_case()`."""
-        from drbo.analysis.plots import Plots
-
-        return Plots(self)
-
-    @alone
-    def to_frame(self) -> Any:
-        """Return a pandas DataFrame of the results: one row per outcome, in the user's units, with its time (UTC)."""
-        pandas = require("pandas", "frame")
-        return pandas.DataFrame.from_records([tables.result_row(result, pandas) for result in self.results])
-
-    # --- the user's side --------------------------------------------------------------------------------------------
-
-    def _suggestion(self, iterate: Iterate) -> Suggestion:
-        proposal, space = iterate.proposal, self._configuration.nature.space
-        return Suggestion(
-            number=proposal.number,
-            action=self._configuration.search.space.decode(proposal.action),
-            action_index=proposal.action.index,
-            contexts=tuple(space.decode(context) for context in proposal.contexts),
-            reference=self._known.reference_of(iterate).weights,
-            radius=proposal.radius,
-            score=proposal.score,
-            action_point=proposal.action,
-            context_points=proposal.contexts,
-            fallback=proposal.fallback,
-            loss=proposal.loss,
-            given=iterate.given,
-        )
-
     def _recommendation(self, found: Guaranteed) -> Recommendation:
         """Return an action and its certificate in the user's units."""
         made, units = found.certificate, found.units
@@ -587,40 +326,9 @@ class Answers:
             given=found.given,
         )
 
-    def _terms(self, state: State, reference: Any, radius: Any, given: Any) -> Terms:
-        """Return what a query is for: what the caller gave, and otherwise what was given with the last ask."""
-        last = state.terms
-        return Terms(
-            last.reference if reference is None else kept(reference),
-            last.radius if radius is None else radius,
-            last.given if given is None else self._known_values(given),
-        )
-
-    def _known_values(self, given: Any) -> Mapping[Any, Any] | None:
-        """Return what a caller said to know of the context, as it is kept with the facts; None if nothing."""
-        if given is None:
-            return None
-        values = validation.by_name(given)
-        if not isinstance(values, Mapping):
-            raise TypeError(f"given must map columns of the context to values, got {given!r}")
-        return dict(self._configuration.nature.narrowed(values).known) if values else None
-
-    def _encode_action(self, action: Any, name: str = "action") -> Point:
-        return self._configuration.search.space.encode(name, action)
-
 
 def _checked_chance(name: str, chance: Any) -> Chance:
     """Return a chance constraint; raise if it is none."""
     if not isinstance(chance, Chance):
         raise TypeError(f"{name} must be a drbo.Chance, such as Chance(0.9, above=2.0), got {chance!r}")
     return chance
-
-
-def kept(reference: Any, name: str = "reference") -> Any:
-    """Return a reference as it is kept with the facts: weights of any kind as an array that nobody can change."""
-    named = validation.by_name(reference)
-    if isinstance(named, Mapping):
-        return dict(named)
-    if reference is None or isinstance(reference, Samples | str):
-        return reference  # what a setting of one's own makes of it is its own affair
-    return validation.frozen(validation.finite_array(name, reference))

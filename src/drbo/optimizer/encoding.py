@@ -58,6 +58,10 @@ class UnknownClassError(TypeError):
     """A file names a class that was not handed over."""
 
 
+class RefusedError(ValueError):
+    """A file that is in order but cannot be loaded: none of ours, of another version, or of another optimizer."""
+
+
 def encode(value: Any) -> Any:
     """Return a value as JSON: numbers, text, arrays, mappings, and objects of drbo such as a set or a setting."""
     if isinstance(value, enum.Enum):

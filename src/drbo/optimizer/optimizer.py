@@ -2,18 +2,17 @@
 
 An optimizer is its configuration and a history of facts (`drbo.optimizer.history`). Commands (`ask`, `tell`, `cancel`,
 `retract`, `amend`) append one record each. Everything else is derived from the history and may be dropped at any
-moment: the bookkeeping (`state.py`), the posteriors (`belief.py`), certificates. Queries (`answers.py`) never append,
-and never change the next `ask`.
+moment: the bookkeeping (`state.py`), the posteriors (`belief.py`), certificates. Queries never append, and never change
+the next `ask`.
+
+The class has five layers, one file each: what it shows of itself (`view.py`), what it answers (`answers.py`), what
+other rooms make of it (`analyses.py`), how it is kept and copied (`stored.py`), and here its commands.
 """
 
 from __future__ import annotations
 
-import os
-import threading
 import warnings
-import weakref
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Self, overload
 
 import numpy as np
@@ -22,20 +21,18 @@ from numpy.typing import ArrayLike
 from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet
 from drbo.ambiguity.function import AmbiguityFunction
-from drbo.models.bounds import LOWER, Bound, TheoreticalBeta
+from drbo.models.bounds import TheoreticalBeta
 from drbo.models.gp import GP
 from drbo.models.learned import LearnedGP
-from drbo.optimizer import history, log, reports, storage
-from drbo.optimizer.answers import Answers, alone, kept
-from drbo.optimizer.configuration import Configuration
-from drbo.optimizer.encoding import classes_in, handed_over
-from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
-from drbo.optimizer.knowledge import Knowledge
+from drbo.optimizer import history, log, reports
+from drbo.optimizer.history import Amended, Asked, Cancelled, Proposal, Retracted, Told
 from drbo.optimizer.production import Wishes
-from drbo.optimizer.state import Iterate, State, Terms
-from drbo.optimizer.suggestion import Recommendation, Result, Suggestion
-from drbo.rounds.ball import frozen_copy
-from drbo.rounds.policies import Policy, Round
+from drbo.optimizer.propose import propose
+from drbo.optimizer.state import Iterate, State, Terms, kept
+from drbo.optimizer.stored import Stored
+from drbo.optimizer.suggestion import Result, Suggestion
+from drbo.optimizer.view import alone
+from drbo.rounds.policies import Policy
 from drbo.rounds.radius import RadiusRule
 from drbo.rounds.settings import DataDriven, Setting
 from drbo.spaces.box import Box
@@ -47,7 +44,7 @@ _MOST_AT_ONCE = 10_000
 """So many suggestions, or contexts of one, may be asked for at once."""
 
 
-class Optimizer(Answers):
+class Optimizer(Stored):
     """Distributionally robust Bayesian optimization of an unknown f(x, c).
 
     Safe to use from several threads: one call at a time runs, and the others wait for it. `copy.deepcopy`, `pickle` and
@@ -95,24 +92,20 @@ class Optimizer(Answers):
         baseline: Any = None,
         explore_budget: float | None = None,
     ) -> None:
-        self._configuration = Configuration.of(
-            actions,
-            contexts,
-            ambiguity,
-            setting,
-            surrogate,
-            beta,
-            certificate_beta,
-            maximize,
-            policy,
-            seed,
-            baseline,
-            explore_budget,
+        super().__init__(
+            actions=actions,
+            contexts=contexts,
+            ambiguity=ambiguity,
+            setting=setting,
+            surrogate=surrogate,
+            beta=beta,
+            certificate_beta=certificate_beta,
+            maximize=maximize,
+            policy=policy,
+            seed=seed,
+            baseline=baseline,
+            explore_budget=explore_budget,
         )
-        self._facts: list[Fact] = []
-        self._file = storage.File()
-        self._start_anew()
-        _alive.add(self)
 
     @classmethod
     def from_frame(
@@ -179,25 +172,6 @@ class Optimizer(Answers):
             # The samples hold the context already, so it is not drawn once more.
             opt._facts.append(Told(row.time, None, action, where, outcomes, False, stderrs))
         return opt
-
-    def _start_anew(self) -> None:
-        """Drop all that is derived from the facts; it is made again when it is needed."""
-        self._lock = threading.RLock()
-        self._forget()
-
-    def _forget(self) -> None:
-        self._known = Knowledge(self._configuration, self._facts)
-        self._certified: tuple[int, Recommendation] | None = None  # the iterate of eq. 10, after so many facts
-
-    def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            return {"arguments": self._configuration.arguments, "facts": list(self._facts)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # it was given when the optimizer was made
-            Optimizer.__init__(self, **state["arguments"])
-        self._facts.extend(state["facts"])
 
     # --- commands: each appends one record --------------------------------------------------------------------------
 
@@ -271,13 +245,13 @@ class Optimizer(Answers):
         count = 1 if n is None else validation.whole_number("n", n, least=1, most=_MOST_AT_ONCE)
         each = validation.whole_number("n_contexts", n_contexts, least=1, most=_MOST_AT_ONCE)
         state = self._known.state
-        wishes = self._wishes(action, guarantee)
+        wishes = Wishes.of(self._configuration, action, guarantee)
         fit = self._known.fit(state, fresh=wishes.fresh)
         terms = Terms(kept(reference), radius, self._known_values(given))
         proposals: list[Proposal] = []
         iterates: list[Iterate] = []
         for _ in range(count):
-            proposals.append(self._propose(state, terms, proposals, wishes, each))
+            proposals.append(propose(self._known, terms, proposals, wishes, each))
             iterates.append(state.iterate(proposals[-1], terms))
         kept_radius = None if radius is None else float(radius)
         learned = None if fit is state.fit else fit
@@ -331,6 +305,7 @@ class Optimizer(Answers):
             number, action = suggestion.number, iterate.proposal.action
         else:
             action = self._encode_action(suggestion, "suggestion")
+        nature = self._known.nature(None if iterate is None else iterate.given)
         weights: tuple[float, ...] = ()
         if distribution is not None:
             if failed:
@@ -338,11 +313,11 @@ class Optimizer(Answers):
             if iterate is not None and iterate.proposal.contexts:
                 raise TypeError("distribution must not be given: the context was picked with the suggestion")
             reports.refuse_beside_distribution(context, context_index, contexts)
-            where, weights = self._hidden_context(distribution, None if iterate is None else iterate.given)
+            where, weights = reports.hidden_context(nature, self.surrogate, distribution)
         elif iterate is not None:
             where, by_nature = self._contexts_of(iterate, context, context_index, contexts, failed)
         else:
-            where = self._observed_contexts(context, context_index, contexts)
+            where = reports.observed_contexts(nature, context, context_index, contexts)
         count = 1 if weights else len(where)
         outcomes = () if outcome is None else reports.checked_outcomes(outcome, count)
         stderrs = reports.checked_stderrs(stderr, count)
@@ -384,7 +359,7 @@ class Optimizer(Answers):
         their contexts. A context may be given where it was not revealed at first, and a `distribution` in place of a
         context.
         """
-        id_, old = self._told(result)
+        (id_, old), nature = self._told(result), self._configuration.nature
         if all(one is None for one in (outcome, context, context_index, contexts, stderr, distribution)):
             raise TypeError("amend needs what is to be corrected: an outcome, a context, a context_index or a stderr")
         outcome, contexts, stderr = reports.by_context(outcome, contexts, stderr)
@@ -393,10 +368,10 @@ class Optimizer(Answers):
             reports.refuse_beside_distribution(context, context_index, contexts)
             if outcome is None and len(old.outcomes) != 1:
                 raise TypeError("distribution must not be given for a result that has no outcome, or several")
-            where, weights = self._hidden_context(distribution, None)
+            where, weights = reports.hidden_context(nature, self.surrogate, distribution)
             self._warn_if_far(where)
         elif not (context is None and context_index is None and contexts is None):
-            where, weights = self._observed_contexts(context, context_index, contexts), ()
+            where, weights = reports.observed_contexts(nature, context, context_index, contexts), ()
             self._warn_if_far(where)
         count = 1 if weights else len(where)
         failed = outcome is None and old.failed
@@ -411,198 +386,24 @@ class Optimizer(Answers):
         stderrs = reports.checked_stderrs(stderr, count)
         self._facts.append(Amended(history.now(), id_, where, outcomes, stderrs, weights))
 
-    # --- save and resume --------------------------------------------------------------------------------------------
-
-    @alone
-    def save(self, path: str | Path) -> None:
-        """Write configuration and facts to one file; legal at any moment.
-
-        Records are appended to a file that this optimizer wrote or loaded before. A file that holds anything that this
-        optimizer does not know is left as it is, with an error: no result of another process is ever lost.
-        """
-        self._file.save(validation.path("path", path), self._configuration.arguments, self._facts)
-
-    @classmethod
-    def load(cls, path: str | Path, classes: Sequence[type] = ()) -> Self:
-        """Return a saved optimizer, which goes on as the one that was saved.
-
-        `classes` are the sets, kernels, settings and policies of your own that the file names: no other code is run.
-        """
-        contents = storage.read(validation.path("path", path), handed_over(classes))
-        with storage.told_as_damage(path):
-            opt = cls(**contents.configuration)
-            own = opt._configuration
-            opt._facts.extend(contents.facts(own.search.space, own.nature.space))
-            opt._known.check()
-        opt._file = contents.file
-        return opt
-
-    @alone
-    def resume(self, path: str | Path) -> None:
-        """Go on from a file that an optimizer made with the same arguments has saved. Without a file, do nothing.
-
-        One history must be the beginning of the other: a new optimizer takes over the whole file.
-        """
-        where, own = validation.path("path", path), self._configuration
-        if not where.exists() or self._file.is_at(where):
-            return
-        contents = storage.read(where, tuple(classes_in(own.arguments)), like=own.arguments)
-        with storage.told_as_damage(path):
-            facts = list(contents.facts(own.search.space, own.nature.space))
-            Knowledge(own, facts).state  # noqa: B018  # an error in the facts shows now
-        mine, theirs = storage.records_of(self._facts), storage.records_of(facts)
-        common = min(len(mine), len(theirs))
-        if mine[:common] != theirs[:common]:
-            raise RuntimeError(
-                f"{path} holds another history than this optimizer: resume with a new optimizer, or save under another "
-                "name"
-            )
-        self._facts.extend(facts[common:])
-        self._file = contents.file
-
-    # --- stores of other kinds --------------------------------------------------------------------------------------
-
-    @alone
-    def records(self, start: int = 0) -> list[dict[str, Any]]:
-        """Return the facts from number `start` on as JSON, one mapping each, for a store that is no file."""
-        return storage.records_of(self._facts[validation.whole_number("start", start, least=0) :])
-
-    @alone
-    def replay(self, records: Sequence[dict[str, Any]], *, keep: int = 0) -> None:
-        """Let the history be its first `keep` facts, followed by these records, which `records` made.
-
-        In a store of many writers, such as a database of trials, the order of the history is that of the store. A
-        record may name a point by its value: `{"value": {"setpoint": 21.0}}`.
-        """
-        kept = validation.whole_number("keep", keep, least=0)
-        if kept > len(self._facts):
-            raise ValueError(f"keep must be at most {len(self._facts)}, the number of facts, got {kept}")
-        own = self._configuration
-        validation.of_kind("records", records, Sequence, "a sequence of records, as `records` gives them")
-        new = storage.facts_of(records, own.search.space, own.nature.space, tuple(classes_in(own.arguments)))
-        facts = [*self._facts[:kept], *new]
-        with storage.told_as("records do not follow from one another: "):
-            Knowledge(own, facts).check()
-        if kept < len(self._facts):
-            self._facts, self._file = facts, storage.File()
-            self._forget()
-        else:
-            self._facts.extend(new)
-
-    # --- one suggestion ---------------------------------------------------------------------------------------------
-
-    def _wishes(self, action: Any, guarantee: Any) -> Wishes:
-        """Return what an ask wants of the action."""
-        own = self._configuration
-        if action is not None and guarantee is not None:
-            raise TypeError("guarantee must not be given with action: the action is your own choice")
-        if guarantee is not None and own.baseline is None:
-            raise TypeError("guarantee needs a baseline: Optimizer(..., baseline=the action of today)")
-        chosen = None if action is None else own.search.space.encode("action", action)
-        level = None if guarantee is None else validation.finite_float("guarantee", guarantee)
-        return Wishes(chosen, level, own.baseline, own.explore_budget, own.surrogate.learns)
-
-    def _propose(
-        self, state: State, terms: Terms, before: Sequence[Proposal], wishes: Wishes, n_contexts: int
-    ) -> Proposal:
-        """Return the next suggestion, with those `before` it in the same call under way."""
-        known = self._known
-        ball = known.ball(state, terms, before)
-        under_way = [*state.pending.values(), *(state.iterate(p, terms) for p in before)]
-        beliefs = known.beliefs(state, ball, under_way, fresh=wishes.fresh)
-        away = known.rows([*state.under_way, *(p.action for p in before)])
-        limits = wishes.limits(state, beliefs, ball, before, self._configuration.search)
-        search = limits.search(self._configuration.search)
-        number = state.n_asked + len(before)
-        seed = self._configuration.seed, number
-        choice = self.policy.choose(Round(ball, search, known.near(state), away, n_contexts, seed), beliefs)
-        if n_contexts > 1 and len(choice.contexts) != n_contexts:
-            raise TypeError(
-                f"n_contexts must be 1 where the policy does not pick several contexts, got {n_contexts}; contexts "
-                "that nature picks are told with the outcomes: tell(s, outcomes, contexts=...)"
-            )
-        # Eq. (10): the worst-case lcb at its own time, of outcomes alone: nothing pending counts.
-        lower = Bound(beliefs.certain(choice.ball), beliefs.width, LOWER)
-        worst = choice.ball.worst_case(lower.of_action(choice.action))
-        wider, _ = choice.ball.widened(lower, choice.action, float(worst.expectation))
-        units = beliefs.belief.units
-        return Proposal(
-            number=number,
-            action=frozen_copy(choice.action),
-            context=None if choice.context is None else frozen_copy(choice.context),
-            radius=ball.radius,
-            score=units.outward(choice.score),
-            guarantee=units.outward(float(worst.lower_bound)),
-            further=validation.frozen(wider.contexts[len(ball.contexts) :]),
-            loss=limits.loss(choice.ball, choice.action),
-            fallback=limits.fallback(choice.ball, choice.action),
-            more_contexts=tuple(frozen_copy(context) for context in choice.more_contexts),
-        )
-
     # --- the user's side --------------------------------------------------------------------------------------------
-
-    def _observed_context(
-        self, context: Any, context_index: int | None, given: Mapping[Any, Any] | None = None
-    ) -> Point:
-        """Return the context that was observed; what was known of it before may be left out."""
-        nature = self._known.nature(given)
-        if context is None and context_index is None and nature.all_known:
-            context = {}
-        if (context is None) == (context_index is None):
-            raise TypeError("tell needs the observed context, either as context=c or as context_index=j")
-        if context_index is not None:
-            return nature.at("context_index", context_index)
-        return nature.encode("context", context)
-
-    def _observed_contexts(
-        self, context: Any, context_index: int | None, contexts: Any, given: Mapping[Any, Any] | None = None
-    ) -> tuple[Point, ...]:
-        """Return the contexts that were observed: one, or those of `contexts`; `given` is what was known of them."""
-        if contexts is None:
-            return (self._observed_context(context, context_index, given),)
-        if not (context is None and context_index is None):
-            raise TypeError("contexts must not be given beside context or context_index, or a mapping from contexts")
-        return reports.encode_contexts(self._known.nature(given), contexts)
-
-    def _hidden_context(
-        self, distribution: Any, given: Mapping[Any, Any] | None
-    ) -> tuple[tuple[Point, ...], tuple[float, ...]]:
-        """Return the contexts that one which was never revealed may have been, and the probability of each."""
-        own = self._configuration
-        if own.surrogate.learns:
-            raise TypeError(
-                "distribution needs a surrogate with fixed hyper-parameters, drbo.GP(...): a model learns them from "
-                "outcomes whose contexts are known"
-            )
-        nature = self._known.nature(given)
-        try:
-            reference = nature.given(kept(distribution, "distribution"))
-        except (TypeError, ValueError) as error:  # it says of a reference what it must be
-            raise type(error)(str(error).replace("reference", "distribution")) from None
-        if reference.error > 0.0:
-            raise ValueError(
-                f"distribution must have at most as many samples as atoms, got {len(reference.represented)}: give it "
-                "room, Samples(..., atoms=...), so that the average over it is exact"
-            )
-        used = np.flatnonzero(reference.weights)
-        return tuple(reference.atom(int(j)) for j in used), tuple(reference.weights[used].tolist())
 
     def _contexts_of(
         self, iterate: Iterate, context: Any, context_index: int | None, contexts: Any, failed: bool
     ) -> tuple[tuple[Point, ...], bool]:
         """Return the contexts in which a suggestion was evaluated, and whether nature drew them."""
+        nature, picked = self._known.nature(iterate.given), iterate.proposal.contexts
         unknown = context is None and context_index is None
-        picked = iterate.proposal.contexts
         if picked:
             if not unknown:
                 raise TypeError("context must not be given: it was picked with the suggestion, see suggestion.context")
             # An evaluation may tell of more contexts than were picked.
-            return picked if contexts is None else self._observed_contexts(None, None, contexts, iterate.given), False
-        if failed and unknown and contexts is None and not self._known.nature(iterate.given).all_known:
+            return picked if contexts is None else reports.observed_contexts(nature, None, None, contexts), False
+        if failed and unknown and contexts is None and not nature.all_known:
             # Nobody knows in which context it failed: the likeliest one keeps it from being asked again.
             reference = self._known.reference_of(iterate)
             return (reference.atom(int(np.argmax(reference.weights))),), False
-        return self._observed_contexts(context, context_index, contexts, iterate.given), True
+        return reports.observed_contexts(nature, context, context_index, contexts), True
 
     def _told(self, result: Result | int) -> tuple[int, Told]:
         """Return the id of a result and what was told."""
@@ -631,16 +432,3 @@ class Optimizer(Answers):
         if own is None or not self._suggestion(own).same_as(suggestion):
             raise ValueError(f"suggestion {suggestion.number} is not one of this optimizer's")
         return own
-
-
-_alive: weakref.WeakSet[Optimizer] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    """Let the optimizers of a forked child start from their facts: another thread may have been inside one."""
-    for opt in list(_alive):
-        opt._start_anew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

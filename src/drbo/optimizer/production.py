@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
+from drbo import validation
 from drbo.models.units import Units
 from drbo.optimizer.belief import RoundBeliefs
+from drbo.optimizer.configuration import Configuration
 from drbo.optimizer.history import Proposal
 from drbo.optimizer.state import State
 from drbo.rounds.ball import Ball
@@ -92,6 +95,18 @@ class Wishes:
     baseline: Point | None
     budget: float
     learns: bool
+
+    @classmethod
+    def of(cls, configuration: Configuration, action: Any, guarantee: Any) -> Self:
+        """Return what an ask wants that was given this action of one's own, or this guarantee."""
+        own = configuration
+        if action is not None and guarantee is not None:
+            raise TypeError("guarantee must not be given with action: the action is your own choice")
+        if guarantee is not None and own.baseline is None:
+            raise TypeError("guarantee needs a baseline: Optimizer(..., baseline=the action of today)")
+        chosen = None if action is None else own.search.space.encode("action", action)
+        level = None if guarantee is None else validation.finite_float("guarantee", guarantee)
+        return cls(chosen, level, own.baseline, own.explore_budget, own.surrogate.learns)
 
     @property
     def fresh(self) -> bool:

@@ -9,7 +9,10 @@ import numpy as np
 
 from drbo import validation
 from drbo.ambiguity.reference import Contexts
+from drbo.models.gp import GP
+from drbo.models.learned import LearnedGP
 from drbo.optimizer.history import Told
+from drbo.optimizer.state import kept
 from drbo.spaces.space import Point
 
 LARGEST_OUTCOME = 1e100
@@ -38,7 +41,7 @@ def by_context(outcome: Any, contexts: Any, stderr: Any) -> tuple[Any, Any, Any]
     return list(outcome.values()), list(outcome), stderr
 
 
-def encode_contexts(nature: Contexts, contexts: Any) -> tuple[Point, ...]:
+def _encode_contexts(nature: Contexts, contexts: Any) -> tuple[Point, ...]:
     """Return the points of several contexts: a sequence of them, an array (k, d), or a table with a row for each."""
     rows = nature.many("contexts", contexts)
     if rows is None:
@@ -49,6 +52,43 @@ def encode_contexts(nature: Contexts, contexts: Any) -> tuple[Point, ...]:
     if not len(rows):
         raise ValueError("contexts must hold at least one context")
     return tuple(nature.encode(f"contexts[{i}]", row) for i, row in enumerate(rows))
+
+
+def observed_contexts(nature: Contexts, context: Any, context_index: int | None, contexts: Any) -> tuple[Point, ...]:
+    """Return the contexts that were observed: one, or those of `contexts`; what `nature` knows may be left out."""
+    if contexts is not None:
+        if not (context is None and context_index is None):
+            raise TypeError("contexts must not be given beside context or context_index, or a mapping from contexts")
+        return _encode_contexts(nature, contexts)
+    if context is None and context_index is None and nature.all_known:
+        context = {}
+    if (context is None) == (context_index is None):
+        raise TypeError("tell needs the observed context, either as context=c or as context_index=j")
+    if context_index is not None:
+        return (nature.at("context_index", context_index),)
+    return (nature.encode("context", context),)
+
+
+def hidden_context(
+    nature: Contexts, surrogate: GP | LearnedGP, distribution: Any
+) -> tuple[tuple[Point, ...], tuple[float, ...]]:
+    """Return the contexts that one which was never revealed may have been, and the probability of each."""
+    if surrogate.learns:
+        raise TypeError(
+            "distribution needs a surrogate with fixed hyper-parameters, drbo.GP(...): a model learns them from "
+            "outcomes whose contexts are known"
+        )
+    try:
+        reference = nature.given(kept(distribution, "distribution"))
+    except (TypeError, ValueError) as error:  # it says of a reference what it must be
+        raise type(error)(str(error).replace("reference", "distribution")) from None
+    if reference.error > 0.0:
+        raise ValueError(
+            f"distribution must have at most as many samples as atoms, got {len(reference.represented)}: give it "
+            "room, Samples(..., atoms=...), so that the average over it is exact"
+        )
+    used = np.flatnonzero(reference.weights)
+    return tuple(reference.atom(int(j)) for j in used), tuple(reference.weights[used].tolist())
 
 
 def refuse_beside_distribution(context: Any, context_index: Any, contexts: Any) -> None:

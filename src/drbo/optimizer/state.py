@@ -15,6 +15,7 @@ from drbo.models.observation import Observation
 from drbo.models.outcomes import Outcomes
 from drbo.models.units import Units
 from drbo.optimizer.history import Amended, Asked, Cancelled, Imported, Proposal, Retracted, Told
+from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
 
 _FURTHER = 64
@@ -30,6 +31,16 @@ class Terms:
     reference: Any = None
     radius: Any = None
     given: Mapping[Any, Any] | None = None
+
+
+def kept(reference: Any, name: str = "reference") -> Any:
+    """Return a reference as it is kept with the facts: weights of any kind as an array that nobody can change."""
+    named = validation.by_name(reference)
+    if isinstance(named, Mapping):
+        return dict(named)
+    if reference is None or isinstance(reference, Samples | str):
+        return reference  # what a setting of one's own makes of it is its own affair
+    return validation.frozen(validation.finite_array(name, reference))
 
 
 @dataclass(frozen=True, eq=False)

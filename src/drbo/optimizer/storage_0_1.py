@@ -13,7 +13,7 @@ import numpy as np
 from drbo import kernels
 from drbo.ambiguity import KL, MMD, ChiSquare, CVaR, Expectation, Neighbourhood, TotalVariation, Wasserstein
 from drbo.models import bounds, gp, learned
-from drbo.optimizer.encoding import PLAIN
+from drbo.optimizer.encoding import PLAIN, RefusedError
 from drbo.optimizer.history import Asked, Imported, Proposal, Told
 from drbo.rounds import radius, settings
 from drbo.spaces import box, parameters, samples
@@ -34,10 +34,6 @@ _CLASSES: dict[str, Any] = {
         settings.Simulator, TotalVariation, KL, ChiSquare, CVaR, Wasserstein, Expectation, Neighbourhood,
     )
 }  # fmt: skip
-
-
-class RefusedError(ValueError):
-    """A file that is none of ours, or of another version."""
 
 
 def read(text: bytes, source: str) -> tuple[dict[str, Any], dict[str, Any]]:

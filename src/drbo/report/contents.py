@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from drbo.analysis.course import course
 from drbo.analysis.plots import SHARES
 from drbo.optimizer import Recommendation, Result
-from drbo.optimizer.answers import Answers
+from drbo.optimizer.analyses import Analyses
 from drbo.report import surface
 from drbo.report.figures import (
     BLUE,
@@ -38,7 +38,7 @@ from drbo.spaces.rows import Row, is_number, row, words
 class Contents:
     """What is said about one optimizer; one method per section of the page."""
 
-    def __init__(self, opt: Answers) -> None:
+    def __init__(self, opt: Analyses) -> None:
         self.opt = opt
         self.told = any(not result.failed for result in opt.results)
         self.recommended: Recommendation | None = None

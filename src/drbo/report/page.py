@@ -20,13 +20,13 @@ import numpy as np
 from drbo import validation
 from drbo._extras import require
 from drbo._files import write_atomically
-from drbo.optimizer.answers import Answers
+from drbo.optimizer.analyses import Analyses
 from drbo.report.contents import Contents
 from drbo.report.figures import keys
 from drbo.spaces.rows import text
 
 
-def write(opt: Answers, path: str | os.PathLike[str], title: str | None = None) -> Path:
+def write(opt: Analyses, path: str | os.PathLike[str], title: str | None = None) -> Path:
     """Write the page of an optimizer to a file, and return where it is; `title` is the file's name by default."""
     target = validation.path("path", path)
     if title is not None:
@@ -35,7 +35,7 @@ def write(opt: Answers, path: str | os.PathLike[str], title: str | None = None) 
     return target
 
 
-def page(opt: Answers, title: str) -> str:
+def page(opt: Analyses, title: str) -> str:
     """Return the page of an optimizer as HTML."""
     plotly = require("plotly.offline", "report")
     contents = Contents(opt)

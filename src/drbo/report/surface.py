@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from drbo.optimizer import Recommendation
-from drbo.optimizer.answers import Answers
+from drbo.optimizer.analyses import Analyses
 from drbo.report.figures import BLUE, GREY, ORANGE, RED, Figure, along, figure, points, safe
 from drbo.report.values import axis, box_of, members
 from drbo.spaces.rows import Row, is_number, plain, row
@@ -25,7 +25,7 @@ _DRAWS = 256
 """How many random points the sensitivities rest on."""
 
 
-def slices(opt: Answers, r: Recommendation) -> list[Figure]:
+def slices(opt: Analyses, r: Recommendation) -> list[Figure]:
     """Return the expectation of f along each parameter of the action, the others as recommended."""
     contexts, reference, worst = _heaviest(r)
     actions = box_of(opt.actions)
@@ -52,7 +52,7 @@ def slices(opt: Answers, r: Recommendation) -> list[Figure]:
     return drawn
 
 
-def _along_members(opt: Answers, r: Recommendation, contexts: Any, reference: Any, worst: Any) -> list[Figure]:
+def _along_members(opt: Analyses, r: Recommendation, contexts: Any, reference: Any, worst: Any) -> list[Figure]:
     every = members(opt.actions, r.action, _MEMBERS) or []
     found = _expectations(opt, every, contexts, reference, worst)
     rows = [row(action, "action") for action in every]
@@ -84,7 +84,7 @@ def _along_members(opt: Answers, r: Recommendation, contexts: Any, reference: An
     return drawn
 
 
-def _expectations(opt: Answers, actions: Sequence[Any], contexts: Sequence[Any], reference: Any, worst: Any) -> Any:
+def _expectations(opt: Analyses, actions: Sequence[Any], contexts: Sequence[Any], reference: Any, worst: Any) -> Any:
     """Return the expectation over contexts at each action and its bounds, under the reference and worst case."""
     n = len(contexts)
     predicted = _predict(opt, [action for action in actions for _ in range(n)], list(contexts) * len(actions))
@@ -95,7 +95,7 @@ def _expectations(opt: Answers, actions: Sequence[Any], contexts: Sequence[Any],
     ]
 
 
-def maps(opt: Answers, r: Recommendation) -> list[dict[str, Any]]:
+def maps(opt: Analyses, r: Recommendation) -> list[dict[str, Any]]:
     """Return the mean over every pair of axes, at the recommended action and typical conditions."""
     typical = _typical(r)
     axes = _axes(opt, r)
@@ -157,7 +157,7 @@ def _escaped(values: Sequence[Any]) -> list[Any]:
     return [safe(value) if isinstance(value, str) else value for value in values]
 
 
-def _axes(opt: Answers, r: Recommendation) -> list[tuple[str, str, list[Any]]]:
+def _axes(opt: Analyses, r: Recommendation) -> list[tuple[str, str, list[Any]]]:
     """Return the axes of the maps: whether of actions or contexts, name and values."""
     axes: list[tuple[str, str, list[Any]]] = []
     actions = box_of(opt.actions)
@@ -178,7 +178,7 @@ def _axes(opt: Answers, r: Recommendation) -> list[tuple[str, str, list[Any]]]:
     return [*axes, *(("context", name, _spread_over(values)) for name, values in columns.items())]
 
 
-def sensitivities(opt: Answers, r: Recommendation) -> dict[str, float]:
+def sensitivities(opt: Analyses, r: Recommendation) -> dict[str, float]:
     """Return the total-effect index of every parameter and condition (Jansen's estimate on the posterior mean)."""
     rng = np.random.default_rng(0)
     draw_action = _drawer(opt, r)
@@ -210,7 +210,7 @@ def sensitivities(opt: Answers, r: Recommendation) -> dict[str, float]:
     return {name: min(share, 1.0) for name, share in shares.items()}
 
 
-def _drawer(opt: Answers, r: Recommendation) -> Any:
+def _drawer(opt: Analyses, r: Recommendation) -> Any:
     """Return what draws a random action."""
     box = box_of(opt.actions)
     if box is None:
@@ -220,7 +220,7 @@ def _drawer(opt: Answers, r: Recommendation) -> Any:
     return lambda rng: {name: values[int(rng.integers(len(values)))] for name, values in choices.items()}
 
 
-def _predict(opt: Answers, actions: Sequence[Any], contexts: Sequence[Any]) -> Any:
+def _predict(opt: Analyses, actions: Sequence[Any], contexts: Sequence[Any]) -> Any:
     """Return the predictions of many actions and contexts, row by row."""
     return opt.predict(_table(actions), _table(contexts))
 
