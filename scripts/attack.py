@@ -4,7 +4,7 @@ A case is one vector of values. Contexts, references, radii, kernels and values 
 clusters, weights of zero and of 1e-15, radii from 0 to inf, ties, offsets to 1e12, scales from 1e-12. Checked for each:
 
     feasible    the weights are a distribution within the radius of the reference
-    attained    the expectation is that of the weights, in long double
+    attained    the expectation is that of the weights, in long double, but for their sum, which is 1 up to 1e-12
     certified   the lower bound is below the expectation, by no more than 1e-8 of the values' range
     oracle      on a sample, CVXPY finds no worse distribution, and none as bad where the bound says so
 
@@ -294,7 +294,8 @@ def check(name: str, seed: int) -> Tally:
     w = worst.weights
     if not ((w >= 0.0).all() and np.abs(w.sum(axis=1) - 1.0).max() < 1e-12):
         tally.wrong.append(where + "the weights are no distribution")
-    attained = (w.astype(np.longdouble) * it.values).sum(axis=1)
+    base = it.values[:, :1].astype(np.longdouble)  # at an offset of 1e12 the rounding of the sum of weights would show
+    attained = (w * (it.values - base)).sum(axis=1) + base[:, 0]
     off = np.abs(attained - worst.expectation).astype(float)
     if (off > slack + 1e-12 * spread).any():
         tally.wrong.append(where + f"the expectation is off by {off.max():.3g} of {size.max():.3g}")
