@@ -6,8 +6,8 @@ import contextlib
 import errno
 import io
 import os
+import secrets
 import sys
-import tempfile
 import time
 import weakref
 import zlib
@@ -98,15 +98,15 @@ def write_atomically(path: Path, text: str) -> None:
     A link is followed, and the mode of a file that exists is kept. What was written in part is removed after an error.
     """
     target = path.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    mode = target.stat().st_mode & 0o7777 if target.exists() else None
-    descriptor, name = tempfile.mkstemp(prefix=".drbo-", suffix=".tmp", dir=target.parent)
+    name = target.parent / f".drbo-{secrets.token_hex(8)}.tmp"
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = target.stat().st_mode & 0o7777 if target.exists() else _default_mode()
+        with open(name, "x", encoding="utf-8", opener=_open_for_the_owner) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, _default_mode() if mode is None else mode)
+        os.chmod(name, mode)
         os.replace(name, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -141,8 +141,13 @@ def signature(path: Path) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
+def _open_for_the_owner(name: str, flags: int) -> int:
+    """Open a file that nobody else may read while it is written."""
+    return os.open(name, flags, 0o600)
+
+
 def _default_mode() -> int:
-    """Return the mode of a new file: a temporary one is readable by its owner alone."""
+    """Return the mode of a new file."""
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
