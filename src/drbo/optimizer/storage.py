@@ -233,7 +233,7 @@ def _checked_lines(path: Path, text: bytes) -> tuple[list[dict[str, Any]], int]:
     if last is not None:
         crc, record = last
         records.append(record)
-    elif rest:
+    elif rest and records:
         warnings.warn(
             f"{path} ends in the middle of a record: a save was interrupted. What was saved before it is loaded",
             RuntimeWarning,
