@@ -9,38 +9,16 @@ from typing import Any
 
 import pytest
 
-import heating
-import ranges
 import robos
 from bits import bits
-from drbo import DataDriven, General, LearnedGP, Optimizer, Simulator
+from drbo import Optimizer
+from optimizer.places import on_a_box, on_a_grid, on_a_range
 
 pytestmark = pytest.mark.usefixtures("still")
 
 
 def pickled(opt: Optimizer) -> Any:
     return pickle.loads(pickle.dumps(opt))
-
-
-def on_a_grid() -> Optimizer:
-    opt = robos.make(General())
-    robos.run(opt, 8)
-    robos.ask(opt)
-    return opt
-
-
-def on_a_box() -> Optimizer:
-    opt = heating.make(Simulator(radius=0.2), surrogate=LearnedGP())
-    heating.run(opt, 4)
-    opt.ask()
-    return opt
-
-
-def on_a_range() -> Optimizer:
-    opt = Optimizer(ranges.GRID, ranges.CONTEXTS, setting=DataDriven(radius=0.2), surrogate=ranges.FIXED)
-    ranges.run(opt, 3)
-    opt.tell(opt.ask(), failed=True)
-    return opt
 
 
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, pickled], ids=["copy", "deepcopy", "pickle"])

@@ -2,11 +2,9 @@
 
 import copy
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import drbo
@@ -16,7 +14,7 @@ import robos
 from bits import bits
 from drbo import DataDriven, LearnedGP, Optimizer, Setting, Simulator
 from drbo.optimizer.state import State
-from interrupts import interrupted, lines
+from interrupts import interrupted
 from robos import SETTINGS, ask, make, run
 
 
@@ -86,10 +84,11 @@ def test_an_interrupt_between_a_result_and_its_suggestion_counts_once(monkeypatc
     [
         pytest.param(SETTINGS[1], 1.0, id="data-driven, result"),
         pytest.param(SETTINGS[2], None, id="simulator, failure"),
-        pytest.param(SETTINGS[1], None, id="data-driven, failure", marks=pytest.mark.slow),
-        pytest.param(SETTINGS[2], 1.0, id="simulator, result", marks=pytest.mark.slow),
+        pytest.param(SETTINGS[1], None, id="data-driven, failure"),
+        pytest.param(SETTINGS[2], 1.0, id="simulator, result"),
     ],
 )
+@pytest.mark.slow  # `test_interrupts_everywhere.py` takes some of these lines in every run
 def test_an_interrupt_anywhere_in_tell_leaves_all_of_it_or_nothing(setting: Setting, outcome: float | None) -> None:
     """F2 and F3: whoever tells again what is still pending has the state of a call that was not interrupted."""
     start = make(setting)
@@ -119,81 +118,6 @@ def test_an_interrupt_anywhere_in_tell_leaves_all_of_it_or_nothing(setting: Sett
             tell_it(opt)
         assert state(opt) == expected
     assert 10 < retried < before - 1  # both happened
-
-
-# --- every command, everywhere --------------------------------------------------------------------------------------
-
-
-def on_a_grid() -> Optimizer:
-    opt = make(DataDriven(radius=0.3))
-    run(opt, 4)
-    return opt
-
-
-def on_a_learned_grid() -> Optimizer:
-    opt = make(Simulator(robos.REFERENCE, robos.RADIUS), surrogate=LearnedGP())
-    run(opt, 4)
-    return opt
-
-
-def on_a_box() -> Optimizer:
-    opt = heating.make(Simulator(radius=0.2))
-    heating.run(opt, 2)
-    return opt
-
-
-def on_a_range() -> Optimizer:
-    opt = Optimizer(ranges.GRID, ranges.CONTEXTS, setting=DataDriven(radius=0.2), surrogate=ranges.FIXED)
-    ranges.run(opt, 3)
-    return opt
-
-
-PLACES = [(on_a_grid, 40), (on_a_learned_grid, 12), (on_a_box, 6), (on_a_range, 6)]
-
-
-def facts(opt: Optimizer) -> Any:
-    return bits(opt.history)
-
-
-@pytest.mark.usefixtures("still")
-@pytest.mark.parametrize(("place", "moments"), PLACES, ids=lambda value: getattr(value, "__name__", ""))
-@pytest.mark.parametrize("command", ["ask", "tell", "cancel"])
-def test_an_interrupt_anywhere_in_a_command(place: Callable[[], Optimizer], moments: int, command: str) -> None:
-    """F2 and F3: at lines of the package spread over the call, the last ones among them."""
-    start = place()
-    s = start.ask()
-    failed_too = start.ask()
-
-    def call(opt: Optimizer) -> Any:
-        if command == "ask":
-            return opt.ask()
-        return opt.cancel(s) if command == "cancel" else opt.tell(s, failed=True)
-
-    whole = copy.deepcopy(start)
-    total = lines(lambda: call(whole))
-    before, after = facts(start), facts(whole)
-    assert before != after
-
-    def goes_on(opt: Optimizer) -> list[Any]:
-        opt.tell(failed_too, failed=True)
-        return bits([opt.pending, opt.ask(), opt.recommend()])  # type: ignore[no-any-return]
-
-    expected = goes_on(whole)
-    happened = {False: 0, True: 0}
-    spread = np.unique(np.linspace(1, total, moments).astype(int))
-    last = range(max(total - 6, 1), total + 1)
-    for moment in sorted({*spread.tolist(), *last}):
-        opt = copy.deepcopy(start)
-        if not interrupted(lambda opt=opt: call(opt), moment):  # type: ignore[misc]  # a loop variable, bound
-            continue
-        now = facts(opt)
-        assert now in (before, after), moment
-        happened[now == after] += 1
-        if now == before:
-            call(opt)
-        assert goes_on(opt) == expected, moment
-    assert happened[False] > 3
-    assert happened[True] > 0
 
 
 def test_an_interrupt_between_new_hyper_parameters_and_their_posterior(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,17 +33,16 @@ from drbo.ambiguity import (
     Wasserstein,
 )
 from drbo.models import bounds, gp, learned
-from drbo.rounds import chance, contexts, learned_radius, policies, radius, satisficing, settings, thompson
-from drbo.spaces import box, choices, labels, parameters, perturbation, samples
+from drbo.rounds import chance, contexts, policies, radius, satisficing, settings, thompson
+from drbo.spaces import box, labels, parameters, perturbation, samples
 
 _OWN = {
     cls.__name__: cls
     for cls in (
         kernels.RBF, kernels.Matern, kernels.ConstantKernel, kernels.Product, gp.GP, gp.FittedGP, learned.LearnedGP,
         bounds.TheoreticalBeta, bounds.ConstantBeta, bounds.UnprovenBeta, radius.Constant, radius.Own,
-        radius.Theoretical, radius.Decaying, learned_radius.Bootstrap, learned_radius.Calibrated,
-        radius.EmpiricalLikelihood,
-        parameters.Real, parameters.Log, parameters.Integer, choices.Categorical, choices.Ordinal,
+        radius.Theoretical, radius.Decaying, radius.Bootstrap, radius.Calibrated, radius.EmpiricalLikelihood,
+        parameters.Real, parameters.Log, parameters.Integer, parameters.Categorical, parameters.Ordinal,
         labels.Labels, box.Box, samples.Samples, perturbation.Perturbation, perturbation.Normal, perturbation.Uniform,
         settings.General, settings.DataDriven, settings.Simulator, policies.Optimism, policies.MeanEmbedding,
         contexts.Uncertain, contexts.Informative, contexts.Pessimistic, MMD, TotalVariation, KL, ChiSquare, CVaR,

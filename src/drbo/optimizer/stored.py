@@ -34,9 +34,6 @@ class Stored(Analyses):
     def _start_anew(self) -> None:
         """Drop all that is derived from the facts; it is made again when it is needed."""
         self._lock = threading.RLock()
-        self._forget()
-
-    def _forget(self) -> None:
         self._known = Knowledge(self._configuration, self._facts)
         self._certified = None
 
@@ -116,11 +113,12 @@ class Stored(Analyses):
         validation.of_kind("records", records, Sequence, "a sequence of records, as `records` gives them")
         new = facts_of(records, own.search.space, own.nature.space, tuple(classes_in(own.arguments)))
         facts = [*self._facts[:kept], *new]
+        known = Knowledge(own, facts)
         with told_as("records do not follow from one another: "):
-            Knowledge(own, facts).check()
+            known.check()
         if kept < len(self._facts):
-            self._facts, self._file = facts, storage.File()
-            self._forget()
+            # In one step, so that Ctrl-C cannot come between the facts and what follows from them.
+            vars(self).update(_facts=facts, _file=storage.File(), _known=known, _certified=None)
         else:
             self._facts.extend(new)
 
