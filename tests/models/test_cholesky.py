@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from drbo import RBF, Matern
-from drbo.models._cholesky import append_point, append_points
+from drbo.models._cholesky import append_point, append_points, lower_diagonal, whitened
 from tolerances import CLOSED_FORM
 
 Array = NDArray[Any]
@@ -60,3 +60,15 @@ def test_a_pivot_of_rounding_error_is_raised() -> None:
     again, _ = one_by_one(K[:1, :1], 1e-9, U=np.zeros((2, 2 + ROOM)))
     assert append_points(again, 1, np.array([[1.0], [0.0]]), np.ones(1), np.array([1e-9])).tolist() == [1e-9]
     np.testing.assert_array_equal(again, U)
+
+
+@pytest.mark.parametrize("ridge", [1e-4, 0.1])
+@pytest.mark.parametrize(("n", "i"), [(1, 0), (9, 0), (9, 4), (9, 8), (60, 30)])
+def test_less_at_one_entry_of_the_diagonal(n: int, i: int, ridge: float) -> None:
+    K, y = covariance(n, ridge, 0), np.random.default_rng(1).normal(size=n)
+    U, _ = one_by_one(K, ridge)
+    lower_diagonal(U, n, i, ridge / 2)
+    K[i, i] -= ridge / 2
+    expected = np.linalg.cholesky(K)
+    np.testing.assert_allclose(U[:n, :n], expected.T, atol=CLOSED_FORM)
+    np.testing.assert_allclose(expected @ whitened(U, n, y), y, atol=CLOSED_FORM)

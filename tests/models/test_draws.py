@@ -108,7 +108,7 @@ def test_draws_of_a_block_of_common_contexts(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(features, "FREQUENCIES", 64)
     gp, rng = GP(ROUGH, 0.2, noise_correlation=0.5), np.random.default_rng(0)
     x, c, y = rng.random((5, 1)), rng.random((4, 1)), rng.normal(size=(5, 4))
-    block = [Observation.of(x[i], c[j], float(y[i, j]), before=j) for i in range(5) for j in range(4)]
+    block = [Observation.of(x[i], c[j], float(y[i, j]), before=j, after=3 - j) for i in range(5) for j in range(4)]
     top = observations("anywhere, and averages")
     posterior = KroneckerPosterior(gp, X, C, (x, c, y))
     posterior.take_in_all(top)
@@ -137,7 +137,10 @@ def perturbed(actions: NDArray[Any]) -> tuple[PerturbedPosterior, list[Observati
     gp = GP(Product(Matern((0.5, 0.8)), ConstantKernel()), 0.1, noise_correlation=0.3)
     shift = Shift(np.array([0.1, -0.05]), np.array([[0.0, 0.4]]))
     rng = np.random.default_rng(4)
-    told = [Observation.of(rng.random(2), rng.random(1), float(rng.normal()), before=i % 2) for i in range(6)]
+    told = [
+        Observation.of(rng.random(2), rng.random(1), float(rng.normal()), before=i % 2, after=1 - i % 2)
+        for i in range(6)
+    ]
     told.append(Observation(rng.random(2), C, np.full(len(C), 0.2), None))
     posterior = PerturbedPosterior(gp, shift, actions, C)
     posterior.take_in_all(told)

@@ -126,7 +126,7 @@ def pending(d_c: int = 1) -> list[Observation]:
     rng = np.random.default_rng(5)
     average = Observation(rng.random(2), rng.random((4, d_c)), np.full(4, 0.25), None)
     x = rng.random(2)
-    together = [Observation.of(x, rng.random(d_c), None, before=j) for j in range(2)]
+    together = [Observation.of(x, rng.random(d_c), None, before=j, after=1 - j) for j in range(2)]
     return [*together, average]
 
 

@@ -31,7 +31,7 @@ def observations() -> list[Observation]:
     rng = np.random.default_rng(1)
     alone = [Observation.of(rng.random(3), rng.random(2), float(rng.normal())) for _ in range(20)]
     x = rng.random(3)
-    together = [Observation.of(x, rng.random(2), float(rng.normal()), before=j) for j in range(3)]
+    together = [Observation.of(x, rng.random(2), float(rng.normal()), before=j, after=2 - j) for j in range(3)]
     precise = Observation.of(rng.random(3), rng.random(2), 0.4, 0.05)
     average = Observation(rng.random(3), rng.random((4, 2)), rng.dirichlet(np.ones(4)), None)
     return [*alone, *together, precise, average]

@@ -42,7 +42,10 @@ class FixedBeliefs:
     def also(self, ball: Ball, action: Point, contexts: Sequence[Point]) -> "FixedBeliefs":
         del ball
         ahead = self.ahead.copy()
-        rows = [Observation.of(action.coordinates, c.coordinates, None, before=j) for j, c in enumerate(contexts)]
+        rows = [
+            Observation.of(action.coordinates, c.coordinates, None, before=j, after=len(contexts) - 1 - j)
+            for j, c in enumerate(contexts)
+        ]
         ahead.take_in_all(rows)
         return FixedBeliefs(self.outcomes, ahead, self.width)
 

@@ -1,5 +1,7 @@
 """A Cholesky factor that grows by one point or by a block of points, compiled: U' U = K + ridge I, U upper triangular.
 
+A point that is observed again changes one entry of the diagonal (`lower_diagonal`).
+
 The substitutions subtract one term after the other from what is left, never a sum of terms: with nearly equal points
 what is left shrinks fast, and later terms are rounded relative to it. That is worth two digits at a ridge of 1e-12.
 Keeping U rather than L = U' makes this order of operations run along rows, which the compiler can vectorise.
@@ -79,6 +81,35 @@ def append_points(U, t, columns, variances, least):
         for i in range(t + c):
             U[i, t + c] = columns[i, c]
     return pivots
+
+
+@numba.njit(cache=True, error_model="numpy")
+def lower_diagonal(U, t, i, by):
+    """Make U (t x t) the factor of U'U less `by` at entry (i, i), by hyperbolic rotations.
+
+    With s = x_k / U_kk, row k of U becomes (U_k - s x) / c, and x, what is left of the change, becomes c x - s U_k with
+    the new U_k. This order makes the steps stable. `by` must leave the matrix well within the positive definite ones.
+    """
+    x = np.zeros(t)
+    x[i] = math.sqrt(by)
+    for k in range(i, t):
+        s = x[k] / U[k, k]
+        c = math.sqrt((1.0 - s) * (1.0 + s))
+        U[k, k] *= c
+        for j in range(k + 1, t):
+            U[k, j] = (U[k, j] - s * x[j]) / c
+            x[j] = c * x[j] - s * U[k, j]
+
+
+@numba.njit(cache=True, error_model="numpy")
+def whitened(U, t, y):
+    """Return U'^-1 y (t,) for y (t,)."""
+    white = y.copy()
+    for i in range(t):
+        white[i] /= U[i, i]
+        for j in range(i + 1, t):
+            white[j] -= U[i, j] * white[i]
+    return white
 
 
 @numba.njit(cache=True, error_model="numpy")

@@ -1,12 +1,20 @@
 """Observations of f, and the Cholesky factor of their covariance, which grows with them.
 
     z = (x, c)  an action and a context; k(z, z') = k_X(x, x') k_C(c, c')
-    k_t(z)      kernel of z with the t observations                (t,)
+    k_t(z)      kernel of z with the t points observed             (t,)
     U           Cholesky factor, U'U = K_t + ridge I               (t, t)     ridge = noise^2
     W           U'^-1, so that W'W = (K_t + ridge I)^-1            (t, t)
     white       U'^-1 y                                            (t,)
 
 Where the errors of the observations differ or are correlated, ridge I is their covariance (`drbo.models.outcomes`).
+
+Observations of the same point tell no more than their average, weighted by 1 / variance of the errors: they share one
+row of the factor. With v the variance of the average's error so far, and u that of a new observation y',
+
+    y  <-  y + (y' - y) v / (v + u),        v  <-  v u / (v + u),
+
+and the covariance loses v^2 / (v + u) at one entry of its diagonal. The cost of a round thus follows the number of
+points, which a grid limits, and not the number of observations.
 
 An observation is an action, context points and weights. One point of weight 1 is an outcome in that context. Several
 points are an average over contexts, sum_j w_j f(x, c_j), whose kernel is the mean embedding of the weights,
@@ -26,7 +34,7 @@ from scipy.linalg import blas, lapack
 
 from drbo import validation
 from drbo._compiled import announce
-from drbo.models._cholesky import LANES, append_point, append_points
+from drbo.models._cholesky import LANES, append_point, append_points, lower_diagonal, whitened
 from drbo.models.gp import GP
 from drbo.models.observation import Embedding, Observation
 from drbo.models.outcomes import LARGEST_ERROR, LEAST_ERROR
@@ -34,6 +42,8 @@ from drbo.validation import FloatArray
 
 BLOCK = 32
 """How many observations are taken in at once where there are many: their columns of U stay in the cache."""
+LEAST_SHARED = 1e-8
+"""The error of an average has at least this share of the prior variance. Further observations have another average."""
 
 
 class Inverse:
@@ -82,6 +92,33 @@ class Inverse:
         return np.asarray(found.T.reshape(rows.shape))
 
 
+class Log:
+    """The observations in the order in which they were taken in, and the row of the factor that each is part of."""
+
+    def __init__(self) -> None:
+        self.observations: list[Observation] = []
+        self.rows: list[int] = []
+        self._last: dict[bytes, int] = {}
+
+    def add(self, observation: Observation, row: int, *, shared: bool) -> None:
+        """Add an observation that is part of a row, which others of the same point may share."""
+        self.observations.append(observation)
+        self.rows.append(row)
+        if shared:
+            self._last[observation.point] = row
+
+    def last(self, observation: Observation) -> int | None:
+        """Return the last row of the same point that may be shared, None if there is none."""
+        return self._last.get(observation.point)
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Return another log of the same observations, which nobody changes."""
+        del memo
+        made = type(self)()
+        made.observations, made.rows, made._last = self.observations.copy(), self.rows.copy(), self._last.copy()
+        return made
+
+
 class Observed:
     """Observations of f and the factor of their covariance, for answers on a finite set of contexts.
 
@@ -91,6 +128,7 @@ class Observed:
     actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
     contexts : (n, d_c) the contexts that its answers are for
     n_observations : how many observations it holds
+    n_points : how many rows the factor has, one per point observed
     information_gain : log det(I + K_t / ridge) of the observations (eq. 4 without the maximum), or, for errors of
         covariance N, log det(I + N^-1/2 K_t N^-1/2)
     errors_known : whether the error of any observation has a known deviation, in place of the model's noise
@@ -101,7 +139,7 @@ class Observed:
         self.gp = gp
         self.actions = actions
         self.contexts = contexts
-        self.n_observations = 0
+        self.n_observations = self.n_points = 0
         self.information_gain = 0.0
         self.errors_known = False
         room = 16
@@ -112,9 +150,12 @@ class Observed:
         self._k_contexts = np.empty((room, len(contexts)))  # k_C(observed, contexts)
         self._U = np.zeros((room, room + LANES))
         self._white = np.empty(room)
-        self._deviations = np.empty(room)  # of the errors
+        self._outcomes = np.empty(room)
+        self._variances = np.empty(room)  # of the errors
         self._first = np.empty(room, dtype=np.intp)  # the first observation of the same evaluation
         self._inverse: Inverse | None = None  # of K_t + ridge I, once somebody asks for it
+        self._log = Log()
+        self._lent = False  # whether a snapshot has the same arrays
 
     def observe(self, action: FloatArray, context: FloatArray, outcome: float) -> None:
         """Take in the outcome of action (d_x,) in context (d_c,)."""
@@ -127,7 +168,7 @@ class Observed:
 
     def take_in(self, observation: Observation) -> None:
         """Condition on one more observation, whose shapes are known to be right."""
-        t = self.n_observations
+        t = self.n_points
         if t == len(self._white):
             self._grow()
         k_action, k_context, own = self._kernels(observation, t)
@@ -138,21 +179,38 @@ class Observed:
         pivot = append_point(self._U, t, column, own + noise, least)
         self._remember(observation, t, k_action[:n_x], k_context[:n_c])
         self._whiten(observation, t, pivot, least)
-        self.n_observations = t + 1
         self._update(t)
+        row = self._log.last(observation) if self._independent(observation) else None
+        if row is not None and self._may_share(row, t):
+            self._share(row, t)
+        else:
+            row, self.n_points = t, t + 1
+        self._log.add(observation, row, shared=self._independent(observation))
+        self.n_observations += 1
 
     def take_in_all(self, observations: Sequence[Observation]) -> None:
         """Condition on many observations: bit for bit what taking in one after the other gives, but faster."""
-        for first in range(0, len(observations), BLOCK):
-            block = observations[first : first + BLOCK]
-            if len(block) == 1:
-                self.take_in(block[0])
+        new: list[Observation] = []
+        points: set[bytes] = set()
+        for one in observations:
+            known = self._independent(one) and (one.point in points or self._log.last(one) is not None)
+            if known or len(new) == BLOCK:
+                self._take_in_block(new)
+                new, points = [], set()
+            if known:
+                self.take_in(one)
             else:
-                self._take_in_block(block)
+                new.append(one)
+                points.add(one.point)
+        self._take_in_block(new)
 
     def _take_in_block(self, block: Sequence[Observation]) -> None:
-        """Condition on a block; the factor gets the same bits as from one observation after the other."""
-        start, n_x, n_c = self.n_observations, len(self.actions), len(self.contexts)
+        """Condition on a block of new points; the factor gets the same bits as from one after the other."""
+        if len(block) < 2:
+            for observation in block:
+                self.take_in(observation)
+            return
+        start, n_x, n_c = self.n_points, len(self.actions), len(self.contexts)
         while start + len(block) > len(self._white):
             self._grow()
         columns = np.zeros((start + len(block), len(block)))
@@ -167,8 +225,40 @@ class Observed:
         pivots = append_points(self._U, start, columns, own + noise, least)
         for i, observation in enumerate(block):
             self._whiten(observation, start + i, float(pivots[i]), float(least[i]))
-        self.n_observations = start + len(block)
+        self.n_points = start + len(block)
         self._update_all(start)
+        for i, observation in enumerate(block):
+            self._log.add(observation, start + i, shared=self._independent(observation))
+        self.n_observations += len(block)
+
+    def _independent(self, observation: Observation) -> bool:
+        """Return whether its error is independent of all others, so that it may share a row of the factor."""
+        return self.gp.noise_correlation == 0.0 or not observation.together
+
+    def _may_share(self, row: int, t: int) -> bool:
+        """Return whether row number t may become part of an earlier one, of the same point.
+
+        The conditions keep the change of the factor well conditioned: it takes away at most half of what the other
+        points do not explain of the row.
+        """
+        v, new = self._variances[row], self._variances[t]
+        return bool(new >= v and v * (new / (v + new)) >= LEAST_SHARED * self.gp.kernel.variance)
+
+    def _share(self, row: int, t: int) -> None:
+        """Make row number t, the last one, part of an earlier row of the same point."""
+        if self._lent:
+            for name in ("_U", "_white", "_outcomes", "_variances"):
+                setattr(self, name, getattr(self, name).copy())
+            self._lent = False
+        v, new = float(self._variances[row]), float(self._variances[t])
+        share = v / (v + new)
+        announce(lower_diagonal)
+        lower_diagonal(self._U, t, row, v * share)
+        self._variances[row] = v * (new / (v + new))
+        self._outcomes[row] += share * (self._outcomes[t] - self._outcomes[row])
+        announce(whitened)
+        self._white[:t] = whitened(self._U, t, self._outcomes[:t])
+        self._averages.pop(t, None)
 
     def _kernels(self, observation: Observation, t: int) -> tuple[FloatArray, FloatArray, float]:
         """Return the kernels of an observation: (n_actions + t,), (n_contexts + t,), and its own variance."""
@@ -199,27 +289,28 @@ class Observed:
         them and correlation r, (1 - r) (1 + n r) / (1 + (n - 1) r) of the variance.
         """
         n, r = observation.before, self.gp.noise_correlation
-        self._first[t] = t - n
-        deviation, variance = self.gp.noise, self.gp.ridge
-        if observation.noise is not None:
-            self.errors_known = True
-            amplitude = math.sqrt(self.gp.kernel.variance)
-            deviation = min(max(observation.noise, LEAST_ERROR * amplitude), LARGEST_ERROR * amplitude)
-            variance = deviation**2
-        if observation.scatter:
-            variance += observation.scatter
-            deviation = math.sqrt(variance)
-        self._deviations[t] = deviation
+        self._first[t] = t - n if r > 0.0 else t
+        self.errors_known = self.errors_known or observation.noise is not None
+        self._variances[t] = variance = self._error_variance(observation)
         if n == 0 or r == 0.0:
             return variance, variance
-        column[t - n :] += r * deviation * self._deviations[t - n : t]
+        column[t - n :] += r * math.sqrt(variance) * np.sqrt(self._variances[t - n : t])
         return variance, variance * (1.0 - r) * (1.0 + n * r) / (1.0 + (n - 1) * r)
+
+    def _error_variance(self, observation: Observation) -> float:
+        """Return the variance of the error of an observation."""
+        variance = self.gp.ridge
+        if observation.noise is not None:
+            amplitude = math.sqrt(self.gp.kernel.variance)
+            variance = min(max(observation.noise, LEAST_ERROR * amplitude), LARGEST_ERROR * amplitude) ** 2
+        return variance + observation.scatter
 
     def _whiten(self, observation: Observation, t: int, pivot: float, least: float) -> None:
         """Take in the outcome of observation number t, whose column of U is there already."""
         expected = float(self._U[:t, t] @ self._white[:t])
-        innovation = 0.0 if observation.outcome is None else observation.outcome - expected
-        self._white[t] = innovation / self._U[t, t]
+        outcome = expected if observation.outcome is None else observation.outcome
+        self._outcomes[t] = outcome
+        self._white[t] = (outcome - expected) / self._U[t, t]
         self.information_gain += math.log(pivot / least)
         self._inverse = None
 
@@ -232,7 +323,9 @@ class Observed:
     def _grow(self) -> None:
         """Double the room for observations."""
         room = len(self._white)
-        for name in ("_action_points", "_context_points", "_k_contexts", "_white", "_deviations", "_first"):
+        for name in (
+            "_action_points", "_context_points", "_k_contexts", "_white", "_outcomes", "_variances", "_first",
+        ):  # fmt: skip
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.empty((room, *old.shape[1:]), dtype=old.dtype)]))
         U = np.zeros((2 * room, 2 * room + LANES))
@@ -246,8 +339,10 @@ class Observed:
     def snapshot(self) -> Self:
         """Return the posterior of the observations so far, whatever is taken in later; for `curve` and `predict` alone.
 
-        It shares the factor, of which later observations change nothing, and must take in nothing itself.
+        It shares the factor: later observations add to it, and those of a known point change a copy of it. The snapshot
+        must take in nothing itself.
         """
+        self._lent = True
         still = copy.copy(self)
         still._averages = dict(self._averages)
         return still
@@ -258,7 +353,7 @@ class Observed:
         The factor is kept: new contexts cost their kernel with the observations.
         """
         moved = copy.copy(self)
-        t, n = self.n_observations, len(self.contexts)
+        t, n = self.n_points, len(self.contexts)
         moved.contexts = contexts
         moved._context_points = np.concatenate([contexts, self._context_points[n:]])
         moved._k_contexts = np.empty((len(self._white), len(contexts)))
@@ -267,18 +362,18 @@ class Observed:
 
     @property
     def observed_actions(self) -> FloatArray:
-        """The actions observed, (t, d_x)."""
-        return self._action_points[len(self.actions) :][: self.n_observations]
+        """The actions of the points observed, (t, d_x)."""
+        return self._action_points[len(self.actions) :][: self.n_points]
 
     def _embedding(self) -> Embedding:
-        """Return the contexts of the observations, which stay as they are when others follow."""
-        n, t = len(self.contexts), self.n_observations
+        """Return the contexts of the points observed, which stay as they are when others follow."""
+        n, t = len(self.contexts), self.n_points
         return Embedding(self.gp.kernel.context, self._context_points[n : n + t].copy(), dict(self._averages))
 
     def _made(self) -> Inverse:
         """Return the inverse of K_t + ridge I, kept until the next observation: a product is faster than a solve."""
         if self._inverse is None:
-            t = self.n_observations
+            t = self.n_points
             self._inverse = Inverse(self._U[:t, :t], self._white[:t])
         return self._inverse
 

@@ -67,6 +67,10 @@ class GridPosterior(Posterior):
 
     def on(self, contexts: FloatArray) -> Self:
         """Return the posterior of the same observations on other contexts (n, d_c); this one must not be used again."""
+        if self.n_points < self.n_observations:  # the factor has forgotten what it was when each of them came
+            made = type(self)(self.gp, self.actions, contexts)
+            made.take_in_all(self._log.observations)
+            return made
         moved = super().on(contexts)
         moved._clear()
         moved._update_all(0)
@@ -96,8 +100,8 @@ class GridPosterior(Posterior):
     def _update_all(self, start: int) -> None:
         """Change mean and variance by the rank-one terms of all observations from number `start` on."""
         announce(solve_points)
-        for first in range(start, self.n_observations, BLOCK):
-            count = min(BLOCK, self.n_observations - first)
+        for first in range(start, self.n_points, BLOCK):
+            count = min(BLOCK, self.n_points - first)
             columns = solve_points(self._U, first, count)
             for c in range(count):
                 self._rank_one(first + c, columns[: first + c, c])

@@ -88,7 +88,7 @@ class KroneckerPosterior(Posterior):
         if observation.outcome is not None:
             observation = replace(observation, outcome=observation.outcome - float(q @ self._shrunk @ b))
         self._whiten(observation, t, pivot, least)
-        self.n_observations = t + 1
+        self.n_observations = self.n_points = t + 1
         self._on_grid = None
 
     def take_in_all(self, observations: Sequence[Observation]) -> None:

@@ -6,9 +6,11 @@ by its mean embedding, k_C(c, w) = sum_j w_j k_C(c, c_j).
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -30,8 +32,8 @@ class Observation:
     contexts, weights : (k, d_c) and (k,): the functional is sum_j weights_j f(action, contexts_j)
     outcome : its noisy value; None stands for the posterior mean, so that only the variance shrinks
     noise : the standard deviation of its error, if it is known; None stands for the model's noise
-    before : how many of the observations taken in just before it are of the same evaluation, so that their errors have
-        the model's `noise_correlation` with its own
+    before, after : how many of the observations taken in just before it, and just after it, are of the same evaluation,
+        so that their errors have the model's `noise_correlation` with its own
     scatter : a variance that the error has on top: the outcome is not of the average, but of one of the contexts, drawn
         by the weights and never revealed
     """
@@ -42,6 +44,7 @@ class Observation:
     outcome: float | None
     noise: float | None = None
     before: int = 0
+    after: int = 0
     scatter: float = 0.0
 
     @classmethod
@@ -52,9 +55,20 @@ class Observation:
         outcome: float | None,
         noise: float | None = None,
         before: int = 0,
+        after: int = 0,
     ) -> Self:
         """Return the observation of one outcome in one context (d_c,)."""
-        return cls(action, context[None, :], _ONE, outcome, noise, before)
+        return cls(action, context[None, :], _ONE, outcome, noise, before, after)
+
+    @property
+    def together(self) -> bool:
+        """Whether other observations are of the same evaluation."""
+        return self.before + self.after > 0
+
+    @cached_property
+    def point(self) -> bytes:
+        """The functional of f that it is of, by the bits of action, contexts and weights."""
+        return self.action.tobytes() + self.contexts.tobytes() + self.weights.tobytes()
 
 
 @dataclass(frozen=True)
@@ -83,10 +97,13 @@ class Scatter:
 def observations_of(outcomes: Outcomes) -> list[Observation]:
     """Return outcomes one by one, as a posterior takes them in."""
     found: list[Observation] = []
-    rows = zip(outcomes.x, outcomes.c, outcomes.y.tolist(), outcomes.stderr.tolist(), strict=True)
-    for i, (x, c, y, stderr) in enumerate(rows):
-        before = found[-1].before + 1 if i and outcomes.evaluation[i] == outcomes.evaluation[i - 1] else 0
-        found.append(Observation.of(x, c, y, None if math.isnan(stderr) else stderr, before))
+    y, stderr = outcomes.y.tolist(), outcomes.stderr.tolist()
+    for _, group in itertools.groupby(range(len(y)), outcomes.evaluation.__getitem__):
+        rows = list(group)
+        for before, i in enumerate(rows):
+            noise = None if math.isnan(stderr[i]) else stderr[i]
+            after = len(rows) - 1 - before
+            found.append(Observation.of(outcomes.x[i], outcomes.c[i], y[i], noise, before, after))
     return found
 
 

@@ -1,7 +1,7 @@
 """The posterior of f given any observations: what they say of actions and contexts anywhere.
 
     z = (x, c)  an action and a context; k(z, z') = k_X(x, x') k_C(c, c')
-    k_t(z)      kernel of z with the t observations                (t,)
+    k_t(z)      kernel of z with the t points observed             (t,)
     U           Cholesky factor, U'U = K_t + ridge I               (t, t)     ridge = noise^2
     W           U'^-1, so that W'W = (K_t + ridge I)^-1            (t, t)
     white       U'^-1 y                                            (t,)
@@ -91,7 +91,7 @@ class Posterior(Observed):
 
         `k_action` (t, m) is the action kernel of each with the observations, and `own` (m,) with itself.
         """
-        m, n, t = len(own), len(self.contexts), self.n_observations
+        m, n, t = len(own), len(self.contexts), self.n_points
         mean, variance = np.zeros((m, n)), np.repeat((own * self.gp.kernel.context.variance)[:, None], n, axis=1)
         if t == 0:
             return mean, variance
@@ -122,7 +122,7 @@ class Posterior(Observed):
 
         The latter is exact to 1e-6 or better, relative to k(z, z), at a noise of 1e-4 of the amplitude.
         """
-        t = self.n_observations
+        t = self.n_points
         if t == 0:
             return np.zeros(len(actions)), np.full(len(actions), self.gp.kernel.variance)
         used = np.flatnonzero(weights)
@@ -159,7 +159,7 @@ class Posterior(Observed):
 
             sum_s (alpha_s sum_j w_j k_C(c_s, c_j) - sum_j (slope w_j / std_j) u_js k_C(c_s, c_j)) dk_X(x, x_s) / dx
         """
-        t = self.n_observations
+        t = self.n_points
         if t == 0:
             return np.zeros_like(action)
         used = np.flatnonzero(weights)
@@ -175,7 +175,7 @@ class Posterior(Observed):
 
     def curve(self, action: FloatArray, slope: float) -> Curve:
         """Return mean + slope std of f(x, .) for one action (d_x,), to be called with contexts anywhere."""
-        t = self.n_observations
+        t = self.n_points
         k_action = self.gp.kernel.action(self.observed_actions, action[None, :])[:, 0]
         whitening, white = self._whitening(), self._white[:t].copy()
         return Curve(self.gp.kernel, self.gp.ridge, k_action, self._embedding(), whitening, white, slope)
@@ -190,7 +190,7 @@ class Posterior(Observed):
 
     def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), whose shapes are known to be right."""
-        t = self.n_observations
+        t = self.n_points
         variance = np.full(len(x), self.gp.kernel.variance)
         if t == 0:
             return np.zeros(len(x)), variance
@@ -202,12 +202,24 @@ class Posterior(Observed):
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return for every observation what its outcome exceeds the prediction from all others by, and the variance.
 
-        Both are (t,); the variance is of the outcome, noise included. With Q = (K_t + ridge I)^-1 they are
-        (Q y)_i / Q_ii and 1 / Q_ii.
+        Both are (n_observations,); the variance is of the outcome, noise included. With Q the inverse of the covariance
+        of all outcomes they are (Q y)_i / Q_ii and 1 / Q_ii. Where several observations share a row of average y and
+        error variance v, f at its point has the mean m = y - v (Q y) and the variance s^2 = v - v^2 Q of that row, and
+        an observation y_i with the error variance v_i has (Q y)_i = (y_i - m) / v_i and Q_ii = (1 - s^2 / v_i) / v_i.
         """
-        W = self._whitening()
-        own = np.einsum("ij,ij->j", W, W)
-        return self._white[: self.n_observations] @ W / own, 1.0 / own
+        W, t = self._whitening(), self.n_points
+        alpha, own = self._white[:t] @ W, np.einsum("ij,ij->j", W, W)
+        if t < self.n_observations:
+            rows, v = np.array(self._log.rows), self._variances[:t]
+            m, s2 = (self._outcomes[:t] - v * alpha)[rows], (v - v**2 * own)[rows]
+            alone = np.bincount(rows)[rows] == 1
+            observations = self._log.observations
+            variances = np.array([self._error_variance(one) for one in observations])
+            given = np.array([np.nan if one.outcome is None else one.outcome for one in observations])
+            above = np.where(np.isnan(given), 0.0, given - m)
+            alpha = np.where(alone, alpha[rows], above / variances)
+            own = np.where(alone, own[rows], (1.0 - s2 / variances) / variances)
+        return alpha / own, 1.0 / own
 
     # --- draws ------------------------------------------------------------------------------------------------------
 
@@ -219,7 +231,7 @@ class Posterior(Observed):
         """
         x = self.actions if actions is None else actions
         left, right = self._draw_features(rng, x, anywhere=False, between=False)
-        most = left.count * max(right.count, len(self.contexts), self.n_observations)
+        most = left.count * max(right.count, len(self.contexts), self.n_points)
         step = max(_AT_ONCE // max(most, 1), 1)
         paths = (
             self.moved(Prior.drawn(rng, left, right, (min(step, count - first),)), rng)
@@ -254,7 +266,7 @@ class Posterior(Observed):
         return self._matheron().path(prior, rng)
 
     def _matheron(self) -> Matheron:
-        n, t = len(self.actions), self.n_observations
+        n, t = len(self.actions), self.n_points
         seen = Embedding(self.gp.kernel.action, self._action_points[n : n + t].copy(), {})
-        errors = Errors(self._deviations[:t], self._first[:t], self.gp.noise_correlation)
+        errors = Errors(np.sqrt(self._variances[:t]), self._first[:t], self.gp.noise_correlation)
         return Matheron(seen, self._embedding(), self._U[:t, :t], self._white[:t], errors)

@@ -182,7 +182,10 @@ class Pending:
         """Return the observations that it will be, without outcomes."""
         x = self.action.coordinates
         if self.contexts:
-            return [Observation.of(x, c.coordinates, None, before=j) for j, c in enumerate(self.contexts)]
+            last = len(self.contexts) - 1
+            return [
+                Observation.of(x, c.coordinates, None, before=j, after=last - j) for j, c in enumerate(self.contexts)
+            ]
         used = np.flatnonzero(self.reference.weights)
         return [Observation(x, self.reference.points[used], self.reference.weights[used], None)]
 

@@ -249,8 +249,9 @@ def observations(record: Told, units: Units) -> list[Observation]:
         (outcome,), stderr = record.outcomes, record.stderrs[0] if record.stderrs else None
         noise = None if stderr is None else units.length_inward(stderr)
         return [Observation(x, points, weights, units.inward(outcome), noise)]
+    last = len(record.contexts) - 1
     if record.failed:
-        return [Observation.of(x, c.coordinates, None, before=j) for j, c in enumerate(record.contexts)]
+        return [Observation.of(x, c.coordinates, None, before=j, after=last - j) for j, c in enumerate(record.contexts)]
     return [
         Observation.of(
             x,
@@ -258,6 +259,7 @@ def observations(record: Told, units: Units) -> list[Observation]:
             units.inward(outcome),
             None if stderr is None else units.length_inward(stderr),
             before=j,
+            after=last - j,
         )
         for j, (context, outcome, stderr) in enumerate(_outcomes(record))
     ]

@@ -1,0 +1,149 @@
+"""Points that are observed again share a row of the factor: against all outcomes, one row each, solved densely."""
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from drbo import GP, RBF, GridPosterior, Matern, Product
+from drbo.models.observation import Observation
+from drbo.models.regression import Posterior
+from models.surrogate import C, X
+from tolerances import CLOSED_FORM, SOLVER
+
+KERNEL = Product(RBF(0.3, 1.5), Matern(0.4))
+GRID = np.repeat(X, len(C), axis=0), np.tile(C, (len(X), 1))
+
+
+def repeated(n: int, kind: str, seed: int = 0) -> list[Observation]:
+    """n observations of 7 points: of one context or of an average, with the model's noise or one of their own."""
+    rng = np.random.default_rng(seed)
+    points = [Observation.of(X[i], C[j], None) for i, j in rng.integers(0, 9, (5, 2))]
+    points += [Observation(X[i], C[:3], np.array([0.2, 0.5, 0.3]), None) for i in (2, 7)]
+    found = []
+    for i in rng.integers(0, 7, n):
+        one = replace(points[i], outcome=float(rng.normal()))
+        if kind == "errors of their own":
+            one = replace(one, noise=[None, 0.01, 0.1, 3.0][rng.integers(4)], scatter=[0.0, 0.1][rng.integers(2)])
+        elif kind == "failures":
+            one = replace(one, outcome=None if rng.random() < 0.4 else one.outcome)
+        found.append(one)
+    return found
+
+
+def dense(gp: GP, told: list[Observation]) -> tuple[NDArray[Any], ...]:
+    """The textbook formulas, all outcomes one row each: mean and variance on GRID, leave-one-out, log determinant."""
+
+    x, c = GRID
+    k = np.array(
+        [gp.kernel.action(a.action[None], x)[0] * (a.weights @ gp.kernel.context(a.contexts, c)) for a in told]
+    )
+    actions = np.array([a.action for a in told])
+    embedded = np.array(
+        [[a.weights @ gp.kernel.context(a.contexts, b.contexts) @ b.weights for b in told] for a in told]
+    )
+    K = gp.kernel.action(actions, actions) * embedded
+    noise = np.array([(gp.noise if one.noise is None else one.noise) ** 2 + one.scatter for one in told])
+    y = np.empty(len(told))
+    for i, one in enumerate(told):  # a failure stands for the mean that it is expected to have
+        A = K[:i, :i] + np.diag(noise[:i])
+        y[i] = K[i, :i] @ np.linalg.solve(A, y[:i]) if one.outcome is None else one.outcome
+    Q = np.linalg.inv(K + np.diag(noise))
+    gain = np.linalg.slogdet(np.eye(len(told)) + K / np.sqrt(np.outer(noise, noise)))[1]
+    variance = gp.kernel.variance - np.einsum("ij,ij->j", k, Q @ k)
+    return k.T @ Q @ y, variance, Q @ y / np.diag(Q), 1.0 / np.diag(Q), gain
+
+
+@pytest.mark.parametrize("kind", ["alike", "errors of their own", "failures"])
+@pytest.mark.parametrize("correlation", [0.0, 0.5])
+def test_repeated_points_tell_what_all_their_outcomes_do(kind: str, correlation: float) -> None:
+    gp, told = GP(KERNEL, 0.3, noise_correlation=correlation), repeated(60, kind)
+    posterior = GridPosterior.prior(gp, X, C)
+    posterior.take_in_all(told)
+    mean, variance, residual, of_outcome, gain = dense(gp, told)
+    assert posterior.n_observations == 60
+    assert posterior.n_points == 7 if kind == "alike" else posterior.n_points < 30
+    np.testing.assert_allclose(posterior.mean.ravel(), mean, atol=CLOSED_FORM)
+    np.testing.assert_allclose(posterior.variance.ravel(), variance, atol=CLOSED_FORM)
+    np.testing.assert_allclose(posterior.predict(*GRID), [mean, variance], atol=CLOSED_FORM)
+    np.testing.assert_allclose(np.array(posterior.moments(X)).reshape(2, -1), [mean, variance], atol=CLOSED_FORM)
+    assert posterior.information_gain == pytest.approx(gain, rel=CLOSED_FORM)
+    if kind != "failures":
+        np.testing.assert_allclose(posterior.leave_one_out(), [residual, of_outcome], rtol=SOLVER)
+    twin = GridPosterior.prior(gp, X, C)
+    for one in told:
+        twin.take_in(one)
+    np.testing.assert_array_equal(twin.mean, posterior.mean)
+    np.testing.assert_array_equal(twin.predict(*GRID), posterior.predict(*GRID))
+
+
+def test_draws_scatter_as_the_posterior_says() -> None:
+    posterior = Posterior(GP(KERNEL, 0.3), np.empty((0, 1)), C)
+    posterior.take_in_all(repeated(200, "alike"))
+    drawn = posterior.draws(np.random.default_rng(0), 4000, X[:4])
+    mean, variance = posterior.moments(X[:4])
+    error = np.sqrt(variance / 4000)
+    assert (np.abs(drawn.mean(axis=0) - mean) < 5.0 * error + 1e-6).all()
+    np.testing.assert_allclose(drawn.var(axis=0), variance, rtol=0.15, atol=1e-6)
+
+
+@pytest.mark.parametrize("noise", [0.3, 1e-2, 1e-3])
+def test_thousands_of_repetitions_do_not_drift(noise: float) -> None:
+    """Against averages taken at once, in a posterior that never saw a point twice."""
+    gp, rng = GP(KERNEL, noise), np.random.default_rng(1)
+    at, y = rng.integers(0, 20, 3000), rng.normal(size=3000)
+    x, c = rng.random((20, 1)), rng.random((20, 1))
+    posterior, average = (Posterior(gp, np.empty((0, 1)), C) for _ in range(2))
+    posterior.take_in_all([Observation.of(x[i], c[i], float(one)) for i, one in zip(at, y, strict=True)])
+    for i in dict.fromkeys(at.tolist()):
+        own = y[at == i]
+        average.take_in(Observation.of(x[i], c[i], float(own.mean()), noise / np.sqrt(len(own))))
+    tolerance = {0.3: 1e-10, 1e-2: 1e-9, 1e-3: 1e-6}[noise]  # as the covariance is conditioned
+    np.testing.assert_allclose(posterior.moments(X), average.moments(X), atol=tolerance)
+
+
+def test_what_rows_are_not_shared() -> None:
+    def rows(gp: GP, *told: Observation) -> int:
+        posterior = Posterior(gp, np.empty((0, 1)), C)
+        posterior.take_in_all(told)
+        assert posterior.n_observations == len(told)
+        return posterior.n_points
+
+    one = Observation.of(X[0], C[0], 1.0)
+    together = [replace(one, before=0, after=1), replace(one, before=1, after=0)]
+    correlated = GP(KERNEL, 0.3, noise_correlation=0.5)
+    assert rows(correlated, one, one) == 1
+    assert rows(correlated, *together, one, one) == 3
+    assert rows(GP(KERNEL, 0.3), *together) == 1
+    assert rows(GP(KERNEL, 1e-6), *[one] * 5) == 5  # rounding would show
+    assert rows(GP(KERNEL, 0.3), one, replace(one, noise=0.1)) == 2
+    assert rows(GP(KERNEL, 0.3), one, replace(one, weights=np.array([0.5]))) == 2
+
+
+def test_a_snapshot_and_a_copy_stay_as_they_were() -> None:
+    told = repeated(60, "alike")
+    posterior = Posterior(GP(KERNEL, 0.3), np.empty((0, 1)), C)
+    posterior.take_in_all(told[:30])
+    before = posterior.predict(*GRID)
+    snapshot, other, deep = posterior.snapshot(), posterior.copy(), copy.deepcopy(posterior)
+    posterior.take_in_all(told[30:])
+    for one in (snapshot, other, deep):
+        np.testing.assert_array_equal(one.predict(*GRID), before)
+    assert np.abs(posterior.predict(*GRID)[0] - before[0]).max() > 1e-3
+    other.take_in_all(told[30:])
+    np.testing.assert_array_equal(other.predict(*GRID), posterior.predict(*GRID))
+
+
+def test_other_contexts_have_the_bits_of_a_posterior_made_on_them() -> None:
+    gp, told, elsewhere = GP(KERNEL, 0.3), repeated(60, "errors of their own"), np.linspace(0.1, 0.7, 5)[:, None]
+    moved, made = GridPosterior.prior(gp, X, C), GridPosterior.prior(gp, X, elsewhere)
+    moved.take_in_all(told[:40])
+    moved = moved.on(elsewhere)
+    moved.take_in_all(told[40:])
+    for one in told:
+        made.take_in(one)
+    np.testing.assert_array_equal(moved.mean, made.mean)
+    np.testing.assert_array_equal(moved.variance, made.variance)
