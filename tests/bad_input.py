@@ -169,6 +169,7 @@ def calls() -> dict[str, Call]:
         "LevelSet": Call(drbo.LevelSet, chance=chance),
         "ChanceConstrained": Call(drbo.ChanceConstrained, chance=chance),
         "Undecided": Call(drbo.Undecided, chance=chance),
+        "FirstOrder": Call(drbo.FirstOrder),
         "Satisficing": Call(drbo.Satisficing, target=1.0),
         "radius.Constant": Call(drbo.radius.Constant, value=0.1),
         "radius.Decaying": Call(drbo.radius.Decaying, scale=1.0),
@@ -179,6 +180,7 @@ def calls() -> dict[str, Call]:
         # worst cases
         "worst_case": Call(mmd.worst_case, values=values, reference=P, radius=0.1),
         "distance": Call(mmd.distance, p=P, q=P),
+        "sensitivity": Call(mmd.sensitivity, values=values, reference=P, radius=0.1),
         "diameter": Call(mmd.diameter, reference=P),
         # an optimizer
         "Optimizer": Call(drbo.Optimizer, actions=X, contexts=C, setting=drbo.Simulator(P, 0.1)),
@@ -202,6 +204,7 @@ def calls() -> dict[str, Call]:
         "compare": Call("compare", opt, action=X[0], other=X[1]),
         "predict": Call("predict", opt, action=X[0], context=C[0]),
         "Optimizer.profile": Call("profile", opt, radii=[0.1]),
+        "Optimizer.sensitivity": Call("sensitivity", opt),
         "Optimizer.backtest": Call("backtest", data_driven, radii=[0.1], window=1),
         "Optimizer.explain_radius": Call("explain_radius", opt, radius=0.1),
         "narrowing": Call("narrowing", opt, action=X[0]),

@@ -27,6 +27,7 @@ MAP = """
     ambiguity.compression ambiguity.reference ambiguity.function
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
     rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.thompson rounds.satisficing rounds.chance
+    rounds.first_order
     rounds.blocks
     rounds.radius rounds.settings rounds
     optimizer.claims optimizer.history optimizer.encoding optimizer.explanation optimizer.markup
@@ -37,6 +38,7 @@ MAP = """
     optimizer.storage_0_1 optimizer.records optimizer.storage optimizer.stored optimizer.optimizer optimizer.progress
     optimizer.parallel optimizer
     analysis.pictures analysis.explain_radius analysis.radius_profile analysis.profile analysis.backtest
+    analysis.sensitivity
     analysis.watch analysis.regret analysis.course analysis.plots analysis radius regret
     names problems experiments report terminal __init__
     integrations integrations.botorch integrations.optuna.parameters integrations.optuna.trials
@@ -50,6 +52,7 @@ HANDED_ON = {
         "analysis.explain_radius",
         "analysis.plots",
         "analysis.radius_profile",
+        "analysis.sensitivity",
         "analysis.watch",
         "report",
     }

@@ -14,8 +14,8 @@ from bad_input import JUNK, Call, calls, faults
 MADE_BY_DRBO = {
     "Backtest", "Bound", "Choice", "Classification", "Comparison", "Explanation", "GridPosterior", "LeaveOneOut",
     "MaximumInformationGain", "Narrowing", "Prediction", "Probability", "RadiusExplanation", "RadiusProfile",
-    "Recommendation", "RegretBound", "Result", "RobustnessProfile", "Round", "Suggestion", "TargetRecommendation",
-    "ValueAtRisk", "Watch", "WorstCase",
+    "RadiusSensitivity", "Recommendation", "RegretBound", "Result", "RobustnessProfile", "Round", "Suggestion",
+    "TargetRecommendation", "ValueAtRisk", "Watch", "WorstCase",
 }  # fmt: skip
 """Classes that a user is given and does not make."""
 BY_POSITION = {"Box", "Categorical", "Ordinal", "Perturbation", "Intersection"}

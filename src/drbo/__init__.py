@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from drbo.analysis.profile import profile as profile
     from drbo.analysis.profile import radius_for_loss as radius_for_loss
     from drbo.analysis.radius_profile import RadiusProfile as RadiusProfile
+    from drbo.analysis.sensitivity import RadiusSensitivity as RadiusSensitivity
     from drbo.analysis.watch import Watch as Watch
     from drbo.kernels import RBF as RBF
     from drbo.kernels import ConstantKernel as ConstantKernel
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from drbo.rounds import ChanceConstrained as ChanceConstrained
     from drbo.rounds import Choice as Choice
     from drbo.rounds import DataDriven as DataDriven
+    from drbo.rounds import FirstOrder as FirstOrder
     from drbo.rounds import General as General
     from drbo.rounds import Informative as Informative
     from drbo.rounds import LevelSet as LevelSet
@@ -137,6 +139,7 @@ _HOMES = {
         "radius_for_loss",
     ),
     "drbo.analysis.radius_profile": ("RadiusProfile",),
+    "drbo.analysis.sensitivity": ("RadiusSensitivity",),
     "drbo.analysis.watch": ("Watch",),
     "drbo.kernels": (
         "RBF",
@@ -183,6 +186,7 @@ _HOMES = {
         "Choice",
         "Round",
         "DataDriven",
+        "FirstOrder",
         "General",
         "Informative",
         "LevelSet",

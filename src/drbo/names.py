@@ -36,6 +36,7 @@ class MethodName(StrEnum):
     STABLEOPT_OWN = "stableopt-own"
     THOMPSON = "thompson"
     SATISFICING = "satisficing"
+    SENSITIVITY = "sensitivity"
     SBO_KDE = "sbo-kde"
     DRBO_KDE = "drbo-kde"
     WDRBO = "wdrbo"

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet, Dual, WorstCase
+from drbo.ambiguity.contract import NEXT, AmbiguitySet, Dual, WorstCase
 from drbo.ambiguity.expectation import Expectation
 from drbo.kernels import Kernel
 from drbo.spaces.columns import Column
@@ -48,7 +48,7 @@ class AnyOf(AmbiguitySet):
             raise ValueError("scenarios must hold at least one, got none")
         self.base = Expectation() if within is None else within
         self.own_radius = 0.0 if within is None else within.own_radius
-        self.has_radius = self.base.has_radius
+        self.has_radius, self.radius_power = self.base.has_radius, self.base.radius_power
         self.instead_of_a_rule = self.base.instead_of_a_rule
         self.n_contexts = self.base.n_contexts
         self._columns: tuple[Column, ...] = ()
@@ -194,6 +194,14 @@ class AnyOf(AmbiguitySet):
             return np.max(levels, axis=0), np.zeros_like(points)
 
         return Dual(bound, share, threshold)
+
+    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return the sensitivity of the worst scenario (m,), the largest one if several are the worst."""
+        references = self._references(reference)
+        worst = np.array([self.base.certified(values, one, radius).expectation for one in references])
+        slopes = np.array([self.base.slopes(values, one, radius) for one in references])
+        worst_of_all = worst <= worst.min(axis=0) + NEXT * np.ptp(values, axis=1)
+        return np.asarray(np.where(worst_of_all, slopes, 0.0).max(axis=0))
 
     def _placed(self) -> FloatArray:
         """Return the weights (k, n) of the scenarios, or say that there are no contexts."""

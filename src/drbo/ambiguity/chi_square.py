@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,6 +31,7 @@ class ChiSquare(OnSupport):
     """
 
     convex_in_radius = True
+    radius_power = 0.5
     instead_of_a_rule = (
         "Use drbo.radius.EmpiricalLikelihood(confidence), which covers the expected reward against sampling error."
     )
@@ -56,7 +58,30 @@ class ChiSquare(OnSupport):
         with np.errstate(over="ignore"):
             return (mass - mass_lowest) / mass_lowest * mass
 
+    def _slopes(self, u: FloatArray, p: FloatArray, radius: float) -> FloatArray:
+        """Return sqrt(eps) / b, as the worst case has the derivative -1 / (2 b) in eps; the deviation of u at 0."""
+        if radius > 0.0:
+            return np.asarray(math.sqrt(radius) / self._tilt(u, p, radius).b)
+        return np.asarray(np.sqrt((u - (u @ p)[:, None]) ** 2 @ p))
+
     def _interior(self, u: FloatArray, p: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        mass, tilt = float(p.sum()), self._tilt(u, p, radius)
+        b, u_k, centre, excess = tilt.b, tilt.u_k, tilt.centre, tilt.excess
+        with np.errstate(all="ignore"):
+            change = np.maximum(b[:, None] * ((u_k[:, None] - u) - centre[:, None]) + excess[:, None], -1.0)
+            weights = p * change
+            chi2_plus = np.einsum("ij,ij->i", weights, 2.0 + change)  # sum q^2 / p - mass
+            weights += p
+            weights *= (mass / weights.sum(axis=1))[:, None]
+
+            # The dual at t, with t = centre + 1/b split off: for a small radius t is huge and its digits cancel.
+            root = mass + np.sqrt(mass + radius) * np.sqrt(mass + chi2_plus)
+            loss = (mass * (chi2_plus / root) + radius * ((mass + chi2_plus) / root)) / b
+            dual = mass * (u_k - centre + excess / b) - loss
+        return weights, dual
+
+    def _tilt(self, u: FloatArray, p: FloatArray, radius: float) -> _Tilt:
+        """Return the distribution of the worst case."""
         # Write q_i / p_i = b (t - u_i)+ and let t fall: contexts leave from the highest value down. With k contexts
         # left, P, G, H, M = sum p_i, sum p_i (u_k - u_i), sum p_i (u_k - u_i)^2, sum p_i (u_i - mean)^2 over them; as
         # running sums of terms >= 0 they keep all their digits, also for weights of 1e-300 and values that nearly tie.
@@ -86,14 +111,14 @@ class ChiSquare(OnSupport):
         with np.errstate(all="ignore"):
             b = np.sqrt(np.maximum(radius - mass * excess, 0.0)) * (math.sqrt(_UNDERFLOW_GUARD) / np.sqrt(M_k))
             b = np.fmin(np.fmax(b, P[:, -1] / G_next), np.fmin(P[:, -1] / G_k, _LARGEST_RATE))
-            change = np.maximum(b[:, None] * ((u_k[:, None] - u) - centre[:, None]) + excess[:, None], -1.0)
-            weights = p * change
-            chi2_plus = np.einsum("ij,ij->i", weights, 2.0 + change)  # sum q^2 / p - mass
-            weights += p
-            weights *= (mass / weights.sum(axis=1))[:, None]
+        return _Tilt(b, u_k, centre, excess)
 
-            # The dual at t, with t = centre + 1/b split off: for a small radius t is huge and its digits cancel.
-            root = mass + np.sqrt(mass + radius) * np.sqrt(mass + chi2_plus)
-            loss = (mass * (chi2_plus / root) + radius * ((mass + chi2_plus) / root)) / b
-            dual = mass * (u_k - centre + excess / b) - loss
-        return weights, dual
+
+@dataclass(frozen=True, eq=False)
+class _Tilt:
+    """The worst distribution q_i / p_i = b (t - u_i)+, with t = u_k - centre + (1 + excess) / b; all of shape (m,)."""
+
+    b: FloatArray
+    u_k: FloatArray
+    centre: FloatArray
+    excess: FloatArray

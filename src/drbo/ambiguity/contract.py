@@ -34,6 +34,8 @@ GAP_TOLERANCE = 1e-8
 
 
 EPSILON = float(np.finfo(float).eps)
+NEXT = 1e-9
+"""Derivatives to the right of a radius are taken this share further out: radii closer than that count as one."""
 LARGEST_VALUE = 1e300
 """Larger values are refused: differences of such could overflow."""
 
@@ -125,6 +127,9 @@ class AmbiguitySet(ABC):
     a and b, as for every distance that is convex.
     """
 
+    radius_power: float = 1.0
+    """The power of the radius that `sensitivity` is a derivative in: near radius 0 losses grow with this power."""
+
     has_shift_norm: bool = False
     """Whether Theorem 2 and Corollary 4 bound the regret in the set: they are for the MMD."""
 
@@ -195,6 +200,33 @@ class AmbiguitySet(ABC):
 
     def worst_case(self, values: ArrayLike, reference: ArrayLike, radius: float) -> WorstCase:
         """Return the worst expectation of each row of `values` (..., n) within `radius` of `reference` (n,)."""
+        v, p = self._checked(values, reference)
+        worst = self.certified(v.reshape(-1, p.size), p, validation.radius(radius))
+        fields = (worst.expectation, worst.weights, worst.lower_bound)
+        return WorstCase(*(rows.reshape(v.shape[:-1] + rows.shape[1:])[()] for rows in fields))
+
+    def sensitivity(self, values: ArrayLike, reference: ArrayLike, radius: float = 0.0) -> FloatArray:
+        """Return how fast the worst case of each row of values (..., n) falls as the radius grows, (...): zero or more.
+
+        With V(eps) the worst case it is -dV / d(eps^radius_power), to the right of `radius`: at a kink of V that is
+        what a larger radius costs. At radius 0 it is the worst-case sensitivity of Gotoh, Kim and Lim (2020) and of Tay
+        et al. (ICML 2022), so that V(eps) is about V(0) - sensitivity * eps^radius_power. The power is 1/2 for KL and
+        chi-square, whose derivative in the radius is infinite at 0, and the order of a Wasserstein set.
+        """
+        v, p = self._checked(values, reference)
+        eps, rows = validation.radius(radius), v.reshape(-1, p.size)
+        slopes = np.zeros(len(rows)) if math.isinf(eps) else self.slopes(rows, p, eps)
+        return np.asarray(slopes.reshape(v.shape[:-1])[()])
+
+    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return what `sensitivity` does, (m,), for valid values (m, n), reference (n,) and finite radius."""
+        del values, reference, radius
+        raise TypeError(
+            f"{self!r} has no `slopes`, which a sensitivity needs: compare worst cases at two radii instead"
+        )
+
+    def _checked(self, values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return values (..., n) and a reference (n,) that fit each other, or raise."""
         p = validation.distribution("reference", reference, self.n_contexts)
         v = validation.finite_array("values", values)
         if v.shape[-1:] != (p.size,):
@@ -202,9 +234,7 @@ class AmbiguitySet(ABC):
         largest = max(v.max(initial=0.0), -v.min(initial=0.0))
         if largest > LARGEST_VALUE:
             raise ValueError(f"values must not exceed {LARGEST_VALUE:g} in size, got {largest:g}")
-        worst = self.certified(v.reshape(-1, p.size), p, validation.radius(radius))
-        fields = (worst.expectation, worst.weights, worst.lower_bound)
-        return WorstCase(*(rows.reshape(v.shape[:-1] + rows.shape[1:])[()] for rows in fields))
+        return v, p
 
     def diameter(self, reference: ArrayLike, hull: FloatArray | None = None) -> float:
         """Return the largest finite distance of a distribution on the contexts from `reference` (n,).

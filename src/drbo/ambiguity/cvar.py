@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from drbo.ambiguity.contract import NEXT
 from drbo.ambiguity.on_support import OnSupport
 from drbo.ambiguity.scaling import sum_before
 from drbo.validation import FloatArray
@@ -43,6 +44,14 @@ class CVaR(OnSupport):
 
     def _collapse(self, mass_lowest: FloatArray, mass: float) -> FloatArray:
         return np.asarray(1.0 - mass_lowest / mass)
+
+    def _slopes(self, u: FloatArray, p: FloatArray, radius: float) -> FloatArray:
+        """Return sum_i p_i max(t - u_i, 0) / alpha^2, t the next value that leaves: the largest one at radius 0."""
+        alpha = (1.0 - radius) * (1.0 - NEXT) * float(p.sum())
+        order = np.argsort(u, axis=1)
+        last = np.count_nonzero(sum_before(p[order]) < alpha, axis=1) - 1
+        t = u[np.arange(len(u)), order[np.arange(len(u)), last]]
+        return np.asarray(np.maximum(t[:, None] - u, 0.0) @ p / alpha**2)
 
     def _interior(self, u: FloatArray, p: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         alpha, mass = 1.0 - radius, float(p.sum())

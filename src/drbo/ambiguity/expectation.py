@@ -36,6 +36,11 @@ class Expectation(AmbiguitySet):
         """Return None: no distribution of the set leaves the reference."""
         del values, reference, radius, worst
 
+    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return zeros (m,): the radius does not matter."""
+        del reference, radius
+        return np.zeros(len(values))
+
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return 0.0 if np.array_equal(p, q) else math.inf
 

@@ -75,6 +75,7 @@ class _Placed(AmbiguitySet):
         self._made, self._space = made, space
         self.n_contexts = made.n_contexts
         self.has_radius, self.convex_in_radius = made.has_radius, made.convex_in_radius
+        self.radius_power = made.radius_power
 
     def within(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""
@@ -113,6 +114,10 @@ class _Placed(AmbiguitySet):
             return level, slope / space.units
 
         return Dual(dual.bound, dual.share, measured)
+
+    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return the sensitivities of the set."""
+        return self._made.slopes(values, reference, radius)
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return self._made.distance(p, q)

@@ -30,6 +30,7 @@ class KL(OnSupport):
     """
 
     convex_in_radius = True
+    radius_power = 0.5
     instead_of_a_rule = (
         "Use drbo.radius.EmpiricalLikelihood(confidence), which covers the expected reward against sampling error."
     )
@@ -58,6 +59,13 @@ class KL(OnSupport):
 
     def _collapse(self, mass_lowest: FloatArray, mass: float) -> FloatArray:
         return -mass * np.log(mass_lowest / mass)
+
+    def _slopes(self, u: FloatArray, p: FloatArray, radius: float) -> FloatArray:
+        """Return 2 sqrt(eps) / theta, as the worst case has the derivative -1 / theta in eps; sqrt(2 Var_p(u)) at 0."""
+        p = p / p.sum()
+        if radius > 0.0:
+            return np.asarray(2.0 * math.sqrt(radius) / _temperature(u, p, radius))
+        return np.asarray(np.sqrt(2.0 * ((u - (u @ p)[:, None]) ** 2 @ p)))
 
     def _interior(self, u: FloatArray, p: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         # KL(a q || a p) = a KL(q || p): solve for a reference of mass one.

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import validation
 from drbo._compiled import announce
 from drbo.ambiguity._simplex import solve_rows
-from drbo.ambiguity.contract import EPSILON, AmbiguitySet, Dual, WorstCase
+from drbo.ambiguity.contract import EPSILON, NEXT, AmbiguitySet, Dual, WorstCase
 from drbo.ambiguity.scaling import in_unit_range
 from drbo.spaces.columns import Column, plain
 from drbo.validation import FloatArray
@@ -97,6 +97,17 @@ class Linear(AmbiguitySet):
 
         bound = lowest + (base + float(support(y, lower, upper)))
         return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
+
+    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return -sum_j y_j b_j' (m,): y the multipliers, b_j' how fast the bound moves that y_j is the price of."""
+        self._placed()
+        y = self._multipliers(values, reference, radius + NEXT * (1.0 + radius))
+        (lower, upper), (lower_at_1, upper_at_1) = (self.bounds(reference, eps) for eps in (0.0, 1.0))
+        return 0.0 - support(y, lower_at_1 - lower, upper_at_1 - upper)
+
+    def _multipliers(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return the multipliers (m, k) of the bounds for values (m, n)."""
+        return self.solved(values, self.features, *self.bounds(reference, radius))[1]
 
     @abstractmethod
     def bounds(self, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:

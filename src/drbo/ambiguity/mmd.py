@@ -13,7 +13,7 @@ from drbo import validation
 from drbo._compiled import announce
 from drbo.ambiguity._block_pivoting import FEWEST, BlockPivoting
 from drbo.ambiguity._mmd_solver import embed, empty_state, solve_batch, solve_sparse
-from drbo.ambiguity.contract import EPSILON, AmbiguitySet, Dual, Witness, WorstCase, peak
+from drbo.ambiguity.contract import EPSILON, NEXT, AmbiguitySet, Dual, Witness, WorstCase, peak
 from drbo.ambiguity.pivoted import Indices, PivotedCholesky
 from drbo.kernels import RBF, Kernel
 from drbo.validation import FloatArray
@@ -22,6 +22,8 @@ LENGTHSCALE = 0.2
 """The default lengthscale per sqrt(d), as a share of each column's range."""
 _Embedding = tuple[FloatArray, FloatArray, FloatArray]
 _Given = tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]
+_LEAST = 1e-6
+"""The least radius of a sensitivity, in units of the largest sqrt(k_M(c, c))."""
 _FEW = 96
 """With more active atoms than this block pivoting is tried."""
 
@@ -142,19 +144,8 @@ class PlacedMMD(AmbiguitySet):
         lowest = float(values.min())
         v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
         shift = worst.weights - reference
-        embedded = shift @ self.features
-        norm = float(np.linalg.norm(embedded))
-        cost = 0.0 if norm == 0.0 else min(radius, 1e300) * norm  # eps ||g|| for s = 1; the radius may be infinite
-        height = self.features @ embedded  # -g for s = 1
-        height -= reference @ height
-
-        def line(s: float) -> tuple[float, float]:
-            prices = v + s * height
-            i = int(np.argmin(prices))
-            return float(prices[i]) - s * cost, float(height[i]) - cost
-
-        at = int(np.argmin(height))
-        s = peak(line, (float(v[at]), float(height[at]) - cost))
+        s, norm = self._multiplier(v, reference, radius, shift)
+        cost = 0.0 if norm == 0.0 else min(radius, 1e300) * norm
         used = np.flatnonzero(shift)
         a = -s * shift[used]
         # The features miss what the factorization left out, which matters for a tiny ||g||.
@@ -174,6 +165,36 @@ class PlacedMMD(AmbiguitySet):
         b = float((v - on_contexts).min())
         bound = lowest + (b + float(reference @ on_contexts) - s * cost)
         return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
+
+    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return ||g|| (m,) of the dual point: the function of the context that the worst case moves mass along.
+
+        A radius below 1e-6 of the largest sqrt(k_M(c, c)) is taken as that. Below it a kernel hardly tells near
+        contexts apart, and ||g|| would be that of a function which interpolates every value.
+        """
+        eps = max((1.0 + NEXT) * radius, _LEAST * self.scale)
+        weights = self.certified(values, reference, eps).weights
+        lowest = values.min(axis=1, keepdims=True)
+        rows = zip(values - lowest, weights - reference, strict=True)
+        return np.array([math.prod(self._multiplier(v, reference, eps, shift)) for v, shift in rows])
+
+    def _multiplier(
+        self, v: FloatArray, reference: FloatArray, radius: float, shift: FloatArray
+    ) -> tuple[float, float]:
+        """Return the best s >= 0 of the dual points -s (w - p), and ||F'(w - p)||, for v (n,) and shift w - p (n,)."""
+        embedded = shift @ self.features
+        norm = float(np.linalg.norm(embedded))
+        cost = 0.0 if norm == 0.0 else min(radius, 1e300) * norm  # eps ||g|| for s = 1; the radius may be infinite
+        height = self.features @ embedded  # -g for s = 1
+        height -= reference @ height
+
+        def line(s: float) -> tuple[float, float]:
+            prices = v + s * height
+            i = int(np.argmin(prices))
+            return float(prices[i]) - s * cost, float(height[i]) - cost
+
+        at = int(np.argmin(height))
+        return peak(line, (float(v[at]), float(height[at]) - cost)), norm
 
     def _with_kernel(self) -> tuple[Kernel, FloatArray]:
         """Return the kernel and the contexts, or say that there are none."""
@@ -376,6 +397,10 @@ class MMD(AmbiguitySet):
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
         """Return the dual point of the set on its contexts."""
         return self.placed.dual(values, reference, radius, worst)
+
+    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return the sensitivities of the set on its contexts."""
+        return self.placed.slopes(values, reference, radius)
 
     def _put(self, points: FloatArray, scales: FloatArray) -> PlacedMMD:
         return PlacedMMD.of_kernel(points, self._kernel_for(scales))

@@ -74,6 +74,14 @@ class Neighbourhood(AmbiguitySet):
 
         return Dual(bound, 1.0, threshold)
 
+    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Raise: the worst case is a step function of the radius."""
+        del values, reference, radius
+        raise TypeError(
+            "Neighbourhood has no sensitivity: its worst case stays as it is until the next context comes within the "
+            "radius, and jumps there"
+        )
+
     @property
     def _points(self) -> FloatArray:
         if self.contexts is None:

@@ -52,6 +52,21 @@ class OnSupport(AmbiguitySet):
         base = lowest + (mass - 1.0) * (lowest - values.min(axis=1))
         return weights, base + scale * dual
 
+    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return the sensitivities (m,): zero from the radius on at which all mass sits on the lowest value."""
+        p = reference[reference > 0.0]
+        u, _, scale = in_unit_range(values[:, reference > 0.0])
+        mass_lowest = np.where(u == 0.0, p, 0.0).sum(axis=1)
+        inside = ~(u == 0.0).all(axis=1) & (radius < self._collapse(mass_lowest, float(p.sum())))
+        found = np.zeros(len(u))
+        if inside.any():
+            found[inside] = self._slopes(u[inside], p, radius)
+        return np.asarray(scale * found)
+
+    @abstractmethod
+    def _slopes(self, u: FloatArray, p: FloatArray, radius: float) -> FloatArray:
+        """Return the sensitivities (m,) for 0 <= radius < collapse and rows u (m, n) that are not flat."""
+
     @abstractmethod
     def _collapse(self, mass_lowest: FloatArray, mass: float) -> FloatArray:
         """Return the radius (m,) from which on all mass can sit on the contexts of lowest value."""

@@ -148,6 +148,13 @@ class Shares(Linear):
         bound = lowest + (base + float(support(y, lower, upper)))
         return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
 
+    def _multipliers(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return the multipliers (m, k) of the bounds: those of groups as a whole where these keep their inside."""
+        if self.free_inside:
+            return super()._multipliers(values, reference, radius)
+        cells = _Cells(self.features, reference)
+        return self.solved(cells.values(values)[0], cells.features, *self.bounds(reference, radius))[1]
+
     def refuse(self, features: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
         """Raise an error that names a group without contexts, or says that the bounds contradict each other."""
         del upper

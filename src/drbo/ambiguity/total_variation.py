@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from drbo.ambiguity.contract import AmbiguitySet, Dual, WorstCase
+from drbo.ambiguity.contract import NEXT, AmbiguitySet, Dual, WorstCase
 from drbo.ambiguity.scaling import in_unit_range, reference_alone, sum_before
 from drbo.validation import FloatArray
 
@@ -46,6 +46,13 @@ class TotalVariation(AmbiguitySet):
             return np.full(len(points), lowest), np.zeros_like(points)
 
         return Dual(bound, min(radius, 1.0), threshold)
+
+    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return t - min v (m,): the next mass to move has the value t, the largest of the support at radius 0."""
+        u, _, scale = in_unit_range(values)
+        order = np.argsort(-u, axis=1)
+        moved = np.count_nonzero(sum_before(reference[order]) < radius + NEXT, axis=1) - 1
+        return np.asarray(scale * u[np.arange(len(u)), order[np.arange(len(u)), moved]])
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return 0.5 * float(np.abs(p - q).sum())

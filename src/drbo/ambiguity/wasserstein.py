@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from drbo import validation
 from drbo._compiled import announce
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plan_on_line, worst_plans
-from drbo.ambiguity.contract import AmbiguitySet, Dual, Witness, WorstCase, peak
+from drbo.ambiguity.contract import NEXT, AmbiguitySet, Dual, Witness, WorstCase, peak
 from drbo.ambiguity.scaling import in_unit_range, reference_alone
 from drbo.spaces.columns import Column
 from drbo.validation import FloatArray
@@ -65,6 +65,7 @@ class Wasserstein(AmbiguitySet):
         if self.order < 1.0:
             raise ValueError(f"order must be 1 or more, got {self.order}")
         self.convex_in_radius = self.order == 1.0  # of a higher order it is convex in eps^r
+        self.radius_power = self.order
         self.norm = validation.radius(norm, "norm")
         if self.norm < 1.0:
             raise ValueError(f"norm must be 1 or more (inf allowed), got {self.norm}")
@@ -247,15 +248,7 @@ class Wasserstein(AmbiguitySet):
         budget = min(self._budget(radius), 1e100)
         lowest = float(values.min())
         v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
-
-        def line(s: float) -> tuple[float, float]:
-            prices = v + s * cost
-            to = np.argmin(prices, axis=1)
-            rows = np.arange(len(to))
-            return float(p @ prices[rows, to]) - s * budget, float(p @ cost[rows, to]) - budget
-
-        at_home = np.where(cost == 0.0, v, np.inf).min(axis=1)
-        s = peak(line, (float(p @ at_home), -budget))
+        s = _best_price(v, p, cost, budget)
         prices = (v + s * cost).min(axis=1)
 
         def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -263,7 +256,23 @@ class Wasserstein(AmbiguitySet):
             way = np.maximum(_distances(points / self._steps, self.norm, points_from) - reach, 0.0) / self._largest
             return lowest + (prices - s * way**self.order).max(axis=1), np.zeros_like(points)
 
-        return Dual(min(lowest + line(s)[0], float(worst.expectation)), 1.0, threshold)
+        return Dual(min(lowest + (float(p @ prices) - s * budget), float(worst.expectation)), 1.0, threshold)
+
+    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return the best price s (m,) of the budget: at radius 0, max_ij (v_i - v_j) / D_ij^r, i of the support."""
+        self._require_cost()
+        u, _, scale = in_unit_range(values)
+        sources = np.flatnonzero(reference)
+        p, cost = reference[sources], self._relative[sources]
+        if radius > 0.0:
+            budget = min((1.0 + NEXT) * self._budget(radius), 1e100)
+            found = np.array([_best_price(row, p, cost, budget) for row in u])
+        else:
+            with np.errstate(divide="ignore", over="ignore"):
+                rate = np.where(cost > 0.0, 1.0 / cost, 0.0)
+            home = np.array([np.where(cost == 0.0, row, np.inf).min(axis=1) for row in u])
+            found = np.array([((at[:, None] - row) * rate).max(initial=0.0) for at, row in zip(home, u, strict=True)])
+        return np.asarray(scale * found / self._largest**self.order)
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         self._require_cost()
@@ -292,6 +301,19 @@ class Wasserstein(AmbiguitySet):
         """Return what a plan may cost, eps^r relative to the largest distance; it may be infinite."""
         with np.errstate(over="ignore"):
             return float(np.float64(radius / self._largest) ** self.order)
+
+
+def _best_price(v: FloatArray, p: FloatArray, cost: FloatArray, budget: float) -> float:
+    """Return the s >= 0 that maximises sum_i p_i min_j (v_j + s cost_ij) - s budget: v (n,), p (k,), cost (k, n)."""
+
+    def line(s: float) -> tuple[float, float]:
+        prices = v + s * cost
+        to = np.argmin(prices, axis=1)
+        rows = np.arange(len(to))
+        return float(p @ prices[rows, to]) - s * budget, float(p @ cost[rows, to]) - budget
+
+    at_home = np.where(cost == 0.0, v, np.inf).min(axis=1)
+    return peak(line, (float(p @ at_home), -budget))
 
 
 def _distances(points: FloatArray, norm: float, others: FloatArray | None = None) -> FloatArray:

@@ -19,6 +19,7 @@ from drbo.optimizer.suggestion import NotCertifiedError
 from drbo.problems import Problem
 from drbo.radius import Bootstrap
 from drbo.rounds.contexts import Informative, Pessimistic, Uncertain
+from drbo.rounds.first_order import FirstOrder
 from drbo.rounds.grid import robust_scores
 from drbo.rounds.policies import MeanEmbedding, Optimism, Policy
 from drbo.rounds.satisficing import Satisficing
@@ -148,6 +149,11 @@ METHODS: dict[str, Method] = {
             policy=lambda task: Thompson(Informative() if task.picks else None),
         ),
         Method(MethodName.SATISFICING, "Satisficing", policy=_satisficing, recommended=_for_the_target),
+        Method(
+            MethodName.SENSITIVITY,
+            "Sensitivity",
+            policy=lambda task: FirstOrder(Uncertain() if task.picks else None),
+        ),
         Method(
             MethodName.SBO_KDE,
             "SBO-KDE",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from drbo.analysis.explain_radius import RadiusExplanation
     from drbo.analysis.plots import Plots
     from drbo.analysis.radius_profile import RadiusProfile
+    from drbo.analysis.sensitivity import RadiusSensitivity
     from drbo.analysis.watch import Watch
 
 
@@ -53,6 +54,29 @@ class Analyses(Answers):
         from drbo.analysis.radius_profile import profile_known
 
         return profile_known(self._known, radii, self._terms(self._known.state, reference, None, given))
+
+    @alone
+    def sensitivity(
+        self,
+        action: Any = None,
+        radius: float | None = None,
+        *,
+        reference: Any = None,
+        given: Mapping[Any, Any] | None = None,
+    ) -> RadiusSensitivity:
+        """Return how fast the guarantee of an action falls as the radius grows: worst-case sensitivity; print it.
+
+        By default the action is the recommended one, and the radius that of the present round. Beside it stands the
+        fast approximation of Tay et al. (ICML 2022), the guarantee at the reference less its sensitivity there times
+        the radius, with its error. The derivative is in the radius, and in its square root for KL and chi-square, where
+        the one in the radius is infinite at 0; where the guarantee has a kink it is the one to the right. It comes from
+        the dual point of the certificate. Where contexts have a range it is on the atoms that the certificate needed.
+        """
+        from drbo.analysis.sensitivity import sensitivity_known
+
+        terms = self._terms(self._known.state, reference, None, given)
+        point = None if action is None else self._encode_action(action)
+        return sensitivity_known(self._known, point, radius, terms)
 
     @alone
     def backtest(self, radii: ArrayLike, window: int, *, past: Any = None, actions: Any = None) -> Backtest:

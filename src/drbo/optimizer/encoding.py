@@ -33,7 +33,7 @@ from drbo.ambiguity import (
     Wasserstein,
 )
 from drbo.models import bounds, gp, learned
-from drbo.rounds import chance, contexts, policies, radius, satisficing, settings, thompson
+from drbo.rounds import chance, contexts, first_order, policies, radius, satisficing, settings, thompson
 from drbo.spaces import box, labels, parameters, perturbation, samples
 
 _OWN = {
@@ -48,6 +48,7 @@ _OWN = {
         contexts.Uncertain, contexts.Informative, contexts.Pessimistic, MMD, TotalVariation, KL, ChiSquare, CVaR,
         Wasserstein, Expectation, Neighbourhood, Moments, Shares, AnyOf, Intersection, satisficing.Satisficing,
         thompson.Thompson, chance.Chance, chance.Undecided, chance.LevelSet, chance.ChanceConstrained,
+        first_order.FirstOrder,
     )
 }  # fmt: skip
 _FUNCTIONS = {cls.__name__: cls for cls in (MMD, Neighbourhood, Wasserstein)}

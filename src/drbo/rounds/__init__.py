@@ -2,6 +2,7 @@
 
 from drbo.rounds.chance import Chance, ChanceConstrained, LevelSet, Undecided
 from drbo.rounds.contexts import ContextRule, Informative, Pessimistic, Uncertain
+from drbo.rounds.first_order import FirstOrder
 from drbo.rounds.policies import Choice, MeanEmbedding, Optimism, Policy, Round
 from drbo.rounds.satisficing import Satisficing
 from drbo.rounds.settings import DataDriven, General, Setting, Simulator
@@ -13,6 +14,7 @@ __all__ = [
     "Choice",
     "ContextRule",
     "DataDriven",
+    "FirstOrder",
     "General",
     "Informative",
     "LevelSet",

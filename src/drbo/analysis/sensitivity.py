@@ -1,0 +1,118 @@
+"""How fast the guarantee of an action falls as the radius grows, and how far this carries from the reference."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from drbo import validation
+from drbo.models.bounds import LOWER, Bound
+from drbo.optimizer.incumbent import best_in
+from drbo.optimizer.knowledge import Knowledge
+from drbo.optimizer.state import State, Terms
+from drbo.rounds.ball import Ball, Certificate
+from drbo.rounds.first_order import further
+from drbo.spaces.space import Point
+
+_NEAR = 1e-3
+"""The share of the radius at which contexts of a range are looked for that matter near the reference."""
+
+
+@dataclass(frozen=True, eq=False)
+class RadiusSensitivity:
+    """How the guarantee of an action depends on the radius, under the posterior of one moment, in the user's units.
+
+    With G(eps) the guarantee at radius eps, and a = `power`, which is 1 for most sets and 1/2 for KL and chi-square:
+
+    Attributes
+    ----------
+    action, action_index : the action; its index is None if actions are no finite set
+    radius : eps
+    guarantee : G(eps), certified as `certify` does
+    sensitivity : by how much G gets worse per unit of eps^a at this radius, zero or more; where G has a kink, to the
+        right of it
+    power : a
+    at_reference : G(0)
+    sensitivity_at_reference : the same as `sensitivity` at radius 0
+    approximation : `at_reference`, made worse by `sensitivity_at_reference` times eps^a: the fast approximation of Tay
+        et al. (ICML 2022)
+    error : how much better than the guarantee the approximation is; negative where it is too cautious
+    """
+
+    action: Any
+    action_index: int | None
+    radius: float
+    guarantee: float
+    sensitivity: float
+    power: float
+    at_reference: float
+    sensitivity_at_reference: float
+    approximation: float
+    error: float
+
+    def __str__(self) -> str:
+        per = {1.0: "unit of the radius", 0.5: "unit of the square root of the radius"}
+        unit = per.get(self.power, f"unit of the radius to the power {self.power:g}")
+        lines = (
+            (f"guaranteed at radius {self.radius:.4g}", self.guarantee, f"worse by {self.sensitivity:.4g} per {unit}"),
+            ("at the reference", self.at_reference, f"worse by {self.sensitivity_at_reference:.4g} per {unit}"),
+            ("to first order from the reference", self.approximation, f"off by {self.error:.4g}"),
+        )
+        return "\n".join(f"{what}: {value:.4g}, {more}" for what, value, more in lines)
+
+
+def sensitivity_known(known: Knowledge, action: Point | None, radius: Any, terms: Terms) -> RadiusSensitivity:
+    """Return the sensitivity of an action, by default of what `recommend` would recommend for the radius."""
+    state = known.state
+    eps = None if radius is None else validation.radius(radius)
+    ball = known.ball(state, terms) if eps is None else known.ball_at(state, terms, eps)
+    if not known.belief(state, fresh=True).units.known:
+        raise RuntimeError("sensitivity needs an outcome: the model has not learned the units of the outcomes yet")
+    if action is None:
+        action = best_in(known, state, ball, known.near(state), terms.given).action
+    here, wide = _certified(known, state, ball, action)
+    near, _ = (
+        _certified(known, state, wide.at(_NEAR * ball.radius), action) if math.isfinite(ball.radius) else (here, wide)
+    )
+    centre = _with(wide, near).at(0.0)
+    reference, _ = _certified(known, state, centre, action)
+    slope, slope_at_reference = _slope(known, state, wide, action), _slope(known, state, centre, action)
+    approximate = reference.lower_bound - (slope_at_reference * further(ball) if slope_at_reference else 0.0)
+    units, space = known.certifying(state, ball).units, known.configuration.search.space
+    return RadiusSensitivity(
+        action=space.decode(action),
+        action_index=action.index,
+        radius=ball.radius,
+        guarantee=units.outward(here.lower_bound),
+        sensitivity=units.length_outward(slope),
+        power=ball.ambiguity.radius_power,
+        at_reference=units.outward(reference.lower_bound),
+        sensitivity_at_reference=units.length_outward(slope_at_reference),
+        approximation=units.outward(approximate),
+        error=units.length_outward(approximate - here.lower_bound),
+    )
+
+
+def _bound(known: Knowledge, state: State, ball: Ball) -> Bound:
+    beliefs = known.certifying(state, ball)
+    return Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
+
+
+def _certified(known: Knowledge, state: State, ball: Ball, action: Point) -> tuple[Certificate, Ball]:
+    """Return the certificate of an action, and the ball on all atoms that it needed."""
+    made = ball.certificate(_bound(known, state, ball), action)
+    return made, _with(ball, made)
+
+
+def _with(ball: Ball, made: Certificate) -> Ball:
+    """Return the ball with the further atoms of a certificate."""
+    return ball.extended(made.reference.points[len(ball.contexts) :])
+
+
+def _slope(known: Knowledge, state: State, ball: Ball, action: Point) -> float:
+    """Return how fast the worst case of the lower bound of an action falls, on the atoms of the ball."""
+    if math.isinf(ball.radius):
+        return 0.0
+    values = _bound(known, state, ball).of_action(action)
+    return float(ball.ambiguity.slopes(values[None, :], ball.weights, ball.radius)[0])
