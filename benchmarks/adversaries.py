@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from drbo import GP, MMD, RBF, General, Matern, Optimizer, Product, Wasserstein
-from drbo.ambiguity._mmd_solver import _price, embed
+from drbo.ambiguity._mmd_pricing import embed, price_all
 from instances import worst_cases
 from measure import best_of, clock
 from opponents import cvxpy_clarabel
@@ -118,7 +118,7 @@ def _cube_rows(quick: bool) -> list[Row]:
 @numba.njit
 def _passes(d, bt, y, cost, count):  # type: ignore[no-untyped-def]  # numba's own types
     for _ in range(count):
-        _price(d, bt, y, True, cost)
+        price_all(d, bt, y, True, cost)
 
 
 def _pricing_rows(quick: bool) -> list[Row]:

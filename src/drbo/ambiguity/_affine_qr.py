@@ -3,6 +3,8 @@
     active  (size,)         the atoms, the first of them the base
     Q       (k, r) rows     an orthonormal basis of the span of D, k = size - 1
     R       (k, k)          upper triangular; both arrays have room for more
+    point   (r,)            the place of the hull nearest to the origin, orthogonal to the rows of Q
+    hull    (k,)            where the base lies from there: base = point + Q' hull, which `split` computes
 
 numba does not see a change of this file from the cache of its callers: touch `_mmd_solver.py` after one.
 """
@@ -77,20 +79,42 @@ def split(
 
 
 @jit
-def append(Q: FloatArray, R: FloatArray, k: int, rest: FloatArray, coordinates: FloatArray, norm: float) -> None:
-    """Append to D = Q R the column that `split` took apart."""
+def append(
+    Q: FloatArray,
+    R: FloatArray,
+    k: int,
+    rest: FloatArray,
+    coordinates: FloatArray,
+    norm: float,
+    hull: FloatArray,
+    point: FloatArray,
+) -> None:
+    """Append to D = Q R the column that `split` took apart; update `hull` and `point`."""
     for i in range(k):
         R[i, k] = coordinates[i]
     R[k, k] = norm
     for f in range(rest.size):
         Q[k, f] = rest[f] / norm
+    hull[k] = dot(Q[k], point, rest.size)
+    for f in range(rest.size):
+        point[f] -= hull[k] * Q[k, f]
 
 
 @jit
-def delete(Q: FloatArray, R: FloatArray, active: Indices, lam: FloatArray, size: int, position: int) -> int:
-    """Drop an atom from the active set of `size` atoms and from D = Q R; return the new size."""
+def delete(
+    Q: FloatArray,
+    R: FloatArray,
+    active: Indices,
+    lam: FloatArray,
+    size: int,
+    position: int,
+    hull: FloatArray,
+    point: FloatArray,
+) -> int:
+    """Drop an atom from the active set and from D = Q R; update `hull` and `point`; return the new size."""
     k = size - 1
     if position == 0 and k > 0:
+        hull[0] += R[0, 0]
         # The next atom becomes the base: b_a - b_next = D_a - D_next, which changes the first row of R alone.
         for j in range(1, k):
             R[0, j] -= R[0, 0]
@@ -106,10 +130,14 @@ def delete(Q: FloatArray, R: FloatArray, active: Indices, lam: FloatArray, size:
             upper, lower = R[i, j], R[i + 1, j]
             R[i, j] = c * upper + s * lower
             R[i + 1, j] = c * lower - s * upper
+        hull[i], hull[i + 1] = c * hull[i] + s * hull[i + 1], c * hull[i + 1] - s * hull[i]
         for f in range(Q.shape[1]):
             upper, lower = Q[i, f], Q[i + 1, f]
             Q[i, f] = c * upper + s * lower
             Q[i + 1, f] = c * lower - s * upper
+    if k > 0:
+        for f in range(Q.shape[1]):
+            point[f] += hull[k - 1] * Q[k - 1, f]
     for i in range(position, size - 1):
         active[i] = active[i + 1]
         lam[i] = lam[i + 1]

@@ -17,12 +17,14 @@ A of such atoms with weights lam and repeat:
        min_i cost_i - eps ||y|| is a lower bound of the program for *any* y. If no atom is cheaper than A: optimal.
     3. Add the cheapest atom. If it lies in the affine hull of A already, then trading it for the others is free: do so
        until one of them is used up, which it replaces. Other cheap atoms enter with it if they are far from the hull;
-       if not they are listed, and as long as a listed one is clearly cheaper than A it enters next: no pricing of all.
+       if not they are listed. As long as a listed atom, or one next to an atom of A in the order of the contexts, is
+       clearly cheaper than A, it enters next: no pricing of all.
 
 Every step lowers the objective, so no active set returns. The differences D = [b_a - b_base : a in A] are kept as
-D = Q R and updated. Working with F instead of M keeps distances accurate to 1e-16 rather than 1e-8, which is what makes
-tiny radii, repeated contexts and singular Gram matrices ordinary cases. Nothing in (A, Q, R, lam) depends on v: the
-next vector of a batch starts from the last one's solution.
+D = Q R and updated, and so is the place of the hull nearest to the reference. Working with F instead of M keeps
+distances accurate to 1e-16 rather than 1e-8, which is what makes tiny radii, repeated contexts and singular Gram
+matrices ordinary cases. Nothing in (A, Q, R, lam) depends on v: the next vector of a batch starts from the last one's
+solution.
 
 One atom at a time is slow where hundreds carry weight: `_block_pivoting` is for those.
 """
@@ -35,6 +37,7 @@ import numpy as np
 
 from drbo._compiled import jit
 from drbo.ambiguity._affine_qr import append, delete, dot, solve_lower, solve_upper, split
+from drbo.ambiguity._mmd_pricing import cheapest_nearby, contains, list_cheap, price_all
 
 OPTIMAL = 1e-13
 """A price below the active set's by less than this share of the values' range does not count."""
@@ -49,6 +52,12 @@ _FAR = 0.1
 """Atoms enter together only this far from the hull, as a share of the largest: the factor stays well-conditioned."""
 _CLEARLY = 1e3
 """How many times `OPTIMAL` a listed atom must be cheaper: decisions within rounding are left to pricing all."""
+_WORTH = 8
+"""Where contexts are fewer than so many times the active set, pricing all is as quick as looking at those nearby."""
+_UPDATES = 16
+"""How often the projection on the hull is updated before it is computed anew."""
+_SMALL = 1e-3
+"""Up to this radius, as a share of the largest atom, it is computed anew each time: the multiplier blows up errors."""
 _RETRIES = 3
 
 
@@ -83,17 +92,19 @@ def _value(d, active, lam, size):
 
 
 @jit
-def _solve_on_hull(d, b, eps, size, active, lam, Q, R, y, hull, g, rhs, target, point):
+def _solve_on_hull(d, b, eps, anew, size, active, lam, Q, R, hull, point, y, g, rhs, target):
     """Solve the program on the affine hull of the active set, dropping atoms until the weights are a distribution.
 
     Returns the size of the active set and whether the multiplier exists; `y` receives it. Where it does not (the hull
-    only touches the ball), `y` receives the outward normal, by which pricing finds the way inwards.
+    only touches the ball), `y` receives the outward normal, by which pricing finds the way inwards. `point` is the
+    place of the hull nearest to the reference, and `hull` holds where the base lies from there; `anew` says to compute
+    them after each drop, where they are updated otherwise.
     """
-    r = b.shape[1]
+    r = point.size
     while True:
         k = size - 1
-        base, origin = active[0], b[-1]
-        distance = split(Q, k, b[base], origin, point, hull)  # point: the place of the hull nearest to the reference
+        base = active[0]
+        distance = math.sqrt(dot(point, point, r))
         for i in range(k):
             rhs[i] = d[active[i + 1]] - d[base]
         solve_lower(R, k, rhs, g)
@@ -120,23 +131,27 @@ def _solve_on_hull(d, b, eps, size, active, lam, Q, R, y, hull, g, rhs, target, 
         for i in range(size):
             lam[i] = max(lam[i] + walk * (target[i] - lam[i]), 0.0)
         if blocking < 0:
-            for i in range(k):
-                for f in range(r):
-                    point[f] -= step * g[i] * Q[i, f]
             exists = step > 1e-300
+            scale = 1.0 / step if exists else 1.0
             for f in range(r):
-                y[f] = point[f] / step if exists else point[f]
+                y[f] = scale * point[f]
+            for i in range(k):
+                share = scale * step * g[i]
+                for f in range(r):
+                    y[f] -= share * Q[i, f]
             return size, exists
-        size = delete(Q, R, active, lam, size, blocking)
+        size = delete(Q, R, active, lam, size, blocking, hull, point)
+        if anew:
+            split(Q, size - 1, b[active[0]], b[-1], point, hull)
 
 
 @jit
-def _trade(Q, R, active, lam, size, hull, target):
-    """Trade the atoms of the active set for a new one in their hull (coordinates `hull`) until one is used up.
+def _trade(Q, R, active, lam, size, coordinates, hull, point, target):
+    """Trade the atoms of the active set for a new one in their hull (at `coordinates`) until one is used up.
 
     Returns the new size and the weight of the new atom, which takes the place of the one used up.
     """
-    solve_upper(R, size - 1, hull, target[1:])  # the new atom is sum_i target_i b_i, sum_i target_i = 1
+    solve_upper(R, size - 1, coordinates, target[1:])  # the new atom is sum_i target_i b_i, sum_i target_i = 1
     total = 0.0
     for i in range(1, size):
         total += target[i]
@@ -147,61 +162,11 @@ def _trade(Q, R, active, lam, size, hull, target):
             weight, blocking = lam[i] / target[i], i
     for i in range(size):
         lam[i] = max(lam[i] - weight * target[i], 0.0)
-    return delete(Q, R, active, lam, size, blocking), weight
+    return delete(Q, R, active, lam, size, blocking, hull, point), weight
 
 
 @jit
-def _price(d, bt, y, exists, cost):
-    """Fill the cost of every atom (n + 1,), without its value where the multiplier does not exist; return the least."""
-    n, r = bt.shape[1], bt.shape[0]
-    for i in range(n + 1):
-        cost[i] = d[i] if exists else 0.0
-    whole = r - r % 4
-    for f in range(0, whole, 4):  # four rows at a time: the costs are read and written a quarter as often
-        for i in range(n):
-            cost[i] += y[f] * bt[f, i] + y[f + 1] * bt[f + 1, i] + y[f + 2] * bt[f + 2, i] + y[f + 3] * bt[f + 3, i]
-    for f in range(whole, r):
-        for i in range(n):
-            cost[i] += y[f] * bt[f, i]
-    cheapest = n
-    for i in range(n):
-        if cost[i] < cost[cheapest]:
-            cheapest = i
-    return cheapest
-
-
-@jit
-def _list_cheap(cost, ceiling, listed):
-    """List atoms cheaper than `ceiling` and than both neighbours; return how many."""
-    n, count = cost.size - 1, 0
-    for i in range(n):
-        if cost[i] < ceiling and (i == 0 or cost[i] <= cost[i - 1]) and (i == n - 1 or cost[i] <= cost[i + 1]):
-            listed[count] = i
-            count += 1
-            if count == listed.size:
-                break
-    return count
-
-
-@jit
-def _cheapest_listed(d, b, y, listed, active, size, margin):
-    """Return the cheapest listed atom, or -1 if it is not cheaper than the active set by `margin`."""
-    best = -1
-    lowest = d[active[0]] + dot(y, b[active[0]], y.size) - margin
-    for i in listed:
-        price = d[i] + dot(y, b[i], y.size)
-        if price < lowest:
-            best, lowest = i, price
-    return -1 if _contains(active, size, best) else best
-
-
-@jit
-def _contains(active, size, atom):
-    return atom in active[:size]
-
-
-@jit
-def _enter_far(b, cheapest, listed, n_listed, active, lam, size, Q, R, hull, vector, largest):
+def _enter_far(b, cheapest, listed, n_listed, active, lam, size, Q, R, hull, point, coordinates, vector, largest):
     """Let the listed atoms that are far from the hull enter with weight zero; return the new sizes of both sets.
 
     All of them are cheaper than the active set, so at least one gains weight and the objective falls.
@@ -210,9 +175,9 @@ def _enter_far(b, cheapest, listed, n_listed, active, lam, size, Q, R, hull, vec
     for i in listed[:n_listed]:
         if i == cheapest:
             continue
-        norm = split(Q, size - 1, b[i], b[active[0]], vector, hull)
+        norm = split(Q, size - 1, b[i], b[active[0]], vector, coordinates)
         if norm > _FAR * largest:
-            append(Q, R, size - 1, vector, hull, norm)
+            append(Q, R, size - 1, vector, coordinates, norm, hull, point)
             active[size], lam[size] = i, 0.0
             size += 1
         else:
@@ -222,7 +187,9 @@ def _enter_far(b, cheapest, listed, n_listed, active, lam, size, Q, R, hull, vec
 
 
 @jit
-def _solve_one(d, b, bt, norms, eps, asked, size, active, lam, Q, R, y, scratch, listed, most_iterations, most_atoms):
+def _solve_one(
+    d, b, bt, norms, eps, asked, size, counts, active, lam, Q, R, y, scratch, listed, most_iterations, most_atoms
+):
     """Solve for one vector d (n + 1,) of range 1 from the active set given, within eps.
 
     Returns the size of the active set and a lower bound, which is for the radius `asked`. The size is above
@@ -230,13 +197,18 @@ def _solve_one(d, b, bt, norms, eps, asked, size, active, lam, Q, R, y, scratch,
     """
     n, r = norms.size, bt.shape[0]
     cost, hull, target, rhs, g = scratch[0, : n + 1], scratch[1], scratch[2], scratch[3], scratch[4]
-    vector = scratch[5, :r]
+    vector, coordinates, point = scratch[5, :r], scratch[6], scratch[7, :r]
     largest = norms.max()
     last, stalled = math.inf, 0
     lower = -1.0
-    n_listed = 0
+    n_listed, anew = 0, eps <= _SMALL * largest
     for _ in range(most_iterations):
-        size, exists = _solve_on_hull(d, b, eps, size, active, lam, Q, R, y, hull, g, rhs, target, vector)
+        if anew or counts[1] >= _UPDATES:
+            split(Q, size - 1, b[active[0]], b[n], point, hull)
+            counts[1] = 0
+        before = size
+        size, exists = _solve_on_hull(d, b, eps, anew, size, active, lam, Q, R, hull, point, y, g, rhs, target)
+        counts[1] += before - size
         if size > most_atoms:
             break
         value = _value(d, active, lam, size)
@@ -246,33 +218,39 @@ def _solve_one(d, b, bt, norms, eps, asked, size, active, lam, Q, R, y, scratch,
         tolerance = OPTIMAL * (1.0 + 0.01 * largest * norm_y)
         regular = exists and stalled == 0
         cheapest, fresh = -1, False
-        if regular and n_listed > 0:
-            cheapest = _cheapest_listed(d, b, y, listed[:n_listed], active, size, _CLEARLY * tolerance)
+        if regular and _WORTH * size <= n:
+            cheapest = cheapest_nearby(d, b, y, listed[:n_listed], active, size, _CLEARLY * tolerance)
         if cheapest < 0:
-            cheapest = _price(d, bt, y, exists, cost)
+            cheapest = price_all(d, bt, y, exists, cost)
             own = _value(cost, active, lam, size)
             saving = own - cost[cheapest]
             if exists:
                 lower = cost[cheapest] - asked * norm_y
                 if saving <= tolerance:
                     return size, lower
-            if stalled > 10 + size or _contains(active, size, cheapest):
+            if stalled > 10 + size or contains(active, size, cheapest):
                 return size, lower
-            n_listed = _list_cheap(cost, own - _LISTED * saving, listed) if regular else 0
+            n_listed = list_cheap(cost, own - _LISTED * saving, listed) if regular else 0
             fresh = n_listed > 0
 
-        norm = split(Q, size - 1, b[cheapest], b[active[0]], vector, hull)
+        norm = split(Q, size - 1, b[cheapest], b[active[0]], vector, coordinates)
         weight = 0.0
         if norm <= _DEPENDENT * largest:
-            size, weight = _trade(Q, R, active, lam, size, hull, target)
+            size, weight = _trade(Q, R, active, lam, size, coordinates, hull, point, target)
             if size > 0:
-                norm = split(Q, size - 1, b[cheapest], b[active[0]], vector, hull)
+                norm = split(Q, size - 1, b[cheapest], b[active[0]], vector, coordinates)
         if size > 0:
-            append(Q, R, size - 1, vector, hull, norm)
+            append(Q, R, size - 1, vector, coordinates, norm, hull, point)
+            counts[1] += 1
+        else:
+            counts[1] = _UPDATES
         active[size], lam[size] = cheapest, weight
         size += 1
         if fresh:
-            size, n_listed = _enter_far(b, cheapest, listed, n_listed, active, lam, size, Q, R, hull, vector, largest)
+            counts[1] += n_listed
+            size, n_listed = _enter_far(
+                b, cheapest, listed, n_listed, active, lam, size, Q, R, hull, point, coordinates, vector, largest
+            )
     return size, lower
 
 
@@ -292,36 +270,11 @@ def _retry_radius(eps, largest, attempt):
 
 
 @jit
-def embed(reference, features):
-    """Return what the solver needs to know of a reference (n,): the atoms b (n + 1, r), their transpose and norms (n,).
-
-    `features` (n, r) is the F of M = F F'.
-    """
-    n, r = features.shape
-    mean = np.zeros(r)
-    for i in range(n):
-        for f in range(r):
-            mean[f] += reference[i] * features[i, f]
-    b = np.zeros((n + 1, r))
-    norms = np.empty(n)
-    for i in range(n):
-        for f in range(r):
-            b[i, f] = features[i, f] - mean[f]
-        norms[i] = math.sqrt(dot(b[i], b[i], r))
-    bt = np.empty((r, n))
-    for start in range(0, n, 64):  # in blocks that fit the cache
-        for f in range(r):
-            for i in range(start, min(start + 64, n)):
-                bt[f, i] = b[i, f]
-    return b, bt, norms
-
-
-@jit
 def empty_state(n, r):
     """Return an active set without atoms: its size (1,), the atoms and their weights, Q and R."""
     most = min(r, n) + 2  # affinely independent atoms, and one about to enter
-    sizes = np.zeros(1, dtype=np.int64)
-    return sizes, np.empty(most, dtype=np.int64), np.empty(most), np.empty((most, r)), np.empty((most, most))
+    counts = np.zeros(2, dtype=np.int64)
+    return counts, np.empty(most, dtype=np.int64), np.empty(most), np.empty((most, r)), np.empty((most, most))
 
 
 @jit
@@ -343,15 +296,15 @@ def solve_sparse(values, reference, b, bt, norms, eps, most_atoms, state, weight
     """
     m, n = values.shape
     r = bt.shape[0]
-    sizes, active, lam, Q, R = state
+    counts, active, lam, Q, R = state
     y = np.empty(r)
     mean = np.empty(r)
-    scratch = np.empty((6, n + r + 2))
+    scratch = np.empty((8, n + r + 2))
     listed = np.empty(_LIST_SIZE, dtype=np.int64)
     d = np.zeros(n + 1)
     largest = norms.max()
     eps = max(eps, 0.1 * _ROUNDING * largest)  # a smaller radius cannot be told from this one
-    size = sizes[0]
+    size, counts[1] = counts[0], _UPDATES
     for row in range(m):
         v = values[row]
         low, high, lowest = v[0], v[0], 0
@@ -389,11 +342,28 @@ def solve_sparse(values, reference, b, bt, norms, eps, most_atoms, state, weight
             inner = _retry_radius(eps, largest, attempt)
             if attempt > 0 or size == 0 or _value(d, active, lam, size) > 0.0:
                 size = _start(d, norms, inner, active, lam, Q, R, b)
+                counts[1] = _UPDATES
             size, lower = _solve_one(
-                d, b, bt, norms, inner, eps, size, active, lam, Q, R, y, scratch, listed, 100 * (n + 10), most_atoms
+                d,
+                b,
+                bt,
+                norms,
+                inner,
+                eps,
+                size,
+                counts,
+                active,
+                lam,
+                Q,
+                R,
+                y,
+                scratch,
+                listed,
+                100 * (n + 10),
+                most_atoms,
             )
             if size > most_atoms:
-                sizes[0] = size
+                counts[0] = size
                 return row
             bound = max(bound, lower)
             # The weights, pulled back if they are outside by more than the rounding error of a distance.

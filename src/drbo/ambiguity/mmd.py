@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import validation
 from drbo._compiled import announce
 from drbo.ambiguity._block_pivoting import FEWEST, BlockPivoting
-from drbo.ambiguity._mmd_solver import embed, empty_state, solve_batch, solve_sparse
+from drbo.ambiguity._mmd_pricing import embed
+from drbo.ambiguity._mmd_solver import empty_state, solve_batch, solve_sparse
 from drbo.ambiguity.contract import EPSILON, NEXT, AmbiguitySet, Dual, Witness, WorstCase, peak
-from drbo.ambiguity.pivoted import Indices, PivotedCholesky
+from drbo.ambiguity.pivoted import GramEntries, KernelEntries, PivotedCholesky, factor_gram
 from drbo.kernels import RBF, Kernel
 from drbo.validation import FloatArray
 
@@ -26,27 +26,6 @@ _LEAST = 1e-6
 """The least radius of a sensitivity, in units of the largest sqrt(k_M(c, c))."""
 _FEW = 96
 """With more active atoms than this block pivoting is tried."""
-
-
-@dataclass(frozen=True, eq=False)
-class _KernelEntries:
-    """The entries of the matrix k(c_i, c_j) of contexts (n, d), which is never formed."""
-
-    kernel: Kernel
-    contexts: FloatArray
-
-    def __call__(self, rows: Indices, columns: Indices | slice) -> FloatArray:
-        return self.kernel(self.contexts[rows], self.contexts[columns])
-
-
-@dataclass(frozen=True, eq=False)
-class _GramEntries:
-    """The entries of a matrix (n, n)."""
-
-    gram: FloatArray
-
-    def __call__(self, rows: Indices, columns: Indices | slice) -> FloatArray:
-        return self.gram[rows][:, columns]
 
 
 def _within(radius: float) -> str:
@@ -78,7 +57,7 @@ class PlacedMMD(AmbiguitySet):
     def of_kernel(cls, points: FloatArray, kernel: Kernel) -> Self:
         """Return the set on contexts (n, d) in the units of the kernel."""
         diagonal = np.full(len(points), kernel.variance)
-        return cls(PivotedCholesky(_KernelEntries(kernel, points), diagonal).complete(), points, kernel)
+        return cls(PivotedCholesky(KernelEntries(kernel, points), diagonal).complete(), points, kernel)
 
     def __repr__(self) -> str:
         return f"MMD({self.n_contexts} contexts, rank {self.features.shape[1]})"
@@ -129,7 +108,7 @@ class PlacedMMD(AmbiguitySet):
         points = validation.frozen(np.concatenate([contexts, further]))
         cross = kernel(contexts[self._factor.pivots], further)
         diagonal = np.full(len(further), kernel.variance)
-        factor = self._factor.extended(_KernelEntries(kernel, points), cross, diagonal)
+        factor = self._factor.extended(KernelEntries(kernel, points), cross, diagonal)
         return type(self)(factor, points, kernel)
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
@@ -240,7 +219,7 @@ class PlacedMMD(AmbiguitySet):
 
         Where block pivoting gives up, the rest is solved one atom at a time, from where that stopped.
         """
-        reference, radius, state = given[0], given[-1], empty_state(*self.features.shape)
+        reference, radius, state = given[0], given[-1], empty_state(*given[2].T.shape)
         done = solve_sparse(values, *given, _FEW, state, weights, lower_bound)
         if done == len(values):
             return
@@ -305,7 +284,7 @@ class MMD(AmbiguitySet):
         self.kernel = kernel
         self._placed: PlacedMMD | None = None
         if gram is not None:
-            self._placed = PlacedMMD(_factor_gram(validation.finite_array("gram", gram, ndim=2)), None, None)
+            self._placed = PlacedMMD(factor_gram(validation.finite_array("gram", gram, ndim=2)), None, None)
         elif contexts is not None:
             points = validation.frozen(validation.points("contexts", contexts))
             span = np.ptp(points, axis=0)
@@ -320,7 +299,7 @@ class MMD(AmbiguitySet):
         if 0 in F.shape:
             raise ValueError(f"features must have at least one row and one column, got shape {F.shape}")
         ball = cls()
-        ball._placed = PlacedMMD(PivotedCholesky(_GramEntries(F @ F.T), np.zeros(len(F))), None, None)
+        ball._placed = PlacedMMD(PivotedCholesky(GramEntries(F @ F.T), np.zeros(len(F))), None, None)
         ball._placed.features = validation.frozen(F)
         ball.n_contexts = len(F)
         return ball
@@ -431,21 +410,3 @@ def _checked(points: ArrayLike, scales: ArrayLike | None) -> tuple[FloatArray, F
     if ranges.shape != (c.shape[1],) or ranges.min() <= 0.0:
         raise ValueError(f"scales must be {c.shape[1]} positive number(s), one per column, got {scales!r}")
     return c, ranges
-
-
-def _factor_gram(M: FloatArray) -> PivotedCholesky:
-    """Return the factor of M, after checking that M is symmetric and positive semi-definite."""
-    n = len(M)
-    if M.shape != (n, n) or n == 0:
-        raise ValueError(f"gram must be a square matrix, got shape {M.shape}")
-    size = float(np.abs(M).max())
-    asymmetry = float(np.abs(M - M.T).max())
-    if asymmetry > 1e-10 * size:
-        raise ValueError(f"gram must be symmetric, got entries that differ from their mirror image by {asymmetry:.3g}")
-    M = 0.5 * (M + M.T)
-    factor = PivotedCholesky(_GramEntries(M), M.diagonal()).complete()
-    residual = float(np.abs(M - factor.rows.T @ factor.rows).max())
-    if residual > 1e-8 * size:
-        lowest = float(np.linalg.eigvalsh(M)[0])
-        raise ValueError(f"gram must be positive semi-definite, got a matrix with eigenvalue {lowest:.3g}")
-    return factor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from drbo.kernels import Kernel
 from drbo.validation import FloatArray
 
 Indices = NDArray[np.intp]
@@ -22,6 +24,29 @@ _SHARE = 0.3
 """What is left at a pivot of a block, as a share of the largest rest, is at least this."""
 _CANDIDATES = 128
 _ALL = slice(None)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelEntries:
+    """The entries of the matrix k(c_i, c_j) of contexts (n, d), which is never formed."""
+
+    kernel: Kernel
+    contexts: FloatArray
+
+    def __call__(self, rows: Indices, columns: Indices | slice) -> FloatArray:
+        """Return the entries of these rows (k,) and columns (m,), (k, m)."""
+        return self.kernel(self.contexts[rows], self.contexts[columns])
+
+
+@dataclass(frozen=True, eq=False)
+class GramEntries:
+    """The entries of a matrix (n, n)."""
+
+    gram: FloatArray
+
+    def __call__(self, rows: Indices, columns: Indices | slice) -> FloatArray:
+        """Return the entries of these rows (k,) and columns (m,), (k, m)."""
+        return self.gram[rows][:, columns]
 
 
 class PivotedCholesky:
@@ -116,3 +141,21 @@ class PivotedCholesky:
         larger.pivots = self.pivots[:kept]
         larger.rest[larger.pivots] = 0.0
         return larger.complete()
+
+
+def factor_gram(M: FloatArray) -> PivotedCholesky:
+    """Return the factor of M, after checking that M is symmetric and positive semi-definite."""
+    n = len(M)
+    if M.shape != (n, n) or n == 0:
+        raise ValueError(f"gram must be a square matrix, got shape {M.shape}")
+    size = float(np.abs(M).max())
+    asymmetry = float(np.abs(M - M.T).max())
+    if asymmetry > 1e-10 * size:
+        raise ValueError(f"gram must be symmetric, got entries that differ from their mirror image by {asymmetry:.3g}")
+    M = 0.5 * (M + M.T)
+    factor = PivotedCholesky(GramEntries(M), M.diagonal()).complete()
+    residual = float(np.abs(M - factor.rows.T @ factor.rows).max())
+    if residual > 1e-8 * size:
+        lowest = float(np.linalg.eigvalsh(M)[0])
+        raise ValueError(f"gram must be positive semi-definite, got a matrix with eigenvalue {lowest:.3g}")
+    return factor
