@@ -12,7 +12,6 @@ from rich.console import Console
 
 import drbo
 from drbo import terminal
-from drbo.analysis.course import course
 
 GRID = np.linspace(0.0, 1.0, 5)
 FIXED = drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.RBF(0.3)), 0.1)
@@ -46,7 +45,10 @@ def test_a_summary_says_what_the_optimizer_says(maximize: bool) -> None:
     assert (told["outcomes"], len(told["failed"])) == (7, 1)
     assert [one["suggestion"] for one in told["pending"]] == [s.number for s in waiting]
     assert told["pending"][0]["contexts"] == [{"context": waiting[0].context[0]}]
-    assert told["best guarantee"] == [step.best for step in course(opt)]
+    bounds = opt.narrowing(best.action)
+    assert told["evaluation"] == bounds.evaluations.tolist()
+    assert told["guarantee"] == bounds.guarantee.tolist()
+    assert told["optimistic"] == bounds.optimistic.tolist()
     assert [one["result"] for one in told["last results"]] == [3, 4, 5, 6, 7]
     text = printed(opt)
     assert best.promise in text

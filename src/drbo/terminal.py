@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drbo.analysis.course import course
+from drbo.analysis.course import Course, course
 from drbo.optimizer import Optimizer
 from drbo.spaces.rows import row, words
+from drbo.validation import FloatArray
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -20,12 +21,14 @@ _LISTED = 5
 """How many results and pending evaluations are listed."""
 _PAUSE = 0.5
 """How many seconds pass between two looks at a file."""
+_WIDTH = 30
+"""How many bars a line has at most, so that it fits 80 columns."""
 _BARS, _PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-=+*#@"
 
 
 def summary(opt: Optimizer) -> dict[str, Any]:
     """Return what is shown of a run, as plain values that JSON can hold."""
-    steps = course(opt)
+    run = course(opt)
     results = [
         {
             "result": result.id,
@@ -38,9 +41,9 @@ def summary(opt: Optimizer) -> dict[str, Any]:
         for result in opt.results
     ]
     return {
-        "deploy": _deploy(opt),
-        "outcomes": sum(not step.failed for step in steps),
-        "failed": [one for one, step in zip(results, steps, strict=True) if step.failed],
+        "deploy": _deploy(run),
+        "outcomes": len(results) - len(run.failed),
+        "failed": [one for one in results if one["outcome"] is None],
         "pending": [
             {
                 "suggestion": s.number,
@@ -49,20 +52,24 @@ def summary(opt: Optimizer) -> dict[str, Any]:
             }
             for s in opt.pending
         ],
-        "best guarantee": [None if math.isnan(step.best) else step.best for step in steps],
+        "evaluation": run.at.tolist(),
+        "guarantee": _finite(run.guarantee),
+        "optimistic": _finite(run.optimistic),
         "maximize": opt.maximize,
         "last results": results[-_LISTED:],
     }
 
 
-def _deploy(opt: Optimizer) -> dict[str, Any]:
+def _finite(values: FloatArray) -> list[float | None]:
+    """Return numbers as JSON has them: it knows no infinity."""
+    return [value if math.isfinite(value) else None for value in values.tolist()]
+
+
+def _deploy(run: Course) -> dict[str, Any]:
     """Return what to deploy and what is promised of it, or why there is nothing to deploy."""
-    if all(result.failed for result in opt.results):
-        return {"why not": "no outcome has been told yet"}
-    try:
-        found = opt.recommend()
-    except (RuntimeError, TypeError) as error:  # every action has failed, or the setting has had no reference yet
-        return {"why not": str(error)}
+    found = run.recommended
+    if found is None:
+        return {"why not": run.why_not}
     value = found.value if math.isfinite(found.value) else None
     return {
         "action": row(found.action, "action"),
@@ -81,7 +88,7 @@ def view(told: dict[str, Any], name: str, *, ascii_only: bool = False) -> Render
     def line(text: str, style: str = "") -> Text:
         return Text("".join(c if c.isprintable() else "?" for c in text), style)
 
-    deploy, best = told["deploy"], [value for value in told["best guarantee"] if value is not None]
+    deploy = told["deploy"]
     parts = [line(name, "bold")]
     if "why not" in deploy:
         parts.append(line(f"nothing to deploy: {deploy['why not']}"))
@@ -89,9 +96,11 @@ def view(told: dict[str, Any], name: str, *, ascii_only: bool = False) -> Render
         parts += [line(f"deploy {words(deploy['action'])}", "bold green"), line(deploy["promise"])]
     counts = f"{told['outcomes']} outcomes, {len(told['failed'])} failed, {len(told['pending'])} pending"
     parts.append(line(counts))
-    if best:
-        bars = _bars(best[-40:], _PLAIN_BARS if ascii_only else _BARS)
-        parts.append(line(f"best guarantee when asked  {bars}  {best[0]:.4g} to {best[-1]:.4g}"))
+    for name, key in (("its guarantee by evaluation", "guarantee"), ("its optimistic bound", "optimistic")):
+        values = [value for value in told[key] if value is not None]
+        if values:
+            bars = _bars(values[-_WIDTH:], _PLAIN_BARS if ascii_only else _BARS)
+            parts.append(line(f"{name:<28}{bars}  {values[0]:.4g} to {values[-1]:.4g}"))
     rows = [
         (f"suggestion {one['suggestion']}", "pending", one["action"], *(one["contexts"] or [{}])[:1])
         for one in told["pending"][:_LISTED]

@@ -1,7 +1,5 @@
 """The course of a run."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,7 @@ GRID = np.linspace(0.0, 1.0, 5)
 
 
 @pytest.mark.parametrize("maximize", [True, False])
-def test_the_course_is_that_of_results_and_proposals(maximize: bool) -> None:
+def test_the_course_is_that_of_results_and_of_the_recommended_action(maximize: bool) -> None:
     opt = drbo.Optimizer(
         GRID,
         GRID,
@@ -22,27 +20,32 @@ def test_the_course_is_that_of_results_and_proposals(maximize: bool) -> None:
     )
     opt.tell([0.5], 3.0, context=[0.5])  # nobody asked for it
     for i in range(6):
-        s = opt.ask()
-        opt.tell(s, **({"failed": True} if i == 2 else {"outcome": float(i)}))
-    pair = opt.ask(n_contexts=2)
-    opt.tell(pair, [1.0, 2.0])  # one result, two outcomes
-    steps = course(opt)
-    assert [step.evaluation for step in steps] == list(range(1, 10))
-    assert [step.outcome for step in steps] == [result.outcome for result in opt.results]
-    assert [step.failed for step in steps] == [result.failed for result in opt.results]
-    proposals = [p for fact in opt.history if isinstance(fact, drbo.optimizer.history.Asked) for p in fact.proposals]
-    assert math.isnan(steps[0].guarantee)
-    assert math.isnan(steps[0].best)
-    expected = [*(p.guarantee for p in proposals), proposals[-1].guarantee]
-    assert [step.guarantee for step in steps[1:]] == expected
-    assert [step.optimistic for step in steps[1:]] == [*(p.score for p in proposals), proposals[-1].score]
-    best = (np.maximum if maximize else np.minimum).accumulate(expected)
-    assert [step.best for step in steps[1:]] == best.tolist()
+        opt.tell(opt.ask(), **({"failed": True} if i == 2 else {"outcome": float(i)}))
+    opt.tell(opt.ask(n_contexts=2), [1.0, 2.0])  # one result, two outcomes
+    opt.tell(opt.ask(), 1.5)
+    opt.ask(3)
+    run = course(opt)
+    np.testing.assert_array_equal(run.outcomes, [3.0, 0.0, 1.0, np.nan, 3.0, 4.0, 5.0, 1.0, 2.0, 1.5])
+    assert run.failed.tolist() == [4]
+    assert run.waiting.tolist() == [11, 12, 13]
+    assert run.at.tolist() == [1, 2, 3, 4, 5, 6, 7, 9, 10]  # the two outcomes were told at once
+    best, bounds = opt.recommend(), opt.narrowing(opt.recommend().action)
+    assert run.recommended is not None
+    assert run.recommended.action_index == best.action_index
+    np.testing.assert_array_equal(run.guarantee, bounds.guarantee)
+    np.testing.assert_array_equal(run.optimistic, bounds.optimistic)
+    assert run.guarantee[-1] == best.value
+    sign = 1.0 if maximize else -1.0
+    assert (sign * (run.optimistic - run.guarantee) > 0.0).all()
 
 
 def test_nothing_told_has_no_course() -> None:
     opt = drbo.Optimizer(GRID, GRID, setting=drbo.Simulator(np.full(5, 0.2), 0.1))
-    assert course(opt) == ()
-    opt.tell(opt.ask(), 1.0)  # the model had not learned its units when that was asked
-    (step,) = course(opt)
-    assert math.isnan(step.best)
+    run = course(opt)
+    assert run.recommended is None
+    assert run.why_not == "no outcome has been told yet"
+    assert run.outcomes.size == run.at.size == run.guarantee.size == run.failed.size == 0
+    opt.tell(opt.ask(), failed=True)
+    assert course(opt).recommended is None
+    opt.tell(opt.ask(), 1.0)
+    assert course(opt).at.tolist() == [1, 2]

@@ -251,3 +251,15 @@ def test_shares_are_told_as_stated() -> None:
     assert "0 is the set as stated" in str(told)
     assert "of the way" not in str(told)
     assert "from 10.0% to 60.0%" in str(opt.explain_radius(0.1))
+
+
+def test_several_radii_are_told_as_one_by_one() -> None:
+    labelled = Samples({"demand": DEMAND, "kind": ["a", "b", "c"] * (len(DEMAND) // 3) + ["a"] * (len(DEMAND) % 3)})
+    opt = Optimizer(GRID, labelled, setting=Simulator(radius=0.2))
+    radii = [0.0, 0.1, 0.2, 0.5, math.inf]
+    told = opt.explain_radius(radii)
+    assert told == tuple(opt.explain_radius(radius) for radius in radii)
+    assert told[1].shifts[0].amount < told[2].shifts[0].amount  # type: ignore[operator]
+    assert opt.explain_radius([]) == ()
+    with pytest.raises(ValueError, match="radius"):
+        opt.explain_radius([0.1, -0.1])

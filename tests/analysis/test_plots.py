@@ -38,13 +38,14 @@ def test_progress() -> None:
     opt.ask(2)
     shown = lines(drawn(opt.plot.progress()))
     assert shown.keys() == {
-        "outcome", "worst case that the suggestion was chosen for", "best guarantee so far", "failed", "pending",
+        "outcome", "optimistic bound of the recommended action", "its guarantee", "failed", "pending",
     }  # fmt: skip
     np.testing.assert_array_equal(shown["outcome"].get_ydata(), [0.0, 1.0, 2.0, np.nan, 4.0])
     assert shown["failed"].get_xdata().tolist() == [4.0]
     assert shown["pending"].get_xdata().tolist() == [6.0, 7.0]
-    best = shown["best guarantee so far"].get_ydata()
-    assert (np.diff(best) <= 0.0).all()
+    bounds = opt.narrowing(opt.recommend().action)
+    np.testing.assert_array_equal(shown["its guarantee"].get_ydata(), bounds.guarantee)
+    np.testing.assert_array_equal(shown["optimistic bound of the recommended action"].get_ydata(), bounds.optimistic)
 
 
 def test_all_failed() -> None:

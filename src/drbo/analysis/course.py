@@ -1,49 +1,76 @@
-"""The course of a run: what came out of each evaluation, and what was promised when it was asked for."""
+"""The course of a run: what came out of each evaluation, and what it taught of the action that is recommended."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from drbo.optimizer.view import View
+import numpy as np
+from numpy.typing import NDArray
+
+from drbo.optimizer.answers import Answers
+from drbo.optimizer.suggestion import Recommendation
+from drbo.validation import FloatArray
 
 
-@dataclass(frozen=True)
-class Step:
-    """One outcome or failure, in the user's units.
+@dataclass(frozen=True, eq=False)
+class Course:
+    """Outcomes in the order in which they were told, and the bounds of the recommended action, in the user's units.
 
     Attributes
     ----------
-    evaluation : counts them from 1, in the order in which they were told
-    outcome : what came out; None if the evaluation failed
-    optimistic : the worst case that its action was chosen for, of an upper bound or, with `Thompson`, of a draw; nan if
-        nobody asked for it
-    guarantee : the worst-case guarantee of its action when it was asked for; nan if nobody did, or none was known
-    best : the best of these guarantees so far; nan as long as there is none
+    recommended : what to deploy; None if there is nothing
+    why_not : why there is nothing to deploy; empty if there is
+    outcomes : (n,) what came out of each evaluation; nan if it failed
+    pending : how many evaluations are pending
+    at : (k,) numbers of outcomes, from 1, after which the bounds were computed
+    guarantee : (k,) the worst-case guarantee of the recommended action after them
+    optimistic : (k,) what it could at best have in the worst case, as far as was known after them
     """
 
-    evaluation: int
-    outcome: float | None
-    optimistic: float
-    guarantee: float
-    best: float
+    recommended: Recommendation | None
+    why_not: str
+    outcomes: FloatArray
+    pending: int
+    at: NDArray[np.intp]
+    guarantee: FloatArray
+    optimistic: FloatArray
 
     @property
-    def failed(self) -> bool:
-        """Whether the evaluation gave nothing."""
-        return self.outcome is None
+    def evaluations(self) -> NDArray[np.intp]:
+        """The numbers (n,) of the outcomes and failures, from 1."""
+        return np.arange(1, len(self.outcomes) + 1)
+
+    @property
+    def failed(self) -> NDArray[np.intp]:
+        """The numbers of those that failed."""
+        return self.evaluations[np.isnan(self.outcomes)]
+
+    @property
+    def waiting(self) -> NDArray[np.intp]:
+        """The numbers that the pending ones will have if they are told next."""
+        return len(self.outcomes) + 1 + np.arange(self.pending)
 
 
-def course(opt: View) -> tuple[Step, ...]:
-    """Return the steps of an optimizer's run, one per outcome or failure."""
-    proposals = {p.number: p for fact in opt.history for p in getattr(fact, "proposals", ())}
-    better = max if opt.maximize else min
-    steps, best = [], math.nan
-    for i, result in enumerate(opt.results, start=1):
-        asked = None if result.number is None else proposals.get(result.number)
-        promised = math.nan if asked is None or not math.isfinite(asked.guarantee) else asked.guarantee
-        if not math.isnan(promised):
-            best = promised if math.isnan(best) else better(best, promised)
-        optimistic = asked.score if asked is not None and math.isfinite(asked.score) else math.nan
-        steps.append(Step(i, result.outcome, optimistic, promised, best))
-    return tuple(steps)
+def course(opt: Answers) -> Course:
+    """Return the course of an optimizer's run."""
+    results = opt.results
+    outcomes = np.array([np.nan if result.outcome is None else result.outcome for result in results])
+    recommended, why_not = _recommended(opt, outcomes)
+    at, guarantee, optimistic = np.empty(0, np.intp), np.empty(0), np.empty(0)
+    if recommended is not None:
+        found = opt.narrowing(recommended.action)
+        # Outcomes that were told together have one id: they are one evaluation of the model, and one step each here.
+        ids = np.array([result.id for result in results])
+        last = np.append(np.flatnonzero(np.diff(ids)) + 1, len(ids))
+        at, guarantee, optimistic = last[found.evaluations - 1], found.guarantee, found.optimistic
+    return Course(recommended, why_not, outcomes, len(opt.pending), at, guarantee, optimistic)
+
+
+def _recommended(opt: Answers, outcomes: FloatArray) -> tuple[Recommendation | None, str]:
+    """Return what to deploy, or why there is nothing."""
+    if np.isnan(outcomes).all():
+        return None, "no outcome has been told yet"
+    try:
+        return opt.recommend(), ""
+    except (RuntimeError, TypeError) as error:  # every action has failed, or the setting has had no reference yet
+        return None, str(error)

@@ -12,7 +12,8 @@ Nobody knows what an MMD of 0.3 is. So three questions are answered by computing
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -248,12 +249,27 @@ def explain_radius(
 
 
 def explain_known(known: Knowledge, radius: float | None, terms: Terms, window: int | None) -> RadiusExplanation:
-    """Return what a radius means for an optimizer's set round the reference of these terms."""
-    state = known.state
-    if radius is None:
-        radius = known.ball(state, terms).radius
-    bare, nature = known.bare(state, terms), known.nature(terms.given)
-    return _explained(Explained(known.on(bare.points, nature), bare, nature), radius, window)
+    """Return what a radius, by default that of the round, means for an optimizer's set round its reference."""
+    (told,) = explain_all(known, [known.ball(known.state, terms).radius if radius is None else radius], terms, window)
+    return told
+
+
+def explain_all(
+    known: Knowledge, radii: Sequence[float], terms: Terms, window: int | None
+) -> tuple[RadiusExplanation, ...]:
+    """Return what each radius means; distances that do not depend on the radius are computed once."""
+    bare, nature = known.bare(known.state, terms), known.nature(terms.given)
+    about = Explained(known.on(bare.points, nature), bare, nature)
+    return tuple(_explained(about, radius, window) for radius in radii)
+
+
+@dataclass(frozen=True, eq=False)
+class Past:
+    """Windows of the past, distances of windows drawn by chance, and how much neighbouring days resemble each other."""
+
+    windows: tuple[Window, ...]
+    by_chance: FloatArray
+    resemblance: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,11 +286,35 @@ class Explained:
     ambiguity: AmbiguitySet
     reference: Reference
     nature: Contexts
+    _distances: dict[tuple[int, Any], float] = field(default_factory=dict)
+    _past: dict[int, Past] = field(default_factory=dict)
 
     @property
     def space(self) -> Space:
         """The space of the contexts."""
         return self.nature.space
+
+    def moved(self, column: Column, key: Any, move: Callable[[FloatArray], None]) -> float:
+        """Return how far the reference is from itself where `move` has changed a column of all positions (n, d)."""
+        at = column.first, key
+        if at not in self._distances:
+            positions = self.space.measured(self.reference.points).copy()
+            move(positions)
+            distance = self.ambiguity.moved(self.reference.weights, positions)
+            assert distance is not None  # the set was asked before
+            self._distances[at] = distance
+        return self._distances[at]
+
+    def past(self, length: int) -> Past:
+        """Return how far windows of this many days were apart."""
+        if length not in self._past:
+            days, ambiguity, n = self.reference.history, self.ambiguity, len(self.reference.points)
+            self._past[length] = Past(
+                _windows(days, ambiguity, n, length),
+                _by_chance(days, ambiguity, n, length),
+                float(autocorrelation(days, ambiguity, n, 1)[0]),
+            )
+        return self._past[length]
 
 
 def _explained(about: Explained, radius: float, window: int | None) -> RadiusExplanation:
@@ -288,9 +328,11 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
     shifts, relabelled = [], []
     if 0.0 < eps < math.inf and ambiguity.moved(reference.weights, positions) is not None:
         shifts = [
-            _shift(about, positions, column, eps) for column in numbers if np.ptp(positions[carrying, column.first]) > 0
+            _shift(about, column, float(span), eps)
+            for column in numbers
+            if (span := np.ptp(positions[carrying, column.first])) > 0
         ]
-        relabelled = [one for column in labels for one in _relabelled(about, positions, column, eps)]
+        relabelled = [one for column in labels for one in _relabelled(about, column, eps)]
     anything = ambiguity.most_likely(eps, 0.0)
     bad = [(share, ambiguity.most_likely(eps, share)) for share in SHARES]
     likelier = tuple(Likelier(share, most) for share, most in bad if most is not None) if eps > 0.0 else ()
@@ -298,9 +340,8 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
     known = about.nature.enumerated or not ambiguity.instead_of_a_rule
     fixed = ambiguity.own_radius == 0.0  # bounds that do not follow the past
     compares = about.nature.in_order and diameter > 0.0 and known and not fixed
-    days = reference.history
-    length = window_length(len(days), window) if compares else 0
-    windows = _windows(days, ambiguity, len(reference.points), length) if length else ()
+    length = window_length(len(reference.history), window) if compares else 0
+    past = about.past(length) if length else Past((), np.array([math.nan]), math.nan)
     return RadiusExplanation(
         radius=eps,
         diameter=diameter,
@@ -312,9 +353,9 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
         likelier=likelier,
         stays=anything == 0.0,
         window=length,
-        windows=windows,
-        by_chance=_by_chance(days, ambiguity, len(reference.points), length, eps) if length else math.nan,
-        resemblance=float(autocorrelation(days, ambiguity, len(reference.points), 1)[0]) if length else math.nan,
+        windows=past.windows,
+        by_chance=float(np.mean(past.by_chance > eps)) if length else math.nan,
+        resemblance=past.resemblance,
     )
 
 
@@ -328,15 +369,14 @@ def window_length(count: int, window: int | None) -> int:
     return count // 5
 
 
-def _shift(about: Explained, positions: FloatArray, column: Column, radius: float) -> Shift:
-    """Return the smallest shift of a column that is as far as the radius."""
-    weights = about.reference.weights
-    direction = np.zeros(positions.shape[1])
-    direction[column.first] = -float(np.ptp(positions[weights > 0.0, column.first]))
+def _shift(about: Explained, column: Column, span: float, radius: float) -> Shift:
+    """Return the smallest shift of a column, whose range is `span`, that is as far as the radius."""
 
     def away(ranges: float) -> float:
-        distance = about.ambiguity.moved(weights, positions + ranges * direction)
-        assert distance is not None
+        def down(positions: FloatArray) -> None:
+            positions[:, column.first] -= ranges * span
+
+        distance = about.moved(column, ranges, down)
         return min(distance, 2.0 * radius) if distance == math.inf else distance
 
     inside, furthest, outside = 0.0, 0.0, None
@@ -349,22 +389,24 @@ def _shift(about: Explained, positions: FloatArray, column: Column, radius: floa
         inside = ranges
     if outside is None:
         return Shift(_named(column, about), None, furthest, column.logarithmic)
-    ranges = brentq(lambda ranges: away(ranges) - radius, inside, outside, xtol=1e-12 * outside, rtol=1e-12)
-    amount = ranges * -direction[column.first]
+    ranges = brentq(lambda ranges: away(ranges) - radius, inside, outside, xtol=1e-9 * outside, rtol=1e-9)
+    amount = float(ranges * span)
     return Shift(
         _named(column, about), math.exp(amount) if column.logarithmic else amount, away(_FURTHEST), column.logarithmic
     )
 
 
-def _relabelled(about: Explained, positions: FloatArray, column: Column, radius: float) -> list[Relabelled]:
+def _relabelled(about: Explained, column: Column, radius: float) -> list[Relabelled]:
     """Return for each label which share of the days, of all kinds alike, must turn to it to be as far as the radius."""
     found = []
     at = slice(column.first, column.first + column.width)
-    for label, level in zip(column.labels or (), column.levels if column.levels is not None else (), strict=True):
-        turned = positions.copy()
-        turned[:, at] = level
-        distance = about.ambiguity.moved(about.reference.weights, turned)
-        assert distance is not None
+    levels = column.levels if column.levels is not None else ()
+    for i, (label, level) in enumerate(zip(column.labels or (), levels, strict=True)):
+
+        def turned(positions: FloatArray, level: FloatArray = level) -> None:
+            positions[:, at] = level
+
+        distance = about.moved(column, i, turned)
         # Distances of mixtures grow in proportion to the share: exact for an MMD, and at most so for other sets.
         share = radius / distance if distance >= radius else None
         found.append(Relabelled(_named(column, about), label, share, distance))
@@ -392,10 +434,8 @@ def _windows(days: Indices, ambiguity: AmbiguitySet, n_contexts: int, length: in
     )
 
 
-def _by_chance(days: Indices, ambiguity: AmbiguitySet, n_contexts: int, length: int, radius: float) -> float:
-    """Return the share of pairs of windows, drawn from all days, that are further apart than the radius."""
+def _by_chance(days: Indices, ambiguity: AmbiguitySet, n_contexts: int, length: int) -> FloatArray:
+    """Return how far pairs of windows, drawn from all days, are apart."""
     rng = np.random.default_rng(0)
     draws = rng.choice(days, size=(_RESAMPLES, 2, length))
-    return float(
-        np.mean([ambiguity.distance(empirical(a, n_contexts), empirical(b, n_contexts)) > radius for a, b in draws])
-    )
+    return np.array([ambiguity.distance(empirical(a, n_contexts), empirical(b, n_contexts)) for a, b in draws])

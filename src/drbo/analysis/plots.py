@@ -42,22 +42,18 @@ class Plots:
         return "plots of an optimizer: .progress(), .dial(radii) and .worst_case()"
 
     def progress(self) -> Figure:
-        """Return outcomes by evaluation, what was promised at each time, failures and pending evaluations."""
+        """Return outcomes by evaluation, what they taught of the recommended action, failures, and what is pending."""
         figure, (axes,) = panels(1, 1, 6.4, 3.8)
-        steps, pending = course(self._opt), len(self._opt.pending)
-        at = np.array([step.evaluation for step in steps], dtype=float)
-        outcomes = np.array([math.nan if step.outcome is None else step.outcome for step in steps])
-        optimistic, best = (np.array([getattr(step, name) for step in steps]) for name in ("optimistic", "best"))
-        if np.isfinite(outcomes).any():
-            axes.plot(at, outcomes, "o", color=GREY, markersize=4, label="outcome")
-        if np.isfinite(optimistic).any():
-            axes.plot(at, optimistic, ":", color=ORANGE, label="worst case that the suggestion was chosen for")
-        if np.isfinite(best).any():
-            axes.plot(at, best, color=BLUE, drawstyle="steps-post", linewidth=2, label="best guarantee so far")
+        run = course(self._opt)
+        if np.isfinite(run.outcomes).any():
+            axes.plot(run.evaluations, run.outcomes, "o", color=GREY, markersize=4, label="outcome")
+        if len(run.at):
+            bounds = "optimistic bound of the recommended action"
+            axes.fill_between(run.at, run.guarantee, run.optimistic, color=BLUE, alpha=0.12, linewidth=0.0)
+            axes.plot(run.at, run.optimistic, ":", color=ORANGE, label=bounds)
+            axes.plot(run.at, run.guarantee, color=BLUE, linewidth=2, label="its guarantee")
         low = axes.get_ylim()[0]  # failures and what is pending have no outcome: they stand at the lower edge
-        failed = at[[step.failed for step in steps]] if steps else at
-        waiting = len(steps) + 1.0 + np.arange(pending)
-        for name, marker, where, colour in (("failed", "x", failed, PINK), ("pending", "D", waiting, GREEN)):
+        for name, marker, where, colour in (("failed", "x", run.failed, PINK), ("pending", "D", run.waiting, GREEN)):
             if len(where):
                 heights = np.full(len(where), low)
                 axes.plot(where, heights, marker, color=colour, label=name, fillstyle="none", clip_on=False, zorder=3)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from numpy.typing import ArrayLike
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Analyses(Answers):
     """An optimizer with all that can be asked of it: what radii mean, cost and earned, alarms, figures and reports."""
 
-    @alone
+    @overload
     def explain_radius(
         self,
         radius: float | None = None,
@@ -31,15 +31,37 @@ class Analyses(Answers):
         reference: Any = None,
         window: int | None = None,
         given: Mapping[Any, Any] | None = None,
-    ) -> RadiusExplanation:
+    ) -> RadiusExplanation: ...
+
+    @overload
+    def explain_radius(
+        self,
+        radius: Sequence[float],
+        *,
+        reference: Any = None,
+        window: int | None = None,
+        given: Mapping[Any, Any] | None = None,
+    ) -> tuple[RadiusExplanation, ...]: ...
+
+    @alone
+    def explain_radius(
+        self,
+        radius: float | Sequence[float] | None = None,
+        *,
+        reference: Any = None,
+        window: int | None = None,
+        given: Mapping[Any, Any] | None = None,
+    ) -> RadiusExplanation | tuple[RadiusExplanation, ...]:
         """Return what a radius means for the present reference, in the units of the contexts; print it.
 
-        The radius of the present round by default. `window` is how many days of the past are compared with as many days
-        before them, a fifth of all by default.
+        The radius of the present round by default. Several radii give a tuple, which costs less than one by one.
+        `window` is how many days of the past are compared with as many days before them, a fifth of all by default.
         """
-        from drbo.analysis.explain_radius import explain_known
+        from drbo.analysis.explain_radius import explain_all, explain_known
 
         terms = self._terms(self._known.state, reference, None, given)
+        if isinstance(radius, Sequence) and not isinstance(radius, str):
+            return explain_all(self._known, radius, terms, window)
         return explain_known(self._known, radius, terms, window)
 
     @alone

@@ -20,6 +20,7 @@ from drbo.optimizer.explain import explain
 from drbo.optimizer.explanation import Deferred
 from drbo.optimizer.incumbent import Guaranteed, best_iterate, best_now, certified, reachable
 from drbo.optimizer.probabilities import Classification, Probability, ValueAtRisk
+from drbo.optimizer.state import State, Terms
 from drbo.optimizer.suggestion import Prediction, Recommendation, RegretBound, TargetRecommendation
 from drbo.optimizer.targets import best_for
 from drbo.optimizer.view import View, alone
@@ -33,6 +34,7 @@ class Answers(View):
     """An optimizer as those see it who ask and do not tell."""
 
     _certified: tuple[int, Recommendation] | None  # the iterate of eq. 10, after so many facts
+    _best: tuple[int, Terms, Guaranteed] | None  # the best action now, after so many facts, for these terms
 
     @alone
     def recommend(
@@ -55,7 +57,7 @@ class Answers(View):
         state = self._known.state
         terms = self._terms(state, reference, radius, given)
         if subject_to is None:
-            return self._recommendation(best_now(self._known, state, terms))
+            return self._recommendation(self._best_now(state, terms))
         found, likely = chances.best_with(self._known, state, _checked_chance("subject_to", subject_to), terms)
         return dataclasses.replace(self._recommendation(found), chance=likely)
 
@@ -206,7 +208,7 @@ class Answers(View):
         one. Set and width are those of `recommend`.
         """
         state = self._known.state
-        best = best_now(self._known, state, self._terms(state, reference, radius, given))
+        best = self._best_now(state, self._terms(state, reference, radius, given))
         most, least, units = reachable(self._known, state, best), best.certificate.lower_bound, best.units
         return RegretBound(
             value=units.length_outward(most - least) if units.known else math.inf,
@@ -299,6 +301,13 @@ class Answers(View):
             validation.whole_number("steps", steps, least=1, most=10_000),
         )
         return checks.narrowing(self._known, state, self._encode_action(action), terms, most)
+
+    def _best_now(self, state: State, terms: Terms) -> Guaranteed:
+        """Return the best guaranteed action, from what is kept if it was asked for before."""
+        kept = self._best
+        if kept is None or kept[0] != len(self._facts) or not kept[1].same_as(terms):
+            kept = self._best = len(self._facts), terms, best_now(self._known, state, terms)
+        return kept[2]
 
     def _recommendation(self, found: Guaranteed) -> Recommendation:
         """Return an action and its certificate in the user's units."""

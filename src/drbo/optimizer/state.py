@@ -32,6 +32,10 @@ class Terms:
     radius: Any = None
     given: Mapping[Any, Any] | None = None
 
+    def same_as(self, other: Terms) -> bool:
+        """Return whether these are the very same values, as where a caller gave nothing."""
+        return self.reference is other.reference and self.radius is other.radius and self.given is other.given
+
 
 def kept(reference: Any, name: str = "reference") -> Any:
     """Return a reference as it is kept with the facts: weights of any kind as an array that nobody can change."""

@@ -35,7 +35,7 @@ class Stored(Analyses):
         """Drop all that is derived from the facts; it is made again when it is needed."""
         self._lock = threading.RLock()
         self._known = Knowledge(self._configuration, self._facts)
-        self._certified = None
+        self._certified, self._best = None, None
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from drbo.analysis.course import course
 from drbo.analysis.plots import SHARES
-from drbo.optimizer import Recommendation, Result
+from drbo.optimizer import Recommendation
 from drbo.optimizer.analyses import Analyses
 from drbo.report import surface
 from drbo.report.figures import (
@@ -40,14 +38,8 @@ class Contents:
 
     def __init__(self, opt: Analyses) -> None:
         self.opt = opt
-        self.told = any(not result.failed for result in opt.results)
-        self.recommended: Recommendation | None = None
-        self.why_not = "no outcome has been told yet"
-        if self.told:
-            try:
-                self.recommended = opt.recommend()
-            except (RuntimeError, TypeError) as error:  # every action has failed, or there has been no reference yet
-                self.why_not = str(error)
+        self.course = course(opt)
+        self.recommended: Recommendation | None = self.course.recommended
 
     # --- 1: what to deploy ------------------------------------------------------------------------------------------
 
@@ -57,7 +49,7 @@ class Contents:
         if r is None:
             return {
                 "action": {},
-                "sentence": f"There is nothing to deploy: {self.why_not}.",
+                "sentence": f"There is nothing to deploy: {self.course.why_not}.",
                 "text": "",
             }
         bound = "at least" if r.maximize else "at most"
@@ -84,21 +76,16 @@ class Contents:
 
     def progress(self) -> dict[str, Any]:
         """Return outcomes, failures and pending evaluations in order, and the bounds of what is recommended."""
-        opt = self.opt
-        steps = course(opt)
-        outcomes = [(step.evaluation, step.outcome) for step in steps if step.outcome is not None]
-        failed = [step.evaluation for step in steps if step.failed]
-        waiting = opt.pending
-        data = [points([i for i, _ in outcomes], [y for _, y in outcomes], "outcome", GREY)]
-        seen = [y for _, y in outcomes]
-        sentence = _counted(len(outcomes), "outcome")
+        run = self.course
+        came = ~np.isnan(run.outcomes)
+        seen = run.outcomes[came].tolist()
+        failed, waiting = run.failed.tolist(), run.waiting.tolist()
+        data = [points(run.evaluations[came].tolist(), list(seen), "outcome", GREY)]
+        sentence = _counted(len(seen), "outcome")
         sentence += f", {_counted(len(failed), 'failed evaluation')}" if failed else ""
         sentence += f", {len(waiting)} pending." if waiting else "."
-        if self.recommended is not None:
-            found = opt.narrowing(self.recommended.action)
-            # Outcomes that were told together are one evaluation, and one step each.
-            at = _last_steps(opt.results)[found.evaluations - 1].tolist()
-            guarantee, optimistic = found.guarantee.tolist(), found.optimistic.tolist()
+        if len(run.at):
+            at, guarantee, optimistic = run.at.tolist(), run.guarantee.tolist(), run.optimistic.tolist()
             data += [
                 band(at, guarantee, optimistic, "bounds of the recommended action", BLUE),
                 line(at, optimistic, "optimistic bound of the recommended action", ORANGE, line={"dash": "dot"}),
@@ -114,8 +101,7 @@ class Contents:
         if failed:
             data.append(points(failed, [level] * len(failed), "failed", RED, "x"))
         if waiting:
-            after = [len(steps) + 1 + i for i in range(len(waiting))]
-            data.append(points(after, [level] * len(waiting), "pending", GREEN, "diamond-open"))
+            data.append(points(waiting, [level] * len(waiting), "pending", GREEN, "diamond-open"))
         return {"sentence": sentence, "figure": figure(data, "evaluation", "outcome", "outcomes by evaluation")}
 
     # --- 3: the dial ------------------------------------------------------------------------------------------------
@@ -125,13 +111,12 @@ class Contents:
         r = self.recommended
         if r is None:
             return None
-        meaning = self.opt.explain_radius(r.radius) if math.isfinite(r.radius) else None
-        diameter = meaning.diameter if meaning is not None else self.opt.explain_radius(1.0).diameter
+        diameter = r.diameter
         if not 0.0 < diameter < math.inf:
             return None
         present = r.radius if math.isfinite(r.radius) else diameter
         radii = sorted({*(share * diameter for share in SHARES), present})
-        found = self.opt.profile(radii)
+        found, meanings = self.opt.profile(radii), self.opt.explain_radius(radii)
         stops = [
             {
                 "radius": radius,
@@ -142,7 +127,7 @@ class Contents:
                 "expected": float(found.expected[i]),
                 "price": float(found.price[i]),
                 "protection": float(found.protection[i]),
-                "meaning": str(self.opt.explain_radius(radius)),
+                "meaning": str(meanings[i]),
             }
             for i, (radius, action) in enumerate(zip(found.radius.tolist(), found.actions, strict=True))
         ]
@@ -206,7 +191,7 @@ class Contents:
 
     def trust(self) -> dict[str, Any] | None:
         """Return every outcome beside its prediction from the others; None with fewer than three of them."""
-        found = self.opt.leave_one_out() if self.told else None
+        found = self.opt.leave_one_out() if len(self.course.failed) < len(self.course.outcomes) else None
         if found is None or len(found.outcome) < 3:
             return None
         inside = found.inside
@@ -307,9 +292,3 @@ class Contents:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _last_steps(results: Sequence[Result]) -> NDArray[np.intp]:
-    """Return for each evaluation the number of its last result, from 1; results told together have one id."""
-    ids = np.array([result.id for result in results])
-    return np.append(np.flatnonzero(np.diff(ids)) + 1, len(ids))
