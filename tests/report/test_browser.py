@@ -92,6 +92,9 @@ PHONE = 390
 def test_opens_quietly_on_a_screen_and_on_a_phone(chromium: Any, reports: Reports, name: str, width: int) -> None:
     opened = Opened(chromium, reports[name][1], width)
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    height = opened.page.evaluate("document.documentElement.scrollHeight")
+    opened.page.wait_for_function("waiting.size === 0")  # those below the window are drawn a little later
+    assert opened.page.evaluate("document.documentElement.scrollHeight") == height  # and nothing moves then
     figures = opened.page.locator(".figure")
     for i in range(figures.count()):
         assert figures.nth(i).locator(".main-svg").count() > 0

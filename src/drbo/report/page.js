@@ -22,7 +22,13 @@ function themed(figure) {
   };
 }
 
-function draw(id, figure) {
+// The figures that have not been drawn yet, by the ids of their elements.
+const waiting = new Set(Object.keys(data.figures));
+if (data.maps) waiting.add("fig-map");
+
+function draw(id) {
+  const figure = id === "fig-map" ? data.maps[Number(element("map").value)] : data.figures[id];
+  waiting.delete(id);
   const layout = { ...themed(figure), width: element(id).clientWidth }; // on paper it is another one
   Plotly.react(id, figure.data, layout, { responsive: true, displaylogo: false, displayModeBar: false });
 }
@@ -52,9 +58,8 @@ function turn() {
   ]);
   [...element("dial-meaning").children].forEach((one, i) => one.classList.toggle("shown", data.dial[i] === stop));
   const mark = (x, dash) => ({ type: "line", x0: x, x1: x, yref: "paper", y0: 0, y1: 1, line: { dash: dash, width: 2, color: "#8a8f98" } });
-  const figure = data.figures["fig-dial"];
-  figure.layout.shapes = [mark(mine.radius, "dot"), mark(stop.radius, "solid")];
-  draw("fig-dial", figure);
+  data.figures["fig-dial"].layout.shapes = [mark(mine.radius, "dot"), mark(stop.radius, "solid")];
+  if (!waiting.has("fig-dial")) draw("fig-dial");
 }
 
 // All meanings lie upon each other, and one is visible: the page does not move when the dial does.
@@ -128,28 +133,44 @@ function csv() {
   URL.revokeObjectURL(link.href);
 }
 
-function everything() {
-  for (const [id, figure] of Object.entries(data.figures)) if (id !== "fig-dial") draw(id, figure);
-  if (data.dial) turn();
-  if (data.maps) draw("fig-map", data.maps[Number(element("map").value)]);
+const figures = [...waiting];
+
+// A figure is drawn when it comes near the window, and the others one by one while the browser has nothing to do.
+function begin() {
+  const near = new IntersectionObserver((entries) => {
+    for (const one of entries) if (one.isIntersecting && waiting.has(one.target.id)) draw(one.target.id);
+  }, { rootMargin: "200px" });
+  for (const id of figures) near.observe(element(id));
+  const idle = window.requestIdleCallback || ((work) => setTimeout(work, 20)); // not all browsers have it
+  const next = () => {
+    if (waiting.size === 0) return near.disconnect();
+    draw([...waiting][0]);
+    idle(next);
+  };
+  idle(next);
+}
+
+function again() {
+  for (const id of figures) if (!waiting.has(id)) draw(id);
 }
 
 // On paper the page is light and narrow, whatever the screen is.
 function printed(on) {
   document.documentElement.classList.toggle("printed", on);
-  everything();
+  figures.forEach(draw);
 }
 
 if (data.dial) {
   meanings();
   element("radius").addEventListener("input", turn);
 }
-if (data.maps) element("map").addEventListener("change", () => draw("fig-map", data.maps[Number(element("map").value)]));
+if (data.maps) element("map").addEventListener("change", () => draw("fig-map"));
 element("filter").addEventListener("input", table);
 element("csv").addEventListener("click", csv);
-window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", everything);
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 window.addEventListener("beforeprint", () => printed(true));
 window.addEventListener("afterprint", () => printed(false));
+if (data.dial) turn();
 heads();
 table();
-everything();
+document.addEventListener("DOMContentLoaded", begin); // Plotly comes after this script: text and table do not wait for it

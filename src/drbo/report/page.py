@@ -60,8 +60,8 @@ style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
 {body}
 </main>
 <script type="application/json" id="data">{_json(data)}</script>
-<script>{plotly.get_plotlyjs()}</script>
 <script>{_asset("page.js")}</script>
+<script>{plotly.get_plotlyjs()}</script>
 </body>
 </html>
 """
