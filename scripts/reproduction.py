@@ -259,11 +259,11 @@ def solved(variants: dict[str, Variant], every: int, runs: int) -> Iterator[Row]
                 earned = float(revenue(problem.actions[x, 0], power[hour]))
                 told[i, seed] = earned, robust.max() - robust[x]
         year = told.mean(axis=0) * 8760.0
-        earned, lost = (f"{mean:.1f} +- {error:.1f}" for mean, error in zip(*mean_and_error(year), strict=True))
+        revenues, regrets = (f"{mean:.1f} +- {error:.1f}" for mean, error in zip(*mean_and_error(year), strict=True))
         yield {
             "variant": name, "hours": len(hours), "seeds": runs,
-            "revenue per year": earned.removesuffix(" +- nan"),
-            "robust regret per year": lost.removesuffix(" +- nan"),
+            "revenue per year": revenues.removesuffix(" +- nan"),
+            "robust regret per year": regrets.removesuffix(" +- nan"),
             "hours without regret": f"{np.mean(told[:, :, 1] < 1e-9):.0%}",
         }  # fmt: skip
 
