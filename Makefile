@@ -56,12 +56,20 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## side by side with what people use today: writes benchmarks/RESULTS.md
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group bench
-	$(BIN)/python benchmarks/run.py
+# An environment of its own: BoTorch brings torch, and the tests of `make test` skip what needs torch where it is missing.
+BENCH := .bench-venv
+
+bench: $(BENCH)/.ready  ## side by side with what people use today: writes benchmarks/RESULTS.md
+	$(BENCH)/bin/python benchmarks/run.py
+
+$(BENCH)/.ready: pyproject.toml constraints.txt
+	test -x $(BENCH)/bin/python || $(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --upgrade pip --constraint constraints.txt
+	$(BENCH)/bin/python -m pip install --quiet --constraint constraints.txt --group bench --editable '.[all,botorch]'
+	touch $(BENCH)/.ready
 
 clean:
-	rm -rf $(VENV) .matrix .mypy_cache .pytest_cache .ruff_cache .hypothesis out
+	rm -rf $(VENV) $(BENCH) .matrix .mypy_cache .pytest_cache .ruff_cache .hypothesis out
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

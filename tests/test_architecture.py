@@ -17,7 +17,7 @@ MAP = """
     spaces.shift spaces.samples spaces.perturbation spaces
     models.units models.outcomes models.observation models.curve models.estimate models.features models.path
     models._cholesky models.gp models.factor models.regression models.grid models.likelihood models.kronecker
-    models.kronecker_posterior models.learned models.posterior
+    models.kronecker_posterior models.log_posterior models.learned models.posterior
     models.perturbed models.inputs models.bounds models
     ambiguity.contract ambiguity.pivoted ambiguity.scaling ambiguity.on_support ambiguity._affine_qr
     ambiguity._block_pivoting ambiguity._mmd_pricing ambiguity._mmd_solver ambiguity._transport_solver

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from drbo import GP, RBF, LearnedGP, Matern, Product
 from drbo.models.kronecker import KroneckerLikelihood
 from drbo.models.kronecker_posterior import KroneckerPosterior
-from drbo.models.learned import _Posterior
 from drbo.models.likelihood import Correlation, DenseLikelihood
+from drbo.models.log_posterior import LogPosterior
 from drbo.models.observation import Observation, observations_of
 from drbo.models.outcomes import LEAST_COMMON, Outcomes
 from drbo.models.regression import Posterior
@@ -95,7 +95,7 @@ def test_value_and_gradient_of_20_x_50_are_the_dense_ones(rest: tuple[int, ...],
 def test_the_fit_of_a_block_is_the_best_nearby() -> None:
     outcomes = data(8, 40, rest=(2, 1))
     fit = LearnedGP().fit(outcomes.x, outcomes.c, outcomes.y, stderr=outcomes.stderr, evaluation=outcomes.evaluation)
-    posterior = _Posterior(LearnedGP(), outcomes.standardised(fit.offset, fit.scale), fit.scale)
+    posterior = LogPosterior(LearnedGP(), outcomes.standardised(fit.offset, fit.scale), fit.scale)
     assert isinstance(posterior.likelihood, KroneckerLikelihood)
     theta = posterior.theta_of(fit.gp)
     for j in range(len(theta)):

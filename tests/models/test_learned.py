@@ -12,17 +12,16 @@ from scipy.stats import multivariate_normal, norm
 from drbo import GP, RBF, GridPosterior, Matern, Product
 from drbo.kernels import Kernel
 from drbo.models.gp import FittedGP
-from drbo.models.learned import (
+from drbo.models.learned import LearnedGP, should_refit
+from drbo.models.log_posterior import (
     CORRELATION,
     LENGTHSCALES,
     LOG_AMPLITUDE,
     LOG_LENGTHSCALE,
     LOG_NOISE,
     NOISES,
-    LearnedGP,
-    _Posterior,
-    should_refit,
-)  # fmt: skip
+    LogPosterior,
+)
 from drbo.models.outcomes import Outcomes
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES, SOLVER
 
@@ -75,7 +74,7 @@ def test_the_log_posterior_is_the_formula(config: LearnedGP) -> None:
 @pytest.mark.parametrize("config", CONFIGURATIONS)
 def test_the_gradient_is_that_of_finite_differences(config: LearnedGP) -> None:
     x, c, y = data()
-    posterior = _Posterior(config, Outcomes.of(x, c, (y - y.mean()) / y.std(), None, None), float(y.std()))
+    posterior = LogPosterior(config, Outcomes.of(x, c, (y - y.mean()) / y.std(), None, None), float(y.std()))
     rng = np.random.default_rng(1)
     for _ in range(5):
         theta = np.where(posterior.free, posterior.mode + rng.normal(size=posterior.mode.size), posterior.mode)
@@ -91,7 +90,7 @@ def test_the_gradient_is_that_of_finite_differences(config: LearnedGP) -> None:
 def test_no_neighbour_of_the_fit_is_better(config: LearnedGP) -> None:
     x, c, y = data()
     fit = config.fit(x, c, y)
-    posterior = _Posterior(config, Outcomes.of(x, c, fit.standardise(y), None, None), fit.scale)
+    posterior = LogPosterior(config, Outcomes.of(x, c, fit.standardise(y), None, None), fit.scale)
     theta = posterior.theta_of(fit.gp)
     for j in np.flatnonzero(posterior.free):
         for step in (-0.05, 0.05):
@@ -101,13 +100,32 @@ def test_no_neighbour_of_the_fit_is_better(config: LearnedGP) -> None:
 
 def test_a_climb_to_a_known_summit_is_given_up() -> None:
     x, c, y = data(40)
-    posterior = _Posterior(LearnedGP(), Outcomes.of(x, c, (y - y.mean()) / y.std(), None, None), float(y.std()))
+    posterior = LogPosterior(LearnedGP(), Outcomes.of(x, c, (y - y.mean()) / y.std(), None, None), float(y.std()))
     first, *others = posterior.starts()
     summits = posterior.climb(first, [])
     assert len(summits) == 1
     again = posterior.climb(others[0], [])
     np.testing.assert_allclose(again[0].theta, summits[0].theta, atol=0.01)
     assert posterior.climb(others[0], summits) == []
+
+
+def test_the_axes_of_a_summit_are_those_of_its_curvature_and_lead_to_it() -> None:
+    x, c, y = data(60)
+    posterior = LogPosterior(LearnedGP(), Outcomes.of(x, c, (y - y.mean()) / y.std(), None, None), float(y.std()))
+    (summit,) = posterior.summits([posterior.mode])
+    axes, free = posterior.axes(summit), posterior.free
+    for axis in axes.T[np.linalg.norm(axes, axis=0) < 0.9]:  # an axis of length 1 stands for any longer one
+        step = np.zeros_like(summit.theta)
+        step[free] = 0.05 * axis
+        lower = [posterior(summit.theta + sign * step)[0] for sign in (-1.0, 1.0)]
+        assert summit.value - np.mean(lower) == pytest.approx(0.5 * 0.05**2, rel=0.05)
+    start = summit.theta.copy()
+    start[free] += axes @ np.full(int(free.sum()), 0.3)
+    (again,) = posterior.climb(start, [], axes=axes)
+    assert again.value == pytest.approx(summit.value, abs=1e-5)
+    start[free] = posterior.lower[free]  # the first step leaves the bounds: the climb goes on within them
+    outside = posterior.climb(start, [], axes=100.0 * axes)
+    assert outside[0].value == pytest.approx(posterior.climb(start, [])[0].value, abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["steps", "waves", "repeated"])
@@ -119,7 +137,7 @@ def test_climbs_on_half_of_many_outcomes_miss_no_summit(kind: str) -> None:
     smooth = np.where(x[:, 0] > 0.5, 1.0, -1.0) * c[:, 0] if kind == "steps" else np.sin(25.0 * x[:, 0]) * c[:, 0]
     y = smooth + 0.3 * rng.normal(size=240)
     fit = LearnedGP().fit(x, c, y)
-    posterior = _Posterior(LearnedGP(), Outcomes.of(x, c, fit.standardise(y), None, None), fit.scale)
+    posterior = LogPosterior(LearnedGP(), Outcomes.of(x, c, fit.standardise(y), None, None), fit.scale)
     best = max(summit.value for start in posterior.starts() for summit in posterior.climb(start, []))
     assert fit.log_posterior == pytest.approx(best, abs=1e-3)
     assert LearnedGP().fit(x, c, y, start=fit).log_posterior == pytest.approx(best, abs=1e-3)

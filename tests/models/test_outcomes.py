@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from drbo import GP, RBF, GridPosterior, LearnedGP, Matern, Product, TheoreticalBeta
-from drbo.models.learned import LOGIT_CORRELATION, _Posterior
+from drbo.models.log_posterior import LOGIT_CORRELATION, LogPosterior
 from drbo.models.observation import Observation
 from drbo.models.outcomes import LEAST_ERROR, Outcomes, standardisation
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES, SOLVER
@@ -96,7 +96,7 @@ def test_outcomes_told_alone_do_not_depend_on_the_correlation() -> None:
 )
 def test_the_likelihood_is_the_formula_and_its_gradient_that_of_finite_differences(config: LearnedGP) -> None:
     outcomes = data(3)
-    posterior = _Posterior(config, outcomes, 1.0)
+    posterior = LogPosterior(config, outcomes, 1.0)
     rng = np.random.default_rng(4)
     theta = np.where(posterior.free, posterior.mode + 0.5 * rng.normal(size=posterior.mode.size), posterior.mode)
     gp = posterior.gp(theta)
@@ -134,7 +134,7 @@ def test_siblings_are_the_pairs_of_one_evaluation() -> None:
 def test_errors_too_small_for_the_arithmetic_count_as_the_least_one() -> None:
     outcomes = data(5)
     zero = Outcomes(outcomes.x, outcomes.c, outcomes.y, np.zeros(len(outcomes.y)), outcomes.evaluation)
-    posterior = _Posterior(LearnedGP(), zero, 1.0)
+    posterior = LogPosterior(LearnedGP(), zero, 1.0)
     theta = posterior.mode + 0.1
     step = 1e-5 * np.eye(theta.size)[-3]
     quotient = (posterior(theta + step)[0] - posterior(theta - step)[0]) / 2e-5

@@ -113,8 +113,8 @@ class FittedGP:
     ----------
     gp : the model, in standardised units
     offset, scale : of the standardisation
-    log_posterior : log p(y, theta) of `drbo.models.learned` at the hyper-parameters of `gp`; parameters that were not
-        learned are left out of the prior
+    log_posterior : log p(y, theta) of `drbo.models.log_posterior` at the hyper-parameters of `gp`; parameters that were
+        not learned are left out of the prior
     n_outcomes : how many outcomes the model was learned from
     known : False as long as the scale of the outcomes is to be learned, and there is none yet
     """

@@ -166,7 +166,9 @@ def best_in_box(
     else:
         candidates = candidates[~taboo]
     starts, scores = objective.leaders(candidates, _CLIMBS)
-    climbed = [_climb(box, objective, *start) for start in zip(starts, scores, strict=True)]
+    climbed: list[tuple[FloatArray, float]] = []
+    for start in zip(starts, scores, strict=True):
+        climbed.append(_climb(box, objective, *start, climbed))
     points = np.concatenate([starts, *(point[None] for point, _ in climbed)])
     scores = np.append(scores, [score for _, score in climbed])
     taboo = _same_action(box, points, np.concatenate([away, failed]))
@@ -214,14 +216,23 @@ def _near(box: Box, point: FloatArray, scale: float, rng: np.random.Generator) -
     return np.clip(near, 0.0, 1.0)
 
 
-def _climb(box: Box, objective: Objective, point: FloatArray, score: float) -> tuple[FloatArray, float]:
-    """Return the local maximum reached from a point of known score, and its score."""
+class _GivenUp(Exception):  # noqa: N818  # it ends a climb, and nothing went wrong
+    """A climb has come close to a better summit."""
+
+
+def _climb(
+    box: Box, objective: Objective, point: FloatArray, score: float, known: Sequence[tuple[FloatArray, float]]
+) -> tuple[FloatArray, float]:
+    """Return the local maximum reached from a point of known score, and its score.
+
+    A climb that comes close to a known summit, below it, leads to the same one, and ends where it began.
+    """
     free = box.continuous
     parts = box.discrete_parts()
     for _ in range(5):
         before = score
         if free.any():
-            point, score = _climb_free(objective, point, score, free)
+            point, score = _climb_free(objective, point, score, free, known)
         if parts is not None and len(parts) > 1:
             others = parts.copy()
             others[:, free] = point[free]
@@ -233,23 +244,28 @@ def _climb(box: Box, objective: Objective, point: FloatArray, score: float) -> t
     return point, score
 
 
-def _climb_free(objective: Objective, start: FloatArray, score: float, free: np.ndarray) -> tuple[FloatArray, float]:
+def _climb_free(
+    objective: Objective,
+    start: FloatArray,
+    score: float,
+    free: np.ndarray,
+    known: Sequence[tuple[FloatArray, float]],
+) -> tuple[FloatArray, float]:
     """Return the maximum over the free coordinates by L-BFGS-B, and its score; never worse than the start."""
 
     def descent(coordinates: FloatArray) -> tuple[float, FloatArray]:
         point = start.copy()
         point[free] = coordinates
         value, gradient = objective.score_and_gradient(point)
+        if any(value < better and np.abs(point - summit).max() < _APART for summit, better in known):
+            raise _GivenUp
         return -value, -gradient[free]
 
-    found = minimize(
-        descent,
-        start[free],
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0.0, 1.0)] * int(free.sum()),
-        options={"maxiter": 40},
-    )
+    bounds = [(0.0, 1.0)] * int(free.sum())
+    try:
+        found = minimize(descent, start[free], jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40})
+    except _GivenUp:
+        return start, score
     if -found.fun <= score:
         return start, score
     point = start.copy()
