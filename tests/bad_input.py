@@ -165,6 +165,7 @@ def calls() -> dict[str, Call]:
         "Optimism": Call(drbo.Optimism),
         "MeanEmbedding": Call(drbo.MeanEmbedding),
         "Thompson": Call(drbo.Thompson),
+        "ValueOfInformation": Call(drbo.ValueOfInformation),
         "Chance": Call(drbo.Chance, at_least=0.9, above=1.0),
         "LevelSet": Call(drbo.LevelSet, chance=chance),
         "ChanceConstrained": Call(drbo.ChanceConstrained, chance=chance),

@@ -28,6 +28,7 @@ MAP = """
     ambiguity.compression ambiguity.reference ambiguity.function
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
     rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.thompson rounds.satisficing rounds.chance
+    rounds.value_of_information
     rounds.first_order
     rounds.blocks
     rounds.radius rounds.settings rounds

@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from drbo.rounds import Thompson as Thompson
     from drbo.rounds import Uncertain as Uncertain
     from drbo.rounds import Undecided as Undecided
+    from drbo.rounds import ValueOfInformation as ValueOfInformation
     from drbo.spaces import Box as Box
     from drbo.spaces import Categorical as Categorical
     from drbo.spaces import Integer as Integer
@@ -200,6 +201,7 @@ _HOMES = {
         "Thompson",
         "Uncertain",
         "Undecided",
+        "ValueOfInformation",
     ),
     "drbo.spaces": (
         "Box",

@@ -181,7 +181,9 @@ def test_bad_construction() -> None:
         Simulator(radius=0.1).check(LINE)
     with pytest.raises(TypeError, match="reference must not be given to Simulator: the samples are"):
         Simulator([1.0], radius=0.1).check(SAMPLED)
-    with pytest.raises(ValueError, match='pick must be "uncertain", "informative" or "pessimistic", got \'best\''):
+    with pytest.raises(
+        ValueError, match='pick must be "uncertain", "informative", "pessimistic" or "valuable", got \'best\''
+    ):
         Simulator([1.0], 0.1, pick="best")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="history must be a flat sequence"):
         Simulator(radius=0.1, history=[0.5])

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drbo._compiled import announce
 from drbo.models._cholesky import append_point
@@ -180,6 +181,26 @@ class KroneckerPosterior(Posterior):
         own = np.full(len(actions), k_X.variance)
         mean, variance = self._moments_at(k_X(self.observed_actions, actions), own, used)
         return mean @ weights[used], variance @ weights[used]
+
+    def _explained(
+        self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
+    ) -> FloatArray:
+        """Return what block and observations on top explain of `covariance`, (p, m, k)."""
+        T, t, G = len(self.block_actions), self.n_observations, self._factors.G
+        k_action = self.gp.kernel.action(self.observed_actions, actions)
+        q = (self._factors.Q.T @ k_action[:T]).T
+        b = weights @ self._b_contexts.T  # of the averages, (m, k, n_block)
+        by_pair = np.tensordot(q[:, None, :] * q, G, axes=1)  # (m, m, n_block)
+        explained = np.einsum("pmj,mkj->pmk", by_pair[rows] * self._b_contexts.T[columns][:, None, :], b, optimize=True)
+        if t:
+            pairs = np.array([self._pairs(one, t) for one in q])  # (m, t, n_block)
+            k_contexts = self._k_contexts[:t]
+            of_points = k_action[T:].T[rows] * k_contexts[:, columns].T
+            of_points -= np.einsum("ptj,jp->pt", pairs[rows], self._b_contexts[:, columns])
+            of_averages = k_action[T:].T[:, None, :] * (weights @ k_contexts.T) - b @ pairs.transpose(0, 2, 1)
+            W = self._whitening()
+            explained += np.tensordot(of_points @ W.T, of_averages @ W.T, axes=(1, 2))
+        return np.asarray(explained)
 
     def gradient(self, action: FloatArray, weights: FloatArray, slope: float) -> FloatArray:
         """Return the gradient in x of sum_j w_j (mean + slope std)(x, c_j) at one action (d_x,), shape (d_x,).

@@ -156,6 +156,23 @@ class PerturbedPosterior:
             "models of an action and a context"
         )
 
+    def covariance(
+        self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
+    ) -> FloatArray:
+        """Return the covariance (p, m, k) of f at p points with k averages for each of m actions, as `Posterior`."""
+        m, k, n = weights.shape
+        places = self.shift.places(actions, self.contexts)
+        points = places.reshape(m, n, -1)[rows, columns]
+        found = np.empty((len(rows), m, k))
+        size = max(_AT_ONCE // (m * n), 1)
+        for start in range(0, len(rows), size):
+            some = slice(start, start + size)
+            prior = self.gp.kernel.action(points[some], places).reshape(-1, m, n)
+            found[some] = np.einsum("pmn,mkn->pmk", prior, weights, optimize=True)
+        if self.n_observations:
+            found -= self._inner.explained(points, places, weights)
+        return found
+
     def scatter(self, observation: Observation) -> Scatter:
         """Return how far f(x + xi) of one perturbation of an observation is from its average over them."""
         places = self.shift.places(observation.action[None, :], observation.contexts)
@@ -213,6 +230,10 @@ class PerturbedPosterior:
         """Raise if `draw` is not possible with the kernel of this posterior."""
         del between
         check_features(self.gp.kernel.action, self.shift.start[None, :], anywhere=True)
+
+    def check_draws(self) -> None:
+        """Raise if `draws` are not possible with the kernel of this posterior."""
+        self.check_draw(between=False)
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return for every observation what its outcome exceeds the prediction from all others by, and the variance."""

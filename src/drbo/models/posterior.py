@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, Self
 
+import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from drbo.models.curve import Curve
 from drbo.models.gp import GP
@@ -64,6 +65,10 @@ class AnyPosterior(Protocol):
 
     def averaged(self, weights: FloatArray) -> Self: ...  # noqa: D102
 
+    def covariance(  # noqa: D102
+        self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
+    ) -> FloatArray: ...
+
     def scatter(self, observation: Observation) -> Scatter: ...  # noqa: D102
 
     def gradient(self, action: FloatArray, weights: FloatArray, slope: float) -> FloatArray: ...  # noqa: D102
@@ -77,5 +82,7 @@ class AnyPosterior(Protocol):
     def draw(self, rng: Generator, *, between: bool = False) -> AnyDraw: ...  # noqa: D102
 
     def check_draw(self, *, between: bool) -> None: ...  # noqa: D102
+
+    def check_draws(self) -> None: ...  # noqa: D102
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]: ...  # noqa: D102

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 
 from drbo import validation
@@ -147,6 +147,48 @@ class Posterior(Observed):
         made._k_contexts = self._k_contexts[:, used] @ w[:, None]
         return made
 
+    def covariance(
+        self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
+    ) -> FloatArray:
+        """Return the covariance (p, m, k) of f at p points with k averages over contexts for each of m actions.
+
+        Actions (m, d_x) may lie anywhere. An average of action i is sum_j w_j f(x_i, c_j), weights (m, k, n_contexts).
+        A point is an action and a context, by their indices `rows` (p,) and `columns` (p,).
+        """
+        k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
+        used, where = np.unique(columns, return_inverse=True)
+        prior = np.tensordot(k_C(self.contexts[used], self.contexts), weights, axes=(1, 2))[where]
+        prior *= k_X(actions, actions)[rows][:, :, None]
+        return np.asarray(prior - self._explained(actions, weights, rows, columns))
+
+    def _explained(
+        self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
+    ) -> FloatArray:
+        """Return what the observations explain of `covariance`, (p, m, k)."""
+        t = self.n_points
+        if t == 0:
+            return np.zeros((len(rows), *weights.shape[:2]))
+        k_action = np.ascontiguousarray(self.gp.kernel.action(self.observed_actions, actions).T)
+        k_contexts = self._k_contexts[:t]
+        averages = k_action[:, None, :] * (weights @ k_contexts.T)
+        return self._common(k_action[rows] * k_contexts[:, columns].T, averages)
+
+    def explained(self, points: FloatArray, places: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return what the observations explain of the covariance (p, m, k) of f in contexts (p, d_c) with averages.
+
+        The averages are of f in m groups of n contexts, places (m n, d_c), with weights (m, k, n). Actions do not
+        matter: the kernel of the actions is constant.
+        """
+        embedding = self._embedding()
+        m, _, n = weights.shape
+        averages = weights @ embedding(places).T.reshape(m, n, -1)
+        return self._common(np.ascontiguousarray(embedding(points).T), averages)
+
+    def _common(self, points: FloatArray, averages: FloatArray) -> FloatArray:
+        """Return k'(K_t + ridge I)^-1 k' (p, m, k) of kernels with the observations, (p, t) and (m, k, t); in place."""
+        made = self._made()
+        return np.tensordot(made.whitened(points), made.whitened(averages), axes=(1, 2))
+
     def scatter(self, observation: Observation) -> Scatter:
         """Return how far f in one of the contexts of an observation is from their average."""
         kernel = self.gp.kernel
@@ -253,6 +295,10 @@ class Posterior(Observed):
         """Raise if `draw` is not possible with the kernels of this posterior."""
         check_features(self.gp.kernel.action, self.actions, anywhere=not len(self.actions))
         check_features(self.gp.kernel.context, self.contexts, anywhere=between)
+
+    def check_draws(self) -> None:
+        """Raise if `draws` at few actions are not possible with the kernels of this posterior."""
+        check_features(self.gp.kernel.context, self.contexts, anywhere=False)
 
     def _draw_features(
         self, rng: np.random.Generator, actions: FloatArray, *, anywhere: bool, between: bool

@@ -33,7 +33,17 @@ from drbo.ambiguity import (
     Wasserstein,
 )
 from drbo.models import bounds, gp, learned
-from drbo.rounds import chance, contexts, first_order, policies, radius, satisficing, settings, thompson
+from drbo.rounds import (
+    chance,
+    contexts,
+    first_order,
+    policies,
+    radius,
+    satisficing,
+    settings,
+    thompson,
+    value_of_information,
+)
 from drbo.spaces import box, labels, parameters, perturbation, samples
 
 _OWN = {
@@ -49,6 +59,7 @@ _OWN = {
         Wasserstein, Expectation, Neighbourhood, Moments, Shares, AnyOf, Intersection, satisficing.Satisficing,
         thompson.Thompson, chance.Chance, chance.Undecided, chance.LevelSet, chance.ChanceConstrained,
         first_order.FirstOrder,
+        value_of_information.ValueOfInformation,
     )
 }  # fmt: skip
 _FUNCTIONS = {cls.__name__: cls for cls in (MMD, Neighbourhood, Wasserstein)}

@@ -7,6 +7,7 @@ from drbo.rounds.policies import Choice, MeanEmbedding, Optimism, Policy, Round
 from drbo.rounds.satisficing import Satisficing
 from drbo.rounds.settings import DataDriven, General, Setting, Simulator
 from drbo.rounds.thompson import Thompson
+from drbo.rounds.value_of_information import ValueOfInformation
 
 __all__ = [
     "Chance",
@@ -29,4 +30,5 @@ __all__ = [
     "Thompson",
     "Uncertain",
     "Undecided",
+    "ValueOfInformation",
 ]

@@ -128,14 +128,16 @@ class Optimism(Policy):
         return picked(self.contexts, round, beliefs, ball, found)
 
 
-def picked(rule: ContextRule | None, round: Round, beliefs: Beliefs, ball: Ball, found: Found) -> Choice:
+def picked(
+    rule: ContextRule | None, round: Round, beliefs: Beliefs, ball: Ball, found: Found, first: Point | None = None
+) -> Choice:
     """Return the choice of an action with the contexts that a rule picks, each as if those before were told.
 
-    Without a rule nature picks the context.
+    Without a rule nature picks the context. `first` is the first context, where it has been picked already.
     """
     if rule is None:
         return Choice(found.action, None, found.score, ball)
-    first = rule.pick(ball, beliefs, found.action)
+    first = rule.pick(ball, beliefs, found.action) if first is None else first
     more: list[Point] = []
     while 1 + len(more) < round.n_contexts:
         known = beliefs.also(ball, found.action, (first, *more))

@@ -237,6 +237,10 @@ class SafeSearch(Search):
                 slack += np.maximum(-2.0 * margins, 0.0)
         return FewActions(self._inner, [self._baseline]).best(ball, bound, near, near[:0])
 
+    def compares(self, ball: Ball) -> bool:
+        """Return whether every context is an atom: requirements are met on the atoms only, otherwise."""
+        return ball.on_atoms
+
     def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
         """Return the best of the permitted actions; None if none is permitted, or none will do."""
         if not ball.on_atoms:

@@ -86,6 +86,11 @@ class Search(ABC):
         `failed` actions that must not be returned.
         """
 
+    def compares(self, ball: Ball) -> bool:
+        """Return whether `best_by` can be asked in a ball."""
+        del ball
+        return True
+
     @abstractmethod
     def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
         """Return the best action by a score that is no worst-case expectation; None if `pick` finds none that will do.

@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike
 from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet
 from drbo.ambiguity.reference import Contexts, Indices, Memory, Reference
-from drbo.rounds.contexts import ContextRule, Informative, Pessimistic, Uncertain
+from drbo.rounds.contexts import Informative, Pessimistic, Uncertain
 from drbo.rounds.policies import Optimism, Policy
 from drbo.rounds.radius import Own, RadiusRule, Theoretical, as_rule
+from drbo.rounds.value_of_information import ValueOfInformation
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -220,9 +221,9 @@ class Simulator(Setting):
         radius: RadiusRule | float | None = None,
         *,
         history: ArrayLike | None = None,
-        pick: Literal["uncertain", "informative", "pessimistic"] = "uncertain",
+        pick: Literal["uncertain", "informative", "pessimistic", "valuable"] = "uncertain",
     ) -> None:
-        validation.one_of("pick", pick, *_RULES)
+        validation.one_of("pick", pick, *_POLICIES)
         self.pick = pick
         if isinstance(reference, Samples):
             raise TypeError("reference must be weights, one per context; samples are given as contexts=Samples(...)")
@@ -254,8 +255,8 @@ class Simulator(Setting):
 
     @property
     def policy(self) -> Policy:
-        """Optimism, with the rule that picks the context."""
-        return Optimism(_RULES[self.pick])
+        """What picks action and context."""
+        return _POLICIES[self.pick]
 
     def check(self, contexts: Contexts) -> None:
         """Raise if the setting has no reference for these contexts, or one for others."""
@@ -294,8 +295,9 @@ def _check_order(rule: RadiusRule, contexts: Contexts) -> None:
         )
 
 
-_RULES: dict[str, ContextRule] = {
-    "uncertain": Uncertain(),
-    "informative": Informative(),
-    "pessimistic": Pessimistic(),
+_POLICIES: dict[str, Policy] = {
+    "uncertain": Optimism(Uncertain()),
+    "informative": Optimism(Informative()),
+    "pessimistic": Optimism(Pessimistic()),
+    "valuable": ValueOfInformation(),
 }

@@ -1,0 +1,372 @@
+"""The action and the context together whose outcome is worth most for the decision at the end (knowledge gradient).
+
+What we would deploy now has the value V, an expectation over the posterior of f, and an outcome y at z = (x, c) changes
+it to V(y):
+
+    V       = max_x E[min_w <w, f(x, .)>]
+    gain(z) = E_y[V(y)] - V                                  >= 0: one may always decide as before
+
+with w over the set of the round. The minimum stands inside of the expectation: a context that carries no weight in the
+worst case of the mean may still be the worst one, and then it is worth a look.
+
+The expectation is over draws f_s of the posterior, each with an error e_s. Given the outcome y = mean(z) + sd t, where
+sd^2 = variance(z) + ridge, a draw becomes (Matheron's rule, of rank one)
+
+    f_s(.) + Cov(., z) / sd * (t - t_s),        t_s = (f_s(z) + e_s - mean(z)) / sd.
+
+The same draws serve all z, and come in pairs f_s and 2 mean - f_s. The expectation of the minimum is smooth in t: it is
+computed at Gauss-Hermite nodes and interpolated, and the maximum over actions is summed over many values of t. V is of
+the same draws and the same t, so that the estimate of a gain is never negative.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from drbo import validation
+from drbo._compiled import announce, jit
+from drbo._threads import one_thread
+from drbo.ambiguity.reference import Contexts
+from drbo.models.bounds import UPPER, Bound
+from drbo.models.gp import GP
+from drbo.models.posterior import AnyPosterior
+from drbo.rounds.ball import Ball
+from drbo.rounds.beliefs import Beliefs
+from drbo.rounds.contexts import Informative
+from drbo.rounds.policies import Choice, Optimism, Policy, Round, picked
+from drbo.rounds.search import Candidates, Found, Search
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+Indices = NDArray[np.intp]
+
+_NODES, _FINE = 5, 24
+"""How many outcomes stand for all that an evaluation may give: where all is computed, and between them."""
+_COMPARED = 48
+"""So many candidates are looked at that have the best mean, and as many that have the best upper bound."""
+_LEADING = 8
+"""So many actions are on the shortlist by each of three scores; the others are winners of draws."""
+_ACTIONS = 32
+"""The length of the shortlist."""
+_RANKS = (0, 1, 2, 4, 8, 16)
+"""Which contexts of each action are valued, in the order of a first estimate of their gain."""
+_SOLVED = 8
+"""In so many draws the worst case of each action is solved. The distributions found serve for the others."""
+_CONTEXTS = 32
+"""How many contexts of each action are looked at where covariances are slow."""
+_AT_ONCE = 2**22
+"""So many numbers of an intermediate result stay in memory at once."""
+_TIE = 1e-9
+"""Gains closer than this share of the largest one are a tie, and the first one wins."""
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """What evaluations are expected to add to the value of the decision, in the model's units.
+
+    Attributes
+    ----------
+    rows, columns : (p,) the evaluations: which action, and which context
+    gains : (p,) zero or more
+    errors : (p,) their standard errors, as the draws are few
+    """
+
+    rows: Indices
+    columns: Indices
+    gains: FloatArray
+    errors: FloatArray
+
+    @property
+    def best(self) -> int:
+        """The first of the evaluations of the largest gain."""
+        return int(np.argmax(self.gains >= (1.0 - _TIE) * self.gains.max()))
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws of f at some actions, in the contexts of a ball, and what outcomes would make of them.
+
+    Attributes
+    ----------
+    ball, posterior : of the round
+    actions : (m, d) the actions
+    mean, variance : (m, n) of the posterior
+    values : (S, m, n) the draws: the first half, and their mirror images at the mean
+    errors : (S,) the error of an outcome, for each draw
+    """
+
+    ball: Ball
+    posterior: AnyPosterior
+    actions: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+    values: FloatArray
+    errors: FloatArray
+
+    @classmethod
+    def of(cls, ball: Ball, posterior: AnyPosterior, actions: FloatArray, count: int, rng: np.random.Generator) -> Self:
+        """Return `count` draws, an even number, at actions (m, d)."""
+        mean, variance = posterior.moments(actions)
+        away = posterior.draws(rng, count // 2, actions) - mean
+        errors = posterior.gp.noise * rng.standard_normal(count // 2)
+        values = np.concatenate([mean + away, mean - away])
+        return cls(ball, posterior, actions, mean, variance, values, np.concatenate([errors, -errors]))
+
+    def among(self, rows: Indices) -> Draws:
+        """Return the draws at the actions `rows` alone."""
+        return Draws(
+            self.ball,
+            self.posterior,
+            self.actions[rows],
+            self.mean[rows],
+            self.variance[rows],
+            self.values[:, rows],
+            self.errors,
+        )
+
+    @functools.cached_property
+    def worst_cases(self) -> FloatArray:
+        """The worst distributions (m, k, n) of each action for the mean and in some draws, which stand for the set."""
+        S, m, n = self.values.shape
+        some = self.values[:: max(S // _SOLVED, 1)]
+        every = np.concatenate([self.mean[:, None, :], some.swapaxes(0, 1)], axis=1)
+        weights = self.ball.worst_cases(every.reshape(-1, n)).weights.reshape(m, -1, n)
+        return weights[:, :1] if (weights == weights[0, 0]).all() else weights
+
+    @functools.cached_property
+    def minima(self) -> FloatArray:
+        """The worst-case expectation (S, m) of every action in every draw."""
+        return np.asarray((self.values.swapaxes(0, 1) @ self.worst_cases.swapaxes(1, 2)).min(axis=2).T)
+
+    def first_estimates(self) -> FloatArray:
+        """Return a first estimate of every gain, (m, n), of the worst cases' change to first order in the outcome.
+
+        An outcome moves E[min_w <w, f(x, .)>] by <E[w], Cov(f(x, .), f(z))> / sd, E[w] the mean of the worst cases.
+        Where covariances are slow, it is -inf but for the contexts that weigh most in the worst cases.
+        """
+        m, n = self.mean.shape
+        _, outcomes, shares, _ = _outcomes()
+        value, weights = self.minima.mean(axis=0), self.worst_cases.mean(axis=1, keepdims=True)
+        estimates = np.full((m, n), -np.inf)
+        some = np.arange(n) if self.posterior.factorises else _first(weights.sum(axis=(0, 1)), _CONTEXTS)
+        pairs = np.repeat(np.arange(m), len(some)), np.tile(some, m)
+        size = max(_AT_ONCE // (m * _FINE), 1)
+        for start in range(0, len(pairs[0]), size):
+            rows, columns = (one[start : start + size] for one in pairs)
+            slopes = self._slopes(weights, rows, columns)[:, :, 0]
+            after = (value + outcomes[:, None, None] * slopes).max(axis=2)
+            estimates[rows, columns] = shares @ after - value.max()
+        return estimates
+
+    def gains(self, rows: Indices, columns: Indices) -> Gains:
+        """Return the gains of evaluations, by the indices (p,) of their actions and contexts."""
+        weights = self.worst_cases
+        nodes, _, shares, between = _outcomes()
+        minima = np.ascontiguousarray(weights @ self.values.transpose(1, 2, 0))  # (m, k, S)
+        sd = self._deviations(rows, columns)[:, None]
+        outcomes = self.values[:, rows, columns].T + self.errors
+        drawn = (outcomes - self.mean[rows, columns][:, None]) / sd
+        gains, errors = np.empty((2, len(rows)))
+        size = max(_AT_ONCE // (weights.shape[0] * weights.shape[1]), 1)
+        announce(_after)
+        for start in range(0, len(rows), size):
+            some = slice(start, start + size)
+            slopes = self._slopes(weights, rows[some], columns[some])
+            _after(minima, slopes, drawn[some], nodes, shares, between, gains[some], errors[some])
+        return Gains(rows, columns, gains, errors)
+
+    def _deviations(self, rows: Indices, columns: Indices) -> FloatArray:
+        """Return the standard deviation (p,) of outcomes."""
+        return np.sqrt(self.variance[rows, columns] + self.posterior.gp.ridge)
+
+    def _slopes(self, weights: FloatArray, rows: Indices, columns: Indices) -> FloatArray:
+        """Return by how much an outcome of one standard deviation moves averages (m, k, n) over contexts, (p, m, k)."""
+        covariance = self.posterior.covariance(self.actions, weights, rows, columns)
+        return np.asarray(covariance / self._deviations(rows, columns)[:, None, None])
+
+
+@functools.cache
+def _outcomes() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return nodes (Q,) of a standard normal outcome t, and values t_f (F,), their shares, and a matrix R (F, Q).
+
+    Values, such as the maximum over actions, have kinks in t, and are summed over many t_f: the means of t between
+    quantiles. What is smooth in t is computed at few nodes alone, and R interpolates it by a polynomial.
+    """
+    edges = np.concatenate([[-np.inf], np.linspace(-2.9, 2.9, _FINE - 1), [np.inf]])
+    shares = np.diff(ndtr(edges))
+    density = np.exp(-0.5 * edges**2) / math.sqrt(2.0 * math.pi)
+    values = -np.diff(density) / shares
+    nodes, _ = np.polynomial.hermite_e.hermegauss(_NODES)
+    powers = np.arange(_NODES)
+    between = np.linalg.solve((nodes[:, None] ** powers).T, (values[:, None] ** powers).T).T
+    return nodes, values, shares, np.ascontiguousarray(between)
+
+
+@jit
+def _after(
+    minima: FloatArray,
+    slopes: FloatArray,
+    drawn: FloatArray,
+    nodes: FloatArray,
+    shares: FloatArray,
+    between: FloatArray,
+    gains: FloatArray,
+    errors: FloatArray,
+) -> None:
+    """Write the gain of each evaluation and its standard error.
+
+    `minima` (m, k, S) are the expectations of the draws under k distributions of each action, of which the least
+    counts, `slopes` (p, m, k) what an outcome of one deviation adds to them, and `drawn` (p, S) the draws' own outcomes
+    in deviations. `nodes`, `shares` and `between` are those of `_outcomes`.
+    """
+    m, K, S = minima.shape
+    Q, F = len(nodes), len(shares)
+    least = np.empty((m, Q, S))
+    mean = np.empty((m, Q))
+    for z in range(len(drawn)):
+        for x in range(m):
+            for q in range(Q):
+                here = least[x, q]
+                for k in range(K):
+                    slope = slopes[z, x, k]
+                    for s in range(S):
+                        value = minima[x, k, s] + (nodes[q] - drawn[z, s]) * slope
+                        here[s] = value if k == 0 else min(here[s], value)
+                mean[x, q] = here.mean()
+        values = mean @ between.T  # (m, F)
+        now = np.argmax(values @ shares)
+        weights = np.zeros((m, Q))  # of what is gained, by action and node
+        for f in range(F):
+            weights[np.argmax(values[:, f])] += shares[f] * between[f]
+            weights[now] -= shares[f] * between[f]
+        gain = np.zeros(S)
+        for x in range(m):
+            for q in range(Q):
+                if weights[x, q] != 0.0:
+                    for s in range(S):
+                        gain[s] += weights[x, q] * least[x, q, s]
+        gains[z] = max(gain.mean(), 0.0)
+        half = S // 2  # a draw and its mirror image are not independent
+        pairs = 0.5 * (gain[:half] + gain[half:])
+        errors[z] = math.sqrt(((pairs - pairs.mean()) ** 2).sum() / (half - 1) / half)
+
+
+@dataclass(frozen=True)
+class ValueOfInformation(Policy):
+    """The action and the context whose outcome adds most to the worst-case expectation of what will be deployed.
+
+    It looks one outcome ahead (a knowledge gradient of the robust value) and chooses both together: often an action
+    that is not the best candidate itself, but tells most of the candidates. That suits evaluations that cost the same
+    wherever they are, as in a simulator, when only the decision at the end counts. Where every evaluation earns,
+    `Optimism` is better. No theorem bounds the regret.
+
+    The expectations are over draws of f (see `drbo.rounds.value_of_information`), for about 32 actions: the best ones
+    by their expected worst case, by the worst case of the mean and by that of the upper confidence bound, and the
+    winners of draws. Looking one outcome ahead may see no gain where two outcomes would be needed. If the largest gain
+    is within twice its standard error of zero, the choice is that of `Optimism(Informative())`, which explores.
+
+    Parameters
+    ----------
+    draws : how many draws, an even number from 4 to 1,024
+    """
+
+    draws: int = 32
+
+    def __post_init__(self) -> None:
+        count = validation.whole_number("draws", self.draws, least=4, most=1024)
+        if count % 2:
+            raise ValueError(f"draws must be an even number, as draws come in pairs, got {count}")
+
+    def check(self, search: Search, gp: GP, contexts: Contexts) -> None:
+        """Raise if a kernel has no spectral density where draws need it."""
+        try:
+            search.prior(gp, contexts.seen([]).points).check_draws()
+        except TypeError as error:
+            raise TypeError(f"{error}. Optimism needs no draws: Simulator(..., pick='informative')") from None
+
+    def choose(self, round: Round, beliefs: Beliefs) -> Choice:
+        """Return the evaluation of the largest gain, or what optimism chooses where no gain can be seen."""
+        rule = Informative()
+        with one_thread():
+            ball, draws, points = self._shortlist(round, beliefs)
+            gains = draws.gains(*_promising(draws))
+        best = gains.best
+        if gains.gains[best] <= 2.0 * gains.errors[best]:
+            return Optimism(rule).choose(round, beliefs)
+        action, context = points[int(gains.rows[best])], ball.reference.atom(int(gains.columns[best]))
+        upper = Bound(beliefs.expected(ball), beliefs.width, UPPER)
+        score = float(ball.worst_case(upper.of_action(action)).expectation)
+        return picked(rule, round, beliefs, ball, Found(action, score), context)
+
+    def _shortlist(self, round: Round, beliefs: Beliefs) -> tuple[Ball, Draws, list[Point]]:
+        """Return the ball of the round, with the contexts that matter to the best mean, and draws at a few actions."""
+        ball, search, nothing = round.ball, round.search, round.under_way[:0]
+        best = search.best(ball, Bound(beliefs.expected(ball), 0.0, UPPER), round.near, nothing)
+        ball, _ = ball.widened(Bound(beliefs.certain(ball), 0.0, UPPER), best.action, best.score)
+        posterior = beliefs.expected(ball)
+        mean, upper = Bound(posterior, 0.0, UPPER), Bound(posterior, beliefs.width, UPPER)
+        of_best = np.array([mean.of_action(best.action), upper.of_action(best.action)])
+        weights = np.concatenate([ball.worst_cases(of_best).weights, ball.weights[None]])
+        found = {best.action.coordinates.tobytes(): best.action}
+
+        def pick(candidates: Candidates) -> Found:
+            """Note the most promising candidates by upper bounds of their worst cases."""
+            by_mean, by_upper = (
+                np.min([candidates.ceilings(bound, w) for w in weights], axis=0) for bound in (mean, upper)
+            )
+            for row in (*_first(by_mean, _COMPARED), *_first(by_upper, _COMPARED)):
+                point = candidates.point(int(row))
+                found.setdefault(point.coordinates.tobytes(), point)
+            top = int(np.argmax(by_mean))
+            return Found(candidates.point(top), float(by_mean[top]))
+
+        if search.compares(ball):
+            search.best_by(ball, pick, np.concatenate([round.near, best.action.coordinates[None]]))
+        points = list(found.values())
+        actions = np.array([point.coordinates for point in points])
+        draws = Draws.of(ball, posterior, actions, self.draws, round.generator())
+        rows = _leading(draws, beliefs.width)
+        return ball, draws.among(rows), [points[int(row)] for row in rows]
+
+
+def _first(scores: FloatArray, count: int) -> Indices:
+    """Return the indices of the largest scores, the largest one first."""
+    return np.argsort(-scores, kind="stable")[:count]
+
+
+def _leading(draws: Draws, width: float) -> Indices:
+    """Return the actions (at most `_ACTIONS`) that lead by some score, or in some draw.
+
+    The worst cases of the mean of all actions stand for all distributions of the set.
+    """
+    ball, m = draws.ball, len(draws.actions)
+    of_mean = ball.worst_cases(draws.mean)
+    weights = np.unique(of_mean.weights, axis=0)
+    minima = (draws.values @ weights.T).min(axis=2)  # (S, m), or a little more
+    upper = draws.mean + width * np.sqrt(draws.variance)
+    expected = minima.mean(axis=0)
+    scores = expected, of_mean.expectation, (upper @ weights.T).min(axis=1)
+    leading = dict.fromkeys(int(row) for score in scores for row in _first(score, _LEADING))
+    wins = np.bincount(minima.argmax(axis=1), minlength=m).astype(np.float64)
+    for row in (*_first(wins, int((wins > 0).sum())), *_first(expected, m)):
+        if len(leading) < _ACTIONS:
+            leading.setdefault(int(row))
+    return np.array(list(leading), dtype=np.intp)
+
+
+def _promising(draws: Draws) -> tuple[Indices, Indices]:
+    """Return the evaluations (p,) that are worth valuing: some contexts of each action, by their indices."""
+    estimates = draws.first_estimates()
+    m, n = estimates.shape
+    order = np.argsort(-estimates, axis=1, kind="stable")[:, [rank for rank in _RANKS if rank < n]]
+    pairs = np.concatenate([order, draws.variance.argmax(axis=1)[:, None]], axis=1)
+    rows = np.repeat(np.arange(m), pairs.shape[1])
+    unique = np.unique(rows * n + pairs.ravel())
+    return np.divmod(unique, n)
