@@ -12,7 +12,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from drbo.analysis.profile import profile
-from drbo.experiments import _figures
+from drbo.experiments import METHODS, _figures
 from drbo.experiments._store import Table, select
 from drbo.experiments._tasks import SETTINGS, goal
 from drbo.experiments.style import new_figure
@@ -130,6 +130,15 @@ def test_regret_figures_say_how_many_runs_there_were_and_what_the_bands_are(runs
         figure = draw(chosen, problems, 7)
         assert clashes(figure) == []
         assert any(said in text for text, _ in words(figure))
+
+
+def test_every_method_of_a_comparison_has_a_colour_of_its_own() -> None:
+    labels = [method.label for method in METHODS.values()]
+    rows = [(m, "simulator", "benchmark_1", run, t, 0.1, 0.1) for m in labels for run in (0, 1) for t in (1, 2)]
+    names = ("method", "setting", "problem", "run", "round", "regret", "simple regret")
+    table = dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))
+    lines = _figures.compare(table, ["benchmark_1"]).axes[0].lines
+    assert len({line.get_color() for line in lines}) == len(labels)
 
 
 def test_dial_and_sets(problem: Problem) -> None:

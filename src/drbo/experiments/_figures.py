@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import matplotlib as mpl
 import numpy as np
 from matplotlib import colors, dates
@@ -161,13 +163,15 @@ def compare(records: Table, problems: list[str]) -> Figure:
 
 def _regret_panel(panel: Axes, records: Table, column: str = "regret", total: bool = True) -> None:
     """Draw the mean of a column over the runs with its standard error, summed over rounds if `total`."""
-    ends, colours = {}, {}
-    for i, method in enumerate(dict.fromkeys(records["method"].tolist())):
+    ends: dict[str, tuple[float, float]] = {}
+    methods = list(dict.fromkeys(records["method"].tolist()))
+    others = itertools.cycle(MORE_COLOURS)
+    colours = {method: COLOURS[method] if method in COLOURS else next(others) for method in methods}
+    for method in methods:
         own = select(records, method=method)
         values = per_run(own, column)
         rounds = own["round"].reshape(len(values), -1)[0]
         mean, error = mean_and_error(values.cumsum(axis=1) if total else values)
-        colours[method] = COLOURS.get(method, MORE_COLOURS[i % len(MORE_COLOURS)])
         panel.plot(rounds, mean, color=colours[method])
         if len(values) > 1:
             panel.fill_between(rounds, mean - error, mean + error, color=colours[method], alpha=0.25, linewidth=0)

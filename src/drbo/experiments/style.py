@@ -19,7 +19,9 @@ COLOURS = {  # Okabe and Ito
     "no commitment": "#7F7F7F",
     "exact DRO": "#000000",
 }
-MORE_COLOURS = ("#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933", "#332288", "#661100", "#117733")
+MORE_COLOURS = (
+    "#CC79A7", "#56B4E9", "#882255", "#999933", "#332288", "#661100", "#AA4499", "#117733", "#7F7F7F", "#B8860B",
+)  # fmt: skip
 """Of methods that have no colour of their own, in the order in which they stand in a comparison (Tol, Okabe, Ito)."""
 REFERENCE, TRUTH = "#56B4E9", "#E69F00"
 DARK = {REFERENCE: "#1F78A8", TRUTH: "#9A6A00"}
