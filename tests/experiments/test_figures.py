@@ -158,7 +158,7 @@ def test_dial_and_sets(problem: Problem) -> None:
     ("rate", "luck", "runs", "every", "said"),
     [
         ("0.85", "no luck", 1, 1, "every hour (48) is solved once by each method, with noise of seed 3"),
-        ("0.9", "the same", 1, 2, "every 2nd hour (48), which stands for 2 hours, is solved once by each method"),
+        ("0.9", "about the same", 1, 2, "every 2nd hour (48), which stands for 2 hours, is solved once by each method"),
         ("0.95", "DRBO had luck", 4, 11, "every 11th hour (48), which stands for 11 hours, is solved 4 times by each "
          "method, with noise of seeds 3 to 6; lines: mean; bands: one standard error of the mean over the noise"),
     ],
