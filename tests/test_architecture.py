@@ -13,7 +13,8 @@ import drbo
 ROOT = Path(drbo.__file__).parent
 MAP = """
     validation _extras _compiled _threads _files kernels
-    spaces.rows spaces.columns spaces.space spaces.parameters spaces.finite spaces.labels spaces.kinds spaces.box
+    spaces.rows spaces.columns spaces.space spaces.parameters spaces.choices spaces.finite spaces.labels spaces.kinds
+    spaces.box
     spaces.shift spaces.samples spaces.perturbation spaces
     models.units models.outcomes models.observation models.curve models.estimate models.features models.path
     models._cholesky models.gp models.factor models.regression models.grid models.likelihood models.kronecker
@@ -25,13 +26,14 @@ MAP = """
     ambiguity.mmd ambiguity.total_variation ambiguity.kl ambiguity.chi_square ambiguity.cvar ambiguity.wasserstein
     ambiguity.expectation ambiguity.neighbourhood ambiguity.moments ambiguity.shares ambiguity.any_of
     ambiguity.intersection ambiguity
-    ambiguity.compression ambiguity.reference ambiguity.function
+    ambiguity.compression ambiguity.reference ambiguity.contexts ambiguity.finite_contexts ambiguity.sampled_contexts
+    ambiguity.function
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
     rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.thompson rounds.satisficing rounds.chance
     rounds.value_of_information
     rounds.first_order
     rounds.blocks
-    rounds.radius rounds.settings rounds
+    rounds.radius rounds.learned_radius rounds.settings rounds
     optimizer.claims optimizer.history optimizer.encoding optimizer.explanation optimizer.markup
     optimizer.probabilities optimizer.suggestion optimizer.tables optimizer.state optimizer.belief
     optimizer.configuration optimizer.production optimizer.log optimizer.reports optimizer.knowledge
@@ -45,7 +47,7 @@ MAP = """
     names problems experiments report terminal __init__
     integrations integrations.botorch integrations.optuna.parameters integrations.optuna.trials
     integrations.optuna.sampler integrations.optuna.figures integrations.optuna
-    cli __main__
+    printing cli __main__
 """.split()  # noqa: SIM905  # a list of names, one line per step of the story
 """Every module of drbo, in the order in which data flows; `problems`, `experiments` and `report` are one room each."""
 HANDED_ON = {

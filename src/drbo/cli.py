@@ -9,11 +9,9 @@ import contextlib
 import difflib
 import importlib
 import json
-import math
 import os
 import re
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
@@ -24,9 +22,10 @@ import typer
 
 from drbo._extras import MissingExtraError
 from drbo.names import MethodName, SetName, SettingName
+from drbo.printing import notes, print_json, say, say_files, show_table
 
 if TYPE_CHECKING:
-    from drbo.experiments import Execution, Outcome
+    from drbo.experiments import Execution
     from drbo.optimizer import Optimizer
 
 FIGURES = ("figure1", "figure2", "corollary4", "figure3", "dial", "sets")
@@ -163,7 +162,7 @@ def report(
         written = opt.report(target, title)
         if as_json:
             print(json.dumps({"report": str(written), "bytes": written.stat().st_size}))
-        _say(f"wrote {os.path.relpath(written)}")
+        say(f"wrote {os.path.relpath(written)}")
 
 
 @app.command()
@@ -179,9 +178,9 @@ def demo(
     with _told_in_one_line():
         from drbo.experiments import Plan, demo
 
-        _say(f"benchmark 1 in the simulator setting, 10 runs of 100 rounds, three methods; results go to {out}/")
+        say(f"benchmark 1 in the simulator setting, 10 runs of 100 rounds, three methods; results go to {out}/")
         execution = _execution(workers, Backend.LOKY, None)
-        _show(demo(Plan(out, runs=10, rounds=100, seed=seed, ambiguity=robust_to, execution=execution)), as_json)
+        show_table(demo(Plan(out, runs=10, rounds=100, seed=seed, ambiguity=robust_to, execution=execution)), as_json)
 
 
 @app.command()
@@ -258,12 +257,12 @@ def reproduce(
                 outcome = getattr(experiments, name)(plan)
             tables[name] = outcome.rows
             if as_json:
-                _say_files(outcome)
+                say_files(outcome)
             else:
-                _show(outcome, as_json)
-            _say(f"{name}: {time.perf_counter() - started:.0f} s")
+                show_table(outcome, as_json)
+            say(f"{name}: {time.perf_counter() - started:.0f} s")
         if as_json:
-            _print_json(tables if len(tables) > 1 else outcome.rows)
+            print_json(tables if len(tables) > 1 else outcome.rows)
 
 
 @app.command()
@@ -308,12 +307,12 @@ def compare(
         everything = [make.__name__ for make in ALL] if "all" in map(str.lower, names) else names
         found = {problem.name: problem for problem in map(by_name, everything)}
         execution = _execution(workers, backend, scheduler)
-        _say(f"{chosen_setting} setting, {runs} runs of {rounds} rounds; standard errors in brackets; results: {out}/")
+        say(f"{chosen_setting} setting, {runs} runs of {rounds} rounds; standard errors in brackets; results: {out}/")
         plan = experiments.Plan(out, runs=runs, rounds=rounds, seed=seed, ambiguity=robust_to, execution=execution)
         outcome = experiments.compare(
             plan, list(found.values()), wanted or experiments.methods_for(chosen_setting), chosen_setting
         )
-        _show(outcome, as_json)
+        show_table(outcome, as_json)
 
 
 @app.command()
@@ -323,9 +322,9 @@ def problems(as_json: Json = False) -> None:
         from drbo.experiments import Outcome, problem_row
         from drbo.problems import ALL
 
-        _show(Outcome([], [problem_row(make()) for make in ALL]), as_json)
+        show_table(Outcome([], [problem_row(make()) for make in ALL]), as_json)
         if not as_json:
-            _say("each optimum: its value, and its action x if that is one number; --json prints all digits")
+            say("each optimum: its value, and its action x if that is one number; --json prints all digits")
 
 
 @contextlib.contextmanager
@@ -335,10 +334,10 @@ def _told_in_one_line() -> Iterator[None]:
         yield
     except BaseException as error:
         if _comes_from_an_interrupt(error):
-            _say("interrupted; finished records are kept, call again to go on")
+            say("interrupted; finished records are kept, call again to go on")
             raise typer.Exit(130) from None
         if isinstance(error, MissingExtraError | ValueError | TypeError | RuntimeError | OSError):
-            _say(f"error: {error}")
+            say(f"error: {error}")
             raise typer.Exit(1) from None
         raise
 
@@ -426,7 +425,7 @@ def _of_study(storage: str, study: str | None, classes: Sequence[type]) -> tuple
     if name not in names:
         raise ValueError(f"--study {name}: {storage} holds {', '.join(names) or 'no study'}")
     found = optuna.load_study(study_name=name, storage=storage)
-    with _notes(UserWarning):
+    with notes(UserWarning):
         return RobustSampler.from_study(found, classes=classes).optimizer(found), name
 
 
@@ -437,106 +436,8 @@ def _wind_series(data: Path | None, time_column: str | None, power_column: str |
         return la_haute_borne()
     gap = 24 if max_gap is None else max_gap
     try:
-        with _notes(WindDataWarning):
+        with notes(WindDataWarning):
             return read_wind_csv(data, time_column=time_column, power_column=power_column, max_gap=gap)
     except WindDataError as error:
         said = re.sub(r"\b(time_column|power_column|max_gap)\b", lambda m: f"--{m[0].replace('_', '-')}", str(error))
         raise ValueError(said) from None
-
-
-@contextlib.contextmanager
-def _notes(kind: type[Warning]) -> Iterator[None]:
-    """Tell warnings of a kind in one line each."""
-    import warnings
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", kind)
-        yield
-    for warning in caught:
-        _say(f"note: {warning.message}")
-
-
-def _show(outcome: Outcome, as_json: bool) -> None:
-    """Print the table on standard output, as JSON or for a person, and say where the files are."""
-    if as_json:
-        _print_json(outcome.rows)
-    elif outcome.rows:
-        from rich.console import Console
-        from rich.table import Table
-
-        rows = [_for_a_person(row) for row in outcome.rows]
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for name, value in rows[0].items():
-            justify: Any = "left" if isinstance(value, str | list) else "right"
-            longest = max(len(_cell(row[name])) for row in rows)
-            table.add_column(_head(name, longest), justify=justify, overflow="fold")
-        for row in rows:
-            table.add_row(*(_cell(value) for value in row.values()))
-        Console().print(table)
-    _say_files(outcome)
-
-
-def _say_files(outcome: Outcome) -> None:
-    for path in outcome.files:
-        _say(f"wrote {os.path.relpath(path)}")
-
-
-def _print_json(tables: Any) -> None:
-    print(json.dumps(_plain(tables), indent=2, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: it knows no infinity."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _for_a_person(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row that fits 80 columns: the size of a problem in one cell, and an optimum as "value (action)".
-
-    An action of several numbers is left to --json. Of a comparison, a mean stands before its standard error.
-    """
-    if "wins" in row:
-        with_error = {
-            "cumulative regret": (row["regret"], row["standard error"]),
-            "simple regret": (row["simple regret"], row["its standard error"]),
-        }
-        means = {name: f"{mean:.3g} ({_cell(error, 2)})" for name, (mean, error) in with_error.items()}
-        return {
-            "problem": row["problem"],
-            "method": row["method"],
-            **means,
-            "wins": row["wins"],
-            "seconds per run": f"{row['seconds per run']:.2g}",
-        }
-    if "actions" not in row:
-        return row
-    short: dict[str, Any] = {"problem": row["problem"], "size": f"{row['actions']} x {row['contexts']}"}
-    for name, x in row.items():
-        if name.endswith(" x"):
-            label = name.removesuffix(" x")
-            where = f" ({x[0]:.2g})" if len(x) == 1 else ""
-            value = row[f"{label} value"]
-            short[label] = f"{value:.0f}{where}" if abs(value) >= 100.0 else f"{value:.2g}{where}"
-    return short
-
-
-def _head(name: str, width: int) -> str:
-    """Return the head of a column, in as many lines as it needs to be no wider than its cells or its longest word."""
-    words = name.replace("_", " ")
-    return textwrap.fill(words, max(width, *map(len, words.split())), break_on_hyphens=False)
-
-
-def _cell(value: Any, digits: int = 4) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, list):
-        return ", ".join(_cell(item, digits) for item in value)
-    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

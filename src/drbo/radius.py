@@ -2,15 +2,8 @@
 
 from drbo.ambiguity.reference import empirical
 from drbo.analysis.backtest import Backtest, backtest
-from drbo.rounds.radius import (
-    Bootstrap,
-    Calibrated,
-    Constant,
-    Decaying,
-    EmpiricalLikelihood,
-    RadiusRule,
-    Theoretical,
-)
+from drbo.rounds.learned_radius import Bootstrap, Calibrated
+from drbo.rounds.radius import Constant, Decaying, EmpiricalLikelihood, RadiusRule, Theoretical
 
 __all__ = [
     "Backtest",

@@ -5,7 +5,10 @@ import pytest
 
 import drbo
 from drbo import MMD, RBF, General, Optimizer, Simulator, TotalVariation
-from drbo.ambiguity.reference import SPREAD, Contexts, FiniteContexts, Reference, SampledContexts, empirical
+from drbo.ambiguity.contexts import Contexts
+from drbo.ambiguity.finite_contexts import FiniteContexts
+from drbo.ambiguity.reference import Reference, empirical
+from drbo.ambiguity.sampled_contexts import SPREAD, SampledContexts
 from drbo.spaces import FiniteSet, Point
 from heating import BOX, FIXED
 

@@ -6,7 +6,7 @@ import pytest
 import drbo
 from drbo import GP, MMD, RBF, Expectation, Matern, Neighbourhood, Product, TotalVariation
 from drbo.ambiguity import AmbiguitySet
-from drbo.ambiguity.reference import FiniteContexts
+from drbo.ambiguity.finite_contexts import FiniteContexts
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.regression import Posterior
 from drbo.rounds.ball import Ball

@@ -19,7 +19,7 @@ from drbo import (
     Wasserstein,
     WorstCaseError,
 )
-from drbo.ambiguity.reference import FiniteContexts
+from drbo.ambiguity.finite_contexts import FiniteContexts
 from drbo.models.bounds import UPPER, Bound
 from drbo.models.observation import Observation
 from drbo.rounds.ball import TIE, Ball, first_of_the_best

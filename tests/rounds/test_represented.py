@@ -5,7 +5,7 @@ import pytest
 
 import drbo
 from drbo import GP, LOWER, MMD, RBF, Bound, Matern, Optimizer, Product, Samples, Simulator
-from drbo.ambiguity.reference import SampledContexts
+from drbo.ambiguity.sampled_contexts import SampledContexts
 from drbo.models.regression import Posterior
 from drbo.rounds.balls import make_ball
 from drbo.rounds.prices import Prices

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from drbo import GP, MMD, RBF, Box, Product, Samples, TotalVariation
-from drbo.ambiguity.reference import FiniteContexts, Reference, SampledContexts
+from drbo.ambiguity.finite_contexts import FiniteContexts
+from drbo.ambiguity.reference import Reference
+from drbo.ambiguity.sampled_contexts import SampledContexts
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.grid import GridPosterior
 from drbo.models.regression import Posterior

@@ -25,7 +25,7 @@ from drbo import (
     Wasserstein,
 )
 from drbo.ambiguity import AmbiguitySet
-from drbo.ambiguity.reference import FiniteContexts
+from drbo.ambiguity.finite_contexts import FiniteContexts
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball
 from drbo.rounds.balls import make_ball

@@ -21,7 +21,9 @@ from drbo import (
     Simulator,
     Uncertain,
 )
-from drbo.ambiguity.reference import Contexts, FiniteContexts, SampledContexts
+from drbo.ambiguity.contexts import Contexts
+from drbo.ambiguity.finite_contexts import FiniteContexts
+from drbo.ambiguity.sampled_contexts import SampledContexts
 from drbo.radius import Bootstrap, Constant, Theoretical, empirical
 from drbo.rounds.policies import Policy
 from drbo.spaces import FiniteSet

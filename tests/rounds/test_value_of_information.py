@@ -6,7 +6,7 @@ from scipy.special import ndtri
 
 import drbo
 from drbo import GP, RBF, GridPosterior, Product, ValueOfInformation
-from drbo.ambiguity.reference import FiniteContexts
+from drbo.ambiguity.finite_contexts import FiniteContexts
 from drbo.rounds.ball import Ball
 from drbo.rounds.grid import GridSearch
 from drbo.rounds.policies import Round

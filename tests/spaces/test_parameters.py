@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drbo.spaces.parameters import Categorical, Integer, Log, Parameter, Real, parameter
+from drbo.spaces.choices import Categorical
+from drbo.spaces.parameters import Integer, Log, Parameter, Real, parameter
 from tolerances import CLOSED_FORM
 
 PARAMETERS: list[tuple[Parameter, list[Any]]] = [

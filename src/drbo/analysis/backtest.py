@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from drbo import validation
 from drbo._extras import require
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.ambiguity.reference import Indices, SampledContexts, empirical
+from drbo.ambiguity.reference import Indices, empirical
+from drbo.ambiguity.sampled_contexts import SampledContexts
 from drbo.analysis.pictures import against_radius
 from drbo.models.bounds import LOWER, Bound
 from drbo.optimizer.incumbent import best_in

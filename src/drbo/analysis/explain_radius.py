@@ -20,9 +20,11 @@ import numpy as np
 from scipy.optimize import brentq
 
 from drbo import validation
+from drbo.ambiguity.contexts import Contexts
 from drbo.ambiguity.contract import AmbiguitySet
 from drbo.ambiguity.mmd import MMD
-from drbo.ambiguity.reference import Contexts, Indices, Reference, SampledContexts, empirical
+from drbo.ambiguity.reference import Indices, Reference, empirical
+from drbo.ambiguity.sampled_contexts import SampledContexts
 from drbo.optimizer.knowledge import Knowledge
 from drbo.optimizer.state import Terms
 from drbo.rounds.balls import make_ball

@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from drbo.ambiguity.contexts import Contexts
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.ambiguity.reference import Contexts, Reference
+from drbo.ambiguity.reference import Reference
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import TIE, first_of_the_best
 from drbo.rounds.beliefs import Beliefs

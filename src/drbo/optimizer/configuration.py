@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from drbo import validation
+from drbo.ambiguity.contexts import Contexts
 from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.finite_contexts import FiniteContexts
 from drbo.ambiguity.function import FunctionSet
 from drbo.ambiguity.mmd import MMD
-from drbo.ambiguity.reference import SPREAD, Contexts, FiniteContexts, SampledContexts
+from drbo.ambiguity.sampled_contexts import SPREAD, SampledContexts
 from drbo.models.bounds import Beta, as_beta
 from drbo.models.gp import GP, FittedGP
 from drbo.models.inputs import PAIRS, Inputs, PerturbedInputs

@@ -37,6 +37,7 @@ from drbo.rounds import (
     chance,
     contexts,
     first_order,
+    learned_radius,
     policies,
     radius,
     satisficing,
@@ -44,15 +45,16 @@ from drbo.rounds import (
     thompson,
     value_of_information,
 )
-from drbo.spaces import box, labels, parameters, perturbation, samples
+from drbo.spaces import box, choices, labels, parameters, perturbation, samples
 
 _OWN = {
     cls.__name__: cls
     for cls in (
         kernels.RBF, kernels.Matern, kernels.ConstantKernel, kernels.Product, gp.GP, gp.FittedGP, learned.LearnedGP,
         bounds.TheoreticalBeta, bounds.ConstantBeta, bounds.UnprovenBeta, radius.Constant, radius.Own,
-        radius.Theoretical, radius.Decaying, radius.Bootstrap, radius.Calibrated, radius.EmpiricalLikelihood,
-        parameters.Real, parameters.Log, parameters.Integer, parameters.Categorical, parameters.Ordinal,
+        radius.Theoretical, radius.Decaying, learned_radius.Bootstrap, learned_radius.Calibrated,
+        radius.EmpiricalLikelihood,
+        parameters.Real, parameters.Log, parameters.Integer, choices.Categorical, choices.Ordinal,
         labels.Labels, box.Box, samples.Samples, perturbation.Perturbation, perturbation.Normal, perturbation.Uniform,
         settings.General, settings.DataDriven, settings.Simulator, policies.Optimism, policies.MeanEmbedding,
         contexts.Uncertain, contexts.Informative, contexts.Pessimistic, MMD, TotalVariation, KL, ChiSquare, CVaR,

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from drbo.ambiguity.contexts import Contexts
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.ambiguity.reference import Contexts, Reference
+from drbo.ambiguity.reference import Reference
 from drbo.models.bounds import Beta
 from drbo.models.gp import FittedGP
 from drbo.optimizer.belief import Belief, Pending, RoundBeliefs

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from drbo import validation
 from drbo.spaces import kinds
 from drbo.spaces.box import Box
-from drbo.spaces.parameters import Categorical, Integer, Observed, Parameter, Real
+from drbo.spaces.choices import Categorical
+from drbo.spaces.parameters import Integer, Observed, Parameter, Real
 from drbo.spaces.perturbation import Perturbation
 from drbo.spaces.samples import Samples
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from drbo import validation
-from drbo.ambiguity.reference import Contexts
+from drbo.ambiguity.contexts import Contexts
 from drbo.models.gp import GP
 from drbo.models.learned import LearnedGP
 from drbo.optimizer.history import Told

@@ -15,8 +15,8 @@ from drbo.ambiguity import KL, MMD, ChiSquare, CVaR, Expectation, Neighbourhood,
 from drbo.models import bounds, gp, learned
 from drbo.optimizer.encoding import PLAIN, RefusedError
 from drbo.optimizer.history import Asked, Imported, Proposal, Told
-from drbo.rounds import radius, settings
-from drbo.spaces import box, parameters, samples
+from drbo.rounds import learned_radius, radius, settings
+from drbo.spaces import box, choices, parameters, samples
 from drbo.spaces.finite import FiniteSet
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
@@ -29,7 +29,8 @@ _CLASSES: dict[str, Any] = {
     cls.__name__: cls
     for cls in (
         kernels.RBF, kernels.Matern, kernels.Product, gp.GP, gp.FittedGP, learned.LearnedGP, bounds.TheoreticalBeta,
-        bounds.ConstantBeta, radius.Constant, radius.Theoretical, radius.Decaying, radius.Bootstrap, radius.Calibrated,
+        bounds.ConstantBeta, radius.Constant, radius.Theoretical, radius.Decaying, learned_radius.Bootstrap,
+        learned_radius.Calibrated,
         parameters.Real, parameters.Log, parameters.Integer, samples.Samples, settings.General, settings.DataDriven,
         settings.Simulator, TotalVariation, KL, ChiSquare, CVaR, Wasserstein, Expectation, Neighbourhood,
     )
@@ -127,7 +128,7 @@ def _decode(value: Any) -> Any:
     if kind == "Box":
         return box.Box(arguments["parameters"])
     if kind == "Categorical":
-        return parameters.Categorical(*arguments["choices"])
+        return choices.Categorical(*arguments["choices"])
     if kind == "MMD":
         return MMD.from_arguments(**arguments)
     if kind == "Simulator":

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from drbo.ambiguity.reference import in_words
+from drbo.ambiguity.contexts import in_words
 from drbo.optimizer.claims import Claim
 from drbo.optimizer.explanation import Deferred, Explanation, readable, wrapped
 from drbo.optimizer.history import Told

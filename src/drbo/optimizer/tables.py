@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from drbo.ambiguity.reference import Contexts
+from drbo.ambiguity.contexts import Contexts
 from drbo.optimizer.suggestion import Result
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point, Space

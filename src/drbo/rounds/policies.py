@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drbo.ambiguity.reference import Contexts
+from drbo.ambiguity.contexts import Contexts
 from drbo.models.bounds import UPPER, AverageBound, Bound
 from drbo.models.gp import GP
 from drbo.rounds.ball import Ball

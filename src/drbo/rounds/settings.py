@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
+from drbo.ambiguity.contexts import Contexts
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.ambiguity.reference import Contexts, Indices, Memory, Reference
+from drbo.ambiguity.reference import Indices, Memory, Reference
 from drbo.rounds.contexts import Informative, Pessimistic, Uncertain
 from drbo.rounds.policies import Optimism, Policy
 from drbo.rounds.radius import Own, RadiusRule, Theoretical, as_rule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drbo.ambiguity.reference import Contexts
+from drbo.ambiguity.contexts import Contexts
 from drbo.models.gp import GP
 from drbo.rounds.beliefs import Beliefs
 from drbo.rounds.contexts import ContextRule, check_rule

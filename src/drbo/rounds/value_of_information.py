@@ -33,7 +33,7 @@ from scipy.special import ndtr
 from drbo import validation
 from drbo._compiled import announce, jit
 from drbo._threads import one_thread
-from drbo.ambiguity.reference import Contexts
+from drbo.ambiguity.contexts import Contexts
 from drbo.models.bounds import UPPER, Bound
 from drbo.models.gp import GP
 from drbo.models.posterior import AnyPosterior

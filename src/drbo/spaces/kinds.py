@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from drbo import validation
-from drbo.spaces.parameters import Categorical, Labelled, Observed, Ordinal, Parameter
+from drbo.spaces.choices import Categorical, Labelled, Ordinal
+from drbo.spaces.parameters import Observed, Parameter
 
 _DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
+from drbo.spaces.choices import Categorical, Labelled, Ordinal
 from drbo.spaces.columns import Column
 from drbo.spaces.finite import FiniteSet
-from drbo.spaces.parameters import Categorical, Labelled, Ordinal
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 

@@ -1,7 +1,7 @@
 """Contexts from data: past conditions, in the order of time. This room holds the data only.
 
 The range of the samples is a unit cube for the model. Where a `Box` says what the conditions may be (`within`), the
-range is the box. Otherwise it goes from the least to the largest sample of each column. `drbo.ambiguity.reference`
+range is the box. Otherwise it goes from the least to the largest sample of each column. `drbo.ambiguity.contexts`
 makes a reference distribution of samples.
 """
 
@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import validation
 from drbo.spaces import kinds
 from drbo.spaces.box import Box, not_a_label, spread
+from drbo.spaces.choices import Labelled
 from drbo.spaces.columns import Column
-from drbo.spaces.parameters import Labelled, Observed, Parameter
+from drbo.spaces.parameters import Observed, Parameter
 from drbo.spaces.shift import Shift
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray

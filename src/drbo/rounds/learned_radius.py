@@ -1,0 +1,254 @@
+"""Radii that are learned from the past by resampling it, or by comparing windows of it: `Bootstrap`, `Calibrated`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from drbo import validation
+from drbo.ambiguity.contexts import Contexts
+from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.reference import Indices, empirical
+from drbo.rounds.blocks import block_length, in_blocks
+from drbo.rounds.radius import RadiusRule, effective_number
+from drbo.validation import FloatArray
+
+_WINDOWS = 20
+"""How many pairs of windows are compared at most where windows may overlap."""
+
+
+@dataclass(frozen=True)
+class Bootstrap(RadiusRule):
+    """The radius that holds the truth with probability about 1 - delta, by resampling what has been seen.
+
+    eps_t = sqrt(t / (t - 1)) * the (1 - delta)-quantile of distance(P, distribution of t draws from P),
+
+    P_i = (t_i + 1/2) / (t + n/2): the distribution of the t contexts seen, with half a count more (Jeffreys), for
+    contexts drawn independently from one distribution; inf before the second one. Smoothing matters: P stands for the
+    truth, which has contexts that the sample does not, and the plain bootstrap covers too rarely for that reason. The
+    guarantee is for one t, not for all of them at once.
+
+    Days that resemble the day before are not independent, and the radius of independent ones is then too small: give
+    `block`. Runs of `block` days are resampled as a whole (circular block bootstrap), and the radius is never smaller
+    than for independent days. "auto" chooses the length from the autocorrelation (`drbo.rounds.blocks`).
+
+    The rule says nothing of drift: `Calibrated` does. KL, chi-square and CVaR stay on the reference's support. On a
+    finite set of contexts their radius is inf until a sample is likely to show every context; on continuous samples
+    they and the total variation are refused, as no radius would hold the truth.
+
+    Where contexts count unequally, the resamples have the same weights.
+    """
+
+    delta: float = 0.1
+    resamples: int = 500
+    seed: int = 0
+    block: int | Literal["auto"] = 1
+
+    def __post_init__(self) -> None:
+        validation.probability("delta", self.delta)
+        validation.whole_number("resamples", self.resamples, least=1)
+        validation.whole_number("seed", self.seed, least=0)
+        _check_block(self.block)
+
+    @property
+    def needs_order(self) -> bool:
+        """Whether runs of days are resampled as a whole."""
+        return self.block != 1
+
+    def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
+        """Raise for sets that know no positions, on samples of which each is new."""
+        _check_samples(self, contexts, ambiguity)
+
+    def radius(
+        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+    ) -> float:
+        """Return the quantile of the resamples of `seen`."""
+        n = effective_number(len(seen), weights)
+        if n <= 1.0 or len(seen) < 2:
+            return math.inf
+        independent = math.sqrt(n / (n - 1.0)) * self._quantile(self._independent(seen, ambiguity, n_contexts, weights))
+        block = block_length(seen, ambiguity, n_contexts) if self.block == "auto" else self.block
+        if block == 1:
+            return independent
+        blocks = n / block
+        if blocks <= 1.0:
+            return math.inf
+        resampled = self._quantile(self._blocks(seen, ambiguity, n_contexts, weights, block))
+        return max(independent, math.sqrt(blocks / (blocks - 1.0)) * resampled)
+
+    def _quantile(self, distances: Iterator[float]) -> float:
+        return float(np.quantile(list(distances), 1.0 - self.delta, method="higher"))
+
+    def _independent(
+        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None
+    ) -> Iterator[float]:
+        """Yield the distances of independent resamples from the smoothed distribution."""
+        t, rng = len(seen), np.random.default_rng(self.seed)
+        if weights is None:
+            smooth = (np.bincount(seen, minlength=n_contexts) + 0.5) / (t + 0.5 * n_contexts)
+            for sample in rng.multinomial(t, smooth / smooth.sum(), size=self.resamples):
+                yield ambiguity.distance(smooth, sample / t)
+            return
+        n = effective_number(t, weights)
+        smooth = n * empirical(seen, n_contexts, weights) + 0.5
+        smooth /= smooth.sum()
+        for _ in range(self.resamples):
+            yield ambiguity.distance(smooth, empirical(rng.choice(n_contexts, t, p=smooth), n_contexts, weights))
+
+    def _blocks(
+        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None, block: int
+    ) -> Iterator[float]:
+        """Yield the distances of resamples in blocks from the distribution of what was seen."""
+        rng = np.random.default_rng(self.seed)
+        centre = empirical(seen, n_contexts)  # every day is as likely as every other in a circular block bootstrap
+        for _ in range(self.resamples):
+            yield ambiguity.distance(centre, empirical(seen[in_blocks(len(seen), block, rng)], n_contexts, weights))
+
+
+@dataclass(frozen=True)
+class Calibrated(RadiusRule):
+    """The radius that would have held what followed in a given share of the past, for conditions that drift.
+
+    It answers one of two questions. Both compare pairs in the past: a window of contexts, and the `horizon` contexts
+    that followed.
+
+    target="population" (the default): what will the next days be drawn from?
+
+        eps_t = Bootstrap's radius for delta = 1 - quantile  +  drift,   drift^2 = max(0, moved^2 - noise^2)
+
+    `moved` is the quantile of the distances of the past pairs. `noise` is the same quantile's own quantile over
+    resamples of the whole past: what windows of days without drift move. Squares are subtracted because distances of
+    independent errors add in squares. Without drift the radius is about `Bootstrap`'s. The window is a fifth of what
+    has been seen if not given; pairs overlap by half a window. KL and chi-square of a window that lacks a context are
+    infinite: there every context counts half a time more in the window, for `moved` and `noise` alike.
+
+    target="window": how far will the empirical distribution of the next window be?
+
+        eps_t = the ceil((K + 1) quantile)-smallest of the distances of K disjoint pairs, inf if K is smaller
+
+    It holds the next window's distribution with probability `quantile` if pairs are exchangeable (split-conformal), and
+    needs no correction: sampling error of the next window is part of it, so it is larger, and does not vanish with more
+    data. The window is by default as long as leaves enough pairs: 9 for a quantile of 0.9. A reference of more contexts
+    than a window is closer.
+
+    The horizon is as long as the window if not given. `block` is as for `Bootstrap`: resamples keep runs of so many
+    days, so that autocorrelation is not taken for drift. Where contexts count unequally, a default window is made of
+    their effective number.
+    """
+
+    quantile: float = 0.9
+    window: int | None = None
+    horizon: int | None = None
+    target: Literal["population", "window"] = "population"
+    block: int | Literal["auto"] = 1
+    resamples: int = 500
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        validation.probability("quantile", self.quantile)
+        for name, value in (("window", self.window), ("horizon", self.horizon)):
+            if value is not None:
+                validation.whole_number(name, value, least=1)
+        validation.one_of("target", self.target, "population", "window")
+        _check_block(self.block)
+        validation.whole_number("resamples", self.resamples, least=1)
+        validation.whole_number("seed", self.seed, least=0)
+
+    @property
+    def needs_order(self) -> bool:
+        """True: windows are what came after one another."""
+        return True
+
+    def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
+        """Raise for sets that know no positions, on samples of which each is new."""
+        _check_samples(self, contexts, ambiguity)
+
+    def radius(
+        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+    ) -> float:
+        """Return the radius for the target."""
+        n = effective_number(len(seen), weights)
+        if self.target == "window":
+            return self._of_next_window(seen, ambiguity, n_contexts, n)
+        bootstrap = Bootstrap(1.0 - self.quantile, self.resamples, self.seed, self.block)
+        sampling = bootstrap.radius(seen, ambiguity, n_contexts, weights)
+        return sampling + self._drift(seen, ambiguity, n_contexts, n) if math.isfinite(sampling) else math.inf
+
+    def _of_next_window(self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, n: float) -> float:
+        """Return the split-conformal quantile of the distances of disjoint pairs, the last of which ends now."""
+        # the smallest K with ceil((K + 1) quantile) <= K
+        needed = math.ceil(self.quantile / (1.0 - self.quantile) - 1e-9)
+        window = self.window or max(min(len(seen) // (2 * needed), int(n)), 1)
+        length = window + (self.horizon or window)
+        starts = np.arange(len(seen) % length, len(seen) - length + 1, length)
+        rank = math.ceil((len(starts) + 1) * self.quantile - 1e-9)
+        if rank > len(starts):
+            return math.inf
+        return sorted(self._distances(seen, ambiguity, n_contexts, starts, window))[rank - 1]
+
+    def _drift(self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, n: float) -> float:
+        """Return what the windows of the past moved beyond what resampled ones do; inf before the first pair."""
+        window = self.window or max(int(n) // 5, 1)
+        last = len(seen) - window - (self.horizon or window)
+        if last < 0:
+            return math.inf
+        count = min(last // max(window // 2, 1) + 1, _WINDOWS)
+        starts = np.unique(np.linspace(0, last, count).astype(np.intp)) if count > 1 else np.array([last])
+
+        block = block_length(seen, ambiguity, n_contexts) if self.block == "auto" else self.block
+
+        def beyond(smoothing: float) -> tuple[float, float]:
+            def moved(days: Indices) -> float:
+                return self._quantile(self._distances(days, ambiguity, n_contexts, starts, window, smoothing))
+
+            rng = np.random.default_rng(self.seed)
+            # A fifth of the resamples is enough for one quantile of a quantile.
+            noise = [moved(seen[in_blocks(len(seen), block, rng)]) for _ in range(math.ceil(self.resamples / 5))]
+            return moved(seen), self._quantile(noise)
+
+        observed, noise = beyond(0.0)
+        if math.isinf(observed) or math.isinf(noise):  # on the support alone, a context that a window lacks is too far
+            observed, noise = beyond(0.5)
+        return math.sqrt(max((observed - noise) * (observed + noise), 0.0))
+
+    def _quantile(self, distances: list[float]) -> float:
+        return float(np.quantile(distances, self.quantile, method="higher"))
+
+    def _distances(
+        self,
+        seen: Indices,
+        ambiguity: AmbiguitySet,
+        n_contexts: int,
+        starts: Indices,
+        window: int,
+        smoothing: float = 0.0,
+    ) -> list[float]:
+        """Return the distance of what followed from each window that begins at `starts`.
+
+        Every context counts `smoothing` times more in the window than it was seen there.
+        """
+        horizon = self.horizon or window
+        found = []
+        for i in starts:
+            before = np.bincount(seen[i : i + window], minlength=n_contexts) + smoothing
+            after = empirical(seen[i + window : i + window + horizon], n_contexts)
+            found.append(ambiguity.distance(after, before / before.sum()))
+        return found
+
+
+def _check_block(block: Any) -> None:
+    if not (isinstance(block, str) and block == "auto"):
+        validation.whole_number("block", block, least=1)
+
+
+def _check_samples(rule: RadiusRule, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
+    if ambiguity.instead_of_a_rule and not contexts.enumerated:
+        raise TypeError(
+            f"radius={type(rule).__name__}(...) has no answer for {ambiguity!r} on samples: nearly every day is new, "
+            f"and the set's distance of two samples says nothing of what they are drawn from. "
+            f"{ambiguity.instead_of_a_rule}"
+        )
