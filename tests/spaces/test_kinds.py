@@ -107,6 +107,7 @@ def test_numbers(column: Any) -> None:
         ([True, 3], "columns of one kind"),
         ([object(), object()], "column 'a' of data must be labels that can be saved"),
         ([[1, 2], [3, 4]], "column 'a' of data must be labels that can be saved"),
+        ([1j, 2j], "column 'a' of data must be labels that can be saved"),
     ],
 )
 def test_what_is_refused(column: Any, message: str) -> None:

@@ -152,6 +152,7 @@ def test_an_ordered_pandas_column_is_ordinal() -> None:
         (pd.DataFrame({"a": ["x", "y"]}), TypeError, r"given as drbo\.Samples\(table\)"),
         ("abc", TypeError, "contexts must be an array of numbers"),
         (pd.Categorical([], categories=["a"]), ValueError, "at least one row"),
+        (pd.Series(["a", "b", "a"]).value_counts(), TypeError, r"contexts=series\.to_dict\(\), and for the numbers"),
     ],
 )
 def test_what_labels_may_not_be(given: Any, error: type[Exception], message: str) -> None:

@@ -79,8 +79,17 @@ class Proposal:
         return () if self.context is None else (self.context, *self.more_contexts)
 
 
+class Record:
+    """One fact."""
+
+    @property
+    def given_with(self) -> tuple[tuple[Any, Mapping[Any, Any] | None], ...]:
+        """The references that were given for rounds, and what was known of the context then."""
+        return ()
+
+
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Asked(Record):
     """One call of `ask`.
 
     Attributes
@@ -102,13 +111,18 @@ class Asked:
     awaited: tuple[int, ...] = ()
     given: Mapping[Any, Any] | None = None
 
+    @property
+    def given_with(self) -> tuple[tuple[Any, Mapping[Any, Any] | None], ...]:
+        """The reference that was given for the round, and what was known of the context."""
+        return ((self.reference, self.given),)
+
     def apply(self, ledger: Ledger) -> None:
         """Tell a ledger of this record."""
         ledger.asked(self)
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class Told(Record):
     """One call of `tell`.
 
     Attributes
@@ -154,7 +168,7 @@ class Told:
 
 
 @dataclass(frozen=True, eq=False)
-class Cancelled:
+class Cancelled(Record):
     """One call of `cancel`: suggestion `number` will not be evaluated."""
 
     time: float | None
@@ -166,7 +180,7 @@ class Cancelled:
 
 
 @dataclass(frozen=True, eq=False)
-class Retracted:
+class Retracted(Record):
     """One call of `retract`: result number `result` was a mistake, and counts no more."""
 
     time: float | None
@@ -178,7 +192,7 @@ class Retracted:
 
 
 @dataclass(frozen=True, eq=False)
-class Amended:
+class Amended(Record):
     """One call of `amend`: result `result` should have been told with these contexts, outcomes and standard errors.
 
     `weights` as for `Told`.
@@ -197,7 +211,7 @@ class Amended:
 
 
 @dataclass(frozen=True, eq=False)
-class Imported:
+class Imported(Record):
     """What a file of version 0.1 held. Times are not known, and recommendations are certified anew.
 
     Attributes

@@ -19,7 +19,7 @@ from drbo.models.bounds import Beta
 from drbo.models.gp import FittedGP
 from drbo.optimizer.belief import Belief, Pending, RoundBeliefs
 from drbo.optimizer.configuration import Configuration
-from drbo.optimizer.history import Asked, Fact, Proposal
+from drbo.optimizer.history import Fact, Proposal
 from drbo.optimizer.state import Iterate, State, Terms
 from drbo.rounds.ball import Ball
 from drbo.rounds.balls import make_ball
@@ -64,10 +64,10 @@ class Knowledge:
         """Raise if the facts do not follow from one another, or if no round can have a reference that they hold."""
         self.state  # noqa: B018  # an error in their order shows now
         for fact in self._facts:
-            if isinstance(fact, Asked):
-                nature = self.nature(fact.given)
-                if fact.reference is not None:
-                    nature.check(fact.reference)
+            for reference, given in fact.given_with:
+                nature = self.nature(given)
+                if reference is not None:
+                    nature.check(reference)
 
     def fit(self, state: State, *, fresh: bool = False) -> FittedGP:
         """Return the hyper-parameters of now: a function of the facts and of the last recorded fit.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from drbo.spaces import Box, Categorical, FiniteSet, Integer, Log, Ordinal, Parameter, Samples
+from drbo.spaces import Box, FiniteSet, Parameter, Samples
 
 _STEPS = 25
 """How many values of a number are tried along an axis."""
@@ -14,14 +14,14 @@ _STEPS = 25
 
 def axis(parameter: Parameter) -> list[Any]:
     """Return values of a parameter from its least to its largest."""
-    if isinstance(parameter, Log):
-        return list(np.geomspace(parameter.low, parameter.high, _STEPS).tolist())
-    if isinstance(parameter, Integer):
-        return sorted({round(value) for value in np.linspace(parameter.low, parameter.high, _STEPS)})
-    if isinstance(parameter, Categorical | Ordinal):
-        return list(parameter.choices)
-    low, high = (parameter.decode(np.array([end])) for end in (0.0, 1.0))
-    return list(np.linspace(low, high, _STEPS).tolist())
+    labels = parameter.column(None, 0).labels
+    if labels is not None:
+        return list(labels)
+    if parameter.count is None:
+        coordinates = np.linspace(0.0, 1.0, _STEPS)[:, None]
+    else:
+        coordinates = parameter.levels(np.unique(np.linspace(0, parameter.count - 1, _STEPS).round().astype(np.intp)))
+    return [parameter.decode(one) for one in coordinates]
 
 
 def box_of(space: Any) -> Box | None:

@@ -10,6 +10,7 @@ numbers are written as text: '3' beside '<1'.
 from __future__ import annotations
 
 import datetime
+import decimal
 import enum
 import math
 import numbers
@@ -64,7 +65,7 @@ def _check_one_kind(name: str, items: list[Any]) -> None:
 
 
 def _is_number(item: Any) -> bool:
-    return isinstance(item, numbers.Number) and not isinstance(item, bool | enum.Enum)
+    return isinstance(item, numbers.Real | decimal.Decimal) and not isinstance(item, bool | enum.Enum)
 
 
 def _reads_as_number(text: str) -> bool:

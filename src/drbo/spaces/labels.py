@@ -158,6 +158,7 @@ def finite_set(name: str, given: Any) -> FiniteSet:
         return FiniteSet(name, given)
     items = list(given)
     if all(_is_point(item) for item in items):
+        _refuse_counts(name, given)
         array: Any = given if hasattr(given, "dtype") else items
         return FiniteSet(name, array)
     if hasattr(given, "to_dict"):  # a Series: data, one label per row
@@ -170,6 +171,16 @@ def finite_set(name: str, given: Any) -> FiniteSet:
             "counts, contexts=collections.Counter(labels), or a pandas Series of them"
         )
     return Labels(name, Categorical.from_arguments((*labels,)))
+
+
+def _refuse_counts(name: str, given: Any) -> None:
+    """Raise if numbers are a Series by label, such as `value_counts` gives: they may be counts of the labels."""
+    index = list(given.index) if hasattr(given, "to_dict") else []
+    if any(isinstance(label, str | bool) for label in index):
+        raise TypeError(
+            f"{name} must be points or labels, got numbers by label ({index[0]!r}, ...): for labels with these weights "
+            f"or counts give {name}=series.to_dict(), and for the numbers themselves {name}=series.to_numpy()"
+        )
 
 
 def _rows(name: str, frame: Any) -> FiniteSet:

@@ -123,11 +123,10 @@ class TableRange(Box):
     """The range of a table of numbers and labels. Numbers may lie outside of those seen; labels are the table's."""
 
     def far_outside(self, point: Point) -> str | None:
-        """Return which columns of numbers lie more than the range of the samples outside of it."""
-        seen = {name: p for name, p in self.parameters.items() if isinstance(p, Observed)}
-        first = [self._slices[name].start for name in seen]
-        low = np.array([p.least for p in seen.values()])
-        return _far(point.coordinates[first], low, np.array([p.unit for p in seen.values()]), list(seen))
+        """Return which columns lie more than the range of the samples outside of it; labels never do."""
+        first = [self._slices[name].start for name in self.parameters]
+        low, unit = (np.array([getattr(p, end) for p in self.parameters.values()]) for end in ("origin", "unit"))
+        return _far(point.coordinates[first], low, unit, list(self.parameters))
 
 
 def _far(coordinates: FloatArray, low: FloatArray, span: FloatArray, names: Sequence[str]) -> str | None:
