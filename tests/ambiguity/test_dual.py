@@ -169,6 +169,7 @@ def test_a_matrix_says_nothing_of_further_contexts(ambiguity: AmbiguitySet) -> N
 
 
 def test_degenerate_values() -> None:
+    """P1: on some processors 0.1 gave 99999999.99999999 for 1e8, and was compared to the last bit."""
     contexts, reference, _ = instance(0)
     cases: list[FloatArray] = [np.zeros(12), np.eye(12)[0], np.full(12, 1e8), 1e-12 * np.arange(12.0)]
     for values in cases:

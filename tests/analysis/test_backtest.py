@@ -41,7 +41,7 @@ def test_backtest_with_rewards_of_its_own() -> None:
 
 @pytest.mark.parametrize("n_contexts", [5, 2000])
 def test_backtest_of_a_set_of_another_size(n_contexts: int) -> None:
-    """Compiled code checks no bounds: such a call once ended the interpreter, or answered with what lay in memory."""
+    """F1: compiled code checks no bounds: such a call ended the interpreter, or answered with what lay in memory."""
     ambiguity = MMD(np.linspace(0, 1, n_contexts))
     with pytest.raises(ValueError, match=f"ambiguity is for {n_contexts} contexts, but there are 4"):
         backtest(np.eye(4), ambiguity, [0, 1, 2], [0.1], 1)

@@ -35,6 +35,7 @@ def test_weights_by_age() -> None:
 
 
 def test_the_reference_is_that_of_the_window() -> None:
+    """U16: in 0.1 a data-driven reference never forgot."""
     s = told(DataDriven(radius=0.1, window=5)).ask()
     assert s.reference == pytest.approx(np.bincount(SEEN[-5:], minlength=3) / 5)
     s = told(DataDriven(radius=0.1, window=500)).ask()

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.linalg import solve_triangular
 
 import drbo
 import robos
@@ -352,3 +354,19 @@ def test_what_is_printed_is_short() -> None:
     endless.ask()
     words = "as the radius is infinite: every distribution on the contexts,"
     assert words in " ".join(str(endless.recommend_iterate()).split())
+
+
+@pytest.mark.parametrize("surrogate", [FIXED, LearnedGP()], ids=["fixed", "learned"])
+def test_the_first_ask_solves_nothing_with_an_empty_matrix(surrogate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F4: scipy 1.13 refuses a triangular solve of a 0 x 0 matrix, which is all that there is before an outcome."""
+
+    def strict(matrix: Any, *args: Any, **more: Any) -> Any:
+        assert np.size(matrix) > 0
+        return solve_triangular(matrix, *args, **more)
+
+    for name in [name for name in sys.modules if name.startswith("drbo.")]:
+        if hasattr(sys.modules[name], "solve_triangular"):
+            monkeypatch.setattr(f"{name}.solve_triangular", strict)
+    opt = make(Simulator(radius=0.2, pick="uncertain"), surrogate=surrogate)
+    opt.ask(2)
+    opt.recommend()
