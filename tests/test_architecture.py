@@ -24,8 +24,8 @@ MAP = """
     ambiguity._block_pivoting ambiguity._mmd_pricing ambiguity._mmd_solver ambiguity._transport_solver
     ambiguity._simplex ambiguity.linear
     ambiguity.mmd ambiguity.total_variation ambiguity.kl ambiguity.chi_square ambiguity.cvar ambiguity.wasserstein
-    ambiguity.expectation ambiguity.neighbourhood ambiguity.moments ambiguity.shares ambiguity.any_of
-    ambiguity.intersection ambiguity
+    ambiguity.expectation ambiguity.neighbourhood ambiguity.moments ambiguity.shares ambiguity.scenarios
+    ambiguity.any_of ambiguity.intersection ambiguity
     ambiguity.compression ambiguity.reference ambiguity.contexts ambiguity.finite_contexts ambiguity.sampled_contexts
     ambiguity.function
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box

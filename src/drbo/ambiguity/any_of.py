@@ -8,18 +8,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial import cKDTree
 
 from drbo import validation
 from drbo.ambiguity.contract import NEXT, AmbiguitySet, Dual, WorstCase
 from drbo.ambiguity.expectation import Expectation
+from drbo.ambiguity.scenarios import scenario
 from drbo.kernels import Kernel
 from drbo.spaces.columns import Column
 from drbo.spaces.samples import Samples
 from drbo.validation import FloatArray
-
-_EQUAL = 1e-9
-"""A scenario's context is one of the contexts if it is this close to it, as a share of each column's range."""
 
 
 class AnyOf(AmbiguitySet):
@@ -43,7 +40,7 @@ class AnyOf(AmbiguitySet):
             raise TypeError(f"scenarios must be a list of weights or of Samples, got {scenarios!r}")
         if not (within is None or isinstance(within, AmbiguitySet)):
             raise TypeError(f"within must be an ambiguity set such as drbo.MMD(), got {within!r}")
-        self.scenarios = tuple(_scenario(f"scenarios[{k}]", given) for k, given in enumerate(scenarios))
+        self.scenarios = tuple(scenario(f"scenarios[{k}]", given) for k, given in enumerate(scenarios))
         if not self.scenarios:
             raise ValueError("scenarios must hold at least one, got none")
         self.base = Expectation() if within is None else within
@@ -53,14 +50,14 @@ class AnyOf(AmbiguitySet):
         self.n_contexts = self.base.n_contexts
         self._columns: tuple[Column, ...] = ()
         self._weights: FloatArray | None = None
-        self._agree: dict[int, NDArray[np.bool_]] = {}  # which samples of a scenario agree with what is known
 
     def __repr__(self) -> str:
         return f"AnyOf({len(self.scenarios)} scenario(s), within={self.base!r})"
 
     def arguments(self) -> dict[str, Any]:
         """Return what the set was made of, by the names of the arguments."""
-        return {"scenarios": self.scenarios, "within": None if type(self.base) is Expectation else self.base}
+        given = tuple(one.given for one in self.scenarios)
+        return {"scenarios": given, "within": None if type(self.base) is Expectation else self.base}
 
     def within(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""
@@ -102,7 +99,7 @@ class AnyOf(AmbiguitySet):
     @property
     def atoms(self) -> tuple[Samples, ...]:
         """The scenarios that are samples: their points must be among the contexts."""
-        return tuple(scenario for scenario in self.scenarios if isinstance(scenario, Samples))
+        return tuple(samples for one in self.scenarios for samples in one.atoms)
 
     def with_columns(self, columns: Sequence[Column]) -> AnyOf:
         """Return the set for contexts with these columns."""
@@ -119,7 +116,7 @@ class AnyOf(AmbiguitySet):
         made = copy.copy(self)
         made.base = self.base.on(c, scales)
         made.n_contexts = len(c)
-        made._weights = np.array([self._on_contexts(k, c) for k in range(len(self.scenarios))])
+        made._weights = np.array([one.on(c, self._columns) for one in self.scenarios])
         return made
 
     def extended(self, further: FloatArray) -> AnyOf:
@@ -137,7 +134,7 @@ class AnyOf(AmbiguitySet):
         A scenario in which none of them can happen says nothing, and is left out.
         """
         base = self.base.among(rows)
-        shares = [self._on_set(k)[rows] for k in range(len(self.scenarios))]
+        shares = [one.on_set(self._columns)[rows] for one in self.scenarios]
         possible = [share / share.sum() for share in shares if share.sum() > 0.0]
         if not possible:
             return base
@@ -153,13 +150,11 @@ class AnyOf(AmbiguitySet):
         A scenario that has no such sample says nothing, and is left out.
         """
         base = self.base.agreeing(holds)
-        agree = {k: holds(one) for k, one in enumerate(self.scenarios) if isinstance(one, Samples)}
-        possible = [k for k in range(len(self.scenarios)) if k not in agree or agree[k].any()]
+        possible = tuple(left for one in self.scenarios if (left := one.agreeing(holds)) is not None)
         if not possible:
             return base
         made = copy.copy(self)
-        made.base, made.scenarios = base, tuple(self.scenarios[k] for k in possible)
-        made._agree = {i: agree[k] for i, k in enumerate(possible) if k in agree}
+        made.base, made.scenarios = base, possible
         return made
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:
@@ -213,63 +208,6 @@ class AnyOf(AmbiguitySet):
         """Return the scenarios and the reference itself (k + 1, n)."""
         return np.concatenate([self._placed(), reference[None]])
 
-    def _on_contexts(self, k: int, points: FloatArray) -> FloatArray:
-        """Return the weights (n,) of scenario k on contexts (n, d)."""
-        scenario, name = self.scenarios[k], f"scenarios[{k}]"
-        if isinstance(scenario, Samples):
-            return self._matched(k, scenario, points)
-        if isinstance(scenario, dict):
-            return self._of_labels(name, scenario, points)
-        if len(scenario) != len(points):
-            raise ValueError(f"{name} must hold {len(points)} weights, one per context, got {len(scenario)}")
-        return np.asarray(scenario)
-
-    def _on_set(self, k: int) -> FloatArray:
-        """Return the weights of scenario k on all contexts of a finite set."""
-        scenario = self.scenarios[k]
-        if isinstance(scenario, Samples):
-            raise TypeError(f"scenarios[{k}] must be weights, one per context, where a part of the context is given")
-        if isinstance(scenario, dict):
-            levels = self._columns[0].levels if len(self._columns) == 1 else None
-            return self._of_labels(f"scenarios[{k}]", scenario, np.empty((0, 0)) if levels is None else levels)
-        return np.asarray(scenario)
-
-    def _matched(self, k: int, scenario: Samples, points: FloatArray) -> FloatArray:
-        name, agree = f"scenarios[{k}]", self._agree.get(k, np.ones(len(scenario.points), dtype=bool))
-        positions = scenario.space.measured(scenario.points[agree])
-        own = [(column.name, column.labels, column.width) for column in self._columns]
-        its = [(column.name, column.labels, column.width) for column in scenario.space.columns]
-        if positions.shape[1] != points.shape[1] or (own and own != its):
-            raise ValueError(
-                f"{name} must have the columns of the contexts, with the same labels in the same order: "
-                f"{_in_words(self._columns) or 'all in order'}; got {_in_words(scenario.space.columns)}"
-            )
-        span = np.ptp(points, axis=0)
-        unit = np.where(span > 0.0, span, 1.0)
-        found = cKDTree(points / unit).query(positions / unit, p=np.inf)
-        apart, nearest = np.asarray(found[0]), np.asarray(found[1], dtype=np.intp)
-        if (apart > _EQUAL).any():
-            row = int(np.argmax(apart))
-            raise ValueError(
-                f"{name} has a sample that is none of the contexts, in row {row}: {positions[row].tolist()}"
-            )
-        weights = np.zeros(len(points))
-        shares = scenario.weights[agree]
-        np.add.at(weights, nearest, shares / shares.sum())
-        return weights
-
-    def _of_labels(self, name: str, scenario: Mapping[Any, float], points: FloatArray) -> FloatArray:
-        column = self._columns[0] if len(self._columns) == 1 else None
-        if column is None or column.labels is None or len(points) != len(column.labels):
-            raise TypeError(f"{name} must be weights, one per context: a mapping is for contexts that are labels")
-        unknown = [label for label in scenario if label not in column.labels]
-        if unknown:
-            raise ValueError(
-                f"{name} has the label {unknown[0]!r}, which is none of {', '.join(map(repr, column.labels))}"
-            )
-        weights = sum(share * column.holds(points, label) for label, share in scenario.items())
-        return validation.distribution(name, np.asarray(weights))
-
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return min(self.base.distance(p, one) for one in self._references(q))
 
@@ -284,23 +222,3 @@ class AnyOf(AmbiguitySet):
         worst = np.argmin([one.expectation for one in found], axis=0)
         weights = np.array([one.weights for one in found])[worst, np.arange(len(values))]
         return weights, np.min([one.lower_bound for one in found], axis=0)
-
-
-def _in_words(columns: Sequence[Column]) -> str:
-    """Return columns and their labels as text."""
-    return ", ".join(
-        str(one) if one.labels is None else f"{one} ({', '.join(map(repr, one.labels))})" for one in columns
-    )
-
-
-def _scenario(name: str, given: Any) -> Samples | dict[Any, float] | FloatArray:
-    """Return a scenario as it is kept: samples, weights by label, or weights (n,)."""
-    if isinstance(given, Samples):
-        if not len(given.points):
-            raise ValueError(f"{name} must hold at least one sample, got none")
-        return given
-    values = validation.by_name(given)
-    if isinstance(values, Mapping):
-        validation.distribution(name, [*values.values()])
-        return dict(values)
-    return validation.frozen(validation.distribution(name, values))
