@@ -118,7 +118,7 @@ class Stored(Analyses):
             known.check()
         if kept < len(self._facts):
             # In one step, so that Ctrl-C cannot come between the facts and what follows from them.
-            vars(self).update(_facts=facts, _file=storage.File(), _known=known, _certified=None)
+            vars(self).update(_facts=facts, _file=storage.File(), _known=known, _certified=None, _best=None)
         else:
             self._facts.extend(new)
 
