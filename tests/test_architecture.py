@@ -41,9 +41,9 @@ MAP = """
     optimizer.explain optimizer.checks optimizer.view optimizer.answers optimizer.analyses
     optimizer.storage_0_1 optimizer.records optimizer.storage optimizer.stored optimizer.optimizer optimizer.progress
     optimizer.parallel optimizer
-    analysis.pictures analysis.explain_radius analysis.radius_profile analysis.profile analysis.backtest
-    analysis.sensitivity
-    analysis.watch analysis.regret analysis.course analysis.plots analysis radius regret
+    analysis.pictures analysis.radius_explanation analysis.explain_radius analysis.radius_profile analysis.profile
+    analysis.backtest analysis.sensitivity analysis.watch analysis.regret analysis.course analysis.plots analysis
+    radius regret
     names problems experiments report terminal __init__
     integrations integrations.botorch integrations.optuna.parameters integrations.optuna.trials
     integrations.optuna.sampler integrations.optuna.figures integrations.optuna
@@ -54,6 +54,7 @@ HANDED_ON = {
     "optimizer.analyses": {
         "analysis.backtest",
         "analysis.explain_radius",
+        "analysis.radius_explanation",
         "analysis.plots",
         "analysis.radius_profile",
         "analysis.sensitivity",

@@ -13,8 +13,8 @@ from drbo.optimizer.view import alone
 
 if TYPE_CHECKING:
     from drbo.analysis.backtest import Backtest
-    from drbo.analysis.explain_radius import RadiusExplanation
     from drbo.analysis.plots import Plots
+    from drbo.analysis.radius_explanation import RadiusExplanation
     from drbo.analysis.radius_profile import RadiusProfile
     from drbo.analysis.sensitivity import RadiusSensitivity
     from drbo.analysis.watch import Watch
