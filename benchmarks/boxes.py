@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -63,6 +65,27 @@ def asks(shape: tuple[int, int], z: Array, y: Array) -> tuple[float, float]:
     start = clock()
     opt.ask()
     return first, clock() - start
+
+
+def answer_rows(quick: bool) -> Iterator[Row]:
+    """Return what the answers beyond an `ask` take together: the report, a profile of five radii, a radius in words."""
+    shape, count = (4, 2), 100 if quick else 200
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")
+        opt = told(shape, *outcomes(shape, count))
+        opt.ask()
+        times = {}
+        for name, work in (
+            ("report", lambda: opt.report(Path(folder) / "report.html")),
+            ("profile", lambda: opt.profile([0.0, 0.05, 0.1, 0.2, 0.4])),
+            ("explain_radius", opt.explain_radius),
+        ):
+            start = clock()
+            work()
+            times[name] = clock() - start
+        note = ", ".join(f"{name} {time:.2g} s" for name, time in times.items())
+        name = f"report, profile and explain_radius, 4 + 2 dimensions, {count} outcomes"
+        yield Row(name, sum(times.values()), 10.0, note=note)
 
 
 def box_rows(quick: bool) -> Iterator[Row]:

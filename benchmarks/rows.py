@@ -340,7 +340,7 @@ def long_rows(quick: bool) -> list[Row]:
     half = len(smooth) // 2
     exponent = np.polyfit(np.log(centre[half:]), np.log(smooth[half:]), 1)[0]
     note = f"{1e3 * smooth[half]:.2g} ms a round at t={last // 2}, {1e3 * smooth[-1]:.2g} at t={last}; "
-    note += f"the second half takes {(resident() - before) / 1e6:.0f} MB more"
+    note += f"the second half takes {(resident() - before) / 1e6:.0f} MB more; {len(set(play.points))} different points"
     name = f"{last:,} rounds on 50x50, 40% of them failed"
     return [
         Row(name, float(np.sum(times)), None, note=note),

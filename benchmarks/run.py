@@ -13,7 +13,7 @@ from pathlib import Path
 
 import one_core  # noqa: F401  # imported for its effect, before numpy
 from adversaries import adversary_rows
-from boxes import box_rows
+from boxes import answer_rows, box_rows
 from measure import load, machine
 from plot import draw
 from rows import (
@@ -111,6 +111,7 @@ def main() -> None:
 
     if arguments.many:
         add(box_rows(arguments.quick))
+        add(answer_rows(arguments.quick))
         add(long_rows(arguments.quick))
         return
     add(worst_case_rows(arguments.quick))
@@ -122,6 +123,7 @@ def main() -> None:
     add(adversary_rows(arguments.quick))
     add(vector_rows(arguments.quick))
     add(box_rows(arguments.quick))
+    add(answer_rows(arguments.quick))
     add(long_rows(arguments.quick))
     add(wind_rows(arguments.quick))
     if not arguments.quick:

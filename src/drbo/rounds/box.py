@@ -45,8 +45,8 @@ _APART = 0.05
 _AWAY = 0.01
 """By how much the answer differs from actions to avoid, in some coordinate that moves freely."""
 _AT_ONCE = 16
-"""How many points are scored before others are ruled out, apart from each other: the best of those that are close rules
-out the rest of them."""
+"""How many points are scored before others are ruled out. They are apart if enough are: the best of those close to it
+rules out the rest."""
 _TIE = 1e-9
 """Scores closer than this share of the amplitude of f are taken as equal."""
 
@@ -117,7 +117,7 @@ class Objective:
         visited: list[int] = []
         may_lead = np.arange(len(actions))
         while len(may_lead):
-            batch = _apart(actions, ceilings, may_lead, _AT_ONCE)
+            batch = _batch(actions, ceilings, may_lead)
             worst = self._worst_cases(actions[batch])
             scores[batch] = worst.expectation
             visited.extend(batch)
@@ -193,6 +193,14 @@ def _apart(points: FloatArray, scores: FloatArray, indices: Indices, count: int)
         chosen.append(int(left[0]))
         left = left[~_close(points[left], points[left[:1]], _APART)[:, 0]]
     return chosen
+
+
+def _batch(points: FloatArray, ceilings: FloatArray, indices: Indices) -> list[int]:
+    """Return `_AT_ONCE` of the indices, or all: those of highest ceilings that are apart, then the highest others."""
+    chosen = _apart(points, ceilings, indices, _AT_ONCE)
+    others = np.setdiff1d(indices, chosen)
+    highest = others[np.lexsort((others, -ceilings[others]))]
+    return [*chosen, *map(int, highest[: _AT_ONCE - len(chosen)])]
 
 
 def _close(points: FloatArray, others: FloatArray, distance: float) -> np.ndarray:
