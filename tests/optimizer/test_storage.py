@@ -407,3 +407,35 @@ def test_a_file_of_a_folder_that_cannot_be_written_loads(tmp_path: Path) -> None
         lock.unlink()
     Optimizer.load(path)
     assert [p.name for p in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_loading_many_results_takes_each_in_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work of `load` and of the first `ask` after it is counted: it grows with the results, and no faster."""
+    taken, rows = [], []
+    kernels, read = drbo.models.factor.Observed._kernels, json.loads
+
+    def counted(*arguments: Any) -> Any:
+        taken.append(arguments)
+        return kernels(*arguments)
+
+    def parsed(text: Any, *arguments: Any, **more: Any) -> Any:
+        rows.append(text)
+        return read(text, *arguments, **more)
+
+    x, c = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 1.0, 5)
+    opt = Optimizer(x, c, setting=drbo.General(), surrogate=GP(drbo.Product(RBF(0.3), RBF(0.3)), 0.1))
+    rng = np.random.default_rng(0)
+    for i in range(120):
+        outcome = None if i % 3 == 1 else float(rng.normal())
+        opt.tell(float(rng.choice(x)), outcome, context=float(rng.choice(c)), failed=outcome is None)
+    opt.save(tmp_path / "state.json")
+    with monkeypatch.context() as patched:
+        patched.setattr(json, "loads", parsed)
+        loaded = Optimizer.load(tmp_path / "state.json")
+    assert len(rows) <= 2 * 120  # each line once, and few others
+    monkeypatch.setattr(drbo.models.factor.Observed, "_kernels", counted)
+    loaded.ask(reference=np.full(5, 0.2), radius=0.2)
+    # The first outcome enters both posteriors at once, then 79 outcomes the one and all other 119 results the other.
+    assert len(taken) == 1 + 79 + 119
+    assert loaded.posterior.n_observations == 80
+    assert loaded.posterior.n_points <= 30
