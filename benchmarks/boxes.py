@@ -47,7 +47,7 @@ def told(shape: tuple[int, int], z: Array, y: Array) -> Optimizer:
     opt = Optimizer(
         Box(dict.fromkeys(xs, (0.0, 1.0))),
         Samples(past, names=cs),
-        setting=Simulator(radius=0.1),
+        setting=Simulator(radius=0.1, pick="uncertain"),
         surrogate=LearnedGP(),
     )
     for point, outcome in zip(z.tolist(), y.tolist(), strict=True):

@@ -34,7 +34,7 @@ def measure(trials: int, asks: int) -> tuple[list[float], list[float], list[floa
     """Return CPU seconds per trial: of the sampler, of Optuna alone, and of `opt.ask`."""
     rng = np.random.default_rng(0)
     history = {"outdoor": rng.normal(5.0, 8.0, 60).clip(-20.0, 35.0), "load": rng.random(60)}
-    sampler = RobustSampler(drbo.Samples(history), setting=drbo.Simulator(radius=0.1))
+    sampler = RobustSampler(drbo.Samples(history), setting=drbo.Simulator(radius=0.1, pick="uncertain"))
     with tempfile.TemporaryDirectory() as folder:
         address = f"sqlite:///{Path(folder) / 'study.db'}"
         study = optuna.create_study(storage=address, sampler=optuna.samplers.RandomSampler(seed=0), study_name="one")

@@ -54,7 +54,7 @@ def ask_on_a_box(outcomes: int, ranged: bool) -> tuple[float, float]:
     rng = np.random.default_rng(1)
     past = rng.random(150)
     samples = Samples(past, within=Box(c=(0.0, 1.0))) if ranged else Samples(past[:, None], names=["c"])
-    opt = Optimizer(Box(x=(0.0, 1.0)), samples, setting=Simulator(radius=0.1), surrogate=LearnedGP())
+    opt = Optimizer(Box(x=(0.0, 1.0)), samples, setting=Simulator(radius=0.1, pick="uncertain"), surrogate=LearnedGP())
     for _ in range(outcomes):
         x, c = rng.random(2).tolist()
         opt.tell({"x": x}, float(np.sin(6 * x) * np.cos(4 * c) + 0.05 * rng.normal()), context={"c": c})

@@ -45,7 +45,7 @@ def vector_rows(quick: bool) -> list[Row]:
     for _ in range(2 if quick else 4):  # the first one also loads compiled code
         outcomes, contexts = _outcomes(200, 50)
         past = Samples({"c": np.random.default_rng(1).random(150)})
-        opt = Optimizer(Box(x=(0.0, 1.0)), past, setting=Simulator(radius=0.1), surrogate=LearnedGP())
+        opt = Optimizer(Box(x=(0.0, 1.0)), past, setting=Simulator(radius=0.1, pick="uncertain"), surrogate=LearnedGP())
         for i in range(200):
             rows = slice(50 * i, 50 * (i + 1))
             opt.tell({"x": float(outcomes.x[50 * i, 0])}, outcomes.y[rows], contexts=contexts[:, None])

@@ -167,7 +167,7 @@ def run_random(problem: Problem, seed: int) -> dict[str, FloatArray]:
         problem.box,
         problem.samples(seed, support=0),
         ambiguity=drbo.Expectation(),
-        setting=drbo.Simulator(radius=0.0),
+        setting=drbo.Simulator(radius=0.0, pick="uncertain"),
         seed=1000 * seed,
     )
     for x in rng.random((EVALUATIONS, problem.d_x)):
@@ -246,7 +246,9 @@ def run_botorch(problem: Problem, seed: int) -> dict[str, FloatArray]:
 def run_robust(problem: Problem) -> dict[str, float]:
     """One run with the default set, radius 0.1: what is certified, and what is true of f in the same set."""
     rng = np.random.default_rng([0, 2])
-    opt = drbo.Optimizer(problem.box, problem.samples(0, support=64), setting=drbo.Simulator(radius=RADIUS))
+    opt = drbo.Optimizer(
+        problem.box, problem.samples(0, support=64), setting=drbo.Simulator(radius=RADIUS, pick="uncertain")
+    )
     for _ in range(EVALUATIONS):
         s = opt.ask()
         opt.tell(s, problem.evaluate(point(s.action), s.context, rng))
@@ -321,7 +323,9 @@ def measure(name: str, method: Callable[..., Any], seed: int | None) -> list[dic
 
 def warm_up() -> None:
     """Compile, or load from the cache, what `drbo` compiles, so that no run counts it."""
-    opt = drbo.Optimizer(drbo.Box(x=(0.0, 1.0)), drbo.Samples([[0.0], [1.0]]), setting=drbo.Simulator(radius=RADIUS))
+    opt = drbo.Optimizer(
+        drbo.Box(x=(0.0, 1.0)), drbo.Samples([[0.0], [1.0]]), setting=drbo.Simulator(radius=RADIUS, pick="uncertain")
+    )
     for _ in range(2):
         opt.tell(opt.ask(), 0.0)
 
@@ -379,7 +383,9 @@ def time_ask() -> None:
 
     for fit in ("first fit of all", "warm refit", "warm refit", "no refit", "no refit"):
         if fit == "first fit of all":
-            opt = drbo.Optimizer(box, drbo.Samples(rng.random((136, 2))), setting=drbo.Simulator(radius=RADIUS))
+            opt = drbo.Optimizer(
+                box, drbo.Samples(rng.random((136, 2))), setting=drbo.Simulator(radius=RADIUS, pick="uncertain")
+            )
             opt.ask()  # compiles
         more = {"first fit of all": 200, "warm refit": opt.n_told // 10, "no refit": 0}[fit]  # due after 10% more
         for z in rng.random((more, 8)):
@@ -399,7 +405,9 @@ def certify_range() -> None:
         rng = np.random.default_rng(d)
         contexts = drbo.Box(**{f"c{k}": (0.0, 1.0) for k in range(d)})
         opt = drbo.Optimizer(
-            actions, drbo.Samples(rng.random((136, d)), within=contexts), setting=drbo.Simulator(radius=RADIUS)
+            actions,
+            drbo.Samples(rng.random((136, d)), within=contexts),
+            setting=drbo.Simulator(radius=RADIUS, pick="uncertain"),
         )
         slope = rng.normal(size=6 + d)
 

@@ -66,7 +66,7 @@ ANY = {"diameter(hull)", "from_json(classes)"}
 
 def optimizer(setting: Any = None, **more: Any) -> drbo.Optimizer:
     """Return an optimizer with some results and one pending suggestion."""
-    chosen = drbo.Simulator(P, 0.1) if setting is None else setting
+    chosen = drbo.Simulator(P, 0.1, pick="uncertain") if setting is None else setting
     opt = drbo.Optimizer(X, C, setting=chosen, **{"surrogate": drbo.GP(KERNEL, 0.1), **more})
     given: dict[str, Any] = {"reference": P, "radius": 0.1} if isinstance(chosen, drbo.General) else {}
     for i in range(3):
@@ -184,7 +184,7 @@ def calls() -> dict[str, Call]:
         "sensitivity": Call(mmd.sensitivity, values=values, reference=P, radius=0.1),
         "diameter": Call(mmd.diameter, reference=P),
         # an optimizer
-        "Optimizer": Call(drbo.Optimizer, actions=X, contexts=C, setting=drbo.Simulator(P, 0.1)),
+        "Optimizer": Call(drbo.Optimizer, actions=X, contexts=C, setting=drbo.Simulator(P, 0.1, pick="uncertain")),
         "Optimizer.from_frame": Call(
             drbo.Optimizer.from_frame, frame=frame, actions=["x"], contexts=["c"], outcome="y", radius=0.1
         ),

@@ -27,7 +27,7 @@ FIXED = GP(Product(Matern(1.0), RBF(0.5)), 0.1)
 SETTINGS: list[Setting] = [
     General(),
     DataDriven(radius=0.2),
-    Simulator(radius=0.2),
+    Simulator(radius=0.2, pick="uncertain"),
     Simulator(radius=0.2, pick="informative"),
 ]
 

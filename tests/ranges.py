@@ -25,7 +25,7 @@ SAMPLES = drbo.Samples(HISTORY, within=CONTEXTS, support=32)
 SETTINGS: list[Setting] = [
     General(),
     DataDriven(radius=drbo.radius.Decaying(0.5)),
-    Simulator(radius=0.2),
+    Simulator(radius=0.2, pick="uncertain"),
     Simulator(radius=0.2, pick="informative"),
 ]
 

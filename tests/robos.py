@@ -38,7 +38,7 @@ SURROGATE = drbo.GP(GP_KERNEL, noise=0.05)
 SETTINGS: list[drbo.Setting] = [
     drbo.General(),
     drbo.DataDriven(radius=drbo.radius.Theoretical(factor=0.1)),
-    drbo.Simulator(REFERENCE, RADIUS),
+    drbo.Simulator(REFERENCE, RADIUS, pick="uncertain"),
     drbo.Simulator(REFERENCE, RADIUS, pick="informative"),
 ]
 

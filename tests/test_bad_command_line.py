@@ -133,7 +133,7 @@ def name_of(option: Any) -> str:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with a run, a study, and files that are neither."""
     made = tmp_path_factory.mktemp("bad")
-    opt = drbo.Optimizer([0.0, 1.0], [0.0, 1.0], setting=drbo.Simulator(np.ones(2) / 2, 0.1))
+    opt = drbo.Optimizer([0.0, 1.0], [0.0, 1.0], setting=drbo.Simulator(np.ones(2) / 2, 0.1, pick="uncertain"))
     opt.tell([0.0], 1.0, context_index=0)
     with contextlib.chdir(made):
         opt.save("run.drbo")

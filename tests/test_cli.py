@@ -363,7 +363,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 def make(**more: Any) -> drbo.Optimizer:
-    grid, setting = np.linspace(0.0, 1.0, 5), drbo.Simulator(np.full(5, 0.2), 0.1)
+    grid, setting = np.linspace(0.0, 1.0, 5), drbo.Simulator(np.full(5, 0.2), 0.1, pick="uncertain")
     surrogate = drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.RBF(0.3)), 0.1)
     opt = drbo.Optimizer(grid, grid, setting=setting, surrogate=surrogate, **more)
     for i in range(4):

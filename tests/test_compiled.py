@@ -53,7 +53,7 @@ sets += [drbo.Wasserstein(contexts), drbo.Neighbourhood(contexts)]
 for one in sets:
     print(f"{float(one.worst_case(values, np.full(4, 0.25), 0.1).expectation):.9f}")
 for actions in (contexts, drbo.Box({"x": (0.0, 1.0)})):
-    setting = drbo.Simulator(np.full(4, 0.25), 0.1)
+    setting = drbo.Simulator(np.full(4, 0.25), 0.1, pick="uncertain")
     opt = drbo.Optimizer(actions, contexts, ambiguity=drbo.MMD(), setting=setting)
     for outcome in (1.0, 0.5):
         opt.tell(opt.ask(), outcome)

@@ -62,7 +62,7 @@ def test_the_core_asks_and_is_told(tmp_path: Path) -> None:
     code = """
 import drbo, numpy as np
 for actions in (np.linspace(0.0, 1.0, 4), drbo.Box({"x": (0.0, 1.0)})):
-    setting = drbo.Simulator(np.full(3, 1 / 3), 0.1)
+    setting = drbo.Simulator(np.full(3, 1 / 3), 0.1, pick="uncertain")
     opt = drbo.Optimizer(actions, np.linspace(0.0, 1.0, 3), ambiguity=drbo.MMD(), setting=setting)
     opt.tell(opt.ask(), 1.0)
     opt.ask()

@@ -18,7 +18,12 @@ FIXED = drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.RBF(0.3)), 0.1)
 
 
 def make(**more: Any) -> drbo.Optimizer:
-    arguments = {"setting": drbo.Simulator(np.full(5, 0.2), 0.1), "surrogate": FIXED, "ambiguity": drbo.MMD(), **more}
+    arguments = {
+        "setting": drbo.Simulator(np.full(5, 0.2), 0.1, pick="uncertain"),
+        "surrogate": FIXED,
+        "ambiguity": drbo.MMD(),
+        **more,
+    }
     return drbo.Optimizer(arguments.pop("actions", GRID), GRID, **arguments)
 
 

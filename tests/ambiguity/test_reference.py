@@ -133,7 +133,7 @@ def test_compressed_samples_enlarge_the_radius() -> None:
     own = SampledContexts(many, MMD(), seed=0).own()
     assert own is not None
     assert own.error > 0.0
-    opt = Optimizer(BOX, many, setting=Simulator(radius=0.2), surrogate=FIXED)
+    opt = Optimizer(BOX, many, setting=Simulator(radius=0.2, pick="uncertain"), surrogate=FIXED)
     assert opt.ask().radius == pytest.approx(0.2 + own.error)
     general = Optimizer(BOX, many, setting=General(), surrogate=FIXED)
     assert general.recommend(radius=0.2).radius == general.ask(radius=0.2).radius
@@ -143,7 +143,9 @@ def test_compressed_samples_enlarge_the_radius() -> None:
 def test_nothing_but_an_mmd_bounds_what_compression_costs() -> None:
     many = drbo.Samples(np.random.default_rng(0).normal(size=(3000, 2)), atoms=20)
     with pytest.raises(ValueError, match="ambiguity must be an MMD for compressed samples"):
-        Optimizer(BOX, many, ambiguity=TotalVariation(), setting=Simulator(radius=0.2), surrogate=FIXED)
+        Optimizer(
+            BOX, many, ambiguity=TotalVariation(), setting=Simulator(radius=0.2, pick="uncertain"), surrogate=FIXED
+        )
     few = SampledContexts(drbo.Samples([0.0, 1.0], atoms=2), TotalVariation(), seed=0)
     seen = few.seen([Point(np.array([0.1 * i])) for i in range(1, 8)])
     assert len(in_order(seen)) == 9  # contexts seen are all kept

@@ -114,7 +114,7 @@ def fitted(actions: Any, contexts: Any, setting: drbo.Setting, maximize: bool = 
 def test_a_fitted_optimizer_on_a_box(maximize: bool) -> None:
     """REVIEW U8: boxes and samples, with what was learned."""
     samples = drbo.Samples(DEMAND, names=["demand"], support=8)
-    opt = fitted(drbo.Box(order=(60.0, 120.0)), samples, drbo.Simulator(radius=0.2), maximize)
+    opt = fitted(drbo.Box(order=(60.0, 120.0)), samples, drbo.Simulator(radius=0.2, pick="uncertain"), maximize)
     twin = copy.deepcopy(opt)
     result = opt.backtest([0.0, 0.3], window=20, actions=[{"order": x} for x in ORDERS])
     assert opt.ask() == twin.ask()
@@ -133,7 +133,7 @@ def test_a_fitted_optimizer_on_a_box(maximize: bool) -> None:
 def test_a_fitted_optimizer_on_a_grid() -> None:
     grid, contexts = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 1.0, 4)
     seen = [0, 1, 3, 2, 1, 0, 2, 3]
-    setting = drbo.Simulator(radius=0.2, history=seen)
+    setting = drbo.Simulator(radius=0.2, history=seen, pick="uncertain")
     model = drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.RBF(0.3)), noise=0.05)
     opt = drbo.Optimizer(grid, contexts, ambiguity=drbo.MMD(kernel=drbo.RBF(0.3)), surrogate=model, setting=setting)
     for i in range(12):
@@ -146,7 +146,11 @@ def test_a_fitted_optimizer_on_a_grid() -> None:
     again = opt.backtest([0.0, 0.4], window=3, past=contexts[seen])
     np.testing.assert_array_equal(again.actions, own.actions)
     nothing = drbo.Optimizer(
-        grid, contexts, ambiguity=drbo.MMD(), setting=drbo.Simulator(np.ones(4), 0.2), surrogate=opt.surrogate
+        grid,
+        contexts,
+        ambiguity=drbo.MMD(),
+        setting=drbo.Simulator(np.ones(4), 0.2, pick="uncertain"),
+        surrogate=opt.surrogate,
     )
     with pytest.raises(ValueError, match="past is missing"):
         nothing.backtest([0.1], 2)

@@ -14,7 +14,7 @@ def test_the_course_is_that_of_results_and_of_the_recommended_action(maximize: b
     opt = drbo.Optimizer(
         GRID,
         GRID,
-        setting=drbo.Simulator(np.full(5, 0.2), 0.1),
+        setting=drbo.Simulator(np.full(5, 0.2), 0.1, pick="uncertain"),
         surrogate=drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.RBF(0.3)), 0.1),
         maximize=maximize,
     )
@@ -40,7 +40,7 @@ def test_the_course_is_that_of_results_and_of_the_recommended_action(maximize: b
 
 
 def test_nothing_told_has_no_course() -> None:
-    opt = drbo.Optimizer(GRID, GRID, setting=drbo.Simulator(np.full(5, 0.2), 0.1))
+    opt = drbo.Optimizer(GRID, GRID, setting=drbo.Simulator(np.full(5, 0.2), 0.1, pick="uncertain"))
     run = course(opt)
     assert run.recommended is None
     assert run.why_not == "no outcome has been told yet"

@@ -130,12 +130,12 @@ GRID = np.linspace(0.0, 1.0, 9)
 @pytest.mark.parametrize(
     ("contexts", "settings"),
     [
-        (GRID, Simulator(np.ones(9), 0.3)),
-        (GRID, Simulator(radius=0.3, history=[0, 1, 2, 3, 3, 2, 4, 5, 6, 6])),
-        (PAST, Simulator(radius=0.3)),
+        (GRID, Simulator(np.ones(9), 0.3, pick="uncertain")),
+        (GRID, Simulator(radius=0.3, history=[0, 1, 2, 3, 3, 2, 4, 5, 6, 6], pick="uncertain")),
+        (PAST, Simulator(radius=0.3, pick="uncertain")),
         (PAST, drbo.DataDriven()),
         (Box(load=(0.0, 2.0)), drbo.DataDriven()),
-        (Samples(RNG.random(20), within=Box(load=(0.0, 2.0))), Simulator(radius=0.3)),
+        (Samples(RNG.random(20), within=Box(load=(0.0, 2.0))), Simulator(radius=0.3, pick="uncertain")),
     ],
     ids=repr,
 )
@@ -150,17 +150,19 @@ def test_every_kind_of_contexts(contexts: Any, settings: drbo.Setting) -> None:
 
 def test_labels() -> None:
     counts = {"young": 120, "old": 40}
-    opt = Optimizer(GRID, counts, ambiguity=TotalVariation(), setting=Simulator(radius=0.2))
+    opt = Optimizer(GRID, counts, ambiguity=TotalVariation(), setting=Simulator(radius=0.2, pick="uncertain"))
     told = opt.explain_radius(0.2)
     assert told.replaced == pytest.approx(0.2)
     assert not told.windows  # counts are in no order of time
-    in_order = Optimizer(GRID, counts, ambiguity=drbo.Wasserstein(), setting=Simulator(radius=0.2)).explain_radius(0.2)
+    in_order = Optimizer(
+        GRID, counts, ambiguity=drbo.Wasserstein(), setting=Simulator(radius=0.2, pick="uncertain")
+    ).explain_radius(0.2)
     assert {one.label: one.furthest for one in in_order.relabelled} == pytest.approx({"young": 0.25, "old": 0.75})
     assert "80% of the days turned to context = young" in str(in_order)
 
 
 def test_an_optimizer_says_the_same_as_its_samples_and_asks_as_before() -> None:
-    opt = Optimizer(GRID, PAST, setting=Simulator(radius=0.2))
+    opt = Optimizer(GRID, PAST, setting=Simulator(radius=0.2, pick="uncertain"))
     twin = copy.deepcopy(opt)
     for radius in (0.1, 0.4):
         assert opt.explain_radius(radius) == drbo.explain_radius(radius, PAST)
@@ -244,7 +246,9 @@ def test_scenarios_are_told_round_the_reference() -> None:
 
 
 def test_shares_are_told_as_stated() -> None:
-    opt = Optimizer(GRID, {"young": 120, "old": 40}, ambiguity=drbo.Shares(old=(0.2, 0.5)), setting=Simulator())
+    opt = Optimizer(
+        GRID, {"young": 120, "old": 40}, ambiguity=drbo.Shares(old=(0.2, 0.5)), setting=Simulator(pick="uncertain")
+    )
     told = opt.explain_radius()
     assert told.radius == 0.0
     assert "share of old is from 20.0% to 50.0%" in str(told)
@@ -255,7 +259,7 @@ def test_shares_are_told_as_stated() -> None:
 
 def test_several_radii_are_told_as_one_by_one() -> None:
     labelled = Samples({"demand": DEMAND, "kind": ["a", "b", "c"] * (len(DEMAND) // 3) + ["a"] * (len(DEMAND) % 3)})
-    opt = Optimizer(GRID, labelled, setting=Simulator(radius=0.2))
+    opt = Optimizer(GRID, labelled, setting=Simulator(radius=0.2, pick="uncertain"))
     radii = [0.0, 0.1, 0.2, 0.5, math.inf]
     told = opt.explain_radius(radii)
     assert told == tuple(opt.explain_radius(radius) for radius in radii)

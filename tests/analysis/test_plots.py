@@ -26,7 +26,12 @@ def lines(figure: Figure) -> dict[str, Any]:
 
 
 def grid(**more: Any) -> drbo.Optimizer:
-    arguments = {"setting": drbo.Simulator(np.full(5, 0.2), 0.1), "surrogate": FIXED, "ambiguity": drbo.MMD(), **more}
+    arguments = {
+        "setting": drbo.Simulator(np.full(5, 0.2), 0.1, pick="uncertain"),
+        "surrogate": FIXED,
+        "ambiguity": drbo.MMD(),
+        **more,
+    }
     return drbo.Optimizer(arguments.pop("actions", GRID), arguments.pop("contexts", GRID), **arguments)
 
 
@@ -69,7 +74,7 @@ def test_the_dial_is_that_of_the_profile() -> None:
 
 @pytest.mark.parametrize("radius", [0.3, np.inf])
 def test_the_dial_of_a_set_without_a_largest_distance(radius: float) -> None:
-    opt = grid(ambiguity=drbo.Neighbourhood(), setting=drbo.Simulator(np.full(5, 0.2), radius))
+    opt = grid(ambiguity=drbo.Neighbourhood(), setting=drbo.Simulator(np.full(5, 0.2), radius, pick="uncertain"))
     opt.tell(opt.ask(), 1.0)
     radii = dial_radii(opt)
     assert np.isfinite(radii).all()
@@ -78,7 +83,7 @@ def test_the_dial_of_a_set_without_a_largest_distance(radius: float) -> None:
 
 
 def test_the_worst_case_of_numbers() -> None:
-    opt = make(drbo.Simulator(radius=0.2))
+    opt = make(drbo.Simulator(radius=0.2, pick="uncertain"))
     run(opt, 4)
     figure = drawn(opt.plot.worst_case())
     found = opt.recommend()
@@ -94,7 +99,7 @@ def test_the_worst_case_of_numbers() -> None:
 
 def test_the_worst_case_of_labels_whose_names_are_markup() -> None:
     labels = {MARKUP: 3.0, "b": 1.0, "c": 1.0}
-    setting = drbo.Simulator(radius=0.3)
+    setting = drbo.Simulator(radius=0.3, pick="uncertain")
     opt = grid(contexts=labels, setting=setting, ambiguity=drbo.TotalVariation(), surrogate=None)
     for i in range(5):
         s = opt.ask()
@@ -112,14 +117,14 @@ def test_the_worst_case_of_labels_whose_names_are_markup() -> None:
 def test_names_of_columns_are_text() -> None:
     rng = np.random.default_rng(0)
     contexts = drbo.Samples(rng.normal(size=(12, 4)), names=[MARKUP, "b", "c", "d"])
-    opt = grid(contexts=contexts, setting=drbo.Simulator(radius=0.2), surrogate=None)
+    opt = grid(contexts=contexts, setting=drbo.Simulator(radius=0.2, pick="uncertain"), surrogate=None)
     opt.tell(opt.ask(), 1.0)
     figure = drawn(opt.plot.worst_case(radius=0.1))
     assert [axes.get_title() for axes in figure.axes if axes.get_visible()] == [MARKUP, "b", "c", "d"]
 
 
 def test_one_context_alone() -> None:
-    opt = grid(contexts=[[0.3]], setting=drbo.Simulator([1.0], 0.1))
+    opt = grid(contexts=[[0.3]], setting=drbo.Simulator([1.0], 0.1, pick="uncertain"))
     opt.tell(opt.ask(), 1.0)
     drawn(opt.plot.worst_case())
     drawn(opt.plot.dial())

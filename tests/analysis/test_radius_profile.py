@@ -41,7 +41,7 @@ WEIGHTS = np.array([4, 3, 2, 1, 1, 1, 1])
 
 @pytest.mark.parametrize("maximize", [True, False])
 def test_rows_are_their_definition_on_a_grid(maximize: bool) -> None:
-    opt = run(GRID, CONTEXTS, Simulator(WEIGHTS, 0.3), maximize=maximize)
+    opt = run(GRID, CONTEXTS, Simulator(WEIGHTS, 0.3, pick="uncertain"), maximize=maximize)
     told = opt.profile(RADII)
     p, sign = WEIGHTS / WEIGHTS.sum(), 1.0 if maximize else -1.0
     mean, variance = opt.posterior.on_grid()
@@ -66,10 +66,14 @@ def test_rows_are_their_definition_on_a_grid(maximize: bool) -> None:
 @pytest.mark.parametrize(
     ("actions", "contexts", "setting"),
     [
-        (GRID, SAMPLES, Simulator(radius=0.2)),
+        (GRID, SAMPLES, Simulator(radius=0.2, pick="uncertain")),
         (Box(x=(0.0, 1.0)), CONTEXTS, DataDriven()),
         (Box(x=(0.0, 1.0)), SAMPLES, DataDriven(radius=0.1)),
-        (Box(x=(0.0, 1.0)), Samples(RNG.beta(2, 4, 12), within=Box(load=(0.0, 1.0)), support=8), Simulator(radius=0.2)),
+        (
+            Box(x=(0.0, 1.0)),
+            Samples(RNG.beta(2, 4, 12), within=Box(load=(0.0, 1.0)), support=8),
+            Simulator(radius=0.2, pick="uncertain"),
+        ),
     ],
     ids=["grid, samples", "box, grid", "box, samples", "box, range"],
 )
@@ -95,12 +99,12 @@ def test_general_setting() -> None:
         opt.profile(RADII)
     told = opt.profile(RADII, reference=WEIGHTS)
     assert math.isnan(told.present)
-    again = run(GRID, CONTEXTS, Simulator(WEIGHTS, 0.3)).profile(RADII)
+    again = run(GRID, CONTEXTS, Simulator(WEIGHTS, 0.3, pick="uncertain")).profile(RADII)
     np.testing.assert_allclose(told.guarantee, again.guarantee, rtol=ROUNDING)
 
 
 def test_a_failed_action_is_in_no_row() -> None:
-    opt = run(GRID, CONTEXTS, Simulator(WEIGHTS, 0.3))
+    opt = run(GRID, CONTEXTS, Simulator(WEIGHTS, 0.3, pick="uncertain"))
     best = opt.profile([0.0])
     opt.tell(best.stochastic, failed=True, context=CONTEXTS[0])
     opt.tell(best.actions[0], failed=True, context=CONTEXTS[0])
@@ -126,10 +130,10 @@ def test_table_and_picture() -> None:
 
 
 def test_bad_input() -> None:
-    opt = run(GRID, CONTEXTS, Simulator(WEIGHTS, 0.3))
+    opt = run(GRID, CONTEXTS, Simulator(WEIGHTS, 0.3, pick="uncertain"))
     for wrong in ([-0.1], [], [[0.1, 0.2]]):
         with pytest.raises(ValueError, match="radii must be"):
             opt.profile(wrong)
-    fresh = Optimizer(GRID, CONTEXTS, ambiguity=MMD(), setting=Simulator(WEIGHTS, 0.3))
+    fresh = Optimizer(GRID, CONTEXTS, ambiguity=MMD(), setting=Simulator(WEIGHTS, 0.3, pick="uncertain"))
     with pytest.raises(RuntimeError, match="profile needs an outcome"):
         fresh.profile([0.1])

@@ -239,7 +239,9 @@ def one_run(setting: Setting, ridge: float, seed: int, width: float = 1.0) -> di
 
 @pytest.mark.parametrize("ridge", [1.0, pytest.param(SIGMA**2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "setting", [General(), DataDriven(delta=DELTA), Simulator(REFERENCE, RADIUS)], ids=lambda s: type(s).__name__
+    "setting",
+    [General(), DataDriven(delta=DELTA), Simulator(REFERENCE, RADIUS, pick="uncertain")],
+    ids=lambda s: type(s).__name__,
 )
 def test_confidence_and_regret_bounds_hold(setting: Setting, ridge: float) -> None:
     """Lemma 1 and the theorem of the setting: each must hold in a 1 - delta share of the runs."""
@@ -263,7 +265,7 @@ def test_confidence_and_regret_bounds_hold(setting: Setting, ridge: float) -> No
 
 def test_the_coverage_test_can_fail() -> None:
     """A width far too small must be caught by the same check."""
-    runs = [one_run(Simulator(REFERENCE, RADIUS), SIGMA**2, seed, width=0.1) for seed in range(20)]
+    runs = [one_run(Simulator(REFERENCE, RADIUS, pick="uncertain"), SIGMA**2, seed, width=0.1) for seed in range(20)]
     assert np.mean([r["held"] for r in runs]) < 1 - DELTA
 
 
@@ -274,7 +276,7 @@ def test_drbo_has_less_robust_regret_than_the_stochastic_baseline() -> None:
             robos.X,
             robos.C,
             ambiguity=ambiguity,
-            setting=Simulator(robos.REFERENCE, robos.RADIUS),
+            setting=Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"),
             surrogate=GP(robos.GP_KERNEL, 0.05),
         )
         rng = np.random.default_rng(0)

@@ -37,7 +37,12 @@ def f(x: float, c: float) -> float:
 
 
 def grid(told: int = 12, *, maximize: bool = True, **options: Any) -> Optimizer:
-    chosen: dict[str, Any] = {"setting": Simulator(P, 0.2), "surrogate": SURROGATE, "maximize": maximize, **options}
+    chosen: dict[str, Any] = {
+        "setting": Simulator(P, 0.2, pick="uncertain"),
+        "surrogate": SURROGATE,
+        "maximize": maximize,
+        **options,
+    }
     opt = Optimizer(ACTIONS, CONTEXTS, **chosen)
     for _ in range(told):
         s = opt.ask()
@@ -88,7 +93,7 @@ def test_contexts_with_a_range_and_actions_of_a_box() -> None:
         Box(x=(0.0, 1.0)),
         Samples(np.linspace(0.3, 0.6, 10), within=Box(c=(0.0, 1.0))),
         ambiguity=TotalVariation(),
-        setting=Simulator(radius=0.1),
+        setting=Simulator(radius=0.1, pick="uncertain"),
         surrogate=SURROGATE,
         policy=FirstOrder(Uncertain()),
     )
@@ -104,7 +109,9 @@ def test_contexts_with_a_range_and_actions_of_a_box() -> None:
 
 
 def test_compressed_samples_and_mixed_columns() -> None:
-    opt = Optimizer(ranges.ACTIONS, ranges.SAMPLES, setting=Simulator(radius=0.2), surrogate=ranges.FIXED)
+    opt = Optimizer(
+        ranges.ACTIONS, ranges.SAMPLES, setting=Simulator(radius=0.2, pick="uncertain"), surrogate=ranges.FIXED
+    )
     ranges.run(opt, 4)
     found = opt.sensitivity()
     more = opt.certify(found.action, radius=0.21).value
@@ -141,7 +148,7 @@ def test_failures_and_retracted_outcomes() -> None:
 
 def test_refused() -> None:
     with pytest.raises(RuntimeError, match="sensitivity needs an outcome"):
-        Optimizer(ACTIONS, CONTEXTS, setting=Simulator(P, 0.2)).sensitivity()
+        Optimizer(ACTIONS, CONTEXTS, setting=Simulator(P, 0.2, pick="uncertain")).sensitivity()
     opt = grid(2, ambiguity=drbo.Neighbourhood())
     with pytest.raises(TypeError, match="Neighbourhood has no sensitivity"):
         opt.sensitivity()

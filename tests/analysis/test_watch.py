@@ -76,7 +76,7 @@ def test_no_distribution_of_the_set_has_a_larger_mean(ambiguity: AmbiguitySet) -
 
 
 def optimizer(**more: Any) -> Optimizer:
-    options: dict[str, Any] = {"setting": Simulator(radius=0.25), **more}
+    options: dict[str, Any] = {"setting": Simulator(radius=0.25, pick="uncertain"), **more}
     return Optimizer([0.0, 1.0], Samples(PAST, names=["load"]), **options)
 
 

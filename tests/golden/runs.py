@@ -409,7 +409,7 @@ RUNS: Sequence[Run] = [
     on_grid(
         "grid_simulator_cvar",
         ONE * 12,
-        Simulator(weights(0, 12), 0.5),
+        Simulator(weights(0, 12), 0.5, pick="uncertain"),
         drbo.CVaR(),
         PLANE,
         WEATHER,
@@ -428,7 +428,7 @@ RUNS: Sequence[Run] = [
     on_grid(
         "grid_simulator_neighbourhood_unasked",
         "tat" + ONE * 5 + "t" + ONE * 6,
-        Simulator(weights(1, 12), 0.5),
+        Simulator(weights(1, 12), 0.5, pick="uncertain"),
         drbo.Neighbourhood(WEATHER),
         PLANE,
         WEATHER,
@@ -458,7 +458,7 @@ RUNS: Sequence[Run] = [
     on_grid(
         "box_simulator_tv_learned_failed",
         "tttt" + ONE * 3 + "af" + ONE * 7,
-        Simulator(weights(2, 6), Calibrated(window=4), history=[0, 1, 1, 2, 3, 2, 5, 4, 2, 1, 1, 0]),
+        Simulator(weights(2, 6), Calibrated(window=4), history=[0, 1, 1, 2, 3, 2, 5, 4, 2, 1, 1, 0], pick="uncertain"),
         drbo.TotalVariation(),
         SMALL,
         FEW,
@@ -530,7 +530,7 @@ RUNS: Sequence[Run] = [
     off_grid(
         "range_simulator_mmd_box",
         "ttt" + ONE * 10,
-        Simulator(radius=0.2),
+        Simulator(radius=0.2, pick="uncertain"),
         UNIT,
         MIXED,
         lambda: box(WIND),

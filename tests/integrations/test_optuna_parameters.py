@@ -74,7 +74,9 @@ def test_a_pinned_parameter_keeps_the_coordinates_of_others_and_is_searched_at_o
     action = {"x": 0.75, "kind": "a"}
     assert pinned.encode("action", action).same_as(free.encode("action", action))
     assert {tuple(row) for row in pinned.sample(9, 0).tolist()} == {(0.25, 0.0, 1.0)}
-    opt = drbo.Optimizer(box_of(space, {"x": 0.25}), np.arange(3.0), setting=drbo.Simulator([1, 1, 1], 0.1))
+    opt = drbo.Optimizer(
+        box_of(space, {"x": 0.25}), np.arange(3.0), setting=drbo.Simulator([1, 1, 1], 0.1, pick="uncertain")
+    )
     opt.tell(action, 9.0, context=1.0)  # the best one known has another value of x
     opt.tell({"x": 0.1, "kind": "b"}, 0.0, context=1.0)
     for _ in range(3):

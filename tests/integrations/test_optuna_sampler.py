@@ -382,7 +382,7 @@ def test_the_belief_is_that_of_an_optimizer_that_was_told_the_same() -> None:
     study.optimize(objective, n_trials=8)
     opt = drbo.Optimizer(
         drbo.Box(gain=drbo.Log(1e-3, 1.0), setpoint=(18.0, 24.0)), drbo.Samples(HISTORY, support=8),
-        setting=drbo.Simulator(radius=0.1), surrogate=FIXED, maximize=False,
+        setting=drbo.Simulator(radius=0.1, pick="uncertain"), surrogate=FIXED, maximize=False,
     )  # fmt: skip
     for t in study.trials:
         action = {name: t.params[name] for name in SPACE}
@@ -410,7 +410,7 @@ def test_another_configuration_is_an_error_that_names_what_differs(tmp_path: Pat
     study = study_of(make(), storage=sqlite(tmp_path), study_name="one")
     study.optimize(objective, n_trials=1)
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"setting": drbo.Simulator(radius=0.2)}, "begun with another setting"),
+        ({"setting": drbo.Simulator(radius=0.2, pick="uncertain")}, "begun with another setting"),
         ({"seed": 3, "beta": 1.0}, "begun with another beta and seed"),
     ]
     for more, words in cases:
@@ -422,7 +422,9 @@ def test_another_configuration_is_an_error_that_names_what_differs(tmp_path: Pat
 
 def test_a_study_knows_its_sampler(tmp_path: Path) -> None:
     long = {"outdoor": np.linspace(-20.0, 35.0, 1200), "load": np.linspace(0.0, 1.0, 1200)}
-    sampler = RobustSampler(drbo.Samples(long, atoms=30), setting=drbo.Simulator(radius=0.1), surrogate=FIXED)
+    sampler = RobustSampler(
+        drbo.Samples(long, atoms=30), setting=drbo.Simulator(radius=0.1, pick="uncertain"), surrogate=FIXED
+    )
     study = study_of(sampler, storage=sqlite(tmp_path), study_name="one")
     study.optimize(objective, n_trials=2)
     attributes = study._storage.get_study_system_attrs(study._study_id)
@@ -455,7 +457,7 @@ def test_copies_of_a_sampler() -> None:
     ],
 )
 def test_errors_in_the_arguments(arguments: dict[str, Any], error: type[Exception], words: str) -> None:
-    given = {"contexts": drbo.Samples(HISTORY), "setting": drbo.Simulator(radius=0.1), **arguments}
+    given = {"contexts": drbo.Samples(HISTORY), "setting": drbo.Simulator(radius=0.1, pick="uncertain"), **arguments}
     with pytest.raises(error, match=words):
         RobustSampler(**given)
 
@@ -490,7 +492,7 @@ def test_conditions_that_the_sampler_draws_are_no_evidence_of_nature() -> None:
 
 def test_a_box_of_conditions() -> None:
     box = drbo.Box(outdoor=(-20.0, 35.0), load=(0.0, 1.0))
-    study = study_of(RobustSampler(box, setting=drbo.Simulator(radius=0.1), surrogate=FIXED))
+    study = study_of(RobustSampler(box, setting=drbo.Simulator(radius=0.1, pick="uncertain"), surrogate=FIXED))
     study.optimize(objective, n_trials=4)
     assert np.isfinite(recommended(study).value)
 
@@ -498,7 +500,7 @@ def test_a_box_of_conditions() -> None:
 def test_labels_and_whole_numbers_as_conditions() -> None:
     box = drbo.Box(tariff=drbo.Categorical("day", "night"), guests=drbo.Integer(0, 9))
     samples = drbo.Samples({"tariff": ["day", "night", "day"], "guests": [3, 0, 9]}, within=box)
-    study = study_of(RobustSampler(samples, setting=drbo.Simulator(radius=0.1), surrogate=FIXED))
+    study = study_of(RobustSampler(samples, setting=drbo.Simulator(radius=0.1, pick="uncertain"), surrogate=FIXED))
 
     def stay(t: optuna.Trial) -> float:
         tariff, guests = t.suggest_categorical("tariff", ["night", "day"]), t.suggest_int("guests", 0, 9)

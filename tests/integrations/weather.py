@@ -29,7 +29,7 @@ def objective(trial: optuna.Trial) -> float:
 
 
 def make(**more: Any) -> RobustSampler:
-    arguments = {"setting": drbo.Simulator(radius=0.1), "surrogate": FIXED, **more}
+    arguments = {"setting": drbo.Simulator(radius=0.1, pick="uncertain"), "surrogate": FIXED, **more}
     return RobustSampler(drbo.Samples(HISTORY, support=8), **arguments)
 
 

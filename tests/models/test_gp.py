@@ -70,7 +70,9 @@ def test_no_matrix_without_rows_is_solved(monkeypatch: pytest.MonkeyPatch) -> No
         return np.asarray(scipy.linalg.solve_triangular(a, *arguments, **more))
 
     monkeypatch.setattr(drbo.models.regression, "solve_triangular", refusing)
-    opt = drbo.Optimizer(drbo.Box(x=(0.0, 1.0)), drbo.Box(c=(0.0, 1.0)), setting=drbo.Simulator(radius=0.1))
+    opt = drbo.Optimizer(
+        drbo.Box(x=(0.0, 1.0)), drbo.Box(c=(0.0, 1.0)), setting=drbo.Simulator(radius=0.1, pick="uncertain")
+    )
     opt.tell(opt.ask(), 1.0)
     opt.ask()
 

@@ -31,7 +31,7 @@ def on_a_grid(setting: Setting | None = None) -> Optimizer:
 
 
 def corrected() -> Optimizer:
-    opt = robos.make(Simulator(robos.REFERENCE, robos.RADIUS), surrogate=LearnedGP())
+    opt = robos.make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"), surrogate=LearnedGP())
     robos.run(opt, 4)
     opt.retract(opt.results[0])
     opt.amend(opt.results[1], outcome=0.3)
@@ -40,7 +40,7 @@ def corrected() -> Optimizer:
 
 
 def on_a_box() -> Optimizer:
-    opt = heating.make(Simulator(radius=0.2), surrogate=LearnedGP())
+    opt = heating.make(Simulator(radius=0.2, pick="uncertain"), surrogate=LearnedGP())
     heating.run(opt, 3)
     opt.ask()
     return opt
@@ -58,7 +58,7 @@ def with_labels() -> Optimizer:
         Box(x=(0, 1), m=Categorical("a", "b")),
         {"young": 3, "old": 2},
         ambiguity=AnyOf([[0.5, 0.5], [0.2, 0.8]], within=MMD()),
-        setting=Simulator(radius=0.1),
+        setting=Simulator(radius=0.1, pick="uncertain"),
         surrogate=LearnedGP(),
         baseline={"x": 0.5, "m": "a"},
         explore_budget=3.0,

@@ -29,7 +29,7 @@ X, C = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 1.0, 4)
 
 
 def make(actions: Any = X, contexts: Any = C, *, setting: Any = None, **more: Any) -> Optimizer:
-    chosen = Simulator(np.full(4, 0.25), 0.1) if setting is None else setting
+    chosen = Simulator(np.full(4, 0.25), 0.1, pick="uncertain") if setting is None else setting
     return Optimizer(actions, contexts, setting=chosen, **{"surrogate": GP(KERNEL, 0.05), **more})
 
 
@@ -63,7 +63,7 @@ def test_a_reference_is_a_fact_that_nobody_can_change(weights: Any, tmp_path: Pa
 
 def test_a_history_of_unsigned_numbers_can_be_saved(tmp_path: Path) -> None:
     past = np.array([0, 1, 2], dtype=np.uint8)
-    opt = make(setting=Simulator(radius=0.1, history=past))
+    opt = make(setting=Simulator(radius=0.1, history=past, pick="uncertain"))
     past[:] = 3
     opt.save(tmp_path / "state.drbo")
     loaded = Optimizer.load(tmp_path / "state.drbo")
@@ -101,7 +101,7 @@ def test_whole_numbers_beside_a_failed_one_are_others() -> None:
 
 def test_a_radius_learned_from_data_does_not_depend_on_the_search() -> None:
     samples = Samples(np.random.default_rng(0).random(30), within=Box(c=(0.0, 1.0)), support=16)
-    opt = make(contexts=samples, setting=Simulator(radius=radius.Bootstrap(resamples=50)))
+    opt = make(contexts=samples, setting=Simulator(radius=radius.Bootstrap(resamples=50), pick="uncertain"))
     radii = set()
     for i in range(8):
         s = opt.ask()
@@ -119,7 +119,7 @@ def test_a_table_keeps_columns_of_one_name_apart() -> None:
 
 
 def test_nothing_is_predicted_before_the_first_outcome() -> None:
-    p = Optimizer(X, C, setting=Simulator(np.full(4, 0.25), 0.1), maximize=False).predict(0.0, 0.0)
+    p = Optimizer(X, C, setting=Simulator(np.full(4, 0.25), 0.1, pick="uncertain"), maximize=False).predict(0.0, 0.0)
     assert np.isnan([p.mean, p.std]).all()
     assert (p.lower, p.upper) == (-np.inf, np.inf)
 
@@ -127,7 +127,7 @@ def test_nothing_is_predicted_before_the_first_outcome() -> None:
 def test_a_certificate_is_not_above_what_is_predicted() -> None:
     """Both rest on hyper-parameters learned from every outcome."""
     rng = np.random.default_rng(0)
-    opt = Optimizer(X, C, setting=Simulator(np.full(4, 0.25), 0.0))
+    opt = Optimizer(X, C, setting=Simulator(np.full(4, 0.25), 0.0, pick="uncertain"))
     for _ in range(16):
         s = opt.ask()
         opt.tell(s, float(np.sin(4 * s.action[0]) + s.context[0] + 0.1 * rng.normal()))

@@ -153,8 +153,8 @@ def test_each_query_alone_changes_nothing(name: str, query: str) -> None:
     [
         (General(), robos.SURROGATE, 80),
         (DataDriven(radius=0.3), robos.SURROGATE, 80),
-        (Simulator(robos.REFERENCE, 0.3), robos.SURROGATE, 140),
-        (Simulator(robos.REFERENCE, 0.3), LearnedGP(), 80),
+        (Simulator(robos.REFERENCE, 0.3, pick="uncertain"), robos.SURROGATE, 140),
+        (Simulator(robos.REFERENCE, 0.3, pick="uncertain"), LearnedGP(), 80),
     ],
     ids=["general", "data-driven", "simulator", "learned"],
 )
@@ -186,7 +186,7 @@ def test_a_long_run_dropped_now_and_then(setting: Setting, surrogate: Any, round
 
 def test_failures_do_not_enter_a_certificate() -> None:
     """S1, as far as beliefs go: what failed shrinks the deviation of the next ask, and of no certificate."""
-    opt = robos.make(Simulator(robos.REFERENCE, robos.RADIUS))
+    opt = robos.make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"))
     robos.run(opt, 5)
     before = opt.recommend()
     deviation = robos.posterior(opt).std.copy()

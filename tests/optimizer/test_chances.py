@@ -166,10 +166,14 @@ def test_lemma_1_needs_no_wider_bounds() -> None:
 
 
 def test_what_cannot_be_is_refused() -> None:
-    ranged = Optimizer(ranges.GRID, ranges.SAMPLES, setting=Simulator(radius=0.1), surrogate=ranges.FIXED)
+    ranged = Optimizer(
+        ranges.GRID, ranges.SAMPLES, setting=Simulator(radius=0.1, pick="uncertain"), surrogate=ranges.FIXED
+    )
     ranges.run(ranged, 1)
     packed = Optimizer(
-        Box(x=(0.0, 1.0)), Samples(np.random.default_rng(0).random((300, 1)), atoms=10), setting=Simulator(radius=0.1)
+        Box(x=(0.0, 1.0)),
+        Samples(np.random.default_rng(0).random((300, 1)), atoms=10),
+        setting=Simulator(radius=0.1, pick="uncertain"),
     )
     for opt, action in ((ranged, ranges.GRID[3]), (packed, {"x": 0.5})):
         with pytest.raises(TypeError, match="needs every context as an atom"):
@@ -192,7 +196,7 @@ def test_what_cannot_be_is_refused() -> None:
 def test_policies_survive_copies_files_failures_and_pending(kind: Any, tmp_path: Path) -> None:
     chance = Chance(0.8, above=0.95)
     policy = kind(chance, Undecided(chance))
-    setting = Simulator(P, 0.1)
+    setting = Simulator(P, 0.1, pick="uncertain")
     opt, other = (grid(5, policy=policy, setting=setting) for _ in range(2))
     for one in (opt, other):
         for k in range(6):
@@ -214,7 +218,7 @@ def test_policies_survive_copies_files_failures_and_pending(kind: Any, tmp_path:
 
 def test_the_level_set_policy_classifies_everything() -> None:
     chance = Chance(0.8, above=0.95)
-    opt = grid(0, policy=LevelSet(chance, Undecided(chance)), setting=Simulator(P, 0.1))
+    opt = grid(0, policy=LevelSet(chance, Undecided(chance)), setting=Simulator(P, 0.1, pick="uncertain"))
     start = opt.classify(chance).labels.count("open")
     for _ in range(50):
         s = opt.ask()

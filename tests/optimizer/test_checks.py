@@ -72,7 +72,7 @@ def test_the_baseline_is_compared_with_by_default() -> None:
     assert opt.compare(0.75, **ROUND) == opt.compare(0.75, 0.5, **ROUND)
     same = opt.compare(0.5, **ROUND)
     assert (same.expected, same.lower, same.upper, same.worst) == (0.0, 0.0, 0.0, 0.0)
-    bare = Optimizer([0.0, 1.0], [0.0, 1.0], setting=Simulator([1, 1], radius=0.1))
+    bare = Optimizer([0.0, 1.0], [0.0, 1.0], setting=Simulator([1, 1], radius=0.1, pick="uncertain"))
     with pytest.raises(TypeError, match="other must be given"):
         bare.compare(0.0)
     nothing = bare.compare(0.0, 1.0)
@@ -84,7 +84,7 @@ def test_a_range_is_not_certified() -> None:
     opt = Optimizer(
         Box(x=(0.0, 1.0)),
         Samples(np.linspace(0, 1, 9)[:, None], within=Box(c=(0.0, 1.0))),
-        setting=Simulator(radius=0.1),
+        setting=Simulator(radius=0.1, pick="uncertain"),
         surrogate=LearnedGP(),
     )
     for i in range(6):
@@ -119,7 +119,9 @@ def test_bounds_narrow_as_optimizers_with_fewer_results_say(maximize: bool) -> N
 def test_bounds_of_a_box_with_a_range_end_at_the_certificate() -> None:
     rng = np.random.default_rng(2)
     for contexts in (Samples({"c": rng.normal(size=30)}, within=Box(c=(-5.0, 5.0))), Box(c=(0.0, 1.0))):
-        opt = Optimizer(Box(x=(0.0, 1.0)), contexts, setting=Simulator(radius=0.1), surrogate=LearnedGP())
+        opt = Optimizer(
+            Box(x=(0.0, 1.0)), contexts, setting=Simulator(radius=0.1, pick="uncertain"), surrogate=LearnedGP()
+        )
         assert len(opt.narrowing({"x": 0.5}).evaluations) == 0
         for _ in range(7):
             s = opt.ask()

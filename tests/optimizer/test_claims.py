@@ -62,7 +62,9 @@ def make(surrogate: Any, beta: Any, setting: str, ambiguity: Any, contexts: str,
     made = {
         "general": General(),
         "data-driven": DataDriven(radius=0.1),
-        "simulator": Simulator(np.full(4, 0.25), 0.1) if finite else Simulator(radius=0.1),
+        "simulator": Simulator(np.full(4, 0.25), 0.1, pick="uncertain")
+        if finite
+        else Simulator(radius=0.1, pick="uncertain"),
     }[setting]
     return Optimizer(
         POINTS,
@@ -178,7 +180,7 @@ def test_failures_and_pending_ones_never_enter_a_certificate() -> None:
         [0.0, 1.0],
         [0.0],
         ambiguity=Expectation(),
-        setting=Simulator([1.0], 0.0),
+        setting=Simulator([1.0], 0.0, pick="uncertain"),
         surrogate=GP(Product(RBF(0.1), RBF(1.0)), 0.1),
         beta=TheoreticalBeta(bound=1.5, noise=0.1, delta=0.01),
     )
@@ -206,7 +208,7 @@ def test_units_fixed_beforehand_change_nothing_but_the_units(size: float) -> Non
             POINTS,
             POINTS,
             ambiguity=MMD(),
-            setting=Simulator(np.full(4, 0.25), 0.1),
+            setting=Simulator(np.full(4, 0.25), 0.1, pick="uncertain"),
             surrogate=GP(KERNEL, 0.05, offset=offset, scale=scale),
             beta=TheoreticalBeta(bound=2.0 * scale, noise=0.05 * scale),
         )
@@ -246,7 +248,7 @@ def test_a_width_of_its_own_for_certificates() -> None:
         opt = Optimizer(
             POINTS,
             POINTS,
-            setting=Simulator(np.full(4, 0.25), 0.1),
+            setting=Simulator(np.full(4, 0.25), 0.1, pick="uncertain"),
             surrogate=GP(KERNEL, 0.1),
             certificate_beta=width,
         )
@@ -259,14 +261,14 @@ def test_a_width_of_its_own_for_certificates() -> None:
     assert values[1][0] < values[0][0]
     assert values[1][1] == values[0][1]  # the search keeps its own
     with pytest.raises(TypeError, match="certificate_beta must be a number"):
-        Optimizer(POINTS, POINTS, setting=Simulator(np.full(4, 0.25), 0.1), certificate_beta="wide")  # type: ignore[arg-type]
+        Optimizer(POINTS, POINTS, setting=Simulator(np.full(4, 0.25), 0.1, pick="uncertain"), certificate_beta="wide")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="surrogate that learns"):
-        Optimizer(POINTS, POINTS, setting=Simulator(np.full(4, 0.25), 0.1), certificate_beta=BETAS[1])
+        Optimizer(POINTS, POINTS, setting=Simulator(np.full(4, 0.25), 0.1, pick="uncertain"), certificate_beta=BETAS[1])
 
 
 def test_the_default_width_is_what_was_measured() -> None:
     """A model that learns certifies with 3 deviations at least; a width that is given is kept."""
-    arguments: dict[str, Any] = {"setting": Simulator(np.full(4, 0.25), 0.1)}
+    arguments: dict[str, Any] = {"setting": Simulator(np.full(4, 0.25), 0.1, pick="uncertain")}
     assert Optimizer(POINTS, POINTS, **arguments).recommend().beta == 3.0
     assert Optimizer(POINTS, POINTS, **arguments, beta=4.0).recommend().beta == 4.0
     assert Optimizer(POINTS, POINTS, **arguments, certificate_beta=1.0).recommend().beta == 1.0

@@ -23,13 +23,15 @@ UNIFORM = np.full(32, 1 / 32)
 
 
 def grid(setting: Setting | None = None, **more: Any) -> Optimizer:
-    chosen = Simulator(UNIFORM, 0.1) if setting is None else setting
+    chosen = Simulator(UNIFORM, 0.1, pick="uncertain") if setting is None else setting
     return Optimizer(X, C, setting=chosen, **{"surrogate": FIXED, **more})
 
 
 def box(within: Box | None = None, **more: Any) -> Optimizer:
     samples = Samples({"c": np.linspace(0.1, 0.9, 20)}, within=within, support=8)
-    return Optimizer(Box(x=(0.0, 1.0)), samples, setting=Simulator(radius=0.1), **{"surrogate": FIXED, **more})
+    return Optimizer(
+        Box(x=(0.0, 1.0)), samples, setting=Simulator(radius=0.1, pick="uncertain"), **{"surrogate": FIXED, **more}
+    )
 
 
 def f(x: float, c: Any, rng: np.random.Generator) -> Any:

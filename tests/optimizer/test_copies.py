@@ -46,7 +46,7 @@ import drbo
 
 grid = np.linspace(0, 1, 12)
 opt = drbo.Optimizer(
-    grid, grid, setting=drbo.Simulator(np.full(12, 1 / 12), 0.1),
+    grid, grid, setting=drbo.Simulator(np.full(12, 1 / 12), 0.1, pick="uncertain"),
     surrogate=drbo.GP(drbo.Product(drbo.RBF(0.2), drbo.RBF(0.2)), 0.1),
 )
 for i in range(5):

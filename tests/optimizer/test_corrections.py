@@ -30,7 +30,9 @@ def box(surrogate: Any = None, **more: Any) -> Optimizer:
     rng = np.random.default_rng(0)
     samples = Samples(50.0 + 100.0 * rng.random((40, 1)), names=["demand"])
     model = GP(KERNEL, 0.1) if surrogate is None else surrogate
-    return Optimizer(Box(order=(0.0, 1.0)), samples, setting=Simulator(radius=0.1), surrogate=model, **more)
+    return Optimizer(
+        Box(order=(0.0, 1.0)), samples, setting=Simulator(radius=0.1, pick="uncertain"), surrogate=model, **more
+    )
 
 
 ROWS = [(0.1, 60.0, 0.3), (0.5, 90.0, 0.9), (0.5, 140.0, 0.2), (0.9, 110.0, -0.4), (0.3, 75.0, 0.6), (0.7, 70.0, 0.1)]

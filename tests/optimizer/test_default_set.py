@@ -15,7 +15,7 @@ P, Q = np.full(7, 1.0 / 7.0), np.arange(7) / 21.0
 def make(ambiguity: Any, scale: float = 1.0, surrogate: Any = None) -> Optimizer:
     fixed = GP(Product(RBF(0.3), RBF(0.3 * scale)), 0.1)
     chosen = fixed if surrogate is None else surrogate
-    return Optimizer(X, scale * C, ambiguity=ambiguity, setting=Simulator(P, 0.2), surrogate=chosen)
+    return Optimizer(X, scale * C, ambiguity=ambiguity, setting=Simulator(P, 0.2, pick="uncertain"), surrogate=chosen)
 
 
 @pytest.mark.parametrize("scale", [1000.0, 1e-3])
@@ -51,7 +51,7 @@ def test_each_column_has_its_own_range() -> None:
     root = 0.2 * np.sqrt(2.0)
     expected = MMD(wide, RBF((root, 1000.0 * root))).distance(p, q)
     for surrogate in (GP(Product(RBF(0.3), RBF((0.3, 300.0))), 0.1), LearnedGP()):
-        opt = Optimizer(X, wide, setting=Simulator(p, 0.2), surrogate=surrogate)
+        opt = Optimizer(X, wide, setting=Simulator(p, 0.2, pick="uncertain"), surrogate=surrogate)
         assert opt.ambiguity.distance(p, q) == pytest.approx(expected, rel=1e-9)
 
 
@@ -60,7 +60,7 @@ def test_labels_are_equal_or_not() -> None:
     for choices in (("a", "b"), ("a", "b", "c", "d", "e")):
         box = drbo.Box(kind=drbo.Categorical(*choices))
         data = drbo.Samples([[choice] for choice in choices], within=box, support=0)
-        opt = Optimizer(X, data, setting=Simulator(radius=0.2), surrogate=LearnedGP())
+        opt = Optimizer(X, data, setting=Simulator(radius=0.2, pick="uncertain"), surrogate=LearnedGP())
         opt.tell(opt.ask(), 1.0)
         n = len(opt.posterior.contexts)
         first, second = np.eye(n)[0], np.eye(n)[1]

@@ -47,7 +47,7 @@ def f(x: float, c: float) -> float:
 
 
 def grid(ambiguity: Any = None, told: int = 12, **more: Any) -> Optimizer:
-    arguments: dict[str, Any] = {"surrogate": MODEL, "setting": Simulator(REFERENCE, 0.2), **more}
+    arguments: dict[str, Any] = {"surrogate": MODEL, "setting": Simulator(REFERENCE, 0.2, pick="uncertain"), **more}
     opt = Optimizer(X, C, ambiguity=ambiguity, **arguments)
     rng = np.random.default_rng(3)
     for _ in range(told):
@@ -114,7 +114,7 @@ def test_the_next_evaluation_is_the_one_that_raises_the_certificate_most(maximiz
 
 def test_where_no_single_outcome_helps_the_one_that_tells_most_is_named() -> None:
     """Two contexts are unknown and as bad as each other: one outcome leaves the worst case where it is."""
-    opt = Optimizer([0.0], [0.0, 10.0], setting=Simulator([0.5, 0.5], math.inf), surrogate=MODEL)
+    opt = Optimizer([0.0], [0.0, 10.0], setting=Simulator([0.5, 0.5], math.inf, pick="uncertain"), surrogate=MODEL)
     best = opt.recommend().explain().evaluation
     assert best is not None
     assert best.value == pytest.approx(opt.recommend().value, rel=CLOSED_FORM)
@@ -140,7 +140,7 @@ def test_s12_a_worst_case_of_ignorance_is_not_blamed_on_nature(loss: float, surr
     """
     orders, demands = np.array([40.0, 80.0]), np.arange(80.0, 141.0, 5.0)
     seen = demands <= 110.0
-    setting = Simulator(seen / seen.sum(), 60.0)
+    setting = Simulator(seen / seen.sum(), 60.0, pick="uncertain")
     opt = Optimizer(orders, demands, setting=setting, ambiguity=Wasserstein(), surrogate=surrogate)
     for demand in demands if loss else demands[seen]:
         for order in orders:
@@ -198,7 +198,7 @@ def ranged() -> Optimizer:
     frame = pd.DataFrame({"group": ["young", "old", "old"] * 8, "dose": np.linspace(0.5, 1.5, 24)})
     within = drbo.Box(group=drbo.Categorical("young", "old"), dose=(0.0, 2.0))
     contexts = drbo.Samples(frame, within=within, support=8)
-    opt = Optimizer(X, contexts, setting=Simulator(radius=0.1), surrogate=MODEL)
+    opt = Optimizer(X, contexts, setting=Simulator(radius=0.1, pick="uncertain"), surrogate=MODEL)
     for k in range(10):
         group = ("young", "old")[k % 2]
         opt.tell(X[k % 6], math.sin(k), context={"group": group, "dose": 0.2 * k})
@@ -207,14 +207,16 @@ def ranged() -> Optimizer:
 
 def compressed() -> Optimizer:
     table = np.random.default_rng(1).gamma(2.0, 3.0, size=(300, 2))
-    opt = Optimizer(X, drbo.Samples(table, names=["wind", "price"], atoms=40), setting=Simulator(radius=0.1))
+    opt = Optimizer(
+        X, drbo.Samples(table, names=["wind", "price"], atoms=40), setting=Simulator(radius=0.1, pick="uncertain")
+    )
     for k in range(8):
         opt.tell(X[k % 6], float(X[k % 6] * table[k, 0] - table[k, 1]), context=table[k])
     return opt
 
 
 def house() -> Optimizer:
-    opt = heating.make(Simulator(radius=0.2), surrogate=LearnedGP(), maximize=False)
+    opt = heating.make(Simulator(radius=0.2, pick="uncertain"), surrogate=LearnedGP(), maximize=False)
     heating.run(opt, 5)
     return opt
 

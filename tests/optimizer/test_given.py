@@ -20,7 +20,7 @@ SALES = pd.DataFrame({"weekday": [DAYS[i % 3] for i in range(21)], "demand": 60.
 SALES.loc[SALES.weekday == "Sat", "demand"] += 80.0
 LABELLED = GP(Product(RBF(0.7), RBF(0.7)), 0.05)
 FIXED = GP(Product(RBF(0.5), RBF(1.0)), 0.05)
-SETTINGS: list[drbo.Setting] = [General(), DataDriven(radius=0.2), Simulator(radius=0.2)]
+SETTINGS: list[drbo.Setting] = [General(), DataDriven(radius=0.2), Simulator(radius=0.2, pick="uncertain")]
 
 
 def profit(order: float, demand: float) -> float:
@@ -140,7 +140,7 @@ def test_nothing_seen_of_what_is_known_is_like_nothing_seen() -> None:
     assert ask(opt, "Tue").radius == np.inf, "no Tuesday yet"
     assert {c["weekday"] for c in opt.recommend().contexts} == {"Tue"}
     only = SALES[SALES.weekday != "Sat"]
-    for setting in (General(), Simulator(radius=0.1)):
+    for setting in (General(), Simulator(radius=0.1, pick="uncertain")):
         other = make(setting, contexts=Samples(only, within=NATURE))
         with pytest.raises(ValueError, match=r"weekday = 'Sat', which no sample has; the samples have .*'Mon', 'Tue'"):
             ask(other, "Sat")
@@ -171,7 +171,7 @@ def test_several_contexts_of_one_evaluation_agree_too() -> None:
     assert opt.results[-1].context == {"weekday": "Mon", "demand": 60.0}
     with pytest.raises(ValueError, match=r"contexts\[1\] contradicts what was given"):
         opt.tell(ask(opt, "Mon"), [1.0, 2.0], contexts=rest.assign(weekday=["Mon", "Sat"]))
-    simulator = make(Simulator(radius=0.1))
+    simulator = make(Simulator(radius=0.1, pick="uncertain"))
     s = simulator.ask(given={"weekday": "Sat"}, n_contexts=3)
     assert [c["weekday"] for c in s.contexts] == ["Sat"] * 3
     simulator.tell(s, [1.0, 2.0, 3.0])
@@ -217,7 +217,7 @@ def test_whole_numbers_are_known_by_equality() -> None:
 
 def test_a_reference_for_one_round_is_narrowed_too() -> None:
     forecast = Samples({"weekday": ["Mon", "Sat", "Sat"], "demand": [10.0, 20.0, 30.0]}, [0.5, 0.2, 0.3], within=NATURE)
-    for setting in (General(), Simulator(radius=0.1)):
+    for setting in (General(), Simulator(radius=0.1, pick="uncertain")):
         opt = make(setting)
         s = opt.ask(reference=forecast, radius=0.1, given={"weekday": "Sat"})
         assert s.reference[s.reference > 0.0] == pytest.approx([0.4, 0.6])
@@ -257,7 +257,7 @@ def test_every_set_on_a_finite_grid(ambiguity: drbo.AmbiguitySet) -> None:
 
 def test_indices_and_points_of_a_finite_grid() -> None:
     grid = np.array([[i, j] for i in (0.0, 1.0) for j in (0.0, 1.0, 2.0)])
-    opt = Optimizer([0.0, 1.0], grid, setting=Simulator(np.ones(6), 0.1), surrogate=FIXED)
+    opt = Optimizer([0.0, 1.0], grid, setting=Simulator(np.ones(6), 0.1, pick="uncertain"), surrogate=FIXED)
     s = opt.ask(given={0: 1.0})
     assert s.context_index in (3, 4, 5)
     assert s.context[0] == 1.0
@@ -292,7 +292,9 @@ def test_labels_and_tuples_of_labels() -> None:
     with pytest.raises(ValueError, match="contradicts what was given"):
         opt.tell(opt.ask(given={0: "Sat"}), 1.0, context=("Mon", "low"))
     assert list(opt.recommend().contexts) == cells[2:]
-    plain = Optimizer(["a", "b"], {"young": 1, "old": 3}, setting=Simulator(radius=0.1), surrogate=LABELLED)
+    plain = Optimizer(
+        ["a", "b"], {"young": 1, "old": 3}, setting=Simulator(radius=0.1, pick="uncertain"), surrogate=LABELLED
+    )
     s = plain.ask(given={0: "old"})
     assert (s.context, s.reference.tolist()) == ("old", [1.0])
     with pytest.raises(ValueError, match="forgets by the order of time, which counts of labels do not have"):
@@ -318,7 +320,12 @@ def test_an_action_of_ones_own_is_certified_for_what_is_known() -> None:
 
 def test_a_simulator_with_a_history_of_a_finite_grid() -> None:
     grid = np.array([[i, j] for i in (0.0, 1.0) for j in (0.0, 1.0)])
-    opt = Optimizer([0.0, 1.0], grid, setting=Simulator(history=[0, 2, 3, 3, 1], radius=Theoretical()), surrogate=FIXED)
+    opt = Optimizer(
+        [0.0, 1.0],
+        grid,
+        setting=Simulator(history=[0, 2, 3, 3, 1], radius=Theoretical(), pick="uncertain"),
+        surrogate=FIXED,
+    )
     s = opt.ask(given={0: 1.0})
     assert s.reference == pytest.approx([1 / 3, 2 / 3])
     assert s.radius == Theoretical().radius(np.zeros(3, dtype=int), opt.ambiguity, 2)

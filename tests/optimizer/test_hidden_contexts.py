@@ -223,7 +223,7 @@ def test_a_data_driven_reference_counts_what_was_revealed() -> None:
 def test_results_as_tables_pages_and_text(tmp_path: Path) -> None:
     from drbo import terminal
 
-    opt = tell_all(optimizer(setting=drbo.Simulator(P, 0.0)))
+    opt = tell_all(optimizer(setting=drbo.Simulator(P, 0.0, pick="uncertain")))
     frame = opt.to_frame()
     assert frame["context"].isna().tolist() == [True, False, True, True, False]
     assert terminal.summary(opt)["last results"][-2]["context"] == {}
@@ -233,7 +233,8 @@ def test_results_as_tables_pages_and_text(tmp_path: Path) -> None:
 
 def test_labels_samples_and_given() -> None:
     labels = drbo.Optimizer(
-        X, {"young": 3, "old": 1}, ambiguity=drbo.KL(), setting=drbo.Simulator(radius=0.1), surrogate=GP,
+        X, {"young": 3, "old": 1}, ambiguity=drbo.KL(), setting=drbo.Simulator(radius=0.1, pick="uncertain"),
+        surrogate=GP,
         policy=drbo.Optimism(),
     )  # fmt: skip
     s = labels.ask()
@@ -319,7 +320,7 @@ def test_what_cannot_be_hidden() -> None:
         opt.tell(0.2, failed=True, distribution=P)
     with pytest.raises(ValueError, match="must hold one number per context, 1"):
         opt.tell(0.2, [1.0, 2.0], distribution=P)
-    picked = optimizer(setting=drbo.Simulator(P, 0.1))
+    picked = optimizer(setting=drbo.Simulator(P, 0.1, pick="uncertain"))
     with pytest.raises(TypeError, match="the context was picked with the suggestion"):
         picked.tell(picked.ask(), 1.0, distribution=P)
     learned = optimizer(surrogate=drbo.LearnedGP())

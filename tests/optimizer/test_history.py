@@ -26,7 +26,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("clock")
 def test_every_command_appends_one_record(tmp_path: Path) -> None:
-    opt = heating.make(Simulator(radius=0.2))
+    opt = heating.make(Simulator(radius=0.2, pick="uncertain"))
     first, second = opt.ask(2)
     opt.tell(second, 1.0)
     opt.cancel(first)
@@ -52,7 +52,7 @@ def test_every_command_appends_one_record(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("clock")
 def test_results_are_what_was_told(tmp_path: Path) -> None:
     """U3: in the user's units, in order, with numbers and times."""
-    opt = heating.make(Simulator(radius=0.2), maximize=False, surrogate=drbo.LearnedGP())
+    opt = heating.make(Simulator(radius=0.2, pick="uncertain"), maximize=False, surrogate=drbo.LearnedGP())
     first, second = opt.ask(), opt.ask()
     opt.tell(second, 40.0)
     opt.tell(first, failed=True)
@@ -71,7 +71,7 @@ def test_results_are_what_was_told(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("clock")
 def test_a_table_of_the_results() -> None:
-    opt = heating.make(Simulator(radius=0.2))
+    opt = heating.make(Simulator(radius=0.2, pick="uncertain"))
     heating.run(opt, 3)
     opt.tell(opt.ask(), failed=True)
     frame = opt.to_frame()
@@ -98,7 +98,7 @@ def test_a_table_of_nothing() -> None:
 
 
 def test_refits_are_recorded_with_the_ask_that_needed_them() -> None:
-    opt = heating.make(Simulator(radius=0.2), surrogate=drbo.LearnedGP())
+    opt = heating.make(Simulator(radius=0.2, pick="uncertain"), surrogate=drbo.LearnedGP())
     heating.run(opt, 5)
     fits = [fact.fit for fact in opt.history if isinstance(fact, Asked)]
     assert fits[0] is None

@@ -121,7 +121,7 @@ def test_an_interrupt_anywhere_in_tell_leaves_all_of_it_or_nothing(setting: Sett
 
 
 def test_an_interrupt_between_new_hyper_parameters_and_their_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
-    opt = heating.make(Simulator(radius=0.2), surrogate=LearnedGP())
+    opt = heating.make(Simulator(radius=0.2, pick="uncertain"), surrogate=LearnedGP())
     heating.run(opt, 6)
     twin = copy.deepcopy(opt)
 
@@ -149,7 +149,7 @@ def test_an_interrupt_between_a_refit_and_a_certificate_then_save_and_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S4: the file and the live optimizer recommend the same; 0.1 said 5.0 and -39.4."""
-    opt = heating.make(Simulator(radius=0.2), surrogate=LearnedGP())
+    opt = heating.make(Simulator(radius=0.2, pick="uncertain"), surrogate=LearnedGP())
     for _ in range(4):
         opt.tell(opt.ask(), 5.0)
     opt.ask()
@@ -177,7 +177,7 @@ def test_an_interrupt_between_a_refit_and_a_certificate_then_save_and_load(
 
 
 def test_an_interrupted_tell_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    opt = heating.make(Simulator(radius=0.2))
+    opt = heating.make(Simulator(radius=0.2, pick="uncertain"))
     heating.run(opt, 2)
     s = opt.ask()
     twin = copy.deepcopy(opt)

@@ -31,7 +31,7 @@ def make() -> Optimizer:
         grid,
         grid,
         ambiguity=MMD(grid, RBF(0.3)),
-        setting=Simulator(np.full(6, 1.0 / 6.0), radius=0.1),
+        setting=Simulator(np.full(6, 1.0 / 6.0), radius=0.1, pick="uncertain"),
         surrogate=GP(Product(RBF(0.3), RBF(0.3)), 0.1),
     )
 

@@ -42,7 +42,7 @@ def effect(dose: Any, group: str) -> float:
     ],
 )
 def test_labels_are_exactly_the_atoms(contexts: Any, weights: list[float]) -> None:
-    for setting in (Simulator(radius=0.1), General()):
+    for setting in (Simulator(radius=0.1, pick="uncertain"), General()):
         opt = Optimizer(DOSES, contexts, setting=setting, surrogate=FIXED)
         s = opt.ask() if isinstance(setting, Simulator) else opt.ask(radius=0.1)
         np.testing.assert_allclose(s.reference, weights, rtol=ROUNDING)
@@ -51,7 +51,7 @@ def test_labels_are_exactly_the_atoms(contexts: Any, weights: list[float]) -> No
 
 def test_labels_without_weights_need_a_reference() -> None:
     with pytest.raises(TypeError, match="Simulator needs a reference"):
-        Optimizer(DOSES, GROUPS, setting=Simulator(radius=0.1))
+        Optimizer(DOSES, GROUPS, setting=Simulator(radius=0.1, pick="uncertain"))
     with pytest.raises(TypeError, match="reference is missing"):
         Optimizer(DOSES, GROUPS, setting=General()).ask(radius=0.1)
 
@@ -60,7 +60,7 @@ def test_a_reference_by_label() -> None:
     by_label, in_order = {"old": 40, "young": 120}, [120, 0, 40]
     asked = []
     for reference in (by_label, in_order, pd.Series(by_label)):
-        opt = Optimizer(DOSES, GROUPS, setting=Simulator(reference, radius=0.1), surrogate=FIXED)
+        opt = Optimizer(DOSES, GROUPS, setting=Simulator(reference, radius=0.1, pick="uncertain"), surrogate=FIXED)
         first = opt.ask()
         np.testing.assert_array_equal(first.reference, [0.75, 0.0, 0.25])
         opt.tell(first, 1.0)
@@ -69,11 +69,11 @@ def test_a_reference_by_label() -> None:
         np.testing.assert_array_equal(opt.recommend(reference={"old": 0.5, "young": 0.5}).reference, [0.5, 0.0, 0.5])
     assert asked[0] == asked[1] == asked[2]
     with pytest.raises(ValueError, match="a key of reference must be one of"):
-        Optimizer(DOSES, GROUPS, setting=Simulator({"odl": 1}, radius=0.1))
+        Optimizer(DOSES, GROUPS, setting=Simulator({"odl": 1}, radius=0.1, pick="uncertain"))
     with pytest.raises(ValueError, match="a key of reference must be one of"):
         opt.ask(reference={"odl": 1})
     with pytest.raises(ValueError, match="reference must sum to 1"):
-        Simulator({"old": 0.5}, radius=0.1)
+        Simulator({"old": 0.5}, radius=0.1, pick="uncertain")
 
 
 def test_a_mapping_that_changes_later_changes_nothing() -> None:
@@ -104,20 +104,25 @@ def test_shares_are_no_data() -> None:
 
 def test_a_rule_that_needs_the_order_of_time_refuses_counts() -> None:
     rule = drbo.radius.Calibrated(quantile=0.5, window=1, target="window")
-    for setting in (DataDriven(radius=rule), Simulator(radius=rule)):
+    for setting in (DataDriven(radius=rule), Simulator(radius=rule, pick="uncertain")):
         with pytest.raises(ValueError, match="the order of time, which counts of labels do not have"):
             Optimizer(DOSES, {"young": 3, "old": 2}, setting=setting)
         data = pd.Series(["young", "old", "young", "young"])
         assert Optimizer(DOSES, data, setting=setting, surrogate=FIXED).ask().radius == pytest.approx(
             np.sqrt(2.0), rel=1e-5
         )
-    Optimizer(DOSES, {"young": 3, "old": 2}, setting=Simulator(radius=rule, history=[0, 1, 0]), surrogate=FIXED).ask()
+    Optimizer(
+        DOSES,
+        {"young": 3, "old": 2},
+        setting=Simulator(radius=rule, history=[0, 1, 0], pick="uncertain"),
+        surrogate=FIXED,
+    ).ask()
 
 
 SETTINGS: list[tuple[Setting, dict[str, Any]]] = [
     (General(), {"reference": {"young": 1, "old": 3}, "radius": 0.2}),
     (DataDriven(radius=drbo.radius.Bootstrap()), {}),
-    (Simulator({"young": 0.2, "old": 0.8}, radius=0.2), {}),
+    (Simulator({"young": 0.2, "old": 0.8}, radius=0.2, pick="uncertain"), {}),
     (Simulator({"young": 0.2, "old": 0.8}, radius=0.2, pick="informative"), {}),
 ]
 
@@ -193,7 +198,7 @@ def test_members_of_an_enum_need_their_class(tmp_path: Path) -> None:
 
 def test_labels_as_actions(tmp_path: Path) -> None:
     worth = {"a": 0.0, "b": 1.0, ("c", 1): 0.5}
-    opt = Optimizer(list(worth), GROUPS, setting=Simulator({"old": 1, "young": 1}, radius=0.1))
+    opt = Optimizer(list(worth), GROUPS, setting=Simulator({"old": 1, "young": 1}, radius=0.1, pick="uncertain"))
     for _ in range(8):
         s = opt.ask()
         opt.tell(s, worth[s.action])
@@ -255,7 +260,9 @@ class Kinship(drbo.Kernel):
 )
 def test_every_set_on_labels(ambiguity: Any, oracle: Any, tmp_path: Path) -> None:
     radius = 0.45
-    opt = Optimizer(DOSES, REFERENCE, ambiguity=ambiguity, setting=Simulator(radius=radius), surrogate=FIXED)
+    opt = Optimizer(
+        DOSES, REFERENCE, ambiguity=ambiguity, setting=Simulator(radius=radius, pick="uncertain"), surrogate=FIXED
+    )
     for _ in range(6):
         s = opt.ask()
         opt.tell(s, effect(s.action, s.context))
@@ -288,7 +295,7 @@ def test_labels_of_a_table_of_a_box_and_of_a_mapping_agree() -> None:
     values = []
     for contexts in forms:
         named = isinstance(contexts, drbo.Samples)
-        opt = Optimizer(DOSES, contexts, setting=Simulator(radius=0.2), surrogate=FIXED)
+        opt = Optimizer(DOSES, contexts, setting=Simulator(radius=0.2, pick="uncertain"), surrogate=FIXED)
         for dose, group in ((0.0, "old"), (0.5, "young"), (1.0, "middle"), (0.75, "old")):
             opt.tell([dose], effect(dose, group), context={"age": group} if named else group)
         r = opt.recommend()
@@ -300,23 +307,34 @@ def test_labels_of_a_table_of_a_box_and_of_a_mapping_agree() -> None:
 
 def test_a_matrix_needs_labels_in_an_order_that_is_known() -> None:
     with pytest.raises(TypeError, match=r"or are labels of a table.*or labels with their counts as contexts"):
-        Optimizer(DOSES, drbo.Samples({"age": GROUPS}), ambiguity=drbo.MMD(gram=SIMILAR), setting=Simulator(radius=0.1))
+        Optimizer(
+            DOSES,
+            drbo.Samples({"age": GROUPS}),
+            ambiguity=drbo.MMD(gram=SIMILAR),
+            setting=Simulator(radius=0.1, pick="uncertain"),
+        )
 
 
 def test_an_order_among_labels_is_measured_in_steps(tmp_path: Path) -> None:
     sizes = drbo.Ordinal("S", "M", "L", "XL")
     weights = {"S": 1.0}
-    opt = Optimizer(DOSES, sizes, ambiguity=drbo.Wasserstein(), setting=Simulator(weights, radius=1.0), surrogate=FIXED)
+    opt = Optimizer(
+        DOSES,
+        sizes,
+        ambiguity=drbo.Wasserstein(),
+        setting=Simulator(weights, radius=1.0, pick="uncertain"),
+        surrogate=FIXED,
+    )
     apart = [opt.ambiguity.distance(np.eye(4)[0], np.eye(4)[j]) for j in range(4)]
     np.testing.assert_allclose(apart, [0.0, 1.0, 2.0, 3.0])
     in_a_box = Optimizer(
         DOSES, drbo.Samples({"size": ["S"]}, within=drbo.Box(size=sizes)), ambiguity=drbo.Wasserstein(),
-        setting=Simulator(radius=1.0), surrogate=FIXED,
+        setting=Simulator(radius=1.0, pick="uncertain"), surrogate=FIXED,
     )  # fmt: skip
     ordered = pd.Series(pd.Categorical(["S"], categories=sizes.choices, ordered=True))
     in_a_table = Optimizer(
         DOSES, drbo.Samples(pd.DataFrame({"size": ordered})), ambiguity=drbo.Wasserstein(),
-        setting=Simulator(radius=1.0), surrogate=FIXED,
+        setting=Simulator(radius=1.0, pick="uncertain"), surrogate=FIXED,
     )  # fmt: skip
     for number, one in enumerate((opt, in_a_box, in_a_table)):
         for i, size in enumerate(sizes.choices):
@@ -331,7 +349,7 @@ def test_an_order_among_labels_is_measured_in_steps(tmp_path: Path) -> None:
 
 
 def test_predictions_for_many_labels() -> None:
-    opt = Optimizer(DOSES, GROUPS, setting=Simulator(REFERENCE, radius=0.1), surrogate=FIXED)
+    opt = Optimizer(DOSES, GROUPS, setting=Simulator(REFERENCE, radius=0.1, pick="uncertain"), surrogate=FIXED)
     opt.tell([0.5], 1.0, context="old")
     one = [opt.predict([0.5], group).mean for group in GROUPS]
     for many in (list(GROUPS), np.array(GROUPS), pd.Series(GROUPS), pd.Categorical(GROUPS)):

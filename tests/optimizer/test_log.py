@@ -102,7 +102,7 @@ def test_boxes_name_columns() -> None:
 def test_other_tables_settings_and_files(tmp_path: Path) -> None:
     columns = {name: LOG[name].tolist() for name in LOG}
     columns["stages"] = np.array(columns["stages"])
-    opt = read(columns, setting=Simulator(radius=0.1), radius=None, actions="dose")
+    opt = read(columns, setting=Simulator(radius=0.1, pick="uncertain"), radius=None, actions="dose")
     assert opt.ask().context is not None
     opt.save(tmp_path / "a.json")
     loaded = Optimizer.load(tmp_path / "a.json")

@@ -50,7 +50,7 @@ def test_names_and_labels_are_text() -> None:
     opt = drbo.Optimizer(
         drbo.Box({SCRIPT: drbo.Categorical(SCRIPT, "b"), "x": (0.0, 1.0)}),
         drbo.Samples(np.random.default_rng(0).normal(size=(6, 1)), names=[SCRIPT + "c"]),
-        setting=drbo.Simulator(radius=0.1),
+        setting=drbo.Simulator(radius=0.1, pick="uncertain"),
     )
     s = opt.ask()
     assert SCRIPT in read(s._repr_html_()).text
@@ -63,7 +63,7 @@ def test_names_and_labels_are_text() -> None:
 
 def test_what_is_shown() -> None:
     grid = np.linspace(0.0, 1.0, 4)
-    opt = drbo.Optimizer(grid, grid, setting=drbo.Simulator(np.full(4, 0.25), 0.1), maximize=False)
+    opt = drbo.Optimizer(grid, grid, setting=drbo.Simulator(np.full(4, 0.25), 0.1, pick="uncertain"), maximize=False)
     assert "told0failed0pending0" in read(opt._repr_html_()).text
     opt.tell(opt.ask(), 2.0)
     opt.tell(opt.ask(), failed=True)

@@ -49,13 +49,13 @@ def test_each_setting_end_to_end(setting: Setting) -> None:
 @pytest.mark.parametrize(("ambiguity", "expected"), [(Expectation(), 2.5), (Neighbourhood(robos.C), 2.5)], ids=repr)
 def test_baselines_find_their_own_optimum(ambiguity: AmbiguitySet, expected: float) -> None:
     """Stochastic UCB and StableOpt (radius 0.43: only the contexts next to the mean) are lured by the high ridge."""
-    opt = make(Simulator(robos.REFERENCE, robos.RADIUS), ambiguity=ambiguity)
+    opt = make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"), ambiguity=ambiguity)
     run(opt, 100)
     assert opt.recommend_iterate().action == expected
 
 
 def test_stableopt_with_an_infinite_radius_is_the_worst_case() -> None:
-    opt = make(Simulator(robos.REFERENCE, np.inf), ambiguity=Neighbourhood(robos.C))
+    opt = make(Simulator(robos.REFERENCE, np.inf, pick="uncertain"), ambiguity=Neighbourhood(robos.C))
     run(opt, 150)
     assert robos.X[np.argmax(robos.F.min(axis=1))] == -0.5
     assert opt.recommend_iterate().action == -0.5
@@ -87,7 +87,7 @@ def literal_drbo(rounds: int, seed: int) -> list[tuple[int, int]]:
 
 
 def test_the_loop_is_algorithm_2() -> None:
-    opt = make(Simulator(robos.REFERENCE, robos.RADIUS))
+    opt = make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"))
     suggestions = run(opt, 40)
     assert [(s.action_index, s.context_index) for s in suggestions] == literal_drbo(40, 0)
 
@@ -114,7 +114,7 @@ def test_informative_contexts_are_those_of_the_formula() -> None:
 
 def test_recommendation_is_equation_10() -> None:
     """The action is the one of the largest worst-case lcb at its own time; its certificate is that of now."""
-    opt = make(Simulator(robos.REFERENCE, robos.RADIUS))
+    opt = make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"))
     rng = np.random.default_rng(1)
     best, best_action = -np.inf, -1
 
@@ -174,7 +174,7 @@ def test_open_suggestions_are_taken_into_account(setting: Setting) -> None:
 
 
 def test_pending_ones_count_as_if_observed_at_their_mean() -> None:
-    opt = make(Simulator(robos.REFERENCE, robos.RADIUS))
+    opt = make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"))
     run(opt, 10)
     first = opt.ask()
     assert first.context is not None
@@ -185,7 +185,7 @@ def test_pending_ones_count_as_if_observed_at_their_mean() -> None:
 
 
 def test_pending_ones_never_enter_a_certificate() -> None:
-    opt = make(Simulator(robos.REFERENCE, robos.RADIUS))
+    opt = make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"))
     for _ in range(30):
         opt.ask()
     lcb = -2.0 * np.ones(len(robos.C))  # the prior is all that is known
@@ -194,7 +194,7 @@ def test_pending_ones_never_enter_a_certificate() -> None:
 
 
 def test_results_in_any_order_and_cancelled_ones() -> None:
-    opt = make(Simulator(robos.REFERENCE, robos.RADIUS))
+    opt = make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"))
     rng = np.random.default_rng(0)
     a, b, c = opt.ask(), opt.ask(), opt.ask()
     tell(opt, c, rng)
@@ -205,7 +205,7 @@ def test_results_in_any_order_and_cancelled_ones() -> None:
 
 
 def test_a_suggestion_may_come_back_from_another_process() -> None:
-    opt = make(Simulator(robos.REFERENCE, robos.RADIUS))
+    opt = make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"))
     opt.tell(pickle.loads(pickle.dumps(opt.ask())), 0.3)
     assert opt.posterior.n_observations == 1
 
@@ -298,7 +298,7 @@ def test_bad_tells_change_nothing(arguments: dict[str, Any], message: str) -> No
 
 
 def test_a_context_is_refused_where_the_setting_picked_it() -> None:
-    opt = make(Simulator(robos.REFERENCE, robos.RADIUS))
+    opt = make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"))
     s = opt.ask()
     for given in ({"context": robos.C[0]}, {"context_index": 0}):
         with pytest.raises(TypeError, match="context must not be given"):
@@ -355,7 +355,7 @@ def test_bad_construction(arguments: dict[str, Any], message: str) -> None:
 def test_the_contract_snippet_of_the_design() -> None:
     actions, contexts = np.linspace(0, 1, 20)[:, None], np.linspace(0, 1, 10)[:, None]
     w, eps = np.full(10, 0.1), 0.2
-    for setting in (drbo.General(), drbo.DataDriven(delta=0.1), drbo.Simulator(w, eps)):
+    for setting in (drbo.General(), drbo.DataDriven(delta=0.1), drbo.Simulator(w, eps, pick="uncertain")):
         opt = drbo.Optimizer(
             actions,
             contexts,
@@ -395,7 +395,7 @@ def test_a_reference_that_the_caller_changes_later_is_not_ours() -> None:
 
 def test_what_is_handed_out_cannot_be_changed() -> None:
     given = robos.REFERENCE.copy()
-    opt = make(Simulator(given, robos.RADIUS))
+    opt = make(Simulator(given, robos.RADIUS, pick="uncertain"))
     given[:] = 0.02
     s = opt.ask()
     np.testing.assert_array_equal(s.reference, robos.REFERENCE)
@@ -418,12 +418,12 @@ def test_misfits_are_found_when_the_optimizer_is_made() -> None:
     with pytest.raises(ValueError, match="lengthscale has 2 entries, but the points have 1"):
         Optimizer(robos.X, robos.C, ambiguity=SET, setting=General(), surrogate=wrong)
     with pytest.raises(ValueError, match="reference must hold 50 weights"):
-        make(Simulator([0.5, 0.5], 0.1))
+        make(Simulator([0.5, 0.5], 0.1, pick="uncertain"))
 
 
 def test_a_simulator_may_be_given_the_set_of_one_round() -> None:
     """S13: algorithm 2 with P_t and epsilon_t; without them those that it was made with."""
-    opt = make(Simulator(robos.REFERENCE, robos.RADIUS))
+    opt = make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"))
     rng = np.random.default_rng(0)
     for t in range(12):
         own = t % 2 == 0
@@ -457,7 +457,9 @@ def test_counts_and_rounded_shares_are_weights() -> None:
     for given in (counts, counts.astype(float), counts.tolist(), 1.0009 * counts / counts.sum()):
         s = make(General()).ask(reference=given, radius=0.1)
         np.testing.assert_allclose(s.reference, counts / counts.sum(), rtol=0.0, atol=1e-12)
-    np.testing.assert_allclose(make(Simulator(shares, 0.1)).ask().reference, shares / shares.sum(), rtol=1e-12)
+    np.testing.assert_allclose(
+        make(Simulator(shares, 0.1, pick="uncertain")).ask().reference, shares / shares.sum(), rtol=1e-12
+    )
     for wrong in (1.5 * robos.REFERENCE, np.zeros(50), 0.99 * robos.REFERENCE):
         with pytest.raises(ValueError, match=r"reference must sum to 1 .* or be counts"):
             make(General()).ask(reference=wrong, radius=0.1)
@@ -495,7 +497,7 @@ def test_several_at_once(setting: Setting) -> None:
     ids=str,
 )
 def test_a_number_of_suggestions_that_is_none(n: Any, message: str) -> None:
-    opt = make(Simulator(robos.REFERENCE, robos.RADIUS))
+    opt = make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"))
     with pytest.raises((TypeError, ValueError), match=message):
         opt.ask(n)
     assert opt.history == ()
@@ -504,7 +506,7 @@ def test_a_number_of_suggestions_that_is_none(n: Any, message: str) -> None:
 def test_a_box_from_a_mapping() -> None:
     """U19: names that are no Python names, and plain pairs."""
     box = drbo.Box({"order": (40, 200), "max. delay": drbo.Integer(0, 3)})
-    opt = Optimizer(box, robos.C, setting=Simulator(robos.REFERENCE, 0.1), surrogate=SURROGATE)
+    opt = Optimizer(box, robos.C, setting=Simulator(robos.REFERENCE, 0.1, pick="uncertain"), surrogate=SURROGATE)
     first, second = opt.ask(2)
     for s in (first, second):
         assert s.action.keys() == {"order", "max. delay"}
@@ -514,7 +516,7 @@ def test_a_box_from_a_mapping() -> None:
 
 
 def test_the_old_name_of_a_recommendation_warns() -> None:
-    opt = make(Simulator(robos.REFERENCE, robos.RADIUS))
+    opt = make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"))
     run(opt, 3)
     with pytest.warns(DeprecationWarning, match="recommend_final is now called recommend"):
         old = opt.recommend_final()
@@ -524,7 +526,7 @@ def test_the_old_name_of_a_recommendation_warns() -> None:
 
 
 def test_a_function_as_a_set_warns_and_works() -> None:
-    setting = Simulator(robos.REFERENCE, robos.RADIUS)
+    setting = Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain")
     with pytest.warns(DeprecationWarning, match="ambiguity as a function from contexts is deprecated"):
         opt = make(setting, ambiguity=lambda points: drbo.MMD(points, robos.MMD_KERNEL))
     usual = make(setting)
@@ -535,7 +537,7 @@ def test_a_function_as_a_set_warns_and_works() -> None:
 def test_predictions_are_in_the_users_units() -> None:
     """U8: mean, deviation and bounds of f, also for costs and learned units."""
     for maximize, surrogate in ((True, SURROGATE), (False, SURROGATE), (False, drbo.LearnedGP())):
-        opt = make(Simulator(robos.REFERENCE, robos.RADIUS), maximize=maximize, surrogate=surrogate)
+        opt = make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"), maximize=maximize, surrogate=surrogate)
         for i in range(8):
             opt.tell(robos.X[i], 100.0 * (surrogate is not SURROGATE) + robos.F[i, 20], context_index=20)
         p = opt.predict(robos.X[3], robos.C[20])

@@ -98,7 +98,7 @@ class KL(drbo.KL):
         return super()._solve(values, reference, 2.0 * radius)
 
 
-SIMULATOR = Simulator(robos.REFERENCE, 0.2)
+SIMULATOR = Simulator(robos.REFERENCE, 0.2, pick="uncertain")
 ROOMS: dict[str, tuple[type, dict[str, Any]]] = {
     "set": (Contamination, {"ambiguity": Contamination()}),
     "kernel": (
@@ -186,7 +186,7 @@ def test_a_kernel_of_ones_own_on_a_range() -> None:
     opt = Optimizer(
         np.linspace(0.0, 1.0, 9),
         drbo.Box(wind=(0.0, 25.0)),
-        setting=Simulator(radius=0.2),
+        setting=Simulator(radius=0.2, pick="uncertain"),
         surrogate=GP(kernel, 0.1),
     )
     for number in range(3):

@@ -29,7 +29,7 @@ SURROGATE = drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.RBF(0.3)), 0.1)
 
 
 def make(setting: drbo.Setting | None = None, **more: Any) -> Optimizer:
-    chosen = drbo.Simulator(np.full(8, 1 / 8), radius=0.1) if setting is None else setting
+    chosen = drbo.Simulator(np.full(8, 1 / 8), radius=0.1, pick="uncertain") if setting is None else setting
     arguments: dict[str, Any] = {"ambiguity": drbo.TotalVariation(), "surrogate": SURROGATE, **more}
     return Optimizer(GRID, GRID, setting=chosen, **arguments)
 
@@ -287,7 +287,7 @@ def test_a_file_of_another_configuration_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     drbo.run(make(), outcome, 3, workers=1, save=path, progress=False)
     before = path.read_bytes()
-    other = make(drbo.Simulator(np.full(8, 1 / 8), radius=0.2), seed=3)
+    other = make(drbo.Simulator(np.full(8, 1 / 8), radius=0.2, pick="uncertain"), seed=3)
     with pytest.raises(ValueError, match=r"state\.json was saved by an optimizer that differs in seed, setting: "):
         drbo.run(other, outcome, 6, save=path, progress=False)
     own = make()
@@ -479,7 +479,7 @@ def test_the_bound_leaves_out_what_failed_and_is_infinite_at_first() -> None:
 def test_the_bound_on_a_box_is_searched() -> None:
     opt = drbo.Optimizer(
         drbo.Box(x=(0.0, 1.0)), GRID, ambiguity=drbo.TotalVariation(), surrogate=make().surrogate,
-        setting=drbo.Simulator(np.full(8, 1 / 8), radius=0.1),
+        setting=drbo.Simulator(np.full(8, 1 / 8), radius=0.1, pick="uncertain"),
     )  # fmt: skip
     drbo.run(opt, lambda action, context: outcome([action["x"]], context), 8, workers=2, progress=False)
     found = opt.regret_bound()

@@ -46,13 +46,13 @@ POINTS = np.linspace(0.0, 3.0, 13)
 
 def box(contexts: Any = None, setting: Setting | None = None, **more: Any) -> Optimizer:
     nature = Perturbation(Samples(PAST, support=6)) if contexts is None else contexts
-    chosen = Simulator(radius=0.2) if setting is None else setting
+    chosen = Simulator(radius=0.2, pick="uncertain") if setting is None else setting
     return Optimizer(ACTIONS, nature, setting=chosen, **{"surrogate": FIXED, **more})
 
 
 def grid(contexts: Any = None, setting: Setting | None = None, **more: Any) -> Optimizer:
     nature = Perturbation([-0.5, 0.0, 0.2, 0.5]) if contexts is None else contexts
-    chosen = Simulator(radius=0.2) if setting is None else setting
+    chosen = Simulator(radius=0.2, pick="uncertain") if setting is None else setting
     surrogate = GP(Product(RBF(0.6), ConstantKernel()), noise=0.05)
     return Optimizer(POINTS, nature, setting=chosen, **{"surrogate": surrogate, **more})
 
@@ -278,7 +278,7 @@ def test_a_baseline_a_floor_and_a_budget() -> None:
 def test_many_samples_are_compressed_and_still_certified() -> None:
     rng = np.random.default_rng(0)
     contexts = Perturbation(Samples(0.2 * rng.normal(size=400), atoms=30, support=8))
-    opt = grid(contexts, Simulator(radius=0.05))
+    opt = grid(contexts, Simulator(radius=0.05, pick="uncertain"))
     for i in range(4):
         step(opt, i)
     r = opt.recommend()
@@ -331,7 +331,7 @@ def test_a_model_of_actions_alone_is_no_other_problem() -> None:
     opt = Optimizer(
         Box(x=(0.0, 1.0)),
         Box(a=(0.0, 1.0), b=(0.0, 1.0)),
-        setting=Simulator(radius=0.1),
+        setting=Simulator(radius=0.1, pick="uncertain"),
         surrogate=GP(Product(RBF(0.3), ConstantKernel()), noise=0.1),
     )
     opt.tell({"x": 0.5}, 1.0, context={"a": 0.1, "b": 0.2})

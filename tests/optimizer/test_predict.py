@@ -17,7 +17,7 @@ CLOSE = 1e-9
 
 
 def grid(**more: Any) -> Optimizer:
-    setting = Simulator(np.full(5, 0.2), 0.1)
+    setting = Simulator(np.full(5, 0.2), 0.1, pick="uncertain")
     opt = Optimizer(X, C, setting=setting, surrogate=GP(Product(RBF(0.5), RBF(0.5)), 0.1), **more)
     for i in range(3):
         opt.tell(X[i], float(np.sin(i)), context_index=i)
@@ -25,7 +25,7 @@ def grid(**more: Any) -> Optimizer:
 
 
 def house(**more: Any) -> Optimizer:
-    opt = heating.make(Simulator(radius=0.2), **more)
+    opt = heating.make(Simulator(radius=0.2, pick="uncertain"), **more)
     heating.run(opt, 4)
     return opt
 
@@ -109,7 +109,7 @@ def test_no_row_gives_no_row() -> None:
 
 
 def test_before_the_first_outcome_bounds_are_infinite() -> None:
-    opt = heating.make(Simulator(radius=0.2), surrogate=LearnedGP())
+    opt = heating.make(Simulator(radius=0.2, pick="uncertain"), surrogate=LearnedGP())
     found = opt.predict(ACTIONS, WEATHER)
     assert found["mean"].isna().all()
     assert found["std"].isna().all()
@@ -154,7 +154,7 @@ def test_a_query_of_many_changes_nothing() -> None:
 
 def test_contexts_of_a_box() -> None:
     box = drbo.Box(temperature=(0.0, 10.0), group=drbo.Categorical("young", "old"))
-    opt = Optimizer(np.linspace(0, 1, 4), box, setting=Simulator(radius=0.1))
+    opt = Optimizer(np.linspace(0, 1, 4), box, setting=Simulator(radius=0.1, pick="uncertain"))
     for k in range(4):
         opt.tell(k / 3, float(k), context={"temperature": 2.0 * k, "group": "old"})
     frame = pd.DataFrame({"group": ["old", "young"], "temperature": [1.0, 9.0]})

@@ -61,7 +61,7 @@ def test_a_learned_model_goes_little_beyond_what_has_been_tried() -> None:
     opt = shop(apart=5.0)
     assert opt.predict({"order": 200.0}, {"demand": 100.0}).lower > profit(200.0, 100.0)
     assert 77.0 - 1e-6 <= opt.ask(guarantee=60.0).action["order"] <= 103.0 + 1e-6
-    steps = Optimizer([0, 10, 20, 30], [0.0, 1.0], setting=Simulator([1, 1], 0.1), baseline=10)
+    steps = Optimizer([0, 10, 20, 30], [0.0, 1.0], setting=Simulator([1, 1], 0.1, pick="uncertain"), baseline=10)
     for i in range(6):
         steps.tell(10 * (i % 2), float(i), context_index=i % 2)
     assert {s.action_index for s in steps.ask(4, guarantee=-1e6)} <= {0, 1, 2}
@@ -123,7 +123,7 @@ def test_an_action_of_ones_own_choice(make: Any) -> None:
 
 
 def test_the_simulator_picks_the_context_of_ones_own_action() -> None:
-    opt = Optimizer(Box(x=(0.0, 1.0)), [0.1, 0.5, 0.9], setting=Simulator([1, 1, 1], radius=0.1))
+    opt = Optimizer(Box(x=(0.0, 1.0)), [0.1, 0.5, 0.9], setting=Simulator([1, 1, 1], radius=0.1, pick="uncertain"))
     first, second = opt.ask(2, action={"x": 0.25})
     assert first.action == second.action == {"x": 0.25}
     assert first.context is not None

@@ -53,7 +53,7 @@ def default_gram(points: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("radius", [0.1, 0.5, math.inf])
 def test_the_certificate_holds_for_any_distribution_on_the_box(radius: float) -> None:
     """Against the same set with a thousand more contexts, and against what the mean says where it is worst."""
-    opt = Optimizer(ACTIONS, SAMPLES, setting=Simulator(radius=radius), surrogate=FIXED)
+    opt = Optimizer(ACTIONS, SAMPLES, setting=Simulator(radius=radius, pick="uncertain"), surrogate=FIXED)
     run(opt, 8)
     r = opt.recommend()
     many = np.concatenate([coordinates(r.contexts), CONTEXTS.sample(1000, 5)])
@@ -97,7 +97,7 @@ def test_each_round_of_the_general_setting_has_its_own_samples() -> None:
 
 
 def test_at_radius_zero_it_is_the_expectation_of_the_samples() -> None:
-    opt = Optimizer(ACTIONS, SAMPLES, setting=Simulator(radius=0.0), surrogate=FIXED)
+    opt = Optimizer(ACTIONS, SAMPLES, setting=Simulator(radius=0.0, pick="uncertain"), surrogate=FIXED)
     run(opt, 3)
     r = opt.recommend()
     points = coordinates(r.contexts)
@@ -122,7 +122,9 @@ def test_at_radius_zero_it_is_the_expectation_of_the_samples() -> None:
 )
 @pytest.mark.filterwarnings("ignore:ambiguity as a function:DeprecationWarning")
 def test_every_family_of_sets_saves_and_goes_on(family: Any, tmp_path: Path) -> None:
-    opt = Optimizer(ACTIONS, SAMPLES, ambiguity=family, setting=Simulator(radius=0.1), surrogate=FIXED)
+    opt = Optimizer(
+        ACTIONS, SAMPLES, ambiguity=family, setting=Simulator(radius=0.1, pick="uncertain"), surrogate=FIXED
+    )
     run(opt, 2)
     opt.save(tmp_path / "state.json")
     loaded = Optimizer.load(tmp_path / "state.json")

@@ -10,7 +10,7 @@ import drbo
 from drbo import DataDriven, LearnedGP, Optimizer, Setting
 from heating import FIXED, SETTINGS, ask, make, tell
 
-SIMULATOR = drbo.Simulator(radius=0.2)
+SIMULATOR = drbo.Simulator(radius=0.2, pick="uncertain")
 
 
 def through_text(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -127,7 +127,11 @@ def test_an_error_in_a_record_is_named_and_changes_nothing(record: dict[str, Any
 
 
 def test_values_as_json_and_back() -> None:
-    value = {"setting": drbo.Simulator(radius=0.1), "set": drbo.MMD(kernel=drbo.RBF(0.2)), "many": [1, 2.5, "a"]}
+    value = {
+        "setting": drbo.Simulator(radius=0.1, pick="uncertain"),
+        "set": drbo.MMD(kernel=drbo.RBF(0.2)),
+        "many": [1, 2.5, "a"],
+    }
     text = json.dumps(drbo.to_json(value), allow_nan=False)
     assert drbo.to_json(drbo.from_json(json.loads(text))) == json.loads(text)
 

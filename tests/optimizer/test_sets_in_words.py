@@ -32,7 +32,11 @@ SURROGATE = drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.RBF(0.5)), 0.05)
 def made(name: str, setting: str) -> Optimizer:
     ambiguity = SETS[name][0]
     radius = 0.2 if ambiguity.own_radius is None else None
-    settings = {"simulator": Simulator(radius=radius), "data-driven": DataDriven(radius=radius), "general": General()}
+    settings = {
+        "simulator": Simulator(radius=radius, pick="uncertain"),
+        "data-driven": DataDriven(radius=radius),
+        "general": General(),
+    }
     return Optimizer([0.0, 0.5, 1.0], SAMPLES, ambiguity=ambiguity, setting=settings[setting], surrogate=SURROGATE)
 
 
@@ -87,9 +91,15 @@ def test_mistakes_show_when_the_optimizer_is_made() -> None:
         (Wasserstein(), "Wasserstein needs a scale for the columns outdoor, age"),
     ):
         with pytest.raises(ValueError, match=message):
-            Optimizer([0.0, 1.0], SAMPLES, ambiguity=ambiguity, setting=Simulator(radius=0.1), surrogate=SURROGATE)
+            Optimizer(
+                [0.0, 1.0],
+                SAMPLES,
+                ambiguity=ambiguity,
+                setting=Simulator(radius=0.1, pick="uncertain"),
+                surrogate=SURROGATE,
+            )
     with pytest.raises(TypeError, match="radius must be given for MMD"):
-        Optimizer([0.0, 1.0], SAMPLES, setting=Simulator(), surrogate=SURROGATE)
+        Optimizer([0.0, 1.0], SAMPLES, setting=Simulator(pick="uncertain"), surrogate=SURROGATE)
 
 
 GROUPS = ["young", "middle", "old"]
@@ -111,7 +121,7 @@ GROUPS = ["young", "middle", "old"]
     ids=repr,
 )
 def test_an_infinite_radius_claims_no_more_than_the_set_holds(ambiguity: Any, words: str) -> None:
-    setting = Simulator([0.5, 0.3, 0.2], np.inf)
+    setting = Simulator([0.5, 0.3, 0.2], np.inf, pick="uncertain")
     opt = Optimizer([0.0, 1.0], GROUPS, ambiguity=ambiguity, setting=setting, surrogate=SURROGATE)
     text = " ".join(str(opt.recommend()).split())
     assert f"in every distribution that the set can hold, as the radius is infinite: {words}," in text
@@ -120,7 +130,7 @@ def test_an_infinite_radius_claims_no_more_than_the_set_holds(ambiguity: Any, wo
 @pytest.mark.parametrize("given", [None, {0: "old"}])
 def test_scenarios_by_label_are_those_by_weights(given: Any) -> None:
     def worst(scenarios: list[Any]) -> Any:
-        setting = Simulator([0.5, 0.3, 0.2], 0.0)
+        setting = Simulator([0.5, 0.3, 0.2], 0.0, pick="uncertain")
         made = AnyOf(scenarios)
         opt = Optimizer([0.0, 1.0], GROUPS, ambiguity=made, setting=setting, surrogate=SURROGATE)
         opt.tell(1.0, {"young": 3.0, "middle": 2.0, "old": 1.0})
@@ -136,7 +146,7 @@ def test_scenarios_by_label_are_those_by_weights(given: Any) -> None:
 def test_scenarios_of_samples_are_conditional_on_what_is_given() -> None:
     cold = drbo.Samples({"outdoor": [-5.0, 0.0, 25.0], "age": ["old", "old", "young"]}, weights=[1, 3, 4], within=BOX)
     young = drbo.Samples({"outdoor": [1.0], "age": ["young"]}, within=BOX)
-    setting = Simulator(radius=0.0)
+    setting = Simulator(radius=0.0, pick="uncertain")
     opt = Optimizer([0.0, 1.0], SAMPLES, ambiguity=AnyOf([young, cold]), setting=setting, surrogate=SURROGATE)
     opt.tell(1.0, [-50.0, -50.0], contexts=[{"outdoor": t, "age": "old"} for t in (-5.0, 0.0)], stderr=0.0)
     r = opt.recommend(given={"age": "old"})
@@ -148,6 +158,6 @@ def test_scenarios_of_samples_are_conditional_on_what_is_given() -> None:
 
 def test_scenarios_whose_labels_differ_are_refused_with_the_labels() -> None:
     other = drbo.Samples({"age": ["old", "young"]})
-    setting = Simulator(radius=0.0)
+    setting = Simulator(radius=0.0, pick="uncertain")
     with pytest.raises(ValueError, match=r"age \('young', 'old'\); got age \('old', 'young'\)"):
         Optimizer([0.0], drbo.Samples({"age": ["young", "old"]}), ambiguity=AnyOf([other]), setting=setting).ask()

@@ -77,7 +77,7 @@ def test_every_set_and_rule_can_be_saved(ambiguity: drbo.AmbiguitySet, tmp_path:
 
 
 def test_saving_is_legal_before_the_first_result(tmp_path: Path) -> None:
-    opt = make(Simulator(radius=0.2))
+    opt = make(Simulator(radius=0.2, pick="uncertain"))
     opt.save(tmp_path / "state.json")
     assert ask(Optimizer.load(tmp_path / "state.json")).same_as(ask(opt))
 
@@ -106,7 +106,7 @@ def test_damaged_and_foreign_files(text: str, message: str, tmp_path: Path) -> N
 
 @pytest.mark.filterwarnings("ignore:ambiguity as a function:DeprecationWarning")
 def test_what_cannot_be_saved_is_said_before_anything_is_written(tmp_path: Path) -> None:
-    opt = make(Simulator(radius=0.2), ambiguity=lambda points: MMD(points, RBF(0.3)))
+    opt = make(Simulator(radius=0.2, pick="uncertain"), ambiguity=lambda points: MMD(points, RBF(0.3)))
     path = tmp_path / "state.json"
     with pytest.raises(TypeError, match="save cannot write <function"):
         opt.save(path)
@@ -117,7 +117,7 @@ def test_what_cannot_be_saved_is_said_before_anything_is_written(tmp_path: Path)
 
 
 def saved(path: Path, rounds: int = 3) -> Optimizer:
-    opt = make(Simulator(radius=0.2))
+    opt = make(Simulator(radius=0.2, pick="uncertain"))
     run(opt, rounds)
     opt.save(path)
     return opt
@@ -328,15 +328,15 @@ def refused(opt: Optimizer, path: Path, why: str) -> None:
 
 def test_a_file_that_another_optimizer_has_written_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
-    first, second = make(Simulator(radius=0.2)), make(Simulator(radius=0.2))
+    first, second = make(Simulator(radius=0.2, pick="uncertain")), make(Simulator(radius=0.2, pick="uncertain"))
     first.save(path)
     second.save(path)  # nothing but the same configuration: nothing would be lost
     run(first, 1)
     first.save(path)
     run(second, 2)
     refused(second, path, "has changed since it was read or written here")
-    refused(make(Simulator(radius=0.2)), path, "was neither read nor written here")
-    refused(make(Simulator(radius=0.3)), path, "was neither read nor written here")
+    refused(make(Simulator(radius=0.2, pick="uncertain")), path, "was neither read nor written here")
+    refused(make(Simulator(radius=0.3, pick="uncertain")), path, "was neither read nor written here")
     second.save(tmp_path / "other.json")
     assert Optimizer.load(path).n_told == 1
     assert Optimizer.load(tmp_path / "other.json").n_told == 2
@@ -345,7 +345,7 @@ def test_a_file_that_another_optimizer_has_written_is_kept(tmp_path: Path) -> No
 def test_a_foreign_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("to buy: apples")
-    refused(make(Simulator(radius=0.2)), path, "was neither read nor written here")
+    refused(make(Simulator(radius=0.2, pick="uncertain")), path, "was neither read nor written here")
 
 
 def test_a_copy_may_write_where_it_loses_nothing(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ REFERENCE = np.full(5, 0.2)
 
 
 def grid(setting: Any = None, **more: Any) -> Optimizer:
-    chosen = Simulator(REFERENCE, 0.2) if setting is None else setting
+    chosen = Simulator(REFERENCE, 0.2, pick="uncertain") if setting is None else setting
     return Optimizer(X, C, setting=chosen, **{"surrogate": MODEL, **more})
 
 
@@ -75,7 +75,7 @@ def test_outcomes_may_be_a_mapping_from_contexts() -> None:
 
 
 def test_outcomes_by_label(tmp_path: Path) -> None:
-    opt = Optimizer(X, {"young": 30, "old": 10}, setting=Simulator(radius=0.1))
+    opt = Optimizer(X, {"young": 30, "old": 10}, setting=Simulator(radius=0.1, pick="uncertain"))
     s = opt.ask(n_contexts=2)
     assert set(s.contexts) <= {"young", "old"}
     opt.tell(s, {"young": 0.8, "old": 0.6}, stderr={"young": 0.1, "old": 0.2})
@@ -89,7 +89,7 @@ def test_outcomes_by_label(tmp_path: Path) -> None:
 
 
 def test_a_series_goes_by_its_labels_and_in_order_without_them() -> None:
-    opt = Optimizer(X, ["a", "b"], setting=Simulator([1, 1], 0.1))
+    opt = Optimizer(X, ["a", "b"], setting=Simulator([1, 1], 0.1, pick="uncertain"))
     opt.tell(opt.ask(n_contexts=2), pd.Series({"b": 1.0, "a": 2.0}))
     assert {r.context: r.outcome for r in opt.results} == {"a": 2.0, "b": 1.0}
     s = opt.ask(n_contexts=2)
@@ -102,7 +102,7 @@ def test_a_series_goes_by_its_labels_and_in_order_without_them() -> None:
 
 
 def test_standard_errors_by_label_belong_to_their_label() -> None:
-    opt = Optimizer([0.0, 1.0], ["young", "old"], setting=Simulator([1, 1], 0.1), surrogate=MODEL)
+    opt = Optimizer([0.0, 1.0], ["young", "old"], setting=Simulator([1, 1], 0.1, pick="uncertain"), surrogate=MODEL)
     opt.tell(0.0, {"young": 1.0, "old": 2.0}, stderr=pd.Series({"old": 0.2, "young": 0.1}))
     assert [(r.context, r.stderr) for r in opt.results] == [("young", 0.1), ("old", 0.2)]
     with pytest.raises(ValueError, match="stderr must map the same contexts as outcome"):
@@ -286,7 +286,7 @@ def test_a_vector_is_retracted_as_a_whole() -> None:
 
 
 def test_standard_errors_stay_with_their_contexts() -> None:
-    opt = Optimizer([0.0, 1.0], ["young", "old"], setting=Simulator([1, 1], 0.1), surrogate=MODEL)
+    opt = Optimizer([0.0, 1.0], ["young", "old"], setting=Simulator([1, 1], 0.1, pick="uncertain"), surrogate=MODEL)
     opt.tell(0.0, {"young": 1.0, "old": 2.0}, stderr={"young": 0.1, "old": 0.2})
     opt.amend(0, {"old": 3.0, "young": 4.0})
     assert {r.context: (r.outcome, r.stderr) for r in opt.results} == {"old": (3.0, 0.2), "young": (4.0, 0.1)}
@@ -347,7 +347,7 @@ def undisturbed(make: Any) -> Any:
 
 
 def heated() -> Optimizer:
-    return heating.make(Simulator(radius=0.2))
+    return heating.make(Simulator(radius=0.2, pick="uncertain"))
 
 
 @pytest.mark.parametrize(
@@ -416,7 +416,7 @@ def test_a_file_of_before_loads(tmp_path: Path) -> None:
     import json
     import zlib
 
-    opt = robos.make(Simulator(robos.REFERENCE, robos.RADIUS), ambiguity=Expectation())
+    opt = robos.make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"), ambiguity=Expectation())
     robos.run(opt, 2)
     opt.save(tmp_path / "new.drbo")
     crc, lines = 0, []

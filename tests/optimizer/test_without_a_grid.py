@@ -40,7 +40,7 @@ def test_the_snippet_of_the_issue(
         actions=drbo.Box(setpoint=(18.0, 24.0), gain=drbo.Log(1e-3, 1.0), stages=drbo.Integer(1, 4),
                          mode=drbo.Categorical("eco", "boost")),
         contexts=drbo.Samples(history[["outdoor", "load"]]),      # a DataFrame or an array, weights optional
-        setting=drbo.Simulator(radius=drbo.radius.Calibrated(quantile=0.9)),
+        setting=drbo.Simulator(radius=drbo.radius.Calibrated(quantile=0.9), pick="uncertain"),
     )  # fmt: skip
     for _ in range(4):
         s = opt.ask()  # s.action == {"setpoint": 21.3, ...}, s.context == {"outdoor": -4.0, "load": 0.7}
@@ -127,7 +127,7 @@ def test_several_evaluations_at_once(setting: Setting) -> None:
 
 
 def test_results_from_before() -> None:
-    opt = make(Simulator(radius=0.2))
+    opt = make(Simulator(radius=0.2, pick="uncertain"))
     action, context = {"setpoint": 20.0, "gain": 0.01, "stages": 2, "mode": "eco"}, {"outdoor": 3.0, "load": 0.4}
     opt.tell(action, heating(action, context), context=context)
     assert opt.posterior.n_observations == 1
@@ -170,7 +170,10 @@ def test_failed_evaluations_are_remembered_and_not_repeated(setting: Setting) ->
 
 
 def test_minimising_is_maximising_the_negative() -> None:
-    up, down = make(Simulator(radius=0.2)), make(Simulator(radius=0.2), maximize=False)
+    up, down = (
+        make(Simulator(radius=0.2, pick="uncertain")),
+        make(Simulator(radius=0.2, pick="uncertain"), maximize=False),
+    )
     for _ in range(6):
         a, b = up.ask(), down.ask()
         assert a.same_as(b)
@@ -184,7 +187,7 @@ def test_minimising_is_maximising_the_negative() -> None:
 
 def test_learned_models_on_a_grid() -> None:
     problem = drbo.problems.benchmark_1(25)
-    setting = Simulator(problem.reference, problem.radius)
+    setting = Simulator(problem.reference, problem.radius, pick="uncertain")
     opt = Optimizer(problem.actions * 10, problem.contexts * 10, ambiguity=problem.ambiguity, setting=setting)
     rng = np.random.default_rng(0)
     for _ in range(80):
@@ -198,7 +201,7 @@ def test_learned_models_on_a_grid() -> None:
 
 
 def test_before_the_first_outcome_nothing_is_promised() -> None:
-    opt = make(Simulator(radius=0.2), surrogate=LearnedGP())
+    opt = make(Simulator(radius=0.2, pick="uncertain"), surrogate=LearnedGP())
     s = opt.ask()
     assert opt.recommend_iterate().value == -math.inf
     opt.tell(s, -1000.0)
@@ -210,7 +213,7 @@ def test_a_certificate_says_what_it_rests_on() -> None:
         (2.0, "an estimated bound of 2 standard deviations"),
         (drbo.TheoreticalBeta(1.0, 0.1), "with probability 0.9"),
     ):
-        opt = make(Simulator(radius=0.2), beta=beta)
+        opt = make(Simulator(radius=0.2, pick="uncertain"), beta=beta)
         run(opt, 2)
         text = str(opt.recommend_iterate())
         assert words in text
@@ -219,7 +222,7 @@ def test_a_certificate_says_what_it_rests_on() -> None:
 
 def test_a_certificate_does_not_outlive_its_model() -> None:
     """Three flat results make a learned model sure of itself; the fourth must take its certificate back."""
-    opt = make(Simulator(radius=0.2), surrogate=LearnedGP())
+    opt = make(Simulator(radius=0.2, pick="uncertain"), surrogate=LearnedGP())
     for _ in range(4):
         opt.tell(opt.ask(), 5.0)
     opt.ask()
@@ -247,19 +250,27 @@ def test_bad_construction() -> None:
             "function that returns an AmbiguitySet",
         ),
         (
-            {"contexts": drbo.Samples(np.zeros((3, 2))), "setting": Simulator(np.full(3, 1 / 3), 0.1)},
+            {
+                "contexts": drbo.Samples(np.zeros((3, 2))),
+                "setting": Simulator(np.full(3, 1 / 3), 0.1, pick="uncertain"),
+            },
             "samples are the reference",
         ),
         ({"surrogate": GP(Product(RBF((0.1, 0.2)), RBF(0.1)), 0.1)}, "lengthscale has 2 entries"),
         ({"contexts": BOX, "ambiguity": MMD(np.zeros((3, 5)))}, "ambiguity must not have contexts of its own"),
     ):
-        good = {"actions": BOX, "contexts": drbo.Samples(HISTORY), "setting": Simulator(radius=0.1), "surrogate": FIXED}
+        good = {
+            "actions": BOX,
+            "contexts": drbo.Samples(HISTORY),
+            "setting": Simulator(radius=0.1, pick="uncertain"),
+            "surrogate": FIXED,
+        }
         with pytest.raises((TypeError, ValueError), match=message):
             Optimizer(**{**good, **arguments})  # type: ignore[arg-type]
 
 
 def test_copies_are_independent() -> None:
-    opt = make(Simulator(radius=0.2))
+    opt = make(Simulator(radius=0.2, pick="uncertain"))
     run(opt, 2)
     twin = copy.deepcopy(opt)
     a, b = opt.ask(), twin.ask()
@@ -283,7 +294,9 @@ def test_a_row_of_a_table_goes_by_its_labels() -> None:
 @pytest.mark.parametrize("actions", [BOX, np.linspace(0.0, 1.0, 9)], ids=["box", "grid"])
 def test_a_failed_action_is_not_recommended(actions: Any) -> None:
     """S10: neither as the best of all, nor as an iterate; the best of the others is."""
-    opt = Optimizer(actions, drbo.Samples(HISTORY, support=4), setting=Simulator(radius=0.2), surrogate=FIXED)
+    opt = Optimizer(
+        actions, drbo.Samples(HISTORY, support=4), setting=Simulator(radius=0.2, pick="uncertain"), surrogate=FIXED
+    )
     failed = opt.ask()
     opt.tell(failed, failed=True)
     with pytest.raises(RuntimeError, match="that has not failed"):
@@ -308,7 +321,7 @@ def test_a_failed_action_is_not_recommended(actions: Any) -> None:
 
 
 def test_every_action_of_a_grid_may_fail() -> None:
-    opt = Optimizer([0.0, 1.0], [0.0, 1.0], setting=Simulator([0.5, 0.5], 0.2), surrogate=FIXED)
+    opt = Optimizer([0.0, 1.0], [0.0, 1.0], setting=Simulator([0.5, 0.5], 0.2, pick="uncertain"), surrogate=FIXED)
     opt.tell(0.0, failed=True, context_index=0)
     assert opt.recommend().action == 1.0
     opt.tell(1.0, failed=True, context_index=0)
@@ -319,13 +332,16 @@ def test_every_action_of_a_grid_may_fail() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: make(Simulator(radius=0.2), maximize="min"), "maximize must be True or False, got 'min'"),
+        (
+            lambda: make(Simulator(radius=0.2, pick="uncertain"), maximize="min"),
+            "maximize must be True or False, got 'min'",
+        ),
         (
             lambda: Optimizer(BOX, drbo.Samples(HISTORY), setting=DataDriven),  # type: ignore[arg-type]
             r"setting must be General\(\), DataDriven",
         ),
         (
-            lambda: Simulator(drbo.Samples(HISTORY), 0.1),  # type: ignore[arg-type]
+            lambda: Simulator(drbo.Samples(HISTORY), 0.1, pick="uncertain"),  # type: ignore[arg-type]
             "reference must be weights, one per context; samples are given",
         ),
         (lambda: drbo.Box(a=(3.0, 1.0)), r"a must be \(low, high\) with low less than high"),
@@ -345,7 +361,7 @@ def test_errors_name_the_argument_and_what_was_expected(call: Callable[[], Any],
 
 
 def test_what_is_printed_is_short() -> None:
-    opt = make(Simulator(radius=0.2))
+    opt = make(Simulator(radius=0.2, pick="uncertain"))
     s = opt.ask()
     assert str(s).startswith("suggestion 0: setpoint = ")
     assert len(str(s)) < 200

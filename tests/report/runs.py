@@ -44,7 +44,7 @@ def box() -> Optimizer:
     opt = Optimizer(
         Box(setpoint=(18.0, 24.0), gain=Log(1e-3, 1.0), stages=Integer(1, 4), mode=Categorical("eco", "boost")),
         Samples(past),
-        setting=Simulator(radius=0.1),
+        setting=Simulator(radius=0.1, pick="uncertain"),
         maximize=False,
         baseline={"setpoint": 21.0, "gain": 0.05, "stages": 2, "mode": "eco"},
     )
@@ -66,7 +66,9 @@ def box() -> Optimizer:
 
 def labels() -> Optimizer:
     """Groups of patients as contexts."""
-    opt = Optimizer(Box(dose=(0.0, 10.0)), {"young": 50, "middle": 30, "old": 20}, setting=Simulator(radius=0.2))
+    opt = Optimizer(
+        Box(dose=(0.0, 10.0)), {"young": 50, "middle": 30, "old": 20}, setting=Simulator(radius=0.2, pick="uncertain")
+    )
     for i in range(12):
         dose, group = 10.0 * i / 11.0, ["young", "middle", "old"][i % 3]
         best = {"young": 7.0, "middle": 5.0, "old": 3.0}[group]
@@ -96,7 +98,7 @@ def hostile() -> Optimizer:
             {"<script>alert(1)</script>": (0.0, 1.0), "</script><b>": Categorical("<img src=x onerror=alert(2)>", "b")}
         ),
         ["<svg onload=alert(3)>", "=1+1", '"; alert(4); "'],
-        setting=Simulator([1, 1, 1], radius=0.2),
+        setting=Simulator([1, 1, 1], radius=0.2, pick="uncertain"),
     )
     for i in range(9):
         action = {"<script>alert(1)</script>": i / 8, "</script><b>": ["<img src=x onerror=alert(2)>", "b"][i % 2]}

@@ -87,7 +87,7 @@ def test_failures_and_pending_evaluations_are_marked() -> None:
 
 def test_progress_ends_at_what_is_guaranteed_now() -> None:
     """Outcomes that are told together are one step of the bounds."""
-    opt = Optimizer(Box(x=(0.0, 1.0)), ["a", "b"], setting=Simulator([1, 1], radius=0.1))
+    opt = Optimizer(Box(x=(0.0, 1.0)), ["a", "b"], setting=Simulator([1, 1], radius=0.1, pick="uncertain"))
     for x in (0.0, 0.5, 1.0):
         opt.tell({"x": x}, {"a": x, "b": 1.0 - x})
     marks = {trace["name"]: trace for trace in data_of(page(opt, "x"))["figures"]["fig-progress"]["data"]}
@@ -97,7 +97,7 @@ def test_progress_ends_at_what_is_guaranteed_now() -> None:
 
 
 def test_a_condition_and_a_parameter_of_one_name_are_told_apart() -> None:
-    opt = Optimizer(Box(x=(0.0, 1.0)), Perturbation(x=[-0.2, 0.1]), setting=Simulator(radius=0.1))
+    opt = Optimizer(Box(x=(0.0, 1.0)), Perturbation(x=[-0.2, 0.1]), setting=Simulator(radius=0.1, pick="uncertain"))
     for x, xi in ((0.1, -0.2), (0.5, 0.1), (0.9, 0.1)):
         opt.tell({"x": x}, -((x + xi) ** 2), context={"x": xi})
     text = page(opt, "x")
@@ -108,7 +108,7 @@ def test_a_condition_and_a_parameter_of_one_name_are_told_apart() -> None:
 
 
 def test_the_page_of_nothing_yet(tmp_path: Path) -> None:
-    opt = Optimizer(Box(x=(0.0, 1.0)), [0.0, 1.0], setting=Simulator([1, 1], radius=0.1))
+    opt = Optimizer(Box(x=(0.0, 1.0)), [0.0, 1.0], setting=Simulator([1, 1], radius=0.1, pick="uncertain"))
     text = write(opt, tmp_path / "empty.html").read_text(encoding="utf-8")
     assert "There is nothing to deploy: no outcome has been told yet." in text
     opt.tell(opt.ask(), 1.0)
@@ -116,13 +116,17 @@ def test_the_page_of_nothing_yet(tmp_path: Path) -> None:
 
 
 def test_one_outcome_and_one_action() -> None:
-    opt = Optimizer([0.5], [0.0, 1.0], setting=Simulator([1, 1], radius=0.1))
+    opt = Optimizer([0.5], [0.0, 1.0], setting=Simulator([1, 1], radius=0.1, pick="uncertain"))
     opt.tell(opt.ask(), 3.0)
     assert data_of(page(opt, "x"))["results"]["rows"][0][-3] == 3.0
 
 
 def test_the_total_effects_find_what_matters() -> None:
-    opt = Optimizer(Box(a=(0.0, 1.0), b=(0.0, 1.0)), np.linspace(0, 1, 5), setting=Simulator(np.ones(5), radius=0.1))
+    opt = Optimizer(
+        Box(a=(0.0, 1.0), b=(0.0, 1.0)),
+        np.linspace(0, 1, 5),
+        setting=Simulator(np.ones(5), radius=0.1, pick="uncertain"),
+    )
     rng = np.random.default_rng(0)
     for _ in range(25):
         a, b = rng.random(2).tolist()
@@ -141,7 +145,7 @@ def test_a_title_is_escaped() -> None:
 
 
 def test_a_run_without_a_recommendation_has_a_page() -> None:
-    failed = Optimizer([0.5], [0.0, 1.0], setting=Simulator([1, 1], radius=0.1))
+    failed = Optimizer([0.5], [0.0, 1.0], setting=Simulator([1, 1], radius=0.1, pick="uncertain"))
     failed.tell(0.5, 1.0, context_index=0)
     failed.tell(0.5, failed=True, context_index=1)
     assert "every action has failed" in page(failed, "x")

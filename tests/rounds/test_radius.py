@@ -230,7 +230,7 @@ def test_continuous_samples_have_no_radius_in_sets_that_know_no_positions(
     rule: RadiusRule, ambiguity: AmbiguitySet, advice: str
 ) -> None:
     """REVIEW U6: an error at construction that says what to use, in place of an infinite radius at the first ask."""
-    for setting in (Simulator(radius=rule), DataDriven(radius=rule)):
+    for setting in (Simulator(radius=rule, pick="uncertain"), DataDriven(radius=rule)):
         with pytest.raises(TypeError, match=advice):
             Optimizer([0.0, 1.0], SAMPLES, ambiguity=ambiguity, setting=setting)
     with pytest.raises(TypeError, match=advice):
@@ -242,12 +242,14 @@ def test_continuous_samples_have_no_radius_in_sets_that_know_no_positions(
 @pytest.mark.parametrize("ambiguity", [MMD(), CVaR(), TotalVariation(), Wasserstein()], ids=repr)
 def test_empirical_likelihood_is_for_two_sets(ambiguity: AmbiguitySet) -> None:
     with pytest.raises(TypeError, match=r"is for drbo\.KL"):
-        Optimizer([0.0, 1.0], SAMPLES, ambiguity=ambiguity, setting=Simulator(radius=EmpiricalLikelihood()))
+        Optimizer(
+            [0.0, 1.0], SAMPLES, ambiguity=ambiguity, setting=Simulator(radius=EmpiricalLikelihood(), pick="uncertain")
+        )
 
 
 def test_for_samples_is_what_an_optimizer_uses() -> None:
     for rule, ambiguity in ((Bootstrap(resamples=40), MMD()), (EmpiricalLikelihood(), KL())):
-        opt = Optimizer([0.0, 1.0], SAMPLES, ambiguity=ambiguity, setting=Simulator(radius=rule))
+        opt = Optimizer([0.0, 1.0], SAMPLES, ambiguity=ambiguity, setting=Simulator(radius=rule, pick="uncertain"))
         assert opt.ask().radius == rule.for_samples(SAMPLES, ambiguity)
     assert Bootstrap(resamples=40).for_samples(SAMPLES) == Bootstrap(resamples=40).for_samples(SAMPLES, MMD())
     with pytest.raises(TypeError, match="samples must be Samples"):

@@ -59,7 +59,7 @@ def test_a_certificate_holds_for_the_samples_themselves() -> None:
         np.array([0.0, 1.0]),
         samples,
         ambiguity=MMD(kernel=RBF(0.2)),
-        setting=Simulator(radius=0.05),
+        setting=Simulator(radius=0.05, pick="uncertain"),
         surrogate=surrogate,
     )
     atoms = opt.recommend().contexts

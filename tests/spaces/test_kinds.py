@@ -151,7 +151,7 @@ def test_arrays_of_labels_need_names() -> None:
 
 def test_a_mixed_table_in_an_optimizer(tmp_path: Path) -> None:
     samples = Samples(FRAME, [1, 1, 1, 3])
-    opt = Optimizer(np.linspace(0, 1, 5), samples, setting=drbo.Simulator(radius=0.2))
+    opt = Optimizer(np.linspace(0, 1, 5), samples, setting=drbo.Simulator(radius=0.2, pick="uncertain"))
     for _ in range(4):
         s = opt.ask()
         opt.tell(s, float(s.action[0] * (s.context["age"] == "old") + s.context["temp"]))
@@ -178,7 +178,9 @@ LABELS = drbo.Box(age=drbo.Categorical(*SHARES))
 
 
 @pytest.mark.parametrize("within", [None, LABELS], ids=["table", "within"])
-@pytest.mark.parametrize("setting", [drbo.Simulator(radius=0.1), drbo.DataDriven(radius=0.1)], ids=["sim", "data"])
+@pytest.mark.parametrize(
+    "setting", [drbo.Simulator(radius=0.1, pick="uncertain"), drbo.DataDriven(radius=0.1)], ids=["sim", "data"]
+)
 def test_five_labels_are_five_atoms(within: Any, setting: Any) -> None:
     opt = Optimizer(np.linspace(0, 1, 5), Samples(ONE, within=within), setting=setting, surrogate=FIXED)
     s, r = opt.ask(), opt.recommend()
@@ -194,23 +196,29 @@ def test_a_box_of_labels_is_its_combinations() -> None:
     ordinal = drbo.Ordinal("S", "M", "L")
     for box, count in ((LABELS, 5), (drbo.Box(age=LABELS.parameters["age"], size=ordinal), 15), (
         drbo.Box(a=drbo.Integer(1, 10), b=drbo.Integer(1, 15)), 150)):  # fmt: skip
-        opt = Optimizer(np.linspace(0, 1, 5), box, setting=drbo.Simulator(radius=0.1), surrogate=FIXED)
+        opt = Optimizer(
+            np.linspace(0, 1, 5), box, setting=drbo.Simulator(radius=0.1, pick="uncertain"), surrogate=FIXED
+        )
         np.testing.assert_allclose(opt.ask().reference, np.full(count, 1.0 / count), rtol=ROUNDING)
         r = opt.recommend()
         assert len({str(context) for context in r.contexts}) == len(r.contexts) == count
     many = drbo.Box(a=drbo.Integer(1, 100), b=drbo.Integer(1, 100))
-    r = Optimizer(np.linspace(0, 1, 5), many, setting=drbo.Simulator(radius=0.1), surrogate=FIXED).recommend()
+    r = Optimizer(
+        np.linspace(0, 1, 5), many, setting=drbo.Simulator(radius=0.1, pick="uncertain"), surrogate=FIXED
+    ).recommend()
     assert len({str(context) for context in r.contexts}) == len(r.contexts)
 
 
 def test_combinations_that_no_row_shows_are_further_atoms() -> None:
     table = {"age": ["young", "old", "young"], "smoker": [True, False, True]}
-    opt = Optimizer([0.0, 1.0], Samples(table), setting=drbo.Simulator(radius=0.1), surrogate=FIXED)
+    opt = Optimizer([0.0, 1.0], Samples(table), setting=drbo.Simulator(radius=0.1, pick="uncertain"), surrogate=FIXED)
     r = opt.recommend()
     weights = {(c["age"], c["smoker"]): w for c, w in zip(r.contexts, r.reference, strict=True)}
     assert weights == {
         ("young", True): pytest.approx(2 / 3), ("old", False): pytest.approx(1 / 3), ("young", False): 0.0,
         ("old", True): 0.0,
     }  # fmt: skip
-    seen_only = Optimizer([0.0, 1.0], Samples(table, support=0), setting=drbo.Simulator(radius=0.1), surrogate=FIXED)
+    seen_only = Optimizer(
+        [0.0, 1.0], Samples(table, support=0), setting=drbo.Simulator(radius=0.1, pick="uncertain"), surrogate=FIXED
+    )
     assert len(seen_only.recommend().contexts) == 2

@@ -37,7 +37,9 @@ def test_columns_of_all_kinds(tmp_path: Path) -> None:
     rows = [[np.True_, np.int64(1)], [np.False_, np.float64(0.5)]]
     frame = pd.DataFrame({"more": ["a", "b"], "load": [1.0, 0.5], "on": [True, False]})
     for name, data in (("rows", rows), ("frame", frame)):
-        opt = Optimizer(GRID, drbo.Samples(data, within=box), setting=Simulator(radius=0.1), surrogate=FIXED)
+        opt = Optimizer(
+            GRID, drbo.Samples(data, within=box), setting=Simulator(radius=0.1, pick="uncertain"), surrogate=FIXED
+        )
         opt.save(tmp_path / name)
         np.testing.assert_array_equal(opt.ask().reference, Optimizer.load(tmp_path / name).ask().reference)
     np.testing.assert_array_equal(drbo.Samples({"on": True, "load": 1}, within=box).points, [[1.0, 0.0, 0.5]])

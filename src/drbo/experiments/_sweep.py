@@ -61,7 +61,7 @@ def sweep(
 def _compile() -> None:
     """Compile what the jobs will need, here and once, so that workers find it in the cache."""
     points = np.linspace(0.0, 1.0, 3)
-    setting, kernel = Simulator(np.full(3, 1.0 / 3.0), 0.1), Product(RBF(1.0), RBF(1.0))
+    setting, kernel = Simulator(np.full(3, 1.0 / 3.0), 0.1, pick="uncertain"), Product(RBF(1.0), RBF(1.0))
     opt = Optimizer(points, points, ambiguity=MMD(points), setting=setting, surrogate=GP(kernel, 0.1))
     opt.tell(opt.ask(), 0.0)
     opt.ask()

@@ -91,4 +91,4 @@ class Task:
             return General()
         if self.setting == SettingName.DATA_DRIVEN:
             return DataDriven(radius=self.rule)
-        return Simulator(self.problem.reference, radius)
+        return Simulator(self.problem.reference, radius, pick="uncertain")

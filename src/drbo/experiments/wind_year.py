@@ -97,7 +97,7 @@ def decide(
         scores = robust_scores(f, problem.ambiguity, reference, radii["DRBO"])
         chosen = {"exact DRO": int(np.argmax(scores)), "no commitment": 0}
         for name, ambiguity in sets.items():
-            setting = Simulator(reference, radii.get(name, 0.0))
+            setting = Simulator(reference, radii.get(name, 0.0), pick="uncertain")
             chosen[name] = _solve_hour(problem, ambiguity, setting, rounds, generator(seed + run, hour))
         for name, x in chosen.items():
             earned = float(revenue(actions[x], power[hour]))
