@@ -20,6 +20,7 @@ from drbo import (
     Setting,
     Simulator,
     Uncertain,
+    ValueOfInformation,
 )
 from drbo.ambiguity.contexts import Contexts
 from drbo.ambiguity.finite_contexts import FiniteContexts
@@ -47,9 +48,11 @@ def ball(
     [
         (General(), Optimism(), 2),
         (DataDriven(), Optimism(), 3),
-        (Simulator([0.2, 0.3, 0.5], 0.1), Optimism(Uncertain()), 1),
+        (Simulator([0.2, 0.3, 0.5], 0.1, pick="uncertain"), Optimism(Uncertain()), 1),
         (Simulator([0.2, 0.3, 0.5], 0.1, pick="informative"), Optimism(Informative()), 1),
         (Simulator([0.2, 0.3, 0.5], 0.1, pick="pessimistic"), Optimism(Pessimistic()), 1),
+        (Simulator([0.2, 0.3, 0.5], 0.1, pick="valuable"), ValueOfInformation(), 1),
+        (Simulator([0.2, 0.3, 0.5], 0.1), Optimism(Informative()), 1),
     ],
     ids=repr,
 )
@@ -129,7 +132,7 @@ def test_the_truth_is_within_the_theoretical_radius_at_all_times() -> None:
 
 
 def test_simulator_from_history() -> None:
-    p, eps = ball(Simulator(radius=0.2, history=[0, 0, 2, 2]), None, None)
+    p, eps = ball(Simulator(radius=0.2, history=[0, 0, 2, 2], pick="uncertain"), None, None)
     np.testing.assert_array_equal(p, [0.5, 0.0, 0.5])
     assert eps == 0.2
 
@@ -138,13 +141,13 @@ def test_a_rule_learns_the_simulators_radius_from_its_history() -> None:
     history = np.tile([0, 0, 2, 1], 10)
     rule = Bootstrap(resamples=50)
     expected = rule.radius(history, MMD3, 3)
-    assert ball(Simulator(radius=rule, history=history), None, None)[1] == expected
-    weighted = Simulator([0.2, 0.3, 0.5], rule, history=history)
+    assert ball(Simulator(radius=rule, history=history, pick="uncertain"), None, None)[1] == expected
+    weighted = Simulator([0.2, 0.3, 0.5], rule, history=history, pick="uncertain")
     np.testing.assert_array_equal(ball(weighted, None, None)[0], [0.2, 0.3, 0.5])
     assert ball(weighted, None, None)[1] == expected
-    sampled = Simulator(radius=rule).reference_of(None, SAMPLED, [])
+    sampled = Simulator(radius=rule, pick="uncertain").reference_of(None, SAMPLED, [])
     placed = MMD().on(SAMPLED.space.measured(sampled.points), SAMPLED.space.scales)
-    learned = Simulator(radius=rule).radius_of(None, sampled, placed)
+    learned = Simulator(radius=rule, pick="uncertain").radius_of(None, sampled, placed)
     assert learned == rule.radius(sampled.history, placed, len(sampled.points))
 
 
@@ -157,7 +160,7 @@ def test_a_ball_that_the_data_give_must_not_be_given() -> None:
 
 def test_a_simulator_takes_the_ball_of_one_round() -> None:
     """P_t and epsilon_t of algorithm 2, each alone or both; without them it is as it was made."""
-    setting = Simulator([0.2, 0.3, 0.5], 0.1)
+    setting = Simulator([0.2, 0.3, 0.5], 0.1, pick="uncertain")
     for reference, radius in (([0.5, 0.5, 0.0], None), (None, 0.4), ([0.5, 0.5, 0.0], 0.4), (None, None)):
         p, eps = ball(setting, reference, radius)
         np.testing.assert_array_equal(p, [0.2, 0.3, 0.5] if reference is None else reference)
@@ -176,22 +179,22 @@ def test_bad_construction() -> None:
     with pytest.raises(TypeError, match="radius must be a number"):
         DataDriven(radius="large")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="radius must be zero or more"):
-        Simulator([1.0], float("nan"))
+        Simulator([1.0], float("nan"), pick="uncertain")
     with pytest.raises(TypeError, match="radius must be given"):
-        Simulator([1.0]).check_radius(LINE, MMD())
+        Simulator([1.0], pick="uncertain").check_radius(LINE, MMD())
     with pytest.raises(TypeError, match="Simulator needs a reference"):
-        Simulator(radius=0.1).check(LINE)
+        Simulator(radius=0.1, pick="uncertain").check(LINE)
     with pytest.raises(TypeError, match="reference must not be given to Simulator: the samples are"):
-        Simulator([1.0], radius=0.1).check(SAMPLED)
+        Simulator([1.0], radius=0.1, pick="uncertain").check(SAMPLED)
     with pytest.raises(
         ValueError, match='pick must be "uncertain", "informative", "pessimistic" or "valuable", got \'best\''
     ):
         Simulator([1.0], 0.1, pick="best")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="history must be a flat sequence"):
-        Simulator(radius=0.1, history=[0.5])
+        Simulator(radius=0.1, history=[0.5], pick="uncertain")
     with pytest.raises(ValueError, match="history must hold indices from 0 to 2"):
-        Simulator(radius=0.1, history=[3]).check(LINE)
+        Simulator(radius=0.1, history=[3], pick="uncertain").check(LINE)
     with pytest.raises(ValueError, match="reference must hold 3 weights"):
-        Simulator([0.5, 0.5], radius=0.1).check(LINE)
+        Simulator([0.5, 0.5], radius=0.1, pick="uncertain").check(LINE)
     with pytest.raises(TypeError, match="samples are given as contexts=Samples"):
-        Simulator(Samples([0.0]), radius=0.1)  # type: ignore[arg-type]
+        Simulator(Samples([0.0]), radius=0.1, pick="uncertain")  # type: ignore[arg-type]

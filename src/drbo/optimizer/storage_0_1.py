@@ -133,6 +133,7 @@ def _decode(value: Any) -> Any:
         return MMD.from_arguments(**arguments)
     if kind == "Simulator":
         history = arguments.pop("history")
+        arguments.setdefault("pick", "uncertain")  # the default of 0.1
         return settings.Simulator(**arguments, history=history if history.size else None)
     if kind not in _CLASSES:
         raise ValueError(f"it holds an unknown {kind!r}")
