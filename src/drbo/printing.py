@@ -101,8 +101,8 @@ def _cell(value: Any, digits: int = 4) -> str:
 
 
 def say(text: str) -> None:
-    """Print a line on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a line on standard error; of what a file or its name holds, no control character reaches the terminal."""
+    print("".join(c if c.isprintable() or c == "\n" else "?" for c in text), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

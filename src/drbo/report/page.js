@@ -122,7 +122,7 @@ function heads() {
 function csv() {
   const quoted = (cell) => {
     let text = cell === null ? "" : String(cell);
-    if (typeof cell === "string" && /^[=+\-@]/.test(text)) text = "'" + text; // a spreadsheet must not run it
+    if (typeof cell === "string" && /^\s*[=+\-@]/.test(text)) text = "'" + text; // a spreadsheet must not run it
     return /[",\n\r]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
   };
   const lines = [data.results.columns, ...data.results.rows].map((row) => row.map(quoted).join(","));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -90,4 +91,6 @@ def _word(found: drbo.Recommendation) -> str:
 
 
 def _row(context: Any) -> str:
-    return ", ".join(f"{k} = {v:.3g}" if isinstance(v, float) else f"{k} = {v}" for k, v in context.items())
+    """Return conditions in words, such that Plotly, which knows some markup, shows them as they are."""
+    said = (f"{k} = {v:.3g}" if isinstance(v, float) else f"{k} = {v}" for k, v in context.items())
+    return html.escape(", ".join(said), quote=False)

@@ -1,0 +1,252 @@
+"""What a user typed is text wherever it is shown: in pages, notebooks, figures, tables and terminals.
+
+Names of parameters and conditions, labels, titles, names of files and of studies hold markup, quotes, formulas of
+spreadsheets, mathematics of matplotlib and control characters. Nothing of it is run, and a page loads nothing.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+import pytest
+from typer.testing import CliRunner
+
+import drbo
+from drbo import terminal
+from drbo.cli import app
+from drbo.integrations.optuna import RobustSampler, plot_guarantees, plot_radii, plot_worst_case
+from drbo.report.page import page
+from integrations.weather import FIXED, study_of
+from optimizer.damage import with_checksums
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</script><script>alert(1)//",
+    "a & b &lt;b&gt;",
+    "line\nbreak\r\ttab",
+    "=cmd|'/C calc'!A0",
+    "'; alert(1); '",
+    "<!-- <style>*{display:none}</style>",
+    "\x1b[31mred\x1b]0;title\x07\x00",
+    "$\\frac{$ and $x_$",
+    '<a href="javascript:alert(1)">{{7*7}}</a>',
+    "[bold]x[/bold] %s {0} \u202e \U0001f600",
+)
+KINDS = range(0, len(HOSTILE), 4)
+
+
+def make(first: int) -> drbo.Optimizer:
+    """Return an optimizer with four of the texts as names and as labels."""
+    texts = HOSTILE[first : first + 4]
+    a, b, c, d = texts
+    opt = drbo.Optimizer(
+        drbo.Box({a: (0.0, 1.0), b: drbo.Categorical(*texts)}),
+        drbo.Samples({c: np.linspace(0.0, 1.0, 8), d: [*texts] * 2}),
+        setting=drbo.Simulator(radius=0.1),
+        surrogate=FIXED,
+        baseline={a: 0.5, b: texts[0]},
+    )
+    for i, text in enumerate(texts):
+        opt.tell({a: i / 4, b: text}, float(i % 3), context={c: 0.5, d: texts[-i]})
+    opt.tell(opt.ask(), failed=True)
+    opt.ask()
+    return opt
+
+
+@pytest.fixture(scope="module", params=[0, *(pytest.param(i, marks=pytest.mark.slow) for i in KINDS[1:])])
+def opt(request: pytest.FixtureRequest) -> drbo.Optimizer:
+    return make(request.param)
+
+
+class Elements(HTMLParser):
+    """Elements with their attributes, and all text, as a browser reads them."""
+
+    def __init__(self, markup: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.comments: list[str] = []
+        self.feed(markup)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def handle_comment(self, data: str) -> None:
+        self.comments.append(data)
+
+
+def tags(markup: str) -> set[str]:
+    return {tag for tag, _ in Elements(markup).elements}
+
+
+def test_a_title_is_text() -> None:
+    plain = drbo.Optimizer([0.0, 1.0], [0.0, 1.0], setting=drbo.Simulator([1, 1], 0.1))
+    usual = [tag for tag, _ in Elements(page(plain, "x")).elements]
+    for title in HOSTILE:
+        found = Elements(page(plain, title))
+        assert [tag for tag, _ in found.elements] == usual
+        # what HTML makes of a line's end and of the character 0
+        wanted = title.replace("\r", "\n").replace("\x00", "")
+        assert "".join(found.text).replace("\r", "\n").replace("\x00", "").count(wanted) >= 2
+
+
+def test_a_page_has_no_element_and_no_address_of_a_users(opt: drbo.Optimizer) -> None:
+    text = page(opt, HOSTILE[0])
+    found = Elements(text)
+    assert sum(tag == "script" for tag, _ in found.elements) == 3
+    assert found.comments == []
+    assert {tag for tag, _ in found.elements} <= {
+        "html", "head", "meta", "link", "title", "style", "body", "header", "h1", "h2", "h3", "main", "section", "p",
+        "dl", "dt", "dd", "div", "details", "summary", "pre", "ul", "li", "span", "label", "input", "output", "select",
+        "option", "button", "table", "thead", "tbody", "script",
+    }  # fmt: skip
+    for tag, attributes in found.elements:
+        assert not any(name.startswith("on") for name in attributes), tag
+        for name in ("src", "href", "action", "data", "srcset", "poster"):
+            assert attributes.get(name, "data:,") == "data:,", tag
+    held = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert held is not None
+    assert "<" not in held[1]
+    data = json.loads(held[1])
+    assert set(opt.results[0].action) <= set(data["results"]["columns"])  # exactly as they were typed
+    for figure in (*data["figures"].values(), *data["maps"]):  # Plotly knows some markup
+        for shown in _texts({"data": figure["data"], "layout": figure["layout"]}):
+            assert "<" not in shown
+    policy = next(attributes for tag, attributes in found.elements if attributes.get("http-equiv"))
+    assert str(policy["content"]).startswith("default-src 'none'")
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in _texts(item)]
+    if isinstance(value, list):
+        return [text for item in value for text in _texts(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_a_notebook_shows_text(opt: drbo.Optimizer) -> None:
+    for shown in (opt, opt.pending[0], opt.recommend()):
+        markup = shown._repr_html_()
+        assert tags(markup) <= {"div", "strong", "table", "tr", "th", "td", "details", "summary", "pre"}
+        assert not any(attributes for _, attributes in Elements(markup).elements)
+        assert Elements(markup).comments == []
+
+
+def test_a_terminal_gets_no_control_character(opt: drbo.Optimizer, tmp_path: Path) -> None:
+    path = tmp_path / "run\x1b[31m\x07.drbo"
+    opt.save(path)
+    for arguments in (["show", "--once", str(path)], ["show", "--json", str(path)], ["show", str(path) + "\x1b]0;x"]):
+        done = CliRunner().invoke(app, arguments, env={"NO_COLOR": "1", "TERM": "dumb"})
+        assert done.exit_code == (1 if path.name not in {Path(a).name for a in arguments} else 0)
+        assert all(c.isprintable() or c == "\n" for c in done.output), arguments
+    assert terminal.summary(opt)["pending"][0]["action"].keys() == opt.pending[0].action.keys()
+
+
+@pytest.mark.filterwarnings("ignore:Glyph")  # fonts have no control characters
+def test_pictures_are_drawn(opt: drbo.Optimizer, tmp_path: Path) -> None:
+    """`$` begins mathematics in matplotlib."""
+    figures = pytest.importorskip("matplotlib.figure")
+    for i, drawn in enumerate((opt.plot.progress(), opt.plot.worst_case())):
+        assert isinstance(drawn, figures.Figure)
+        drawn.savefig(tmp_path / f"{i}.svg")
+        assert "<script" not in (tmp_path / f"{i}.svg").read_text(encoding="utf-8")
+
+
+def test_files_keep_every_character_and_run_none(opt: drbo.Optimizer, tmp_path: Path) -> None:
+    opt.save(tmp_path / "run.drbo")
+    loaded = drbo.Optimizer.load(tmp_path / "run.drbo")
+    assert loaded.results[0].action == opt.results[0].action
+    assert [str(r.context) for r in loaded.results] == [str(r.context) for r in opt.results]
+    assert loaded.recommend().value == opt.recommend().value
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"kind": "class", "name": "os.system", "arguments": {"kind": "mapping", "items": [["command", "touch run"]]}},
+        {
+            "kind": "class",
+            "name": "subprocess.Popen",
+            "arguments": {"kind": "mapping", "items": [["args", "touch run"]]},
+        },
+        {"kind": "class", "name": "builtins.eval", "arguments": {"kind": "tuple", "items": ["open('run', 'w')"]}},
+        {"kind": "enum", "of": "os.system", "name": "touch run"},
+        {"kind": "family", "of": "system", "given": {"kind": "mapping", "items": [["command", "touch run"]]}},
+        {"kind": "os.system", "arguments": {"kind": "mapping", "items": [["command", "touch run"]]}},
+        {"kind": "__import__", "arguments": {"kind": "mapping", "items": [["name", "os"]]}},
+        {"kind": "array", "shape": [1], "type": "O", "values": ["open('run', 'w')"]},
+        "__import__('os').system('touch run')",
+    ],
+    ids=lambda named: str(named)[:45],
+)
+@pytest.mark.parametrize("argument", ["setting", "surrogate", "ambiguity"])
+def test_a_file_that_names_code_runs_none(
+    argument: str, named: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = drbo.Optimizer([0.0, 1.0], [0.0, 1.0], setting=drbo.Simulator([1, 1], 0.1))
+    made.save("good.drbo")
+    records = [json.loads(line)["record"] for line in Path("good.drbo").read_text().splitlines()]
+    items = dict(records[0]["configuration"]["items"])
+    records[0]["configuration"]["items"] = [[name, items[name]] for name in items if name != argument]
+    records[0]["configuration"]["items"].append([argument, named])
+    Path("bad.drbo").write_bytes(with_checksums(records))
+    with pytest.raises(ValueError, match=r"bad\.drbo"):
+        drbo.Optimizer.load("bad.drbo")
+    assert not Path("run").exists()
+
+
+# --- studies --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> optuna.Study:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    a, b, c, _ = HOSTILE[:4]
+    sampler = RobustSampler(drbo.Samples({c: [*HOSTILE]}), setting=drbo.Simulator(radius=0.1), surrogate=FIXED)
+    storage = f"sqlite:///{tmp_path_factory.mktemp('study') / 'study.db'}"
+    made = study_of(sampler, study_name="../<b>name\x1b</b>", storage=storage)
+
+    def objective(trial: optuna.Trial) -> float:
+        x, label = trial.suggest_float(a, 0.0, 1.0), trial.suggest_categorical(b, HOSTILE)
+        return x + len(str(label)) + len(str(trial.suggest_categorical(c, HOSTILE)))
+
+    made.optimize(objective, n_trials=4)
+    return made
+
+
+@pytest.mark.parametrize("draw", [plot_guarantees, plot_worst_case, lambda study: plot_radii(study, [0.0, 0.1])])
+def test_figures_of_a_study_show_text(study: optuna.Study, draw: Callable[[optuna.Study], Any]) -> None:
+    shown = json.loads(draw(study).to_json())
+    del shown["layout"]["template"]
+    assert not [text for text in _texts(shown) if "<" in text]
+
+
+def test_attributes_that_dashboards_show_are_numbers(study: optuna.Study) -> None:
+    for trial in study.trials:
+        for name, value in trial.user_attrs.items():
+            assert not name.startswith("drbo:") or isinstance(value, float | int)
+
+
+def test_the_page_of_a_study_stays_in_its_folder(
+    study: optuna.Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    done = CliRunner().invoke(app, ["report", "--storage", study._storage._backend.url, "--json"])  # type: ignore[attr-defined]
+    assert done.exit_code == 0, done.output
+    (written,) = folder.iterdir()
+    assert list(tmp_path.iterdir()) == [folder]
+    assert "<b>" not in written.read_text(encoding="utf-8")
+    assert all(c.isprintable() or c == "\n" for c in done.output)
