@@ -39,7 +39,7 @@ wheel: $(READY)  ## build the sdist and the wheel, install each in a fresh envir
 
 botorch: $(READY)  ## what needs torch, which is large: `make test` skips it where it is not installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,botorch]'
-	$(BIN)/python -m pytest $(TWO) tests/integrations/test_botorch.py tests/test_examples.py tests/test_readme.py -k botorch
+	$(BIN)/python -m pytest $(TWO) tests/integrations/test_botorch.py tests/test_bad_integrations.py tests/test_examples.py tests/test_readme.py -k botorch
 
 matrix: $(READY)  ## the tests on every Python, with the lowest packages, and as on other processors; a table
 	$(BIN)/python scripts/matrix.py $(ENVIRONMENTS) -- $(ARGUMENTS)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import drbo
-from bad_input import JUNK, Call, calls, faults
+from bad_input import JUNK, C, Call, P, X, calls, faults, optimizer
 
 MADE_BY_DRBO = {
     "Backtest", "Bound", "Choice", "Classification", "Comparison", "Explanation", "GridPosterior", "LeaveOneOut",
@@ -76,6 +76,15 @@ ROWS: list[tuple[Any, type[Exception], str]] = [
     (lambda: drbo.GP(drbo.Product(drbo.RBF(1.0), drbo.RBF(1.0)), noise=1e200), ValueError, "noise"),
     (lambda: drbo.Samples({}), ValueError, "data|names"),
     (lambda: drbo.Integer(0, 10**400), ValueError, "high"),
+    (lambda: optimizer(beta=1e308), ValueError, "beta"),
+    (lambda: optimizer().tell([0.5, 0.5], 1.0, context=C[0]), ValueError, "suggestion|action"),
+    (lambda: optimizer(drbo.DataDriven(radius=0.1)).tell(X[0], 1.0, context=[0.5, 0.5]), ValueError, "context"),
+    (lambda: optimizer(drbo.DataDriven(radius=0.1)).backtest(radii=[], window=1), ValueError, "radii"),
+    (lambda: drbo.backtest(np.eye(4), drbo.MMD(C), [0, 1, 2, 3], [], 1), ValueError, "radii"),
+    # F1: sizes that do not fit aborted the interpreter
+    (lambda: drbo.backtest(np.eye(4), drbo.MMD(np.linspace(0, 1, 2000)), [0, 1, 2], [0.1], 1), ValueError, "ambiguity"),
+    (lambda: drbo.MMD(np.linspace(0, 1, 5)).worst_case(np.eye(4), P, 0.1), ValueError, "values|reference"),
+    # what the CSV reader took is in test_bad_integrations.py
 ]
 
 

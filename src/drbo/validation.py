@@ -180,6 +180,8 @@ def of_kind(name: str, value: Any, kind: type | tuple[type, ...], such_as: str) 
 def path(name: str, value: Any) -> Path:
     """Return `value` as the path of a file."""
     of_kind(name, value, (str, os.PathLike), "the path of a file")
+    if "\0" in os.fspath(value):
+        raise ValueError(f"{name} must hold no character 0, got {value!r}")
     return Path(value)
 
 

@@ -28,7 +28,9 @@ def revenue(x: FloatArray, c: FloatArray) -> FloatArray:
 def windows(power: FloatArray, hours: int = WINDOW_HOURS) -> tuple[FloatArray, FloatArray]:
     """Return every window of past hours (m, hours) and the value of the hour that follows it (m,), m = n - hours."""
     series = validation.finite_array("power", power, ndim=1)
-    if not 1 <= hours < len(series):
+    if len(series) < 2:
+        raise ValueError(f"power must have at least two hours, got {len(series)}")
+    if not 1 <= validation.integer("hours", hours) < len(series):
         raise ValueError(f"hours must be at least 1 and less than the {len(series)} hours of the series, got {hours}")
     past = np.lib.stride_tricks.sliding_window_view(series, hours)[:-1]
     return past, series[hours:]
@@ -77,15 +79,24 @@ def wind(
     size : number of actions, and of contexts
     radius : the radius of the ambiguity sets; 0.1 was about the best in hindsight on two series (MMD lengthscale 0.1)
     """
+    if time is not None:
+        validation.of_kind("time", time, str, "an hour such as 2014-02-10T08")
+    side = validation.whole_number("size", size, least=2, most=10_000)
     if series is None:
         series = la_haute_borne().year(2014)
         time = "2014-02-10T08" if time is None else time
+    validation.of_kind("series", series, WindSeries, "a WindSeries, such as read_wind_csv returns")
     past, following = windows(series.normalised(), hours)
     times = series.times[hours:]
-    row = 0 if time is None else int((np.datetime64(time.removesuffix("Z"), "h") - times[0]).astype(int))
+    row = 0
+    if time is not None:
+        try:
+            row = int((np.datetime64(time.removesuffix("Z"), "h") - times[0]).astype(int))
+        except ValueError:
+            raise ValueError(f"time must be an hour such as 2014-02-10T08, got {time!r}") from None
     if not 0 <= row < len(times):
         raise WindDataError(f"{series.name}: time must be from {times[0]} to {times[-1]}, got {time}")
-    points = np.linspace(0.0, 1.0, size)[:, None]
+    points = np.linspace(0.0, 1.0, side)[:, None]
     return Problem(
         name="wind",
         description=f"wind power committed an hour ahead ({series.name}, {times[row]}Z)",

@@ -26,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
+from drbo import validation
 from drbo.problems._wind_series import WindDataError, WindDataWarning, WindSeries
 from drbo.validation import FloatArray
 
@@ -68,13 +69,19 @@ def read_wind_csv(
     years : the calendar years (UTC) to keep, all of the file if not given; the power of other rows is not looked at
     max_gap : the longest run of missing hours that is interpolated
     """
+    file = validation.path("path", path)
+    for argument, column in (("time_column", time_column), ("power_column", power_column)):
+        if column is not None:
+            validation.of_kind(argument, column, str, "the name of a column")
+    if years is not None:
+        validation.of_kind("years", years, Collection, "calendar years, such as [2014, 2015]")
+        years = validation.indices("years", list(years), "calendar years").tolist()
+    gap = validation.whole_number("max_gap", max_gap, least=0)
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise WindDataError(
-            f"{Path(path).name}: not a text file in UTF-8 ({error.reason} at byte {error.start})"
-        ) from None
-    series = _read(Path(path).name, text, time_column, power_column, years, max_gap)
+        raise WindDataError(f"{file.name}: not a text file in UTF-8 ({error.reason} at byte {error.start})") from None
+    series = _read(file.name, text, time_column, power_column, years, gap)
     if series.repairs:
         warnings.warn(f"{series.name}: {' '.join(series.repairs)}", WindDataWarning, stacklevel=2)
     return series
@@ -157,7 +164,7 @@ def _rows(
     rows: list[_Row] = []
     with_offset: bool | None = None
     for line, cells in lines:
-        if len(cells) <= max(time, power):
+        if len(cells) != len(columns):
             raise WindDataError(f"{name}: line {line} has {len(cells)} cells, the header has {len(columns)}")
         place = f"{name}: line {line}, column {columns[time]!r}"
         try:

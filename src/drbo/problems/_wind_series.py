@@ -41,7 +41,10 @@ class WindSeries:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        times = np.array(self.times, dtype="datetime64[h]")
+        try:
+            times = np.array(self.times, dtype="datetime64[h]")
+        except (ValueError, TypeError, OverflowError) as error:
+            raise WindDataError(f"{self.name}: times must be hours, as datetime64: {error}") from None
         power = validation.finite_array("power", self.power, ndim=1).copy()
         if times.shape != power.shape or times.size == 0:
             raise WindDataError(f"{self.name}: times and power must be as many, got {times.size} and {power.size}")

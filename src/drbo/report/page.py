@@ -28,6 +28,7 @@ from drbo.spaces.rows import text
 
 def write(opt: Analyses, path: str | os.PathLike[str], title: str | None = None) -> Path:
     """Write the page of an optimizer to a file, and return where it is; `title` is the file's name by default."""
+    validation.of_kind("opt", opt, Analyses, "an Optimizer")
     target = validation.path("path", path)
     if title is not None:
         validation.of_kind("title", title, str, "text")

@@ -11,6 +11,7 @@ import optuna
 from optuna.trial import TrialState
 
 import drbo
+from drbo import validation
 from drbo._extras import require
 from drbo.integrations.optuna.sampler import sampler_of
 from drbo.integrations.optuna.trials import SUGGESTION
@@ -29,13 +30,14 @@ def plot_guarantees(study: optuna.Study) -> go.Figure:
     line is the guarantee of today's recommendation.
     """
     plotly = require("plotly.graph_objects", "optuna")
+    sampler = sampler_of(study)
     trials = study.get_trials(deepcopy=False)
     done = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     asked = [trial for trial in trials if "asked" in trial.system_attrs.get(SUGGESTION, {})]
     guarantees = [
         drbo.from_json(trial.system_attrs[SUGGESTION]["asked"]["proposals"][0]["guarantee"]) for trial in asked
     ]
-    today = sampler_of(study).recommend(study)
+    today = sampler.recommend(study)
     numbers, values = [trial.number for trial in done], [trial.value for trial in done]
     figure = plotly.Figure(layout=_layout("Values and guarantees", "Trial", "Objective value"))
     figure.add_trace(plotly.Scatter(x=numbers, y=values, mode="markers", name="value in the trial's conditions"))
@@ -71,9 +73,9 @@ def plot_radii(study: optuna.Study, radii: Sequence[float]) -> go.Figure:
     For a study in the simulator setting.
     """
     plotly = require("plotly.graph_objects", "optuna")
+    x = validation.radii(radii).tolist()
     opt = sampler_of(study).optimizer(study)
     today = sampler_of(study).recommend(study)
-    x = [float(radius) for radius in radii]
     best = [opt.recommend(radius=radius).value for radius in x]
     kept = [opt.certify(today.action, radius=radius).value for radius in x]
     figure = plotly.Figure(layout=_layout("Guarantee by radius", "Radius", "Guarantee"))

@@ -35,6 +35,7 @@ from optuna.samplers import BaseSampler, PartialFixedSampler
 from optuna.trial import FrozenTrial, TrialState
 
 import drbo
+from drbo import validation
 from drbo.integrations.optuna.parameters import box_of, digest, fitted, value_at
 from drbo.integrations.optuna.trials import (
     FAILED,
@@ -47,6 +48,7 @@ from drbo.integrations.optuna.trials import (
     under_way,
     varying,
 )
+from drbo.optimizer.encoding import handed_over
 from drbo.spaces import Point
 
 CONFIGURATION = "drbo:configuration"
@@ -99,8 +101,8 @@ class RobustSampler(BaseSampler):
                 "setting must be drbo.Simulator(...) or drbo.DataDriven(...): the general one needs a reference with "
                 "every round, and nobody can give it to a sampler"
             )
-        if not patience >= 0.0:
-            raise ValueError(f"patience must be zero or more seconds, got {patience!r}")
+        if surrogate is not None:
+            validation.of_kind("surrogate", surrogate, (drbo.GP, drbo.LearnedGP), "a drbo.GP or a drbo.LearnedGP")
         self._arguments: dict[str, Any] = {
             "contexts": contexts,
             "setting": setting,
@@ -112,8 +114,17 @@ class RobustSampler(BaseSampler):
             "seed": seed,
         }
         # An error in the arguments shows now; those that depend on the actions' dimension are checked with the space.
-        drbo.Optimizer(drbo.Box(x=(0.0, 1.0)), contexts, setting=setting, ambiguity=ambiguity, policy=policy, seed=seed)
-        self._patience = patience
+        drbo.Optimizer(
+            drbo.Box(x=(0.0, 1.0)),
+            contexts,
+            setting=setting,
+            ambiguity=ambiguity,
+            policy=policy,
+            seed=seed,
+            beta=beta,
+            certificate_beta=certificate_beta,
+        )
+        self._patience = validation.radius(patience, "patience")
         self._text = json.dumps(drbo.to_json(self._arguments), allow_nan=False)
         self._digest = hashlib.sha256(self._text.encode()).hexdigest()[:16]
         self._forget()
@@ -132,10 +143,12 @@ class RobustSampler(BaseSampler):
     @classmethod
     def from_study(cls, study: optuna.Study, *, classes: Sequence[type] = ()) -> Self:
         """Return the sampler that a study was run with; `classes` are those of your own that it uses."""
+        _check(study)
+        own = handed_over(classes)
         attributes = study._storage.get_study_system_attrs(study._study_id)
         if CONFIGURATION not in attributes:
             raise ValueError(f"study {study.study_name!r} has not been run with a RobustSampler")
-        return cls(**drbo.from_json(json.loads(_stored_text(attributes)), classes))
+        return cls(**drbo.from_json(json.loads(_stored_text(attributes)), own))
 
     # --- what is known of a study: these change nothing ---------------------------------------------------------------
 
@@ -145,6 +158,7 @@ class RobustSampler(BaseSampler):
         It works for any study whose trials have their conditions among their parameters or user attributes, whichever
         sampler ran it. The optimizer is the caller's own: nothing that is asked or told comes back into the study.
         """
+        _check(study)
         trials = _all_trials(study)
         space = self._known_space(trials)
         made = self._replayed(study, space, {})
@@ -414,6 +428,8 @@ class RobustSampler(BaseSampler):
 
 def observe(trial: optuna.Trial, conditions: Mapping[str, Any]) -> None:
     """Tell the conditions that nature picked for a trial, by name; they become user attributes of the trial."""
+    validation.of_kind("trial", trial, optuna.Trial, "a trial of Optuna that is under way")
+    validation.of_kind("conditions", conditions, Mapping, "a mapping from names to values")
     names = sampler_of(trial.study)._names
     if set(conditions) != set(names):
         raise ValueError(f"conditions must name {', '.join(names)}, got {', '.join(map(str, conditions)) or 'none'}")
@@ -449,8 +465,13 @@ def get_robust_trial(study: optuna.Study) -> FrozenTrial:
 
 def sampler_of(study: optuna.Study) -> RobustSampler:
     """Return the sampler of a study, or one made of the configuration that the study holds."""
+    _check(study)
     own = study.sampler
     return own if isinstance(own, RobustSampler) else RobustSampler.from_study(study)
+
+
+def _check(study: Any) -> None:
+    validation.of_kind("study", study, optuna.Study, "a study of Optuna, such as optuna.load_study returns")
 
 
 # --- the storage ----------------------------------------------------------------------------------------------------
