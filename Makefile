@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test test-all docs outputs wheel botorch matrix attack lint format bench clean
+.PHONY: run test test-all bounds docs outputs wheel botorch matrix attack lint format bench clean
 
 run: $(READY)  ## the paper's main figure at reduced size, the radius dial, and the report of an example
 	$(BIN)/drbo reproduce figure2 --quick
@@ -21,8 +21,11 @@ TWO := -n 2 --dist worksteal
 test: lint  ## ruff, strict mypy, pytest
 	$(BIN)/python -m pytest $(TWO)
 
-test-all: lint botorch docs wheel  ## the long sweeps too, the site, and what users install
+test-all: lint botorch docs wheel bounds  ## the long sweeps too, compiled code that checks its bounds, the site, what users install
 	$(BIN)/python -m pytest $(TWO) -m "slow or not slow" --hypothesis-profile long
+
+bounds: $(READY)  ## the tests with compiled code that checks the bounds of arrays, in a cache of its own
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.matrix/numba-bounds $(BIN)/python -m pytest $(TWO) $(ARGUMENTS)
 
 docs: $(READY)  ## the site, in out/docs; a warning is an error
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group docs

@@ -1,10 +1,12 @@
 """An interrupt, or any other error, at any line of the package."""
 
+import functools
+import linecache
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import drbo
@@ -26,7 +28,7 @@ class Interrupt:
     def __call__(self, frame: FrameType, event: str, _: Any) -> "Interrupt | None":
         if PACKAGE not in frame.f_code.co_filename:
             return None
-        if event == "line":
+        if event == "line" and not leaves_with(frame):
             self.count += 1
             place = frame.f_code.co_filename, frame.f_lineno
             self.first.setdefault(place, self.count)
@@ -34,6 +36,19 @@ class Interrupt:
             if self.count == self.at:
                 raise self.error
         return self
+
+
+@functools.cache
+def _begins(code: CodeType, line: int) -> int:
+    """Return the first place of a line in the compiled code."""
+    return min(start for start, _, at in code.co_lines() if at == line)
+
+
+def leaves_with(frame: FrameType) -> bool:
+    """Return whether a `with` is being left: Python looks for signals once more after that, and not in between."""
+    code, line = frame.f_code, frame.f_lineno
+    text = linecache.getline(code.co_filename, line).lstrip()
+    return text.startswith("with ") and frame.f_lasti > _begins(code, line)
 
 
 def traced(call: Callable[[], Any], interrupt: Interrupt) -> None:
