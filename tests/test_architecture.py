@@ -21,8 +21,8 @@ MAP = """
     models.kronecker_posterior models.log_posterior models.learned models.posterior
     models.perturbed models.inputs models.bounds models
     ambiguity.contract ambiguity.pivoted ambiguity.scaling ambiguity.on_support ambiguity._affine_qr
-    ambiguity._block_pivoting ambiguity._mmd_pricing ambiguity._mmd_solver ambiguity._transport_solver
-    ambiguity._simplex ambiguity.linear
+    ambiguity._block_pivoting ambiguity._mmd_pricing ambiguity._mmd_solver ambiguity._gram_start
+    ambiguity._many_features ambiguity._transport_solver ambiguity._simplex ambiguity.linear
     ambiguity.mmd ambiguity.total_variation ambiguity.kl ambiguity.chi_square ambiguity.cvar ambiguity.wasserstein
     ambiguity.expectation ambiguity.neighbourhood ambiguity.moments ambiguity.shares ambiguity.scenarios
     ambiguity.any_of ambiguity.intersection ambiguity

@@ -30,8 +30,6 @@ from drbo.validation import FloatArray
 
 Indices = NDArray[np.intp]
 
-FEWEST = 256
-"""Below this rank one atom at a time is faster."""
 CLOSED = 1e-10
 """The largest gap of a certificate, as a share of the values' range."""
 _SMALLEST = 1e-4
@@ -91,28 +89,34 @@ class _Hull:
 
 
 class BlockPivoting:
-    """The solver on the contexts of features F (n, r), whose first contexts in `pivots` are spread over all of them."""
+    """The solver on the contexts of features F (n, r), whose first contexts in `pivots` are spread over all of them.
+
+    Attributes
+    ----------
+    order : (n,) the contexts, the pivots first
+    gram : (n, n) M in this order
+    """
 
     def __init__(self, features: FloatArray, pivots: list[int]) -> None:
         rest = np.setdiff1d(np.arange(len(features)), pivots)
-        self._order = np.concatenate([np.array(pivots, dtype=np.intp), rest])
+        self.order = np.concatenate([np.array(pivots, dtype=np.intp), rest])
         self._features = features
-        ordered = features[self._order]
-        self._gram = ordered @ ordered.T
+        ordered = features[self.order]
+        self.gram = ordered @ ordered.T
         self._rank = len(pivots)
 
     def solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, float] | None:
         """Return worst-case weights (n,) and a certified lower bound for values (n,); None where it gives up."""
         low, high = float(values.min()), float(values.max())
         half = 0.5 * high - 0.5 * low  # half the range cannot overflow
-        p, gram = reference[self._order], self._gram
+        p, gram = reference[self.order], self.gram
         mean = gram @ p
         square = float(p @ mean)
-        lowest = int(np.argmin(values[self._order]))
+        lowest = int(np.argmin(values[self.order]))
         norms = np.sqrt(np.maximum(gram.diagonal() - 2.0 * mean + square, 0.0))
         if half == 0.0 or radius < _SMALLEST * norms.max() or norms[lowest] <= radius:
             return None
-        d = (0.5 * values[self._order] - 0.5 * low) / half
+        d = (0.5 * values[self.order] - 0.5 * low) / half
         expected = float(p @ d)
         d -= expected
         found = self._on_finer_sets(d, mean, square, radius)
@@ -125,7 +129,7 @@ class BlockPivoting:
 
         `mean` (n,) is M p and `square` is p'Mp. The multiplier of the ball is F'(w - p) / step.
         """
-        gram, n = self._gram, len(d)
+        gram, n = self.gram, len(d)
         right = np.stack([np.ones(n), d, mean], axis=1)
         active = np.ones(_COARSEST, dtype=np.bool_)
         size = _COARSEST
@@ -180,14 +184,14 @@ class BlockPivoting:
     ) -> tuple[FloatArray, float] | None:
         """Return the weights within the radius, by context, and the bound; None if it is not tight."""
         weights = np.empty(len(ordered))
-        weights[self._order] = ordered / ordered.sum()
+        weights[self.order] = ordered / ordered.sum()
         centre = reference @ self._features
         shift = weights @ self._features - centre
         distance = float(np.linalg.norm(shift))
-        if distance > radius + _ROUNDING * math.sqrt(float(self._gram.diagonal().max())):
+        if distance > radius + _ROUNDING * math.sqrt(float(self.gram.diagonal().max())):
             weights = reference + (radius / distance) * (weights - reference)
-        prices = (self._features @ shift - centre @ shift)[self._order] / step + d
+        prices = (self._features @ shift - centre @ shift)[self.order] / step + d
         bound = float(prices.min()) - radius * distance / step
-        if not float(weights[self._order] @ d) - bound <= CLOSED:
+        if not float(weights[self.order] @ d) - bound <= CLOSED:
             return None
         return np.maximum(weights, 0.0), low + 2.0 * half * (expected + bound)

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo._compiled import announce
-from drbo.ambiguity._block_pivoting import FEWEST, BlockPivoting
+from drbo.ambiguity._many_features import FEWEST, ManyFeatures
 from drbo.ambiguity._mmd_pricing import embed
-from drbo.ambiguity._mmd_solver import empty_state, solve_batch, solve_sparse
+from drbo.ambiguity._mmd_solver import solve_batch, solve_sparse
 from drbo.ambiguity.contract import EPSILON, NEXT, AmbiguitySet, Dual, Witness, WorstCase, peak
 from drbo.ambiguity.pivoted import GramEntries, KernelEntries, PivotedCholesky, factor_gram
 from drbo.kernels import RBF, Kernel
@@ -21,11 +21,8 @@ from drbo.validation import FloatArray
 LENGTHSCALE = 0.2
 """The default lengthscale per sqrt(d), as a share of each column's range."""
 _Embedding = tuple[FloatArray, FloatArray, FloatArray]
-_Given = tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]
 _LEAST = 1e-6
 """The least radius of a sensitivity, in units of the largest sqrt(k_M(c, c))."""
-_FEW = 96
-"""With more active atoms than this block pivoting is tried."""
 
 
 def _within(radius: float) -> str:
@@ -51,7 +48,7 @@ class PlacedMMD(AmbiguitySet):
         self.features = np.ascontiguousarray(factor.rows.T)
         self.n_contexts: int = len(self.features)
         self._embedded: tuple[bytes, _Embedding] | None = None
-        self._by_blocks: BlockPivoting | None = None
+        self._many: ManyFeatures | None = None
 
     @classmethod
     def of_kernel(cls, points: FloatArray, kernel: Kernel) -> Self:
@@ -202,37 +199,13 @@ class PlacedMMD(AmbiguitySet):
         else:
             announce(solve_sparse)  # which solve_batch calls
             given = (reference, *self._embed(reference), min(radius, 1e300))
-            if self._may_be_dense:
-                self._solve_dense(values, given, weights, lower_bound)
-            else:
+            if len(self._factor.pivots) < FEWEST:
                 solve_batch(values, *given, weights, lower_bound)
+            else:
+                if self._many is None:
+                    self._many = ManyFeatures(self.features, self._factor.pivots, self._factor.entries)
+                self._many.solve(values, given, weights, lower_bound)
         return weights, lower_bound
-
-    @property
-    def _may_be_dense(self) -> bool:
-        """Whether worst cases may have so many atoms that block pivoting pays; its matrix is no larger than 2 F."""
-        rank = len(self._factor.pivots)
-        return rank >= FEWEST and self.n_contexts <= 2 * rank
-
-    def _solve_dense(self, values: FloatArray, given: _Given, weights: FloatArray, lower_bound: FloatArray) -> None:
-        """Fill what `solve_batch` fills: from the first row with many active atoms on by block pivoting.
-
-        Where block pivoting gives up, the rest is solved one atom at a time, from where that stopped.
-        """
-        reference, radius, state = given[0], given[-1], empty_state(*given[2].T.shape)
-        done = solve_sparse(values, *given, _FEW, state, weights, lower_bound)
-        if done == len(values):
-            return
-        if self._by_blocks is None:
-            self._by_blocks = BlockPivoting(self.features, self._factor.pivots)
-        while done < len(values):
-            found = self._by_blocks.solve(values[done], reference, radius)
-            if found is None:
-                unlimited = self.n_contexts + 1
-                solve_sparse(values[done:], *given, unlimited, state, weights[done:], lower_bound[done:])
-                return
-            weights[done], lower_bound[done] = found
-            done += 1
 
     def _embed(self, reference: FloatArray) -> _Embedding:
         """Return the embedding of a reference, that of the last one kept: a round asks for the same one many times.

@@ -23,6 +23,8 @@ _FAIR = 100.0
 _SHARE = 0.3
 """What is left at a pivot of a block, as a share of the largest rest, is at least this."""
 _CANDIDATES = 128
+_ROOM = 1 << 24
+"""How many numbers there is room for at first, 128 MB; memory is used as it is written to."""
 _ALL = slice(None)
 
 
@@ -56,14 +58,16 @@ class PivotedCholesky:
     ----------
     rest : (n,) the diagonal of M - F'F, what is left to explain; zero at the pivots
     pivots : their indices, in order
+    entries : the function that returns entries of M
     """
 
     def __init__(self, entries: Entries, diagonal: FloatArray, most: int | None = None) -> None:
         """`most`: how many pivots there will be at most, if that is known."""
         self.rest = diagonal.copy()
         self.pivots: list[int] = []
-        self._entries = entries
-        self._rows = np.empty((min(len(diagonal), 64) if most is None else most, len(diagonal)))
+        self.entries = entries
+        n = len(diagonal)
+        self._rows = np.empty((min(n, max(64, _ROOM // n)) if most is None else most, n))
 
     @property
     def rows(self) -> FloatArray:
@@ -99,7 +103,7 @@ class PivotedCholesky:
         near = np.flatnonzero(self.rest >= least)
         chosen = near[np.linspace(0, len(near) - 1, min(len(near), _CANDIDATES)).astype(np.intp)]
         own = self.rows[:, chosen]
-        left = self._entries(chosen, chosen) - own.T @ own
+        left = self.entries(chosen, chosen) - own.T @ own
         np.fill_diagonal(left, self.rest[chosen])
         factor, order, rank, _ = dpstrf(left, lower=1, tol=0.999 * least)
         return chosen[order[:rank] - 1], np.tril(factor[:rank, :rank])
@@ -109,7 +113,7 @@ class PivotedCholesky:
         r, n = len(self.pivots), len(self.rest)
         if r + len(pivots) > len(self._rows):
             self._rows = np.concatenate([self._rows[:r], np.empty((min(max(r, len(pivots)), n - r), n))])
-        left = self._entries(pivots, _ALL) - self._rows[:r, pivots].T @ self._rows[:r]
+        left = self.entries(pivots, _ALL) - self._rows[:r, pivots].T @ self._rows[:r]
         rows = self._rows[r : r + len(pivots)]
         rows[:] = solve_triangular(factor, left, lower=True, check_finite=False)
         rows[:, pivots] = factor.T  # what the quotients are up to rounding
