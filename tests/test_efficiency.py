@@ -73,7 +73,10 @@ def test_the_tables_show_what_the_records_say() -> None:
     # geometric means over both problems of medians that are 2.5% above the regrets; the halves have one problem each
     assert "| BoTorch | 16 / 4.1 / 1 | 16 / 4.1 / 1 | 16 / 4.1 / 1 |" in text
     assert "| drbo default | 19 / 2 / 1 | 4.1 / 1 / 1 | 92 / 4.1 / 1 |" in text
-    assert "| drbo default | BoTorch | 0.71 / 0.71 (not reached: 0 + 0 of 2) | 0.50 / 0.50" in text
+    assert (
+        "| drbo default | BoTorch | 0.71 (0.50 to 1.00) / 0.71 (0.50 to 1.00); 0 + 0 of 2 not reached | 0.50 (0.50"
+        in text
+    )
     assert "| drbo default | robust | 10 | 1 | robot arm at 20 |" in text
 
 
