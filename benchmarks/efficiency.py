@@ -2,8 +2,8 @@
 
     export OPENBLAS_NUM_THREADS=1
     python benchmarks/efficiency.py run OUT --seeds 100 112 --methods "BoTorch" "drbo default"
-    python benchmarks/efficiency.py table OUT
-    python benchmarks/efficiency.py ask OUT --methods "drbo default"    # the time of one ask; OUT is not used
+    python benchmarks/efficiency.py table OUT --methods "BoTorch" "drbo default"    # on seeds that all have run
+    python benchmarks/efficiency.py ask OUT --methods "drbo default"    # the time of one ask
 
 A run has 60 evaluations of one problem (efficiency_problems.py) by one method (efficiency_methods.py). At each
 checkpoint the method says what it would deploy, and the true value of that action is recorded. One file per run goes to
@@ -17,6 +17,7 @@ import argparse
 import itertools
 import time
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -94,9 +95,9 @@ def time_ask(name: str, objective: Objective, seed: int = 0) -> list[float]:
     return seconds[1:]
 
 
-def read(out: Path) -> Table:
-    """Return all records."""
-    return stack(read_csv(file) for file in sorted(out.glob("*/*.csv")))
+def read(out: Path, methods: Iterable[str] = METHODS) -> Table:
+    """Return all records of these methods."""
+    return stack(read_csv(file) for name in methods for file in sorted((out / name).glob("*.csv")))
 
 
 def main() -> None:
@@ -109,7 +110,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs=2, type=int, default=[100, 112], help="the first, and the one after the last")
     given = parser.parse_args()
     if given.action == "table":
-        print(tables(read(given.out)))
+        print(tables(read(given.out, given.methods)))
         return
     warnings.simplefilter("ignore")  # of the opponents
     if given.action == "ask":
