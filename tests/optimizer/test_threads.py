@@ -29,7 +29,7 @@ errors = []
 
 def rounds(thread):
     try:
-        for i in range(25):
+        for i in range(each):
             s = opt.ask()
             opt.tell(s, float(np.sin(6 * s.action[0]) + 0.1 * thread), context_index=(5 * thread + i) % 12)
             if i % 10 == thread:
@@ -44,21 +44,23 @@ for t in threads:
 for t in threads:
     t.join()
 assert not errors, errors
-assert opt.n_told == opt.posterior.n_observations == 201, (opt.n_told, opt.posterior.n_observations)
+assert opt.n_told == opt.posterior.n_observations == 8 * each + 1, (opt.n_told, opt.posterior.n_observations)
 assert opt.pending == ()
 mean = opt.posterior.mean.copy()
 opt._start_anew()
 np.testing.assert_array_equal(opt.posterior.mean, mean)
 opt.save("state.json")
 loaded = drbo.Optimizer.load("state.json")
-assert sorted(r.number for r in loaded.results) == list(range(201))
+assert sorted(r.number for r in loaded.results) == list(range(8 * each + 1))
 np.testing.assert_array_equal(loaded.posterior.mean, mean)
 """
 
 
-def test_eight_threads_evaluate_200_times(tmp_path: Path) -> None:
+@pytest.mark.parametrize("each", [25, pytest.param(50, marks=pytest.mark.slow)])
+def test_eight_threads_evaluate_many_times(each: int, tmp_path: Path) -> None:
     """U2 and F14. In a process of its own: without the lock, compiled code met arrays of another round's size."""
-    done = subprocess.run([sys.executable, "-c", ROUNDS], capture_output=True, text=True, check=False, cwd=tmp_path)
+    command = [sys.executable, "-c", f"each = {each}\n{ROUNDS}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
