@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import drbo
 from drbo import GP, MMD, RBF, Expectation, Matern, Neighbourhood, Product, TotalVariation
 from drbo.ambiguity import AmbiguitySet
 from drbo.ambiguity.finite_contexts import FiniteContexts
@@ -101,28 +100,6 @@ def test_few_actions_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Posterior, "moments", counted)
     objective.leaders(box.sample(1024, 0), 8)
     assert scored <= 128
-
-
-def test_a_climb_close_to_a_better_summit_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    box = Box(a=(0.0, 1.0), b=(0.0, 1.0))
-    objective, nowhere = random_objective(box, 3), np.empty((0, 2))
-    asked: list[FloatArray] = []
-    score_and_gradient = Objective.score_and_gradient
-
-    def counted(self: Objective, action: FloatArray) -> tuple[float, FloatArray]:
-        asked.append(action)
-        return score_and_gradient(self, action)
-
-    monkeypatch.setattr(Objective, "score_and_gradient", counted)
-    best = best_in_box(box, objective, nowhere, nowhere, 0)
-    given_up = len(asked)
-    monkeypatch.setattr(drbo.rounds.box, "_APART", 0.0)  # no two points are close
-    starts = objective.leaders(box.sample(drbo.rounds.box.CANDIDATES, 0), 8)
-    assert objective.scores(best[None])[0] >= starts[1].max()
-    asked.clear()
-    again = best_in_box(box, objective, nowhere, nowhere, 0)
-    assert len(asked) > given_up
-    assert objective.scores(best[None])[0] >= objective.scores(again[None])[0] - 1e-8
 
 
 def test_nothing_is_known_before_the_first_outcome() -> None:

@@ -4,7 +4,7 @@ What is maximised, log p(y, theta), and the prior of theta are in `drbo.models.l
 
 log p(y, theta) may have several summits, so a fit climbs from several starts. Most climbs end on the same summit, and
 a climb that comes close to a known one is given up. With many outcomes all climbs begin on half of them, and go on from
-every summit found there on all outcomes. Of 90 fits to 160 to 440 outcomes, on purpose hard ones (steps, waves of a
+every summit found there on all outcomes. Of 54 fits to 160 to 440 outcomes, on purpose hard ones (steps, waves of a
 high frequency, bumps, repeated points, a trend; noise of 2% to 100%), none missed the best summit. Half the outcomes
 alone do not do: they would have missed it in one of 45 fits. Neither does half of the half: two of 36 fits missed it.
 """

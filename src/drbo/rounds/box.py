@@ -166,9 +166,7 @@ def best_in_box(
     else:
         candidates = candidates[~taboo]
     starts, scores = objective.leaders(candidates, _CLIMBS)
-    climbed: list[tuple[FloatArray, float]] = []
-    for start in zip(starts, scores, strict=True):
-        climbed.append(_climb(box, objective, *start, climbed))
+    climbed = [_climb(box, objective, *start) for start in zip(starts, scores, strict=True)]
     points = np.concatenate([starts, *(point[None] for point, _ in climbed)])
     scores = np.append(scores, [score for _, score in climbed])
     taboo = _same_action(box, points, np.concatenate([away, failed]))
@@ -224,23 +222,14 @@ def _near(box: Box, point: FloatArray, scale: float, rng: np.random.Generator) -
     return np.clip(near, 0.0, 1.0)
 
 
-class _GivenUp(Exception):  # noqa: N818  # it ends a climb, and nothing went wrong
-    """A climb has come close to a better summit."""
-
-
-def _climb(
-    box: Box, objective: Objective, point: FloatArray, score: float, known: Sequence[tuple[FloatArray, float]]
-) -> tuple[FloatArray, float]:
-    """Return the local maximum reached from a point of known score, and its score.
-
-    A climb that comes close to a known summit, below it, leads to the same one, and ends where it began.
-    """
+def _climb(box: Box, objective: Objective, point: FloatArray, score: float) -> tuple[FloatArray, float]:
+    """Return the local maximum reached from a point of known score, and its score."""
     free = box.continuous
     parts = box.discrete_parts()
     for _ in range(5):
         before = score
         if free.any():
-            point, score = _climb_free(objective, point, score, free, known)
+            point, score = _climb_free(objective, point, score, free)
         if parts is not None and len(parts) > 1:
             others = parts.copy()
             others[:, free] = point[free]
@@ -252,28 +241,17 @@ def _climb(
     return point, score
 
 
-def _climb_free(
-    objective: Objective,
-    start: FloatArray,
-    score: float,
-    free: np.ndarray,
-    known: Sequence[tuple[FloatArray, float]],
-) -> tuple[FloatArray, float]:
+def _climb_free(objective: Objective, start: FloatArray, score: float, free: np.ndarray) -> tuple[FloatArray, float]:
     """Return the maximum over the free coordinates by L-BFGS-B, and its score; never worse than the start."""
 
     def descent(coordinates: FloatArray) -> tuple[float, FloatArray]:
         point = start.copy()
         point[free] = coordinates
         value, gradient = objective.score_and_gradient(point)
-        if any(value < better and np.abs(point - summit).max() < _APART for summit, better in known):
-            raise _GivenUp
         return -value, -gradient[free]
 
     bounds = [(0.0, 1.0)] * int(free.sum())
-    try:
-        found = minimize(descent, start[free], jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40})
-    except _GivenUp:
-        return start, score
+    found = minimize(descent, start[free], jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40})
     if -found.fun <= score:
         return start, score
     point = start.copy()
