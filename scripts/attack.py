@@ -257,7 +257,7 @@ def outside(placed: drbo.AmbiguitySet, it: Instance, w: Array) -> float:
         apart = np.linalg.norm(it.contexts - it.reference @ it.contexts, axis=1)
         excess = apart[w > 0.0].max() - max(it.radius, apart.min())
     elif isinstance(placed, drbo.AnyOf) and isinstance(placed.base, drbo.Expectation):
-        return float(min(np.abs(w - one).max() for one in (*placed.scenarios, it.reference)))
+        return float(min(np.abs(w - one).max() for one in (*(s.given for s in placed.scenarios), it.reference)))
     elif isinstance(placed, drbo.Moments):
         excess = beyond(placed, it, w, it.radius)
     elif isinstance(placed, drbo.Intersection):
