@@ -131,7 +131,7 @@ class Factorised(Model):  # type: ignore[misc]  # torch has no types here
         return GPyTorchPosterior(MultivariateNormal(mean[:, None], variance[:, None, None]))
 
 
-class RobustBound(AcquisitionFunction):  # type: ignore[misc]
+class RobustBound(AcquisitionFunction):  # type: ignore[misc]  # torch has no types here
     """The worst case over the draws of mean + beta deviation in an MMD ball; the expectation at radius 0."""
 
     def __init__(self, model: Factorised, draws: FloatArray, radius: float, beta: float) -> None:
@@ -139,7 +139,7 @@ class RobustBound(AcquisitionFunction):  # type: ignore[misc]
         ambiguity = drbo.MMD() if radius > 0.0 else drbo.Expectation()
         self.worst_case, self.beta = WorstCaseExpectation(draws, ambiguity, None, radius), beta
 
-    @t_batch_mode_transform(expected_q=1)  # type: ignore[untyped-decorator]
+    @t_batch_mode_transform(expected_q=1)  # type: ignore[untyped-decorator]  # the same
     def forward(self, X: Tensor) -> Tensor:
         """Return the values (b,) of actions (b, 1, d_x)."""
         mean, deviation = self.model.moments(X[:, 0, :])

@@ -153,12 +153,12 @@ def botorch_fit_and_acquisition(points: Array, outcomes: Array, d_x: int) -> tup
     from botorch.utils.transforms import t_batch_mode_transform
     from gpytorch.mlls import ExactMarginalLogLikelihood
 
-    class ExpectedUpperBound(AnalyticAcquisitionFunction):  # type: ignore[misc]
+    class ExpectedUpperBound(AnalyticAcquisitionFunction):  # type: ignore[misc]  # torch has no types here
         def __init__(self, model: SingleTaskGP, draws: torch.Tensor) -> None:
             super().__init__(model)
             self.draws = draws
 
-        @t_batch_mode_transform(expected_q=1)  # type: ignore[untyped-decorator]
+        @t_batch_mode_transform(expected_q=1)  # type: ignore[untyped-decorator]  # the same
         def forward(self, X: torch.Tensor) -> torch.Tensor:
             draws = self.draws.expand(*X.shape[:-2], *self.draws.shape)
             z = torch.cat([X.expand(*X.shape[:-2], len(self.draws), X.shape[-1]), draws], dim=-1)

@@ -1,7 +1,6 @@
 """An optimizer with Thompson sampling: the same bits after any interruption, in every kind of space."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 import drbo
 from bits import bits
 from drbo import GP, RBF, Box, Informative, Matern, Optimizer, Pessimistic, Product, Simulator, Thompson, Uncertain
+from optimizer.cosine import Cosine
 from twins import TWINS
 
 pytestmark = pytest.mark.usefixtures("still")
@@ -117,25 +117,6 @@ def test_it_finds_the_robust_optimum() -> None:
     table = np.array([[f(x, c) for c in C] for x in X])
     robust = drbo.MMD(C[:, None]).worst_case(table, np.full(5, 0.2), 0.2).expectation
     assert opt.recommend().action_index == int(np.argmax(robust))
-
-
-@dataclass(frozen=True)
-class Cosine(drbo.Kernel):
-    """A kernel that says nothing of its spectral density."""
-
-    def __call__(self, a: Any, b: Any) -> Any:
-        return np.cos(a[:, None, 0] - b[:, 0])
-
-    def gradient(self, a: Any, b: Any) -> Any:
-        return -np.sin(a[:, None] - b)
-
-    @property
-    def curvature(self) -> Any:
-        return np.ones(1)
-
-    @property
-    def variance(self) -> float:
-        return 1.0
 
 
 def test_a_kernel_without_a_spectral_density_is_refused_where_draws_need_it() -> None:
