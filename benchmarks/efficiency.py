@@ -22,8 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from drbo._files import write_atomically
-from drbo.experiments._store import Table, read_csv, stack, to_csv
+from drbo.experiments.records import Table, read_csv, stack, write_csv
 from efficiency_methods import METHODS
 from efficiency_problems import OBJECTIVES, PROBLEMS, TIMED, Objective, Task
 from efficiency_table import tables
@@ -78,7 +77,7 @@ def sweep(out: Path, methods: list[str], problems: list[str], seeds: range) -> N
             file = out / name / f"{problem}, {'both' if blind else objective}, {seed}.csv"
             if not file.is_file():
                 file.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(file, to_csv(run(name, problem, seed, objective, truth)))
+                write_csv(file, run(name, problem, seed, objective, truth))
 
 
 def time_ask(name: str, objective: Objective, seed: int = 0) -> list[float]:

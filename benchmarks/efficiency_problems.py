@@ -29,11 +29,11 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 
 import drbo
-from drbo.problems._branin import _modified_branin
-from drbo.problems._published import _bertsimas, _hartmann6, _newsvendor, _three_hump_camel
+from drbo.problems import bertsimas, hartmann6, modified_branin, newsvendor, three_hump_camel
 from drbo.validation import FloatArray
 
 DRAWS, RADIUS, NOISE = 200, 0.1, 0.02
+_BERTSIMAS, _HARTMANN6 = bertsimas().function, hartmann6().function
 Function = Callable[[FloatArray, FloatArray], FloatArray]
 Draw = Callable[[np.random.Generator, int], FloatArray]
 Objective = Literal["risk-neutral", "robust"]
@@ -70,7 +70,7 @@ def _ackley(x: FloatArray, c: FloatArray) -> FloatArray:
 
 def _shifted_bertsimas(x: FloatArray, c: FloatArray) -> FloatArray:
     low, span = np.array([-0.95, -0.45]), np.array([4.15, 4.85])
-    return _bertsimas(low + span * x, c - 0.5)
+    return _BERTSIMAS(low + span * x, c - 0.5)
 
 
 def _controller(x: FloatArray, c: FloatArray) -> FloatArray:
@@ -125,7 +125,7 @@ def rosenbrock(d_x: int, contexts: tuple[int, ...]) -> Function:
 def _hartmann6_of_two(x: FloatArray, c: FloatArray) -> FloatArray:
     fifth = np.broadcast_to(c[..., :1], (*np.broadcast_shapes(x.shape[:-1], c.shape[:-1]), 1))
     first = np.broadcast_to(x, (*fifth.shape[:-1], 4))
-    return _hartmann6(np.concatenate([first, fifth], axis=-1), c[..., 1:])
+    return _HARTMANN6(np.concatenate([first, fifth], axis=-1), c[..., 1:])
 
 
 TIMED = Problem("Hartmann-6, 4 + 2", "chosen", 4, 2, _hartmann6_of_two, normal(0.1, 2))
@@ -134,12 +134,12 @@ TIMED = Problem("Hartmann-6, 4 + 2", "chosen", 4, 2, _hartmann6_of_two, normal(0
 PROBLEMS = {
     problem.name: problem
     for problem in (
-        Problem("newsvendor", "chosen", 1, 1, _newsvendor, _burr),
-        Problem("modified Branin", "chosen", 2, 2, _modified_branin, normal(0.1, 2)),
+        Problem("newsvendor", "chosen", 1, 1, newsvendor().function, _burr),
+        Problem("modified Branin", "chosen", 2, 2, modified_branin().function, normal(0.1, 2)),
         Problem("Ackley", "chosen", 2, 1, _ackley, normal(0.1, 1)),
         Problem("controller", "chosen", 3, 2, _controller, lambda rng, n: rng.random((n, 2))),
-        Problem("Hartmann-6", "chosen", 5, 1, _hartmann6, normal(0.1, 1)),
-        Problem("three-hump camel", "reported", 1, 1, _three_hump_camel, normal(0.2, 1)),
+        Problem("Hartmann-6", "chosen", 5, 1, _HARTMANN6, normal(0.1, 1)),
+        Problem("three-hump camel", "reported", 1, 1, three_hump_camel().function, normal(0.2, 1)),
         Problem("Bertsimas", "reported", 2, 2, _shifted_bertsimas, normal(0.15, 2)),
         Problem("Rosenbrock 4+1", "reported", 4, 1, rosenbrock(4, (2,)), normal(0.15, 1)),
         Problem("robot arm", "reported", 6, 2, _robot_arm, normal(0.2, 2)),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import wilcoxon
 
-from drbo.experiments._store import Table, select
+from drbo.experiments.records import Table, select
 from drbo.validation import FloatArray
 from efficiency_problems import OBJECTIVES, PROBLEMS
 

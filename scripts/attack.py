@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import drbo
-from drbo.ambiguity.contract import WorstCaseError
+from drbo import WorstCaseError
 
 Array = NDArray[np.float64]
 
@@ -231,10 +231,10 @@ def oracle(placed: drbo.AmbiguitySet, it: Instance, v: Array) -> float | None:
     return float(problem.value) if problem.status == cp.OPTIMAL else None
 
 
-def exact_mmd(kernel: drbo.kernels.Kernel, points: Array, difference: Array) -> float:
+def exact_mmd(kernel: drbo.RBF | drbo.Matern, points: Array, difference: Array) -> float:
     """Return the norm of the embedding of w - p, by the kernel's formula in long double."""
     x, a = points.astype(np.longdouble), difference.astype(np.longdouble)
-    r = np.sqrt(((x[:, None, :] - x[None, :, :]) ** 2).sum(axis=2)) / np.longdouble(kernel.lengthscale)
+    r = np.sqrt(((x[:, None, :] - x[None, :, :]) ** 2).sum(axis=2)) / np.asarray(kernel.lengthscale, np.longdouble)
     if isinstance(kernel, drbo.RBF):
         gram = np.exp(-(r**2) / 2)
     else:
@@ -262,10 +262,12 @@ def outside(placed: drbo.AmbiguitySet, it: Instance, w: Array) -> float:
         excess = beyond(placed, it, w, it.radius)
     elif isinstance(placed, drbo.Intersection):
         excess = placed.ball.distance(w / w.sum(), it.reference) - it.radius
-        excess = max(excess, beyond(placed.limits[0], it, w, 1.0))
+        (moments,) = placed.limits
+        assert isinstance(moments, drbo.Moments)  # what `both` draws
+        excess = max(excess, beyond(moments, it, w, 1.0))
     else:
         excess = placed.distance(w / w.sum(), it.reference) - it.radius
-        if isinstance(placed, drbo.MMD) and placed.kernel is not None:
+        if isinstance(placed, drbo.MMD) and isinstance(placed.kernel, drbo.RBF | drbo.Matern):
             # the docstring of MMD: 1e-7 from the exact kernel
             excess = max(excess, exact_mmd(placed.kernel, it.contexts, w - it.reference) - it.radius - 1e-7)
     return float(max(excess, 0.0) / max(it.radius, 1e-3)) if it.radius < math.inf else 0.0

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from drbo.kernels import RBF
+from drbo import RBF
 
 OUT = Path(__file__).parents[1] / "src/drbo/problems/data/covid_allocation.npz"
 

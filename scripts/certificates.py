@@ -213,7 +213,7 @@ def which(rows: list[dict[str, Any]]) -> str:
 
 
 def _share(rows: list[dict[str, Any]]) -> float:
-    return sum(r["slack"] < 0.0 for r in rows) / len(rows)
+    return sum(bool(r["slack"] < 0.0) for r in rows) / len(rows)
 
 
 def upper(false: int, runs: int) -> float:

@@ -66,7 +66,7 @@ def main() -> None:
     samples = np.clip(np.random.default_rng(1).normal(0.75, 0.12, 12), 0.0, 1.0)[:, None]
     reference = np.full(len(samples), 1.0 / len(samples))
     box = drbo.Box(c=(0.0, 1.0))
-    atoms = Reference(samples, reference, 0.0, np.arange(len(samples)), numbered=False, represented=samples[:0])
+    atoms = Reference(samples, reference, 0.0, np.arange(len(samples)), index=None, represented=samples[:0])
     made = refine(RangeBall(family(samples).placed, atoms, RADIUS, box, 0, box), curve, certify=True)
     further = made.reference.points[len(samples) :]
     figure = style.new_figure(9.6, 3.8)

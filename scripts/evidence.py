@@ -32,8 +32,7 @@ from scipy.special import ndtr
 
 import drbo
 from drbo import Box
-from drbo.problems._branin import _modified_branin
-from drbo.problems._published import _hartmann6, _newsvendor, _three_hump_camel
+from drbo.problems import hartmann6, modified_branin, newsvendor, three_hump_camel
 from drbo.validation import FloatArray
 
 EVALUATIONS, SEEDS, DRAWS, RADIUS = 100, 10, 200, 0.1
@@ -107,15 +106,22 @@ def _draw_burr(rng: np.random.Generator, n: int) -> FloatArray:
 
 PROBLEMS = {
     "newsvendor": Problem(
-        _newsvendor, 1, 1, _draw_burr, lambda c: 40.0 * c * (1.0 + c**2) ** -21.0, (0.0, 2.0**-20), 0.05, 0.46394
+        newsvendor().function,
+        1,
+        1,
+        _draw_burr,
+        lambda c: 40.0 * c * (1.0 + c**2) ** -21.0,
+        (0.0, 2.0**-20),
+        0.05,
+        0.46394,
     ),
     "three-hump camel": Problem(
-        _three_hump_camel, 1, 1, _draw_normal(0.2, 1), **_normal(0.2), noise=0.02, optimum=-0.15641
+        three_hump_camel().function, 1, 1, _draw_normal(0.2, 1), **_normal(0.2), noise=0.02, optimum=-0.15641
     ),
     "modified Branin": Problem(
-        _modified_branin, 2, 2, _draw_normal(0.1, 2), **_normal(0.1), noise=0.5, optimum=-9.6039
+        modified_branin().function, 2, 2, _draw_normal(0.1, 2), **_normal(0.1), noise=0.5, optimum=-9.6039
     ),
-    "Hartmann-6": Problem(_hartmann6, 5, 1, _draw_normal(0.1, 1), **_normal(0.1), noise=0.02, optimum=2.6136),
+    "Hartmann-6": Problem(hartmann6().function, 5, 1, _draw_normal(0.1, 1), **_normal(0.1), noise=0.02, optimum=2.6136),
 }
 
 

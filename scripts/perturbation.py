@@ -12,7 +12,7 @@ polynomial, against the best of the actions.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,7 +20,8 @@ import drbo
 from drbo.validation import FloatArray
 
 FIRST = 5
-COLUMNS = {
+Rule = Literal["uncertain", "informative"]
+COLUMNS: dict[tuple[bool, Rule], str] = {
     (False, "uncertain"): "(x, xi)",
     (False, "informative"): "(x, xi), informative",
     (True, "uncertain"): "x + xi",
@@ -41,7 +42,7 @@ def problem() -> tuple[FloatArray, FloatArray, FloatArray, float, drbo.Kernel, F
     return actions, contexts, reference / reference.sum(), given.radius, given.mmd_kernel, f
 
 
-def regrets(perturbed: bool, pick: str, seed: int, evaluations: int) -> FloatArray:
+def regrets(perturbed: bool, pick: Rule, seed: int, evaluations: int) -> FloatArray:
     """Return the robust regret of what is recommended after 6, 7, ... evaluations."""
     actions, contexts, reference, radius, kernel, f = problem()
     truth = drbo.MMD(contexts, kernel=kernel).worst_case(f, reference, radius).expectation
@@ -74,7 +75,7 @@ def evaluations_for(regret: float, medians: FloatArray) -> int:
     return FIRST + 1 + (int(above[-1]) + 1 if len(above) else 0)
 
 
-def table(curves: dict[tuple[bool, str], FloatArray]) -> list[str]:
+def table(curves: dict[tuple[bool, Rule], FloatArray]) -> list[str]:
     """Return the lines of the table: medians and quartiles, and the evaluations for the first column's median."""
     medians = {key: np.median(curve, axis=0) for key, curve in curves.items()}
     lines = [f"| evaluations | {' | '.join(COLUMNS[key] for key in curves)} |", "|---" * (1 + len(curves)) + "|"]

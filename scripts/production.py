@@ -33,9 +33,9 @@ def expected(order: float, mean: float) -> float:
     return PRICE * (order - left_over) - COST * order
 
 
-def by_optimizer(**ask: float) -> Way:
+def by_optimizer(guarantee: float | None = None) -> Way:
     """Return the way that orders what `ask` suggests."""
-    return lambda opt, _: opt.ask(**ask)
+    return lambda opt, _: opt.ask(guarantee=guarantee)
 
 
 def by_recommendation(opt: Optimizer, seen: list[float]) -> Suggestion:

@@ -67,7 +67,7 @@ def mmd_to_normal(days: np.ndarray, mean: float) -> float:
     """Return the MMD of days (t,) from a normal distribution of deviation 1, in closed form."""
 
     def gauss(square: np.ndarray, variance: float) -> np.ndarray:
-        return LENGTHSCALE / np.sqrt(variance) * np.exp(-0.5 * square / variance)
+        return np.asarray(LENGTHSCALE / np.sqrt(variance) * np.exp(-0.5 * square / variance))
 
     own = gauss((days[:, None] - days) ** 2, LENGTHSCALE**2).mean()
     cross = gauss((days - mean) ** 2, LENGTHSCALE**2 + 1.0).mean()
@@ -117,7 +117,7 @@ def labels(past: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray,
         return days[:DAYS], days[DAYS:], shares[-1]
     days = rng.choice(5, total, p=SHARES)
     if past == "autocorrelated":
-        for i in np.flatnonzero(rng.random(total) < PERSISTENCE):
+        for i in np.flatnonzero(rng.random(total) < PERSISTENCE).tolist():
             days[i] = days[max(i - 1, 0)]
     return days[:DAYS], days[DAYS:], SHARES
 
@@ -182,7 +182,7 @@ def windows(runs: int) -> Iterator[tuple[str, str, str, Cell]]:
 
 def sales(days: np.ndarray) -> np.ndarray:
     """Return the reward of selling at most half a deviation above the mean: min(c, 0.5)."""
-    return np.minimum(days, 0.5)
+    return np.asarray(np.minimum(days, 0.5))
 
 
 def expected_sales(mean: float) -> float:

@@ -22,20 +22,24 @@ from drbo import (
     GP,
     MMD,
     RBF,
+    AmbiguitySet,
+    Expectation,
     General,
+    Informative,
     Matern,
     Neighbourhood,
     Optimism,
     Optimizer,
+    Pessimistic,
     Product,
     Simulator,
     TheoreticalBeta,
+    Uncertain,
     maximum_information_gain,
     regret,
 )
-from drbo.ambiguity import AmbiguitySet, Expectation
-from drbo.experiments._statistics import mean_and_error, per_run
-from drbo.experiments._store import read_csv, select
+from drbo.experiments.records import read_csv, select
+from drbo.experiments.statistics import mean_and_error, per_run
 from drbo.experiments.wind_year import WindYear
 from drbo.problems import (
     Problem,
@@ -47,8 +51,7 @@ from drbo.problems import (
     wind,
 )
 from drbo.radius import Theoretical, empirical
-from drbo.rounds.contexts import ContextRule, Informative, Pessimistic, Uncertain
-from drbo.rounds.grid import robust_scores
+from drbo.rounds import ContextRule
 
 Row = dict[str, object]
 
@@ -168,12 +171,14 @@ def wind_exact() -> Iterator[Row]:
     totals = {name: np.zeros(3) for name in (*radii, "no commitment")}
     for hour in hours.tolist():
         reference = empirical(seen[hour - WINDOW : hour], len(problem.contexts))
-        robust = robust_scores(problem.values, problem.ambiguity, reference, RADII["DRBO"])
+        robust = problem.ambiguity.worst_case(problem.values, reference, RADII["DRBO"]).expectation
         for name, total in totals.items():
             x = 0
             if name in radii:
                 ambiguity, r = radii[name]
-                own = robust if name.startswith("DRO") else robust_scores(problem.values, ambiguity, reference, r)
+                own = robust
+                if not name.startswith("DRO"):
+                    own = ambiguity.worst_case(problem.values, reference, r).expectation
                 x = int(np.argmax(own))
             commitment = float(problem.actions[x, 0])
             total += [revenue(np.array(commitment), np.array(power[hour])), robust.max() - robust[x], commitment]
@@ -253,7 +258,7 @@ def solved(variants: dict[str, Variant], every: int, runs: int) -> Iterator[Row]
         told = np.empty((len(hours), runs, 2))
         for i, hour in enumerate(hours.tolist()):
             reference = empirical(seen[hour - WINDOW : hour], len(problem.contexts))
-            robust = robust_scores(problem.values, problem.ambiguity, reference, RADII["DRBO"])
+            robust = problem.ambiguity.worst_case(problem.values, reference, RADII["DRBO"]).expectation
             for seed in range(runs):
                 x = _deployed(variant, problem, reference, np.random.default_rng([seed, hour]))
                 earned = float(revenue(problem.actions[x, 0], power[hour]))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drbo.experiments._tasks import SETS, goal
+from drbo.experiments import SETS, Goal
 from drbo.problems import Problem, by_name
 
 PROBLEMS = ("benchmark_1", "benchmark_2", "wind", "robos", "newsvendor", "branin_williams", "three_hump_camel")
@@ -35,7 +35,7 @@ class Row:
 
 def row(problem: Problem, set_name: str) -> Row:
     """Return how far the worst case to first order is off, and what choosing by it costs."""
-    aim = goal(problem, set_name)
+    aim = Goal.of(problem, set_name)
     f, p = problem.values, problem.reference
     exact = aim.ambiguity.worst_case(f, p, aim.radius).expectation
     losses = aim.ambiguity.sensitivity(f, p) * aim.radius**aim.ambiguity.radius_power

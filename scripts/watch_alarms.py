@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from drbo import KL, MMD, RBF, AmbiguitySet, TotalVariation, Wasserstein
-from drbo.analysis.watch import Bet, Bets, ContinuousBets, FiniteBets, Watch, Watched, gamble
+from drbo import KL, MMD, RBF, AmbiguitySet, TotalVariation, Wasserstein, Watch
+from drbo.analysis.watch import Bet, Bets, ContinuousBets, FiniteBets, Watched, gamble
 
 ALPHA = 0.05
 LABELS = np.array([0.4, 0.3, 0.2, 0.1])
@@ -37,7 +37,7 @@ def mmd_functions(shares: np.ndarray, there: np.ndarray, radius: float) -> Funct
     """Return the witness functions of the MMD for shares (runs, n) of the days that arrived at `there` (n,)."""
 
     def gram(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return np.exp(-0.5 * ((a[:, None] - b) / LENGTHSCALE) ** 2)
+        return np.asarray(np.exp(-0.5 * ((a[:, None] - b) / LENGTHSCALE) ** 2))
 
     past = PAST[:, 0]
     on_there = shares @ gram(there, there) - gram(past, there).mean(axis=0)

@@ -11,6 +11,7 @@ import pytest
 import drbo
 
 ROOT = Path(drbo.__file__).parent
+TOP = Path(__file__).parents[1]
 MAP = """
     validation _extras _compiled _threads _files kernels
     spaces.rows spaces.columns spaces.space spaces.parameters spaces.choices spaces.finite spaces.labels spaces.kinds
@@ -43,8 +44,8 @@ MAP = """
     optimizer.parallel optimizer
     analysis.pictures analysis.radius_explanation analysis.explain_radius analysis.radius_profile analysis.profile
     analysis.backtest analysis.sensitivity analysis.watch analysis.regret analysis.course analysis.plots analysis
-    radius regret
-    names problems experiments report terminal __init__
+    radius regret __init__
+    names problems experiments report terminal
     integrations integrations.botorch integrations.optuna.parameters integrations.optuna.trials
     integrations.optuna.sampler integrations.optuna.figures integrations.optuna
     printing cli __main__
@@ -171,6 +172,56 @@ def test_no_private_name_is_reached_across_modules(path: Path) -> None:
 def test_a_private_reach_is_noticed() -> None:
     assert private_reaches("from drbo.rounds.grid import _tighten") == ["drbo.rounds.grid._tighten"]
     assert private_reaches("from drbo.rounds import grid\ngrid._tighten()") == ["grid._tighten"]
+
+
+OUTSIDE = [
+    *(path for path in SOURCES if place(module_of(path)) in ("names", *WHOLE_ROOMS, "terminal", "printing", "cli")),
+    *sorted((ROOT / "integrations").rglob("*.py")),
+    *(
+        path
+        for room in ("scripts", "benchmarks", "examples", "integrations")
+        for path in sorted((TOP / room).rglob("*.py"))
+    ),
+]
+"""What uses drbo from outside: rooms that nothing else imports, and the programs beside the package."""
+TOOLS = {"drbo._extras", "drbo._files"}
+"""Private modules that rooms of the package share: what to install, and how files are written."""
+MEASURED = {"adversaries.py": {"drbo.ambiguity._mmd_pricing"}}
+"""A benchmark that measures one step inside of a solver."""
+
+
+def inner_reaches(path: Path, source: str) -> list[str]:
+    """Return what a source imports from inside of drbo: private names, and public ones past `drbo` itself."""
+    inside = path.is_relative_to(ROOT)
+    own = ".".join(module_of(path).split(".")[:2]) if inside else "not a room of drbo"
+    allowed = TOOLS if inside else MEASURED.get(path.name, set())
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.ImportFrom) or (node.module or "").split(".")[0] != "drbo":
+            continue
+        module = str(node.module)
+        if module in allowed or module == own or module.startswith(f"{own}."):
+            continue
+        for alias in node.names:
+            private = any(part.startswith("_") for part in (*module.split("."), alias.name))
+            past = alias.name in drbo.__all__ and module.count(".") > 0 and module != "drbo.radius"
+            found += [f"{module}.{alias.name}"] if private or past else []
+    return found
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: path.stem)
+def test_what_is_outside_uses_the_public_names(path: Path) -> None:
+    assert inner_reaches(path, path.read_text()) == []
+
+
+def test_a_reach_into_drbo_is_noticed() -> None:
+    script, room = TOP / "scripts" / "any.py", ROOT / "experiments" / "any.py"
+    assert inner_reaches(script, "from drbo.problems._branin import branin") == ["drbo.problems._branin.branin"]
+    assert inner_reaches(script, "from drbo.problems import _branin") == ["drbo.problems._branin"]
+    assert inner_reaches(script, "from drbo.models.gp import GP") == ["drbo.models.gp.GP"]
+    assert inner_reaches(script, "from drbo._files import locked") == ["drbo._files.locked"]
+    assert inner_reaches(room, "from drbo._files import locked\nfrom drbo.experiments._runs import run") == []
+    assert inner_reaches(room, "from drbo._threads import one_thread") == ["drbo._threads.one_thread"]
 
 
 def test_nothing_heavy_is_imported_with_the_core() -> None:

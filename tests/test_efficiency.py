@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import efficiency
-from drbo.experiments._store import Table, stack
+from drbo.experiments.records import Table, stack
 from efficiency_problems import OBJECTIVES, PROBLEMS, Task
 from efficiency_table import NEVER, Curves, curves, ratio, tables
 

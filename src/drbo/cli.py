@@ -25,8 +25,8 @@ from drbo.names import MethodName, SetName, SettingName
 from drbo.printing import notes, print_json, say, say_files, show_table
 
 if TYPE_CHECKING:
+    from drbo import Optimizer
     from drbo.experiments import Execution
-    from drbo.optimizer import Optimizer
 
 FIGURES = ("figure1", "figure2", "corollary4", "figure3", "dial", "sets")
 SETS = tuple(name.value for name in SetName)
@@ -395,7 +395,7 @@ def _classes(given: Sequence[str] | None) -> list[type]:
 
 def _load(file: Path, classes: Sequence[type]) -> Optimizer:
     """Return the optimizer of a file."""
-    from drbo.optimizer import Optimizer
+    from drbo import Optimizer
 
     try:
         return Optimizer.load(file, classes)

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drbo import Optimizer
 from drbo.analysis.course import Course, course
-from drbo.optimizer import Optimizer
 from drbo.spaces.rows import row, words
 from drbo.validation import FloatArray
 

@@ -8,9 +8,9 @@ import pytest
 from drbo.experiments import METHODS, SETTINGS, Execution, Plan, compare, methods_for, run, style
 from drbo.experiments._compare import compare_rows
 from drbo.experiments._runs import generator
-from drbo.experiments._statistics import mean_and_error
-from drbo.experiments._store import read_csv
 from drbo.experiments._tasks import Task
+from drbo.experiments.records import read_csv
+from drbo.experiments.statistics import mean_and_error
 from drbo.names import MethodName
 from drbo.problems import benchmark_1, robos
 from drbo.regret import robust_regret

@@ -13,8 +13,8 @@ from matplotlib.transforms import Bbox
 
 from drbo.analysis.profile import profile
 from drbo.experiments import METHODS, _figures
-from drbo.experiments._store import Table, select
-from drbo.experiments._tasks import SETTINGS, goal
+from drbo.experiments._tasks import SETTINGS, Goal
+from drbo.experiments.records import Table, select
 from drbo.experiments.style import new_figure
 from drbo.problems import Problem, benchmark_1, benchmark_2
 
@@ -142,7 +142,7 @@ def test_every_method_of_a_comparison_has_a_colour_of_its_own() -> None:
 
 
 def test_dial_and_sets(problem: Problem) -> None:
-    aim = goal(problem, "mmd")
+    aim = Goal.of(problem, "mmd")
     table = profile(problem.values, aim.ambiguity, problem.reference, np.linspace(0.0, 1.1, 12))
     assert clashes(_figures.dial(problem, table, aim)) == []
     x = problem.robust_optimum.action_index

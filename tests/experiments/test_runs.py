@@ -10,9 +10,9 @@ import pytest
 
 from drbo.experiments import SETS, SETTINGS, Execution, Plan, corollary4, run
 from drbo.experiments._reproduce import regret_rows, regret_sweep
-from drbo.experiments._store import Store, Table, select
 from drbo.experiments._sweep import sweep
-from drbo.experiments._tasks import goal
+from drbo.experiments._tasks import Goal
+from drbo.experiments.records import Store, Table, select
 from drbo.names import MethodName
 from drbo.problems import benchmark_1, benchmark_2
 from drbo.regret import robust_regret
@@ -42,7 +42,7 @@ def test_every_set_in_every_setting(set_name: str, setting: str) -> None:
 @pytest.mark.parametrize("set_name", ["tv", "kl", "wasserstein"])
 def test_radii_of_all_sets_lose_the_same(set_name: str) -> None:
     problem = benchmark_1(30)
-    x, aim = problem.robust_optimum.action_index, goal(problem, set_name)
+    x, aim = problem.robust_optimum.action_index, Goal.of(problem, set_name)
     worst = aim.ambiguity.worst_case(problem.values[x], problem.reference, aim.radius).expectation
     assert worst == pytest.approx(problem.robust_optimum.value, abs=1e-8)
 

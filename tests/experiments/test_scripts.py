@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from drbo.ambiguity import ChiSquare
-from drbo.experiments._store import to_csv
+from drbo.experiments.records import to_csv
 from drbo.problems import benchmark_1
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -101,7 +101,7 @@ def test_every_variant_of_the_ablation_differs_from_the_first(reproduction: Modu
 def test_the_loss_to_first_order() -> None:
     script, problem = load("sensitivity"), benchmark_1(12)
     found = script.row(problem, "chi2")
-    aim = script.goal(problem, "chi2")
+    aim = script.Goal.of(problem, "chi2")
     assert isinstance(aim.ambiguity, ChiSquare)
     f, p = problem.values, problem.reference
     exact = aim.ambiguity.worst_case(f, p, aim.radius).expectation

@@ -11,10 +11,10 @@ import numpy as np
 from drbo.experiments._methods import METHODS
 from drbo.experiments._reproduce import Outcome, Plan, required
 from drbo.experiments._runs import run
-from drbo.experiments._statistics import mean_and_error, number, per_run
-from drbo.experiments._store import Store, Table, select, stack
 from drbo.experiments._sweep import sweep
-from drbo.experiments._tasks import data_driven_radius, goal
+from drbo.experiments._tasks import Goal, data_driven_radius
+from drbo.experiments.records import Store, Table, select, stack
+from drbo.experiments.statistics import mean_and_error, number, per_run
 from drbo.problems import Problem
 
 RECORDS = 1
@@ -62,7 +62,7 @@ def _sweep(plan: Plan, problem: Problem, method: str, setting: str) -> Table:
         "setting": setting,
         "method": method,
         "ambiguity": plan.ambiguity,
-        "radius": goal(problem, plan.ambiguity).radius,
+        "radius": Goal.of(problem, plan.ambiguity).radius,
         "data-driven radius": repr(data_driven_radius(plan.ambiguity)),
         "runs": plan.runs,
         "rounds": plan.rounds,

@@ -20,17 +20,15 @@ from typing import Any
 
 import numpy as np
 
+from drbo import UPPER, AmbiguitySet, Bound, Choice, Policy, Round, Setting
 from drbo.ambiguity.contexts import Contexts
-from drbo.ambiguity.contract import AmbiguitySet
 from drbo.ambiguity.reference import Reference
-from drbo.models.bounds import UPPER, Bound
-from drbo.rounds.ball import TIE, first_of_the_best
-from drbo.rounds.beliefs import Beliefs
-from drbo.rounds.policies import Choice, Policy, Round
-from drbo.rounds.search import Candidates, Found
-from drbo.rounds.settings import Setting
-from drbo.spaces.space import Point
+from drbo.rounds import Beliefs, Candidates, Found
+from drbo.spaces import Point
 from drbo.validation import FloatArray
+
+_TIE = 1e-10
+"""Scores closer than this share of the range of the bounds are a tie, and the first one wins."""
 
 
 def kernel_density(seen: FloatArray, points: FloatArray) -> FloatArray:
@@ -91,7 +89,7 @@ class LipschitzPenalty(Policy):
         def best(candidates: Candidates) -> Found:
             ucb = candidates.values(bound, np.arange(len(candidates.points)))
             scores = lipschitz_scores(ucb, ball.contexts, ball.weights, ball.radius)
-            first = first_of_the_best(scores, TIE * float(np.ptp(ucb)))
+            first = int(np.argmax(scores >= scores.max() - _TIE * float(np.ptp(ucb))))
             return Found(candidates.point(first), float(scores[first]))
 
         found = round.search.best_by(ball, best, round.near)

@@ -10,10 +10,10 @@ from matplotlib import colors, dates
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from drbo.analysis.profile import RobustnessProfile
-from drbo.experiments._statistics import mean_and_error, per_run
-from drbo.experiments._store import Table, select
+from drbo import RobustnessProfile
 from drbo.experiments._tasks import SETTINGS, Goal
+from drbo.experiments.records import Table, select
+from drbo.experiments.statistics import mean_and_error, per_run
 from drbo.experiments.style import COLOURS, DARK, MARKERS, MORE_COLOURS, REFERENCE, STYLE, TRUTH, label_ends, new_figure
 from drbo.problems import Problem
 from drbo.validation import FloatArray

@@ -9,22 +9,32 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from drbo.ambiguity import AmbiguitySet, Expectation, Neighbourhood, TotalVariation, Wasserstein
+from drbo import (
+    GP,
+    AmbiguitySet,
+    DataDriven,
+    Expectation,
+    FirstOrder,
+    Informative,
+    MeanEmbedding,
+    Neighbourhood,
+    NotCertifiedError,
+    Optimism,
+    Optimizer,
+    Pessimistic,
+    Policy,
+    Satisficing,
+    Setting,
+    Thompson,
+    TotalVariation,
+    Uncertain,
+    Wasserstein,
+)
 from drbo.experiments._competitors import KernelDensity, LipschitzPenalty
 from drbo.experiments._tasks import SETTINGS, Goal, Task
-from drbo.models.gp import GP
 from drbo.names import MethodName, SettingName
-from drbo.optimizer.optimizer import Optimizer
-from drbo.optimizer.suggestion import NotCertifiedError
 from drbo.problems import Problem
 from drbo.radius import Bootstrap
-from drbo.rounds.contexts import Informative, Pessimistic, Uncertain
-from drbo.rounds.first_order import FirstOrder
-from drbo.rounds.grid import robust_scores
-from drbo.rounds.policies import MeanEmbedding, Optimism, Policy
-from drbo.rounds.satisficing import Satisficing
-from drbo.rounds.settings import DataDriven, Setting
-from drbo.rounds.thompson import Thompson
 
 
 def the_aim(problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
@@ -58,7 +68,7 @@ def _of_the_paper(task: Task) -> Policy:
 def _satisficing(task: Task) -> Policy:
     """Return RoBOS with the best worst case within the set that all are measured in as its target."""
     own = task.problem
-    best = float(robust_scores(own.values, task.aim.ambiguity, own.reference, task.aim.radius).max())
+    best = float(task.aim.ambiguity.worst_case(own.values, own.reference, task.aim.radius).expectation.max())
     return Satisficing(best, contexts=Uncertain() if task.picks else None)
 
 

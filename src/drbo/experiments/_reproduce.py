@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from drbo import profile, radius_for_loss
 from drbo._extras import require
-from drbo.analysis.profile import profile, radius_for_loss
 from drbo.experiments._methods import METHODS, OF_THE_PAPER
 from drbo.experiments._runs import run
-from drbo.experiments._statistics import mean_and_error, number, per_run
-from drbo.experiments._store import Store, Table, select
 from drbo.experiments._sweep import Execution, sweep
-from drbo.experiments._tasks import SETS, SETTINGS, SHARE, data_driven_radius, goal
+from drbo.experiments._tasks import SETS, SETTINGS, SHARE, Goal, data_driven_radius
+from drbo.experiments.records import Store, Table, select
+from drbo.experiments.statistics import mean_and_error, number, per_run
 from drbo.experiments.wind_year import WindYear, backtest_table, decide
 from drbo.names import MethodName, SettingName
 from drbo.problems import Problem, WindSeries, benchmark_1, benchmark_2
@@ -161,7 +161,7 @@ def regret_sweep(
         "settings": list(settings),
         "methods": [METHODS[name].label for name in methods],
         "ambiguity": plan.ambiguity,
-        "radii": [goal(problem, plan.ambiguity).radius for problem in problems],
+        "radii": [Goal.of(problem, plan.ambiguity).radius for problem in problems],
         "data-driven radius": repr(data_driven_radius(plan.ambiguity, share)),
         "runs": plan.runs,
         "rounds": plan.rounds,
@@ -264,7 +264,7 @@ def dial(plan: Plan) -> Outcome:
     from drbo.experiments import _figures, style
 
     problem = benchmark_1()
-    aim = goal(problem, plan.ambiguity)
+    aim = Goal.of(problem, plan.ambiguity)
     largest = _radius_of_nearly_the_worst(problem, plan.ambiguity)
     result = profile(problem.values, aim.ambiguity, problem.reference, np.linspace(0.0, largest, 121))
     files = style.save(_figures.dial(problem, result, aim), plan.out / plan.named("dial"))
@@ -284,7 +284,7 @@ def sets(plan: Plan) -> Outcome:
     x = problem.robust_optimum.action_index
     rows, weights, radii = [], {}, {}
     for name in SETS:
-        aim = goal(problem, name)
+        aim = Goal.of(problem, name)
         worst = aim.ambiguity.worst_case(problem.values[x], problem.reference, aim.radius)
         weights[name], radii[name] = worst.weights, aim.radius
         rows.append(

@@ -9,8 +9,8 @@ import numpy as np
 
 from drbo import regret
 from drbo.experiments._methods import METHODS
-from drbo.experiments._store import Table
 from drbo.experiments._tasks import SHARE, Task
+from drbo.experiments.records import Table
 from drbo.names import SettingName
 from drbo.problems import Problem
 from drbo.radius import empirical

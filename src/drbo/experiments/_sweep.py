@@ -11,13 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from drbo import GP, MMD, RBF, Optimizer, Product, Simulator
 from drbo._extras import require
-from drbo.ambiguity import MMD
-from drbo.experiments._store import Store, Table
-from drbo.kernels import RBF, Product
-from drbo.models.gp import GP
-from drbo.optimizer.optimizer import Optimizer
-from drbo.rounds.settings import Simulator
+from drbo.experiments.records import Store, Table
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from drbo.ambiguity import KL, AmbiguitySet, ChiSquare, CVaR, TotalVariation, Wasserstein
-from drbo.analysis.profile import radius_for_loss
+from drbo import (
+    KL,
+    AmbiguitySet,
+    ChiSquare,
+    CVaR,
+    DataDriven,
+    General,
+    Setting,
+    Simulator,
+    TotalVariation,
+    Wasserstein,
+    radius_for_loss,
+)
 from drbo.names import SetName, SettingName
 from drbo.problems import Problem
 from drbo.radius import Bootstrap, RadiusRule, Theoretical
-from drbo.rounds.settings import DataDriven, General, Setting, Simulator
 
 SETTINGS = tuple(name.value for name in SettingName)
 
@@ -32,15 +42,15 @@ class Goal:
     ambiguity: AmbiguitySet
     radius: float
 
-
-def goal(problem: Problem, set_name: str) -> Goal:
-    """Return the set of that name, with the radius at which the robust solution loses as much as in the MMD ball."""
-    ambiguity = SETS[set_name](problem)
-    if set_name == SetName.MMD:
-        return Goal(ambiguity, problem.radius)
-    best = problem.robust_optimum
-    loss = float(problem.stochastic_values[best.action_index]) - best.value
-    return Goal(ambiguity, radius_for_loss(problem.values[best.action_index], ambiguity, problem.reference, loss))
+    @classmethod
+    def of(cls, problem: Problem, set_name: str) -> Goal:
+        """Return the set of that name; at its radius the robust solution loses as much as in the problem's MMD ball."""
+        ambiguity = SETS[set_name](problem)
+        if set_name == SetName.MMD:
+            return cls(ambiguity, problem.radius)
+        best = problem.robust_optimum
+        loss = float(problem.stochastic_values[best.action_index]) - best.value
+        return cls(ambiguity, radius_for_loss(problem.values[best.action_index], ambiguity, problem.reference, loss))
 
 
 SHARE = 0.2
@@ -78,7 +88,7 @@ class Task:
     @classmethod
     def of(cls, problem: Problem, setting: str, set_name: str = "mmd", share: float = SHARE) -> Task:
         """Return the task of being robust to the set of a name, with a share of Corollary 4's radius."""
-        return cls(problem, goal(problem, set_name), setting, data_driven_radius(set_name, share))
+        return cls(problem, Goal.of(problem, set_name), setting, data_driven_radius(set_name, share))
 
     @property
     def picks(self) -> bool:

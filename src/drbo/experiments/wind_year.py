@@ -7,21 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo.ambiguity import AmbiguitySet
+from drbo import GP, AmbiguitySet, Optimism, Optimizer, Simulator, Uncertain
 from drbo.experiments._methods import METHODS, OF_THE_PAPER
 from drbo.experiments._runs import generator
-from drbo.experiments._store import Table
-from drbo.experiments._tasks import goal
-from drbo.models.gp import GP
+from drbo.experiments._tasks import Goal
+from drbo.experiments.records import Table
 from drbo.names import MethodName
-from drbo.optimizer.optimizer import Optimizer
-from drbo.problems import Problem, WindSeries, nearest_context, revenue, wind
-from drbo.problems._wind import WINDOW_HOURS
+from drbo.problems import WINDOW_HOURS, Problem, WindSeries, nearest_context, revenue, wind
 from drbo.radius import Backtest, backtest, empirical
-from drbo.rounds.contexts import Uncertain
-from drbo.rounds.grid import robust_scores
-from drbo.rounds.policies import Optimism
-from drbo.rounds.settings import Simulator
 from drbo.validation import FloatArray
 
 MMD_RADII = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5)
@@ -57,7 +50,7 @@ class WindYear:
 def choose_radius(power: FloatArray, hours: NDArray[np.intp], method_name: str) -> Backtest:
     """Return what each radius would have earned with an exact solve of every hour of the first year."""
     problem = wind()
-    ambiguity, _ = METHODS[method_name].robust_to(problem, goal(problem, "mmd"))
+    ambiguity, _ = METHODS[method_name].robust_to(problem, Goal.of(problem, "mmd"))
     past = power[hours[0] - WINDOW_HOURS : hours[-1] + 1]
     earned = revenue(problem.actions[:, 0][None, :], past[:, None])
     radii = MMD_RADII if method_name == MethodName.DRBO else NEIGHBOURHOOD_RADII
@@ -90,11 +83,11 @@ def decide(
     f, actions = problem.values, problem.actions[:, 0]
     contexts = nearest_context(power, problem.contexts)
     methods = [METHODS[name] for name in OF_THE_PAPER]
-    sets = {method.label: method.robust_to(problem, goal(problem, "mmd"))[0] for method in methods}
+    sets = {method.label: method.robust_to(problem, Goal.of(problem, "mmd"))[0] for method in methods}
     rows: list[tuple[str, int, int, int, float, float]] = []
     for hour in hours.tolist():
         reference = empirical(contexts[hour - WINDOW_HOURS : hour], len(problem.contexts))
-        scores = robust_scores(f, problem.ambiguity, reference, radii["DRBO"])
+        scores = problem.ambiguity.worst_case(f, reference, radii["DRBO"]).expectation
         chosen = {"exact DRO": int(np.argmax(scores)), "no commitment": 0}
         for name, ambiguity in sets.items():
             setting = Simulator(reference, radii.get(name, 0.0), pick="uncertain")

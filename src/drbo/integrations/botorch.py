@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drbo import validation
+from drbo import AmbiguitySet, validation
 from drbo._extras import require
-from drbo.ambiguity import AmbiguitySet
 
 for package in ("torch", "botorch"):
     require(package, "botorch")  # without it, one sentence that says what to install

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from drbo.kernels import RBF, Product
+from drbo import RBF, Product
 from drbo.problems._grids import mmd, normal_density
 from drbo.problems._problem import Function, Problem
 from drbo.validation import FloatArray

@@ -12,7 +12,7 @@ from importlib import resources
 
 import numpy as np
 
-from drbo.kernels import RBF, Product
+from drbo import RBF, Product
 from drbo.problems._grids import grid, mmd
 from drbo.problems._problem import Problem
 from drbo.validation import FloatArray

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtr
 
-from drbo.ambiguity import MMD
-from drbo.kernels import Kernel
+from drbo import MMD, Kernel
 from drbo.validation import FloatArray
 
 

@@ -8,9 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from drbo import validation
-from drbo.ambiguity import MMD, Neighbourhood
-from drbo.kernels import Kernel, Product
+from drbo import MMD, Kernel, Neighbourhood, Product, validation
 from drbo.validation import FloatArray
 
 Function = Callable[[FloatArray, FloatArray], FloatArray]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo import validation
-from drbo.kernels import RBF, Matern, Product
+from drbo import RBF, Matern, Product, validation
 from drbo.problems._problem import Problem
 from drbo.problems._wind_csv import la_haute_borne
 from drbo.problems._wind_series import WindDataError, WindSeries

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from drbo import Recommendation
 from drbo.analysis.course import course
 from drbo.analysis.plots import SHARES
-from drbo.optimizer import Recommendation
 from drbo.optimizer.analyses import Analyses
 from drbo.report import surface
 from drbo.report.figures import (

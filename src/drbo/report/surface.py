@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from drbo.optimizer import Recommendation
+from drbo import Recommendation
 from drbo.optimizer.analyses import Analyses
 from drbo.report.figures import BLUE, GREY, ORANGE, RED, Figure, along, figure, points, safe
 from drbo.report.values import axis, box_of, members

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from drbo.spaces import Box, FiniteSet, Parameter, Samples
+from drbo import Box, Parameter, Samples
+from drbo.spaces import FiniteSet
 
 _STEPS = 25
 """How many values of a number are tried along an axis."""

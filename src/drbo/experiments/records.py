@@ -44,6 +44,11 @@ def read_csv(path: Path) -> Table:
     return {name: _typed(np.array(column)) for name, column in zip(rows[0], columns, strict=True)}
 
 
+def write_csv(path: Path, table: Table) -> None:
+    """Write a table as a CSV file, which is there as a whole or not at all."""
+    write_atomically(path, to_csv(table))
+
+
 def stack(tables: Iterable[Table]) -> Table:
     """Return the tables below one another."""
     parts = list(tables)
@@ -92,7 +97,7 @@ class Store:
 
     def add(self, job: str, table: Table) -> None:
         """Keep the records of a finished job."""
-        write_atomically(self._parts / f"{job}.csv", to_csv(table))
+        write_csv(self._parts / f"{job}.csv", table)
 
     def collect(self, jobs: Iterable[str]) -> Table:
         """Write what is there of the jobs, in their order, into the one file, and return it."""
@@ -102,7 +107,7 @@ class Store:
         present = [job for job in wanted if self.has(job)]
         table = stack(read_csv(self._parts / f"{job}.csv") for job in present)
         if table:
-            write_atomically(self.records, to_csv(table))
+            write_csv(self.records, table)
         if len(present) == len(wanted):
             shutil.rmtree(self._parts)
             self._complete = True

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from drbo.experiments._store import Table
+from drbo.experiments.records import Table
 from drbo.validation import FloatArray
 
 

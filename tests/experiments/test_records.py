@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from drbo._files import write_atomically
-from drbo.experiments._store import Store, Table, read_csv, select, stack, to_csv
+from drbo.experiments.records import Store, Table, read_csv, select, stack, to_csv
 
 
 def table(start: int) -> Table:
