@@ -5,12 +5,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+import drbo
 from drbo._threads import one_thread
+from drbo.models import learned
+from drbo.models.outcomes import Outcomes, standardisation
+from interrupts import interrupted, lines
 
 PATIENCE = 30.0
 """Seconds after which a thread that waits for another one has failed."""
@@ -48,6 +53,53 @@ def test_nested_uses_leave_the_limit_to_the_outermost() -> None:
 def test_an_error_inside_lifts_the_limit() -> None:
     with pytest.raises(ValueError, match="inside"), one_thread():
         raise ValueError("inside")
+    assert limits() == {2}
+
+
+def use() -> None:
+    with one_thread():
+        pass
+
+
+def test_after_an_interrupt_at_any_line_the_next_use_lifts_the_limit() -> None:
+    use()  # what is made once per process is there
+    count = lines(use).count
+    assert count > 10
+    for moment in range(1, count + 1):
+        assert interrupted(use, moment)
+        with one_thread():
+            assert limits() == {1}, moment
+        assert limits() == {2}, moment
+
+
+def test_an_optimizer_has_one_thread_on_a_grid_too() -> None:
+    seen = []
+
+    class Watching(drbo.Optimism):
+        def choose(self, *args: Any) -> Any:
+            seen.append(limits())
+            return super().choose(*args)
+
+    grid = np.linspace(0.0, 1.0, 3)[:, None]
+    opt = drbo.Optimizer(
+        grid, grid, ambiguity=drbo.TotalVariation(), setting=drbo.DataDriven(radius=0.1), policy=Watching()
+    )
+    opt.ask()
+    assert seen == [{1}]
+    assert limits() == {2}
+
+
+def test_a_fit_has_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def watching(outcomes: Outcomes) -> tuple[float, float]:
+        seen.append(limits())
+        return standardisation(outcomes)
+
+    monkeypatch.setattr(learned, "standardisation", watching)
+    z = np.linspace(0.0, 1.0, 4)[:, None]
+    drbo.LearnedGP().fit(z, z, z[:, 0])
+    assert seen == [{1}]
     assert limits() == {2}
 
 

@@ -1,9 +1,13 @@
 """How many threads linear algebra may use: one process-wide limit.
 
-On matrices of a few hundred rows the threads of a BLAS library only wait for one another. Code that works on such
-matrices enters `one_thread()`. Overlapping uses, also from several threads, share one counter: the first one sets the
-limit and the last one lifts it. Two independent `threadpoolctl` contexts that overlap would leave the limit wrong for
-good. Entering takes about 25 microseconds the first time, so callers enter it once around large work.
+On matrices of a few hundred rows the threads of a BLAS library mostly wait for one another, and they wait busily: an
+optimizer on a grid took three times the CPU time with two threads, on a machine with other work to do. Two threads also
+round otherwise than one. So methods of an optimizer that need a posterior run inside `one_thread()`, and so do fits.
+
+Overlapping uses, also from several threads, share the limit: the first one sets it and the last one lifts it. Two
+independent `threadpoolctl` contexts that overlap would leave the limit wrong for good. A use that an interrupt ends
+while it leaves is forgotten with its frame, and the next use lifts the limit. Entering and leaving take 15
+microseconds, 5 where BLAS has one thread anyway, and 3 inside of another use.
 """
 
 from __future__ import annotations
@@ -11,68 +15,83 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+
+class _Use:
+    """A call that is inside `one_thread()`, as long as it lives."""
+
+
 _LOCK = threading.Lock()
-_inside = 0
-_limit: Any = None
+_inside: weakref.WeakSet[_Use] = weakref.WeakSet()
+_before: list[tuple[Any, int]] = []
+"""The libraries that the limit changes, and how many threads each had before; empty where there is no limit."""
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Limit linear algebra to one thread in the whole process, as long as any caller is inside."""
-    global _inside, _limit
+    global _before
+    use = _Use()
     with _LOCK:
-        if _inside == 0:
-            with _in_control():
-                _limit = _controller().limit(limits=1, user_api="blas")
-        _inside += 1
+        if not _inside:
+            _before = _before or _with_several_threads()
+            _set([(library, 1) for library, _ in _before])
+        _inside.add(use)
     try:
         yield
     finally:
         with _LOCK:
-            _inside -= 1
-            if _inside == 0:
-                with _in_control():
-                    _limit.restore_original_limits()
-                _limit = None
+            _inside.discard(use)
+            if not _inside:
+                _set(_before)
+                _before = []
+
+
+def _with_several_threads() -> list[tuple[Any, int]]:
+    """Return the libraries that use more than one thread now, and how many."""
+    counts = [(library, library.get_num_threads()) for library in _libraries()]
+    return [(library, count) for library, count in counts if count is not None and count > 1]
+
+
+def _set(counts: list[tuple[Any, int]]) -> None:
+    """Let each library use so many threads.
+
+    From version 3.8 on threadpoolctl heeds only the thread that set a limit first, and ignores all others without a
+    word. So this thread asks to be the one, and lets go of it for whichever thread comes next.
+    """
+    if counts:
+        let_go = _let_go()
+        let_go()
+        for library, count in counts:
+            library.set_num_threads(count)
+        let_go()
 
 
 @functools.cache
-def _controller() -> Any:
+def _libraries() -> list[Any]:
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
-@contextmanager
-def _in_control() -> Iterator[None]:
-    """Let this thread set the limit, and whichever thread comes next.
+@functools.cache
+def _let_go() -> Callable[[], object]:
+    """Return what lets any thread set limits."""
+    from threadpoolctl import OpenBLASController
 
-    From version 3.8 on threadpoolctl heeds only the thread that set a limit first, and ignores all others without a
-    word. The counter needs no such guard: the last to leave is often another thread than the first to enter.
-    """
-    import threadpoolctl
-
-    let_go = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
-    if let_go is not None:
-        let_go(force=True)
-    try:
-        yield
-    finally:
-        if let_go is not None:
-            let_go(force=True)
+    let_go = getattr(OpenBLASController, "clear_controlling_thread", None)
+    return (lambda: None) if let_go is None else functools.partial(let_go, force=True)
 
 
 def _reset() -> None:
-    """Forget the counter of a parent process, whose threads a forked child does not have."""
-    global _LOCK, _inside, _limit
-    if _limit is not None:
-        with _in_control():
-            _limit.restore_original_limits()
-    _LOCK, _inside, _limit = threading.Lock(), 0, None
+    """Forget who was inside in a parent process, whose threads a forked child does not have."""
+    global _LOCK, _inside, _before
+    _set(_before)
+    _LOCK, _inside, _before = threading.Lock(), weakref.WeakSet(), []
 
 
 if hasattr(os, "register_at_fork"):

@@ -103,8 +103,7 @@ class LearnedGP:
 
     def refit(self, outcomes: Outcomes, last: FittedGP) -> FittedGP:
         """Return the fit to all outcomes so far, begun from the last one."""
-        with one_thread():
-            return self._fit(outcomes, last if last.n_outcomes >= 3 else None)
+        return self._fit(outcomes, last if last.n_outcomes >= 3 else None)
 
     def fit(
         self,
@@ -122,7 +121,8 @@ class LearnedGP:
         `stderr` (t,) are the standard errors of the outcomes, nan where they are not known. `evaluation` (t,) are whole
         numbers: outcomes of one evaluation have the same one, and follow one another.
         """
-        return self._fit(Outcomes.of(x, c, y, stderr, evaluation), start)
+        with one_thread():
+            return self._fit(Outcomes.of(x, c, y, stderr, evaluation), start)
 
     def _fit(self, outcomes: Outcomes, start: FittedGP | None) -> FittedGP:
         offset, scale = standardisation(outcomes)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 from numpy.typing import ArrayLike
 
 from drbo.optimizer.answers import Answers
-from drbo.optimizer.view import alone
+from drbo.optimizer.view import computing
 
 if TYPE_CHECKING:
     from drbo.analysis.backtest import Backtest
@@ -43,7 +43,7 @@ class Analyses(Answers):
         given: Mapping[Any, Any] | None = None,
     ) -> tuple[RadiusExplanation, ...]: ...
 
-    @alone
+    @computing
     def explain_radius(
         self,
         radius: float | Sequence[float] | None = None,
@@ -64,7 +64,7 @@ class Analyses(Answers):
             return explain_all(self._known, radius, terms, window)
         return explain_known(self._known, radius, terms, window)
 
-    @alone
+    @computing
     def profile(
         self, radii: ArrayLike, *, reference: Any = None, given: Mapping[Any, Any] | None = None
     ) -> RadiusProfile:
@@ -77,7 +77,7 @@ class Analyses(Answers):
 
         return profile_known(self._known, radii, self._terms(self._known.state, reference, None, given))
 
-    @alone
+    @computing
     def sensitivity(
         self,
         action: Any = None,
@@ -100,7 +100,7 @@ class Analyses(Answers):
         point = None if action is None else self._encode_action(action)
         return sensitivity_known(self._known, point, radius, terms)
 
-    @alone
+    @computing
     def backtest(self, radii: ArrayLike, window: int, *, past: Any = None, actions: Any = None) -> Backtest:
         """Return what each radius (k,) would have earned in the past under the present posterior.
 
@@ -116,7 +116,7 @@ class Analyses(Answers):
 
         return backtest_known(self._known, radii, window, past, actions)
 
-    @alone
+    @computing
     def watch(
         self,
         contexts: Any,

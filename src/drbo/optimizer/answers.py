@@ -23,7 +23,7 @@ from drbo.optimizer.probabilities import Classification, Probability, ValueAtRis
 from drbo.optimizer.state import State, Terms
 from drbo.optimizer.suggestion import Prediction, Recommendation, RegretBound, TargetRecommendation
 from drbo.optimizer.targets import best_for
-from drbo.optimizer.view import View, alone
+from drbo.optimizer.view import View, computing
 from drbo.rounds.chance import Chance, Event, Of
 from drbo.rounds.satisficing import Goal, check_goal
 from drbo.spaces.samples import Samples
@@ -36,7 +36,7 @@ class Answers(View):
     _certified: tuple[int, Recommendation] | None  # the iterate of eq. 10, after so many facts
     _best: tuple[int, Terms, Guaranteed] | None  # the best action now, after so many facts, for these terms
 
-    @alone
+    @computing
     def recommend(
         self,
         reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
@@ -61,7 +61,7 @@ class Answers(View):
         found, likely = chances.best_with(self._known, state, _checked_chance("subject_to", subject_to), terms)
         return dataclasses.replace(self._recommendation(found), chance=likely)
 
-    @alone
+    @computing
     def recommend_for(
         self,
         target: float,
@@ -94,7 +94,7 @@ class Answers(View):
             recommendation=at,
         )
 
-    @alone
+    @computing
     def probability(
         self,
         action: Any,
@@ -117,7 +117,7 @@ class Answers(View):
         terms = self._terms(state, reference, radius, given)
         return chances.probability(self._known, state, self._encode_action(action), event, terms)
 
-    @alone
+    @computing
     def value_at_risk(
         self,
         action: Any,
@@ -137,7 +137,7 @@ class Answers(View):
         terms = self._terms(state, reference, radius, given)
         return chances.value_at_risk(self._known, state, self._encode_action(action), level, of, terms)
 
-    @alone
+    @computing
     def classify(
         self,
         chance: Chance,
@@ -168,7 +168,7 @@ class Answers(View):
         terms = self._terms(state, reference, radius, given)
         return chances.classify(self._known, state, _checked_chance("chance", chance), points, terms)
 
-    @alone
+    @computing
     def recommend_iterate(self) -> Recommendation:
         """Return the iterate whose worst-case lower confidence bound at its own time was largest (eq. 10).
 
@@ -180,7 +180,7 @@ class Answers(View):
             self._certified = len(self._facts), found
         return self._certified[1]
 
-    @alone
+    @computing
     def certify(
         self,
         action: Any,
@@ -194,7 +194,7 @@ class Answers(View):
         terms = self._terms(state, reference, radius, given)
         return self._recommendation(certified(self._known, state, self._encode_action(action), terms))
 
-    @alone
+    @computing
     def regret_bound(
         self,
         reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
@@ -225,7 +225,7 @@ class Answers(View):
         warnings.warn("recommend_final is now called recommend", DeprecationWarning, stacklevel=2)
         return self.recommend(reference, radius)
 
-    @alone
+    @computing
     def predict(self, action: Any, context: Any) -> Any:
         """Return mean, standard deviation and bounds of f(action, context), in the user's units.
 
@@ -254,7 +254,7 @@ class Answers(View):
         columns = dict(zip(("mean", "std", "lower", "upper"), predicted, strict=True))
         return require("pandas", "frame").DataFrame(columns, index=index)
 
-    @alone
+    @computing
     def compare(
         self,
         action: Any,
@@ -276,12 +276,12 @@ class Answers(View):
         terms = self._terms(state, reference, radius, given)
         return checks.compare(self._known, state, self._encode_action(action), cast(Point, against), terms)
 
-    @alone
+    @computing
     def leave_one_out(self) -> LeaveOneOut:
         """Return every outcome beside what the model predicts for it from all the others."""
         return checks.leave_one_out(self._known, self._known.state)
 
-    @alone
+    @computing
     def narrowing(
         self,
         action: Any,

@@ -31,7 +31,7 @@ from drbo.optimizer.propose import propose
 from drbo.optimizer.state import Iterate, State, Terms, kept
 from drbo.optimizer.stored import Stored
 from drbo.optimizer.suggestion import Result, Suggestion
-from drbo.optimizer.view import alone
+from drbo.optimizer.view import alone, computing
 from drbo.rounds.policies import Policy
 from drbo.rounds.radius import RadiusRule
 from drbo.rounds.settings import DataDriven, Setting
@@ -201,7 +201,7 @@ class Optimizer(Stored):
         given: Any = None,
     ) -> list[Suggestion]: ...
 
-    @alone
+    @computing
     def ask(
         self,
         n: int | None = None,

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 from drbo import validation
 from drbo._extras import require
+from drbo._threads import one_thread
 from drbo.ambiguity.contract import AmbiguitySet
 from drbo.models.bounds import Beta
 from drbo.models.gp import GP
@@ -40,6 +41,11 @@ def alone(method: Method) -> Method:
             return method(self, *args, **kwargs)
 
     return cast(Method, locked)
+
+
+def computing(method: Method) -> Method:
+    """Let one thread at a time into an optimizer, and linear algebra use one: for methods that need a posterior."""
+    return alone(one_thread()(method))
 
 
 class View:
@@ -110,7 +116,7 @@ class View:
         return self._configuration.arguments["baseline"]
 
     @property
-    @alone
+    @computing
     def posterior(self) -> AnyPosterior:
         """The posterior of the outcomes told so far, in the model's coordinates and units; not to be changed.
 
@@ -126,7 +132,7 @@ class View:
         return len(self._known.state.told_so_far)
 
     @property
-    @alone
+    @computing
     def ambiguity(self) -> AmbiguitySet:
         """The family of ambiguity sets, put on the present atoms of the contexts."""
         return self._known.on(self._known.atoms(self._known.state), self._configuration.nature)

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from drbo._threads import one_thread
 from drbo.ambiguity.contract import WorstCase
 from drbo.models.estimate import Estimate
 from drbo.models.gp import GP
@@ -69,9 +68,8 @@ class BoxSearch(WholeSearch):
         """Return the best action found, which is none of those under way or failed."""
         bad = np.array([point.coordinates for point in failed]).reshape(-1, self.space.dimension)
         objective = Objective(ball, bound)
-        with one_thread():
-            x = best_in_box(self.space, objective, np.unique(near, axis=0), away, ball.seed, bad)
-            return Found(Point(x), float(objective.scores(x[None])[0]))
+        x = best_in_box(self.space, objective, np.unique(near, axis=0), away, ball.seed, bad)
+        return Found(Point(x), float(objective.scores(x[None])[0]))
 
     def candidates(self, near: FloatArray, seed: int) -> Candidates:
         """Return the points that a search begins with."""

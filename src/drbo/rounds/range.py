@@ -22,7 +22,6 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from drbo._threads import one_thread
 from drbo.models.bounds import Bound
 from drbo.models.curve import Curve
 from drbo.models.estimate import Estimate, Values
@@ -67,14 +66,12 @@ class RangeBall(Ball):
 
     def certificate(self, bound: Bound, action: Point) -> Certificate:
         """Return the worst case of a lower bound for one action, certified for the whole range."""
-        with one_thread():
-            return refine(self, bound.curve(action.coordinates), certify=True)
+        return refine(self, bound.curve(action.coordinates), certify=True)
 
     def widened(self, bound: Estimate, action: Point, score: float) -> tuple[Self, float]:
         """Return the ball with the contexts that the adversary wants for one action, and the action's score in it."""
         del score
-        with one_thread():
-            refined = refine(self, bound.curve(action.coordinates), certify=False)
+        refined = refine(self, bound.curve(action.coordinates), certify=False)
         return self.adopting(refined), float(refined.worst_case.expectation)
 
     def draw_of(self, posterior: AnyPosterior, rng: np.random.Generator) -> AnyDraw:
@@ -94,8 +91,7 @@ class RangeBall(Ball):
     ) -> Point:
         """Return the context of the range that is worth most."""
         del at_atoms
-        with one_thread():
-            return Point(best_context(worth(), self.contexts, self.box, tie, self.seed))
+        return Point(best_context(worth(), self.contexts, self.box, tie, self.seed))
 
 
 @overload

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo._threads import one_thread
 from drbo.models.bounds import Bound
 from drbo.models.curve import Curve
 from drbo.rounds.ball import Ball, Certificate
@@ -63,8 +62,7 @@ class RepresentedBall(Ball):
             dual = ball.ambiguity.dual(values, ball.weights, self.radius, worst)
             if dual is None:
                 break
-            with one_thread():
-                lowest, harmful = lowest_excess(curve, Prices(dual, self.space), samples)
+            lowest, harmful = lowest_excess(curve, Prices(dual, self.space), samples)
             limit = min(dual.bound + dual.share * min(lowest, 0.0), limit)
             if not left or lowest > -TOLERANCE * float(np.ptp(values)):
                 break

@@ -21,7 +21,6 @@ from typing import Self
 
 import numpy as np
 
-from drbo._threads import one_thread
 from drbo.models.bounds import LOWER, Bound
 from drbo.models.estimate import Estimate
 from drbo.models.gp import GP
@@ -225,16 +224,15 @@ class SafeSearch(Search):
         del away
         known = self._known(near)
         slack = np.zeros(len(self._requirements))  # what the range between the atoms costs
-        with one_thread():
-            for _ in range(_REFUSALS):
-                pick = functools.partial(self._best_of, ball, bound, slack)
-                found = self._inner.best_by(ball, pick, known, failed)
-                if found is None:
-                    break
-                margins = np.array([one.margin(ball, found.action) for one in self._requirements])
-                if (margins >= 0.0).all():
-                    return found
-                slack += np.maximum(-2.0 * margins, 0.0)
+        for _ in range(_REFUSALS):
+            pick = functools.partial(self._best_of, ball, bound, slack)
+            found = self._inner.best_by(ball, pick, known, failed)
+            if found is None:
+                break
+            margins = np.array([one.margin(ball, found.action) for one in self._requirements])
+            if (margins >= 0.0).all():
+                return found
+            slack += np.maximum(-2.0 * margins, 0.0)
         return FewActions(self._inner, [self._baseline]).best(ball, bound, near, near[:0])
 
     def compares(self, ball: Ball) -> bool:

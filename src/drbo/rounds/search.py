@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo._threads import one_thread
 from drbo.models.estimate import Estimate
 from drbo.models.gp import GP
 from drbo.models.posterior import AnyPosterior
@@ -107,14 +106,13 @@ class WholeSearch(Search):
 
     def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
         """Return the best of all candidates, moved to better ones around it as long as there are any."""
-        with one_thread():
-            found = pick(self.candidates(near, ball.seed).without(failed))
-            for i, distance in enumerate(_DISTANCES):
-                if found is None:
-                    break
-                around = self.around(found.action, distance, ball.seed + i).without(failed)
-                better = pick(around) if len(around.points) else None
-                found = found if better is None or better.score <= found.score else better
+        found = pick(self.candidates(near, ball.seed).without(failed))
+        for i, distance in enumerate(_DISTANCES):
+            if found is None:
+                break
+            around = self.around(found.action, distance, ball.seed + i).without(failed)
+            better = pick(around) if len(around.points) else None
+            found = found if better is None or better.score <= found.score else better
         return found
 
     @abstractmethod
