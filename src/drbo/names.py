@@ -37,6 +37,8 @@ class MethodName(StrEnum):
     THOMPSON = "thompson"
     SATISFICING = "satisficing"
     SENSITIVITY = "sensitivity"
+    CHANCE = "chance"
+    LEVEL_SET = "level-set"
     SBO_KDE = "sbo-kde"
     DRBO_KDE = "drbo-kde"
     WDRBO = "wdrbo"

@@ -59,24 +59,26 @@ def _plain(value: Any) -> Any:
 def _for_a_person(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row that fits 80 columns: the size of a problem in one cell, and an optimum as "value (action)".
 
-    An action of several numbers is left to --json. Of a comparison, a mean stands before its standard error.
+    An action of several numbers is left to --json. Of a comparison, a mean stands before its standard error; beside
+    methods with a constraint, simple regret and wins are left to --json.
     """
     if "wins" in row:
-        with_error = {
-            "cumulative regret": (row["regret"], row["standard error"]),
-            "simple regret": (row["simple regret"], row["its standard error"]),
-        }
-        means = {name: f"{mean:.3g} ({_cell(error, 2)})" for name, (mean, error) in with_error.items()}
-        return {
+        short = {
             "problem": row["problem"],
             "method": row["method"],
-            **means,
-            "wins": row["wins"],
-            "seconds per run": f"{row['seconds per run']:.2g}",
+            "cumulative regret": _with_error(row["regret"], row["standard error"]),
         }
+        if "infeasible runs" in row:
+            error = row["standard error of constrained regret"]
+            short["constrained regret"] = _with_error(row["constrained regret"], error)
+            short |= {name: row[name] for name in ("infeasible runs", "open actions")}
+        else:
+            short["simple regret"] = _with_error(row["simple regret"], row["its standard error"])
+            short["wins"] = row["wins"]
+        return short | {"seconds per run": f"{row['seconds per run']:.2g}"}
     if "actions" not in row:
         return row
-    short: dict[str, Any] = {"problem": row["problem"], "size": f"{row['actions']} x {row['contexts']}"}
+    short = {"problem": row["problem"], "size": f"{row['actions']} x {row['contexts']}"}
     for name, x in row.items():
         if name.endswith(" x"):
             label = name.removesuffix(" x")
@@ -84,6 +86,11 @@ def _for_a_person(row: dict[str, Any]) -> dict[str, Any]:
             value = row[f"{label} value"]
             short[label] = f"{value:.0f}{where}" if abs(value) >= 100.0 else f"{value:.2g}{where}"
     return short
+
+
+def _with_error(mean: float | None, error: float | None) -> str:
+    """Return a mean with its standard error in brackets."""
+    return "-" if mean is None else f"{mean:.3g} ({_cell(error, 2)})"
 
 
 def _head(name: str, width: int) -> str:

@@ -141,6 +141,24 @@ def test_every_method_of_a_comparison_has_a_colour_of_its_own() -> None:
     assert len({line.get_color() for line in lines}) == len(labels)
 
 
+def test_a_comparison_with_a_constraint_has_two_more_panels() -> None:
+    rows = [
+        (m, "simulator", "benchmark_1", run, t, 0.1, 0.1 / t, (run + t) % 2, np.nan if m == "UCB" else 9 - t)
+        for m in ("UCB", "Chance", "Level set")
+        for run in (0, 1)
+        for t in (1, 2, 3)
+    ]
+    names = ("method", "setting", "problem", "run", "round", "regret", "simple regret", "infeasible", "open")
+    table = dict(zip(names, map(np.array, zip(*rows, strict=True)), strict=True))
+    figure = _figures.compare(table, ["benchmark_1"])
+    _, _, missed, undecided = figure.axes
+    assert len(missed.lines) == 3
+    np.testing.assert_allclose(np.asarray(missed.lines[0].get_ydata()), 0.5)
+    assert [np.asarray(line.get_ydata()).tolist() for line in undecided.lines] == [[8.0, 7.0, 6.0]] * 2
+    assert [line.get_color() for line in undecided.lines] == [line.get_color() for line in missed.lines[1:]]
+    assert clashes(figure) == []
+
+
 def test_dial_and_sets(problem: Problem) -> None:
     aim = Goal.of(problem, "mmd")
     table = profile(problem.values, aim.ambiguity, problem.reference, np.linspace(0.0, 1.1, 12))

@@ -12,7 +12,7 @@ from drbo.experiments._methods import METHODS
 from drbo.experiments._reproduce import Outcome, Plan, required
 from drbo.experiments._runs import run
 from drbo.experiments._sweep import sweep
-from drbo.experiments._tasks import Goal, data_driven_radius
+from drbo.experiments._tasks import Task
 from drbo.experiments.records import Store, Table, select, stack
 from drbo.experiments.statistics import mean_and_error, number, per_run
 from drbo.problems import Problem
@@ -30,6 +30,7 @@ def compare(plan: Plan, problems: Sequence[Problem], methods: Sequence[str], set
     """Run methods on problems in one setting; return their simple and cumulative robust regret, and draw both.
 
     Every method of a problem is a sweep of its own: its records are found again in a comparison with other methods.
+    Beside a method that has a constraint, all are judged by the constraint, too.
     """
     required("matplotlib", "joblib")
     from drbo.experiments import _figures, style
@@ -40,7 +41,12 @@ def compare(plan: Plan, problems: Sequence[Problem], methods: Sequence[str], set
         if setting not in METHODS[name].settings:
             known = ", ".join(methods_for(setting))
             raise ValueError(f"method {name!r} is not for the {setting} setting; these are: {known}")
-    tables = [_sweep(plan, problem, name, setting) for problem in problems for name in methods]
+    constrained = any(METHODS[name].constrained for name in methods)
+    tables = []
+    for problem in problems:
+        task = Task.of(problem, setting, plan.ambiguity)
+        own = [_sweep(plan, task, name) for name in methods]
+        tables += [judged(table, task) for table in own] if constrained else own
     records = stack(tables)
     names = "-".join(problem.name for problem in problems)
     if len(problems) > 3:
@@ -50,8 +56,9 @@ def compare(plan: Plan, problems: Sequence[Problem], methods: Sequence[str], set
     return Outcome(files, compare_rows(records))
 
 
-def _sweep(plan: Plan, problem: Problem, method: str, setting: str) -> Table:
-    """Return the records of all runs of one method on one problem."""
+def _sweep(plan: Plan, task: Task, method: str) -> Table:
+    """Return the records of all runs of one method in one task."""
+    problem, setting = task.problem, task.setting
     name = plan.named(f"compare-{problem.name}-{setting}-{method}")
     jobs = {
         f"{number}": (problem, setting, method, plan.rounds, plan.seed, number, plan.ambiguity, True)
@@ -62,21 +69,44 @@ def _sweep(plan: Plan, problem: Problem, method: str, setting: str) -> Table:
         "setting": setting,
         "method": method,
         "ambiguity": plan.ambiguity,
-        "radius": Goal.of(problem, plan.ambiguity).radius,
-        "data-driven radius": repr(data_driven_radius(plan.ambiguity)),
+        "radius": task.aim.radius,
+        "data-driven radius": repr(task.rule),
         "runs": plan.runs,
         "rounds": plan.rounds,
         "seed": plan.seed,
         "records": RECORDS,
     }
+    if METHODS[method].constrained:
+        description["constraint"] = str(task.constraint)
     title = f"{problem.name}: {METHODS[method].label}"
     return sweep(title, Store(plan.out, name, description), run, jobs, plan.execution)
+
+
+def judged(table: Table, task: Task) -> Table:
+    """Return the records of a method with what the constraint of the task says of every round.
+
+    `infeasible` : 1 if the action that is recommended does not meet the constraint, otherwise 0
+    `constrained regret` : the worst case of the best action that meets it, less that of the recommended one
+    `open`, `false labels` : how many actions are not certified either way, and how many falsely; nan if not recorded
+    """
+    own, chosen = task.problem, table["recommended"]
+    robust = task.aim.worst_cases(own, own.values)
+    absent = np.full(len(chosen), np.nan)
+    inside, outside, wrong = (table.get(name, absent) for name in ("in", "out", "false labels"))
+    rest = {name: column for name, column in table.items() if name not in ("in", "out", "false labels")}
+    return rest | {
+        "infeasible": (~task.feasible[chosen]).astype(int),
+        "constrained regret": robust[task.constrained_solution(own.values)] - robust[chosen],
+        "open": len(own.actions) - inside - outside,
+        "false labels": wrong,
+    }
 
 
 def compare_rows(records: Table) -> list[dict[str, Any]]:
     """Return a row per problem and method: both regrets with their standard errors, and the seconds of a run.
 
-    `wins` counts the runs in which no other method had a smaller cumulative regret: the runs are paired.
+    `wins` counts the runs in which no other method had a smaller cumulative regret: the runs are paired. Of records
+    that are `judged`, the row says what became of the constraint.
     """
     rows = []
     for problem in dict.fromkeys(records["problem"].tolist()):
@@ -103,6 +133,25 @@ def compare_rows(records: Table) -> list[dict[str, Any]]:
                     "simple regret": float(simple),
                     "its standard error": number(simple_error),
                     "seconds per run": float(per_run(table, "seconds").sum(axis=1).mean()),
+                    **(_constrained(table) if "infeasible" in table else {}),
                 }
             )
     return rows
+
+
+def _constrained(table: Table) -> dict[str, Any]:
+    """Return what the last round of each run comes to under the constraint.
+
+    The constrained regret is the mean over the runs that recommend an action which meets the constraint; the others are
+    counted. Of open actions it is the mean, of false labels the largest number in any run.
+    """
+    missed = per_run(table, "infeasible")[:, -1] > 0.0
+    lost = per_run(table, "constrained regret")[~missed, -1]
+    mean, error = mean_and_error(lost) if len(lost) else (np.array(np.nan), np.array(np.nan))
+    return {
+        "constrained regret": number(mean),
+        "standard error of constrained regret": number(error),
+        "infeasible runs": int(missed.sum()),
+        "open actions": number(per_run(table, "open")[:, -1].mean()),
+        "false labels": number(per_run(table, "false labels")[:, -1].max()),
+    }

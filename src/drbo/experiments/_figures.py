@@ -143,26 +143,39 @@ def corollary4(records: Table, problems: list[str], seed: int) -> Figure:
 
 
 def compare(records: Table, problems: list[str]) -> Figure:
-    """Return cumulative robust regret and that of the recommendation, a row per problem."""
+    """Return cumulative robust regret and that of the recommendation, a row per problem.
+
+    Records that are judged by a constraint have two more panels: how often it is missed, and how much of it is open.
+    """
+    judged = "infeasible" in records
     with mpl.rc_context(STYLE):
-        figure = new_figure(10.0, 3.2 * len(problems))
-        axes = figure.subplots(len(problems), 2, squeeze=False)
+        figure = new_figure(20.0 if judged else 10.0, 3.2 * len(problems))
+        axes = figure.subplots(len(problems), 4 if judged else 2, squeeze=False)
         for row, problem in enumerate(problems):
             own = select(records, problem=problem)
             runs = len(np.unique(own["run"]))
             title = f"{TITLES.get(problem, problem)}, {own['setting'][0]}, {runs} {'run' if runs == 1 else 'runs'}"
-            cumulative, simple = axes[row]
+            cumulative, simple, *constraint = axes[row]
             _regret_panel(cumulative, own)
             _regret_panel(simple, own, "simple regret", total=False)
             cumulative.set(title=title, ylabel="cumulative robust regret")
             simple.set(title="mean and standard error", ylabel="robust regret of what is recommended")
+            if judged:
+                missed, undecided = constraint
+                _regret_panel(missed, own, "infeasible", total=False)
+                _regret_panel(undecided, own, "open", total=False)
+                missed.set(title="the constraint is missed", ylabel="share of runs that recommend such an action")
+                undecided.set(title="not certified either way", ylabel="open actions")
         for panel in axes[-1]:
             panel.set_xlabel("round")
     return figure
 
 
 def _regret_panel(panel: Axes, records: Table, column: str = "regret", total: bool = True) -> None:
-    """Draw the mean of a column over the runs with its standard error, summed over rounds if `total`."""
+    """Draw the mean of a column over the runs with its standard error, summed over rounds if `total`.
+
+    A method that has no such numbers is left out.
+    """
     ends: dict[str, tuple[float, float]] = {}
     methods = list(dict.fromkeys(records["method"].tolist()))
     others = itertools.cycle(MORE_COLOURS)
@@ -170,6 +183,8 @@ def _regret_panel(panel: Axes, records: Table, column: str = "regret", total: bo
     for method in methods:
         own = select(records, method=method)
         values = per_run(own, column)
+        if np.isnan(values).all():
+            continue
         rounds = own["round"].reshape(len(values), -1)[0]
         mean, error = mean_and_error(values.cumsum(axis=1) if total else values)
         panel.plot(rounds, mean, color=colours[method])

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from drbo import (
     GP,
     AmbiguitySet,
+    ChanceConstrained,
     DataDriven,
     Expectation,
     FirstOrder,
     Informative,
+    LevelSet,
     MeanEmbedding,
     Neighbourhood,
     NotCertifiedError,
@@ -28,6 +30,7 @@ from drbo import (
     Thompson,
     TotalVariation,
     Uncertain,
+    Undecided,
     Wasserstein,
 )
 from drbo.experiments._competitors import KernelDensity, LipschitzPenalty
@@ -55,8 +58,9 @@ def _neighbourhood(problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
     return Neighbourhood(problem.contexts), problem.radius
 
 
-def _recommended(optimizer: Optimizer) -> int:
+def _recommended(optimizer: Optimizer, task: Task) -> int:
     """Return the action of the best guaranteed value under the set that the method is robust to."""
+    del task
     return int(optimizer.recommend().action_index)
 
 
@@ -67,19 +71,35 @@ def _of_the_paper(task: Task) -> Policy:
 
 def _satisficing(task: Task) -> Policy:
     """Return RoBOS with the best worst case within the set that all are measured in as its target."""
-    own = task.problem
-    best = float(task.aim.ambiguity.worst_case(own.values, own.reference, task.aim.radius).expectation.max())
+    best = float(task.aim.worst_cases(task.problem, task.problem.values).max())
     return Satisficing(best, contexts=Uncertain() if task.picks else None)
 
 
-def _for_the_target(optimizer: Optimizer) -> int:
+def _for_the_target(optimizer: Optimizer, task: Task) -> int:
     """Return the least fragile action, or the best guaranteed one as long as none is certified to reach the target."""
     policy = optimizer.policy
     assert isinstance(policy, Satisficing)
     try:
         return int(optimizer.recommend_for(policy.target, policy.goal).action_index)
     except NotCertifiedError:
-        return _recommended(optimizer)
+        return _recommended(optimizer, task)
+
+
+def _level_set(task: Task) -> Policy:
+    """Return the policy that sorts the actions by the constraint of the task."""
+    return LevelSet(task.constraint, Undecided(task.constraint) if task.picks else None)
+
+
+def _within_the_constraint(optimizer: Optimizer, task: Task) -> int:
+    """Return the best guaranteed action of those certified to meet the constraint of the task.
+
+    As long as there is none, the action is taken that would be best if the posterior mean were f.
+    """
+    try:
+        return int(optimizer.recommend(subject_to=task.constraint).action_index)
+    except NotCertifiedError:
+        mean, _ = optimizer.posterior.on_grid()
+        return task.constrained_solution(mean)
 
 
 @dataclass(frozen=True)
@@ -96,6 +116,7 @@ class Method:
     settings : the settings that it is for
     recommended : the index of the action that it would deploy now
     hidden : whether it is told the distribution of a context that it did not pick, and never the context
+    constrained : whether it looks for actions that meet the constraint of the task
     """
 
     name: str
@@ -104,8 +125,9 @@ class Method:
     policy: Callable[[Task], Policy] = _of_the_paper
     protocol: Callable[[Task, float], Setting] = Task.protocol
     settings: tuple[str, ...] = SETTINGS
-    recommended: Callable[[Optimizer], int] = _recommended
+    recommended: Callable[[Optimizer, Task], int] = _recommended
     hidden: bool = False
+    constrained: bool = False
 
     def optimizer(self, task: Task, seed: int = 0) -> Optimizer:
         """Return its optimizer for a task, with the kernel and the noise that the problem states, and beta = 2.
@@ -163,6 +185,22 @@ METHODS: dict[str, Method] = {
             MethodName.SENSITIVITY,
             "Sensitivity",
             policy=lambda task: FirstOrder(Uncertain() if task.picks else None),
+        ),
+        Method(
+            MethodName.CHANCE,
+            "Chance",
+            policy=lambda task: ChanceConstrained(task.constraint, Uncertain() if task.picks else None),
+            settings=(SettingName.GENERAL, SettingName.SIMULATOR),
+            recommended=_within_the_constraint,
+            constrained=True,
+        ),
+        Method(
+            MethodName.LEVEL_SET,
+            "Level set",
+            policy=_level_set,
+            settings=(SettingName.GENERAL, SettingName.SIMULATOR),
+            recommended=_within_the_constraint,
+            constrained=True,
         ),
         Method(
             MethodName.SBO_KDE,

@@ -39,7 +39,8 @@ def run(
     simulator a method that leaves the context to chance has it drawn from the reference.
 
     `recommend`: with the action that would be deployed after the round, its regret in the ball of the round, and the
-    processor seconds that `ask` and `tell` took. The seconds depend on the machine, and nothing else does.
+    processor seconds that `ask` and `tell` took. The seconds depend on the machine, and nothing else does. Of a method
+    with a constraint also how many actions are certified to meet it, and not to, and how many of either wrongly.
 
     `share`: of Corollary 4's radius, in the data-driven setting.
     """
@@ -52,6 +53,7 @@ def run(
     if setting_name == SettingName.GENERAL:
         terms = {"reference": problem.reference, "radius": method.robust_to(problem, task.aim)[1]}
     rows: dict[str, list[Any]] = {name: [] for name in ("action", "context", "outcome", "recommended", "seconds")}
+    labels: list[tuple[str, ...]] = []
     for _ in range(rounds):
         started = time.process_time()
         s = opt.ask(**terms)
@@ -68,7 +70,9 @@ def run(
         told = time.process_time()
         opt.tell(s, outcome, **where)
         rows["seconds"].append(time.process_time() - told + asked - started)
-        rows["recommended"].append(method.recommended(opt) if recommend else None)
+        rows["recommended"].append(method.recommended(opt, task) if recommend else None)
+        if recommend and method.constrained:
+            labels.append(opt.classify(task.constraint, **terms).labels)
         for name, value in (("action", s.action_index), ("context", j), ("outcome", outcome)):
             rows[name].append(value)
     contexts = np.array(rows["context"])
@@ -87,7 +91,14 @@ def run(
         table["recommended"] = np.array(rows["recommended"])
         table["simple regret"] = _robust_regret(task, contexts, rows["recommended"])
         table["seconds"] = np.array(rows["seconds"])
-    return table
+    return table | _counted(task, labels) if labels else table
+
+
+def _counted(task: Task, labels: list[tuple[str, ...]]) -> Table:
+    """Return how many actions were labelled in and out after each round, and how many of these labels are false."""
+    inside, outside = (np.array(labels) == label for label in ("in", "out"))
+    wrong = (inside & ~task.feasible) | (outside & task.feasible)
+    return {"in": inside.sum(axis=1), "out": outside.sum(axis=1), "false labels": wrong.sum(axis=1)}
 
 
 def _robust_regret(task: Task, contexts: Any, actions: list[int]) -> FloatArray:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from drbo import (
     KL,
     AmbiguitySet,
+    Chance,
     ChiSquare,
     CVaR,
     DataDriven,
@@ -21,6 +26,7 @@ from drbo import (
 from drbo.names import SetName, SettingName
 from drbo.problems import Problem
 from drbo.radius import Bootstrap, RadiusRule, Theoretical
+from drbo.validation import FloatArray
 
 SETTINGS = tuple(name.value for name in SettingName)
 
@@ -52,6 +58,10 @@ class Goal:
         loss = float(problem.stochastic_values[best.action_index]) - best.value
         return cls(ambiguity, radius_for_loss(problem.values[best.action_index], ambiguity, problem.reference, loss))
 
+    def worst_cases(self, problem: Problem, values: FloatArray) -> FloatArray:
+        """Return the worst-case expectation (m,) of values (m, n_contexts) in the ball round the problem's reference."""
+        return self.ambiguity.worst_case(values, problem.reference, self.radius).expectation
+
 
 SHARE = 0.2
 """The share of Corollary 4's radius that comparisons use in the data-driven setting."""
@@ -66,6 +76,45 @@ def data_driven_radius(set_name: str, share: float = SHARE) -> RadiusRule:
     other sets, which the corollary says nothing about, the bootstrap.
     """
     return Theoretical(delta=0.1, factor=share) if set_name == "mmd" else Bootstrap(delta=0.1, resamples=100)
+
+
+PROBABILITY = 0.7
+"""The probability with which f is to exceed the threshold of a constraint."""
+
+FEASIBLE = 0.1
+"""The share of the actions that meet a constraint."""
+
+
+def constraint(problem: Problem, aim: Goal) -> Chance:
+    """Return the chance constraint that comparisons use for a problem.
+
+    In every distribution of the set round the problem's reference, f exceeds a threshold with a probability of at least
+    `PROBABILITY`. A share `FEASIBLE` of the actions meets this, and one at least. Sort the actions by the largest value
+    that each reaches with that probability: the threshold is midway between the last one that meets it and the next.
+    Actions whose values are equal meet it together.
+    """
+    reached = np.sort(reached_values(problem, aim, PROBABILITY))[::-1]
+    gaps = -np.diff(reached, append=reached[-1] - 2.0 * problem.noise)
+    wanted = max(round(FEASIBLE * len(reached)), 1)
+    apart = np.flatnonzero(gaps > 1e-9 * np.ptp(problem.values))
+    last = int(apart[np.searchsorted(apart, wanted - 1)])
+    return Chance(PROBABILITY, above=float(reached[last] - 0.5 * gaps[last]))
+
+
+def reached_values(problem: Problem, aim: Goal, probability: float) -> FloatArray:
+    """Return the largest value (n_actions,) that f reaches with a probability in every distribution of the set.
+
+    It is found among the values of each action by bisection, of all actions at once.
+    """
+    values = problem.values
+    levels, rows = np.sort(values, axis=1), np.arange(len(values))
+    low, high = np.zeros(len(values), dtype=int), np.full(len(values), values.shape[1])  # the lowest one is reached
+    while (high - low).max() > 1:
+        middle = (low + high) // 2
+        reached = (values >= levels[rows, middle, None]).astype(float)
+        enough = Chance(probability, above=0.0).met(aim.worst_cases(problem, reached))
+        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+    return np.asarray(levels[rows, low])
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +143,33 @@ class Task:
     def picks(self) -> bool:
         """Whether the learner picks the contexts, as in a simulator."""
         return self.setting == SettingName.SIMULATOR
+
+    @cached_property
+    def constraint(self) -> Chance:
+        """The chance constraint of methods that have one, in the ball round the problem's reference."""
+        return constraint(self.problem, self.aim)
+
+    @cached_property
+    def feasible(self) -> NDArray[np.bool_]:
+        """Whether each action meets the constraint, (n_actions,)."""
+        return self.constraint.met(self._probabilities(self.problem.values))
+
+    def constrained_solution(self, values: FloatArray) -> int:
+        """Return the index of the action that has the best worst case of all that meet the constraint.
+
+        It is so if f had the given values (n_actions, n_contexts). If no action meets the constraint, it is the one
+        whose worst-case probability is largest.
+        """
+        probabilities = self._probabilities(values)
+        meeting = np.flatnonzero(self.constraint.met(probabilities))
+        if not len(meeting):
+            return int(np.argmax(probabilities))
+        return int(meeting[np.argmax(self.aim.worst_cases(self.problem, values[meeting]))])
+
+    def _probabilities(self, values: FloatArray) -> FloatArray:
+        """Return the worst-case probability (n_actions,) that values exceed the threshold of the constraint."""
+        assert self.constraint.above is not None  # it is made so
+        return self.aim.worst_cases(self.problem, (values > self.constraint.above).astype(float))
 
     def protocol(self, radius: float) -> Setting:
         """Return the setting, with the radius of a method where the setting holds one."""
