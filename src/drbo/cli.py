@@ -1,31 +1,28 @@
 """The command line: `drbo show` and `drbo report` for runs of one's own; `demo`, `reproduce`, `compare`, `problems`.
 
-It has no logic of its own, and loads it late.
+A command checks what it was given, chooses the sizes that were not, and calls the library, which is imported then.
 """
 
 from __future__ import annotations
 
 import contextlib
-import difflib
-import importlib
 import json
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from drbo._extras import MissingExtraError
 from drbo.names import MethodName, SetName, SettingName
-from drbo.printing import notes, print_json, say, say_files, show_table
+from drbo.printing import print_json, say, say_files, show_table
+from drbo.reading import classes_named, known, load, load_study, wind_series
 
 if TYPE_CHECKING:
-    from drbo import Optimizer
     from drbo.experiments import Execution
 
 FIGURES = ("figure1", "figure2", "corollary4", "figure3", "dial", "sets")
@@ -117,17 +114,17 @@ def show(
 
         from drbo import terminal
 
-        own = _classes(classes)
+        own = classes_named(classes)
         if as_json:
-            print(json.dumps(terminal.summary(_load(file, own)), indent=2, allow_nan=False))
+            print(json.dumps(terminal.summary(load(file, own)), indent=2, allow_nan=False))
             return
         console = Console(highlight=False)
         if once or not console.is_terminal:
-            told = terminal.summary(_load(file, own))
+            told = terminal.summary(load(file, own))
             console.print(terminal.view(told, str(file), ascii_only=console.options.ascii_only))
             return
         with contextlib.suppress(KeyboardInterrupt):  # the way to end it
-            terminal.watch(file, lambda: _load(file, own), console)
+            terminal.watch(file, lambda: load(file, own), console)
 
 
 @app.command()
@@ -150,11 +147,11 @@ def report(
     if study is not None and storage is None:
         raise typer.BadParameter("--study names a study in --storage, which is missing")
     with _told_in_one_line():
-        own = _classes(classes)
+        own = classes_named(classes)
         if file is not None:
-            opt, target = _load(file, own), file.with_suffix(".html")
+            opt, target = load(file, own), file.with_suffix(".html")
         else:
-            opt, name = _of_study(str(storage), study, own)
+            opt, name = load_study(str(storage), study, own)
             target = Path(re.sub(r"[^\w.-]+", "_", name) + ".html")
         target = output or target
         if file is not None and target.resolve() == file.resolve():
@@ -174,7 +171,7 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Compare DRBO, UCB and StableOpt on benchmark 1, in under a minute: a table and a picture."""
-    robust_to = _known("ambiguity set", ambiguity, SETS)
+    robust_to = known("ambiguity set", ambiguity, SETS)
     with _told_in_one_line():
         from drbo.experiments import Plan, demo
 
@@ -226,9 +223,9 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Reproduce figures of the paper. An interrupted sweep goes on where it stopped when called again."""
-    named = dict.fromkeys(_known("figure", figure, (*FIGURES, "all")) for figure in figures)
+    named = dict.fromkeys(known("figure", figure, (*FIGURES, "all")) for figure in figures)
     wanted = FIGURES if "all" in named else tuple(named)
-    robust_to = _known("ambiguity set", ambiguity, SETS)
+    robust_to = known("ambiguity set", ambiguity, SETS)
     if robust_to != SetName.MMD and not {*wanted} <= {*WITH_ANY_SET}:
         raise typer.BadParameter(
             f"--ambiguity {robust_to} is for {', '.join(WITH_ANY_SET)} and drbo demo: figure1, corollary4 and figure3 "
@@ -251,7 +248,7 @@ def reproduce(
             plan = experiments.Plan(out, runs=small, rounds=length, seed=seed, ambiguity=robust_to, execution=execution)
             started = time.perf_counter()
             if name == "figure3":
-                series = _wind_series(data, time_column, power_column, max_gap)
+                series = wind_series(data, time_column, power_column, max_gap)
                 outcome = experiments.figure3(plan, series, 336 if quick else None, every or experiments.EVERY)
             else:
                 outcome = getattr(experiments, name)(plan)
@@ -296,10 +293,10 @@ def compare(
 
     An interrupted comparison goes on where it stopped when called again. docs/methods.md says what the methods are.
     """
-    chosen_setting = _known("setting", setting, SETTINGS)
+    chosen_setting = known("setting", setting, SETTINGS)
     named = () if methods is None else methods.split(",")
-    wanted = list(dict.fromkeys(_known("method", name.strip(), METHODS) for name in named))
-    robust_to = _known("ambiguity set", ambiguity, SETS)
+    wanted = list(dict.fromkeys(known("method", name.strip(), METHODS) for name in named))
+    robust_to = known("ambiguity set", ambiguity, SETS)
     with _told_in_one_line():
         from drbo import experiments
         from drbo.problems import ALL, by_name
@@ -363,81 +360,3 @@ def _execution(workers: int, backend: Backend, scheduler: str | None) -> Executi
     from drbo.experiments import Execution
 
     return Execution(workers, scheduler)
-
-
-def _known(kind: str, given: str, names: tuple[str, ...]) -> str:
-    """Return the name that a user meant, in any case."""
-    name = given.lower()
-    if name not in names:
-        (nearest,) = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-        raise typer.BadParameter(f"unknown {kind} {given!r}; did you mean {nearest!r}? Known: {', '.join(names)}")
-    return name
-
-
-def _classes(given: Sequence[str] | None) -> list[type]:
-    """Return the classes that a user named as module:Class; modules are found in the present folder, too."""
-    found = []
-    for text in given or ():
-        module, _, name = text.partition(":")
-        if not (module and name):
-            raise ValueError(f"--class must be module:Class, such as my_sets:Contamination, got {text!r}")
-        if os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())
-        try:
-            made = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError) as error:
-            raise ValueError(f"--class {text}: {error}") from None
-        if not isinstance(made, type):
-            raise TypeError(f"--class {text}: {name} is no class")
-        found.append(made)
-    return found
-
-
-def _load(file: Path, classes: Sequence[type]) -> Optimizer:
-    """Return the optimizer of a file."""
-    from drbo import Optimizer
-
-    try:
-        return Optimizer.load(file, classes)
-    except ValueError as error:
-        if "needs the class" not in str(error):
-            raise
-        raise ValueError(f"{error}; here with --class module:Class") from None
-
-
-def _of_study(storage: str, study: str | None, classes: Sequence[type]) -> tuple[Optimizer, str]:
-    """Return the optimizer of a study of Optuna, and the name of the study."""
-    from drbo._extras import require
-
-    optuna = require("optuna", "optuna")
-    from drbo.integrations.optuna import RobustSampler
-
-    _, sqlite, database = storage.partition("sqlite:///")
-    if sqlite and database and not Path(database).is_file():  # Optuna would make an empty one
-        raise ValueError(f"--storage {storage}: there is no file {database}")
-    try:
-        names = optuna.get_all_study_names(storage)
-    except Exception as error:  # of whichever library talks to the database
-        raise ValueError(f"--storage {storage} cannot be read: {str(error).splitlines()[0]}") from None
-    if study is None and len(names) != 1:
-        raise ValueError(f"--study must be given: {storage} holds {', '.join(names) or 'no study'}")
-    name = names[0] if study is None else study
-    if name not in names:
-        raise ValueError(f"--study {name}: {storage} holds {', '.join(names) or 'no study'}")
-    found = optuna.load_study(study_name=name, storage=storage)
-    with notes(UserWarning):
-        return RobustSampler.from_study(found, classes=classes).optimizer(found), name
-
-
-def _wind_series(data: Path | None, time_column: str | None, power_column: str | None, max_gap: int | None) -> Any:
-    from drbo.problems import WindDataError, WindDataWarning, la_haute_borne, read_wind_csv
-
-    if data is None:
-        return la_haute_borne()
-    gap = 24 if max_gap is None else max_gap
-    try:
-        with notes(WindDataWarning):
-            return read_wind_csv(data, time_column=time_column, power_column=power_column, max_gap=gap)
-    except WindDataError as error:
-        said = re.sub(r"\b(time_column|power_column|max_gap)\b", lambda m: f"--{m[0].replace('_', '-')}", str(error))
-        raise ValueError(said) from None
