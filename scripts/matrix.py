@@ -38,6 +38,11 @@ class Environment:
         """Return the folder of the virtual environment; those that differ in variables share one."""
         return FOLDER / f"venv-{self.python}-{'lowest' if self.lowest else 'newest'}"
 
+    @property
+    def compiled(self) -> Path:
+        """Return the folder of numba's compiled code; those that differ in the linear algebra library share one."""
+        return FOLDER / f"numba-{self.folder.name}-{self.variables.get('NUMBA_CPU_NAME', 'host')}"
+
 
 ENVIRONMENTS = {
     "3.11": Environment("3.11"),
@@ -104,7 +109,7 @@ def run(name: str, arguments: list[str]) -> Row:
     variables = {
         **os.environ,
         "OPENBLAS_NUM_THREADS": "1",
-        "NUMBA_CACHE_DIR": str(FOLDER / f"numba-{name}"),
+        "NUMBA_CACHE_DIR": str(environment.compiled),
         **environment.variables,
     }
     log, last, started = FOLDER / f"{name}.log", "no output", time.monotonic()
