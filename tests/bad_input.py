@@ -163,6 +163,7 @@ def calls() -> dict[str, Call]:
         "DataDriven": Call(drbo.DataDriven),
         "Simulator": Call(drbo.Simulator, reference=P, radius=0.1),
         "Optimism": Call(drbo.Optimism),
+        "JointOptimism": Call(drbo.JointOptimism),
         "MeanEmbedding": Call(drbo.MeanEmbedding),
         "Thompson": Call(drbo.Thompson),
         "ValueOfInformation": Call(drbo.ValueOfInformation),

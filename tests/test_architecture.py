@@ -31,7 +31,7 @@ MAP = """
     ambiguity.function
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
     rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.thompson rounds.satisficing rounds.chance
-    rounds.value_of_information
+    rounds.joint_optimism rounds.value_of_information
     rounds.first_order
     rounds.blocks
     rounds.radius rounds.learned_radius rounds.settings rounds

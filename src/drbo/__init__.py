@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from drbo.rounds import General as General
     from drbo.rounds import Informative as Informative
     from drbo.rounds import LevelSet as LevelSet
+    from drbo.rounds import JointOptimism as JointOptimism
     from drbo.rounds import MeanEmbedding as MeanEmbedding
     from drbo.rounds import Optimism as Optimism
     from drbo.rounds import Pessimistic as Pessimistic
@@ -188,6 +189,7 @@ _HOMES = {
         "FirstOrder",
         "General",
         "Informative",
+        "JointOptimism",
         "LevelSet",
         "MeanEmbedding",
         "Optimism",

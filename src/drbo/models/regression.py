@@ -144,7 +144,8 @@ class Posterior(Observed):
         made = copy.copy(self)
         made.gp = replace(self.gp, kernel=Product(k_X, _AverageKernel(float(w @ k_C(c, c) @ w))))
         made.contexts = np.zeros((1, c.shape[1]))
-        made._k_contexts = self._k_contexts[:, used] @ w[:, None]
+        made._k_contexts = np.empty((len(self._k_contexts), 1))
+        made._k_contexts[: self.n_points] = self._k_contexts[: self.n_points, used] @ w[:, None]
         return made
 
     def covariance(

@@ -37,6 +37,7 @@ from drbo.rounds import (
     chance,
     contexts,
     first_order,
+    joint_optimism,
     learned_radius,
     policies,
     radius,
@@ -60,7 +61,7 @@ _OWN = {
         contexts.Uncertain, contexts.Informative, contexts.Pessimistic, MMD, TotalVariation, KL, ChiSquare, CVaR,
         Wasserstein, Expectation, Neighbourhood, Moments, Shares, AnyOf, Intersection, satisficing.Satisficing,
         thompson.Thompson, chance.Chance, chance.Undecided, chance.LevelSet, chance.ChanceConstrained,
-        first_order.FirstOrder,
+        first_order.FirstOrder, joint_optimism.JointOptimism,
         value_of_information.ValueOfInformation,
     )
 }  # fmt: skip

@@ -4,6 +4,7 @@ from drbo.rounds.beliefs import Beliefs
 from drbo.rounds.chance import Chance, ChanceConstrained, LevelSet, Undecided
 from drbo.rounds.contexts import ContextRule, Informative, Pessimistic, Uncertain
 from drbo.rounds.first_order import FirstOrder
+from drbo.rounds.joint_optimism import JointOptimism
 from drbo.rounds.policies import Choice, MeanEmbedding, Optimism, Policy, Round
 from drbo.rounds.satisficing import Satisficing
 from drbo.rounds.search import Candidates, Found
@@ -23,6 +24,7 @@ __all__ = [
     "Found",
     "General",
     "Informative",
+    "JointOptimism",
     "LevelSet",
     "MeanEmbedding",
     "Optimism",

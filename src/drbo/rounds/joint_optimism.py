@@ -1,0 +1,179 @@
+"""Optimism about one number, the worst-case expectation of an action, by the joint posterior of f in all contexts.
+
+    x_t = argmax_x min_w phi_x(w),   phi_x(w) = <w, mean_t(x, .)> + beta_t sqrt(w' Cov_t(x) w)         w over the set
+
+`Optimism`, the paper's policy, bounds f in each context by itself and takes min_w <w, ucb_t(x, .)>. All those bounds
+are hardly ever attained at once, because errors in different contexts cancel in an expectation. phi_x(w) is the upper
+confidence bound of one average of f, and never above <w, ucb_t(x, .)>. The true worst case is not above <w, f(x, .)>
+for any w, so phi_x(w) bounds it from above wherever the bound of that one average holds.
+
+phi_x is convex in w. With Sigma = Cov_t(x) and the slope h(w) = mean + beta_t Sigma w / sqrt(w' Sigma w),
+
+    min_v <v, h(w)>  <=  min_v phi_x(v)  <=  phi_x(w) = <w, h(w)>,
+
+and the set's own worst case of h(w) is where to go from w (`worst_average`). Over actions, each w that was worst for
+one of them bounds all others by one number: the search maximises the least of these bounds, finds the w that is worst
+for the action found, and goes on with one bound more until that action is scored right (`JointOptimism`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drbo.models.bounds import UPPER, AverageBound, Bound
+from drbo.models.curve import Curve
+from drbo.models.posterior import AnyPosterior
+from drbo.rounds.ball import Ball
+from drbo.rounds.beliefs import Beliefs
+from drbo.rounds.contexts import ContextRule, check_rule
+from drbo.rounds.policies import Choice, Optimism, Policy, Round, picked
+from drbo.rounds.search import Found
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+_SHARE = 0.1
+"""An action is scored right if its score is too large by at most this share of the deviation beta_t sqrt(w' Cov w)."""
+_SEARCHES = 8
+"""How many bounds there are at most."""
+_STEPS = 20
+"""How many steps the search for the worst distribution of one action takes at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class WorstAverage:
+    """The distribution of a ball in which the upper confidence bound of an action's expectation is least.
+
+    Attributes
+    ----------
+    weights : (n,) the distribution w
+    value : phi_x(w), the bound of that expectation
+    deviation : beta_t sqrt(w' Cov_t(x) w), what the bound adds to the mean
+    gap : the least phi_x of any distribution is at most this much below `value`
+    """
+
+    weights: FloatArray
+    value: float
+    deviation: float
+    gap: float
+
+
+def worst_average(ball: Ball, posterior: AnyPosterior, action: Point, width: float) -> WorstAverage:
+    """Return the least phi_x(w) for one action x, up to half of `_SHARE` of its deviation."""
+    mean, _ = posterior.of_action(action)
+    columns, rows = np.arange(len(mean)), np.zeros(len(mean), dtype=np.intp)
+
+    def times_sigma(w: FloatArray) -> FloatArray:
+        return posterior.covariance(action.coordinates[None], w[None, None, :], rows, columns)[:, 0, 0]
+
+    w = ball.worst_case(mean).weights
+    s = times_sigma(w)
+    for _ in range(_STEPS):
+        std = math.sqrt(max(float(w @ s), 0.0))
+        value, deviation = float(w @ mean) + width * std, width * std
+        if deviation == 0.0:
+            return WorstAverage(w, value, 0.0, 0.0)
+        worst = ball.worst_case(mean + (width / std) * s)
+        gap = max(value - float(worst.lower_bound), 0.0)
+        if gap <= 0.5 * _SHARE * deviation:
+            break
+        v, s_v = worst.weights, times_sigma(worst.weights)
+        b, c = float((v - w) @ mean), float(w @ s)
+        step = _least(b, c, float(v @ s) - c, float(v @ s_v) - 2.0 * float(v @ s) + c, width)
+        w, s = w + step * (v - w), s + step * (s_v - s)
+    return WorstAverage(w, value, deviation, gap)
+
+
+def _least(b: float, c: float, d: float, e: float, width: float) -> float:
+    """Return the r in [0, 1] of the least b r + width sqrt(c + 2 d r + e r^2), which falls at r = 0."""
+    rest = e * width**2 - b**2
+    if e <= 0.0 or rest <= 0.0:  # it falls all along
+        return 1.0
+    return min(max((-b * math.sqrt(max(c * e - d**2, 0.0) / rest) - d) / e, 0.0), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class LeastBound:
+    """The least of several bounds of averages. Every context has this one value, so no set lowers it."""
+
+    bounds: tuple[AverageBound, ...]
+
+    @property
+    def amplitude(self) -> float:
+        """The scale of the values."""
+        return self.bounds[0].amplitude
+
+    def on_grid(self, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
+        """Return the values of the actions `rows` of the posterior's grid, by default of all, (n, n_contexts)."""
+        return np.asarray(np.min([bound.on_grid(rows) for bound in self.bounds], axis=0))
+
+    def of_action(self, action: Point) -> FloatArray:
+        """Return the value of one action, (n_contexts,)."""
+        return np.asarray(np.min([bound.of_action(action) for bound in self.bounds], axis=0))
+
+    def at(self, actions: FloatArray) -> FloatArray:
+        """Return the values at actions (m, d_x) anywhere, (m, n_contexts)."""
+        return np.asarray(np.min([bound.at(actions) for bound in self.bounds], axis=0))
+
+    def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return the gradient in x of the value at one action (d_x,), times the sum of weights (n_contexts,)."""
+        values = [bound.at(action[None])[0, 0] for bound in self.bounds]
+        return self.bounds[int(np.argmin(values))].gradient(action, weights)
+
+    def curve(self, action: FloatArray) -> Curve:
+        """Raise: an average is in no context."""
+        return self.bounds[0].curve(action)
+
+    def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return upper bounds (m,) of the values at actions (m, d_x), times the sum of weights (n_contexts,)."""
+        return np.asarray(np.min([bound.ceilings(actions, weights) for bound in self.bounds], axis=0))
+
+
+@dataclass(frozen=True)
+class JointOptimism(Policy):
+    """The action whose worst-case expectation has the largest upper confidence bound, by the joint posterior.
+
+    x_t = argmax_x min_w <w, mean_t(x, .)> + beta_t sqrt(w' Cov_t(x) w)
+
+    with Cov_t(x) the posterior covariance of f(x, .) in all contexts. Errors of f in different contexts cancel in an
+    expectation. The paper's policy, `Optimism`, does not count on that, and explores more. With the set `Expectation()`
+    the action is that of `MeanEmbedding`. No theorem bounds the regret. For a `Perturbation`, whose averages have no
+    such bound here, the action is that of `Optimism`.
+
+    Parameters
+    ----------
+    contexts : the rule that picks the context; None where nature does
+    """
+
+    contexts: ContextRule | None = None
+
+    def __post_init__(self) -> None:
+        check_rule(self.contexts)
+
+    def choose(self, round: Round, beliefs: Beliefs) -> Choice:
+        """Return the action, and its contexts where a rule picks them."""
+        if not beliefs.expected(round.ball).factorises:
+            return Optimism(self.contexts).choose(round, beliefs)
+        ball, found = self._best(round, beliefs)
+        return picked(self.contexts, round, beliefs, ball, found)
+
+    def _best(self, round: Round, beliefs: Beliefs) -> tuple[Ball, Found]:
+        """Return the action and its score, and the ball with the contexts that the adversary wants for it."""
+        ball, width, away = round.ball, beliefs.width, round.away(self.contexts)
+        weights = [ball.weights]
+        tried: list[Found] = []
+        for _ in range(_SEARCHES):
+            posterior, n = beliefs.expected(ball), len(ball.weights)
+            padded = (np.append(w, np.zeros(n - len(w))) for w in weights)
+            least = LeastBound(tuple(AverageBound.of(posterior, w, width, UPPER) for w in padded))
+            found = round.search.best(ball, least, round.near, away)
+            ball, _ = ball.widened(Bound(beliefs.certain(ball), width, UPPER), found.action, found.score)
+            worst = worst_average(ball, beliefs.expected(ball), found.action, width)
+            tried.append(Found(found.action, worst.value))
+            if found.score - worst.value <= _SHARE * worst.deviation:
+                break
+            weights.append(worst.weights)
+        return ball, max(tried, key=lambda one: one.score)
