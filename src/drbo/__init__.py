@@ -80,8 +80,8 @@ if TYPE_CHECKING:
     from drbo.rounds import FirstOrder as FirstOrder
     from drbo.rounds import General as General
     from drbo.rounds import Informative as Informative
-    from drbo.rounds import LevelSet as LevelSet
     from drbo.rounds import JointOptimism as JointOptimism
+    from drbo.rounds import LevelSet as LevelSet
     from drbo.rounds import MeanEmbedding as MeanEmbedding
     from drbo.rounds import Optimism as Optimism
     from drbo.rounds import Pessimistic as Pessimistic

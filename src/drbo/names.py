@@ -29,6 +29,7 @@ class MethodName(StrEnum):
 
     DRBO = "drbo"
     INFORMATIVE = "informative"
+    JOINT = "joint"
     UCB = "ucb"
     STABLEOPT = "stableopt"
     EMBEDDING = "embedding"

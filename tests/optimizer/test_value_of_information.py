@@ -1,8 +1,10 @@
-"""An optimizer that chooses by the value of information: the same bits after any interruption, in every space."""
+"""An optimizer that chooses by the value of information, or by joint optimism: the same bits after any interruption, in
+every space.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -15,33 +17,34 @@ from twins import TWINS
 
 pytestmark = pytest.mark.usefixtures("still")
 X, C = np.linspace(0, 1, 8), np.linspace(0, 1, 5)
+Pick = Literal["valuable", "joint"]
 FIXED = GP(Product(Matern(0.3), RBF(0.4)), 0.1)
 
 
-def grid(**options: Any) -> Optimizer:
-    return Optimizer(X, C, setting=Simulator(np.ones(5), 0.2, pick="valuable"), surrogate=FIXED, **options)
+def grid(pick: Pick = "valuable", **options: Any) -> Optimizer:
+    return Optimizer(X, C, setting=Simulator(np.ones(5), 0.2, pick=pick), surrogate=FIXED, **options)
 
 
-def labels(**options: Any) -> Optimizer:
-    setting = Simulator(radius=0.1, pick="valuable")
+def labels(pick: Pick = "valuable", **options: Any) -> Optimizer:
+    setting = Simulator(radius=0.1, pick=pick)
     return Optimizer(["a", "b", "c"], {"young": 5, "old": 3}, setting=setting, maximize=False, **options)
 
 
-def box(**options: Any) -> Optimizer:
+def box(pick: Pick = "valuable", **options: Any) -> Optimizer:
     samples = drbo.Samples({"c": np.random.default_rng(0).normal(size=30)})
     actions = Box(x=(0.0, 2.0), k=drbo.Integer(0, 2))
-    return Optimizer(actions, samples, setting=Simulator(radius=0.1, pick="valuable"), **options)
+    return Optimizer(actions, samples, setting=Simulator(radius=0.1, pick=pick), **options)
 
 
-def ranges(**options: Any) -> Optimizer:
+def ranges(pick: Pick = "valuable", **options: Any) -> Optimizer:
     samples = drbo.Samples(np.random.default_rng(0).random((12, 1)), within=Box(c=(0.0, 1.0)))
-    return Optimizer(X, samples, setting=Simulator(radius=0.2, pick="valuable"), surrogate=FIXED, **options)
+    return Optimizer(X, samples, setting=Simulator(radius=0.2, pick=pick), surrogate=FIXED, **options)
 
 
-def perturbed(**options: Any) -> Optimizer:
+def perturbed(pick: Pick = "valuable", **options: Any) -> Optimizer:
     wobble = drbo.Perturbation(x=drbo.Normal(0.0, 0.05))
     of_places = GP(Product(Matern(0.3), drbo.ConstantKernel()), 0.1)
-    setting = Simulator(radius=0.1, pick="valuable")
+    setting = Simulator(radius=0.1, pick=pick)
     return Optimizer(Box(x=(0.0, 1.0)), wobble, setting=setting, surrogate=of_places, **options)
 
 
@@ -50,11 +53,12 @@ SPACES: dict[str, Callable[..., Optimizer]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("pick", ["valuable", "joint"])
 @pytest.mark.parametrize(
     ("kind", "twin"), [*((kind, "saved") for kind in SPACES), *(("grid", twin) for twin in TWINS), ("box", "dropped")]
 )
-def test_the_same_bits_after_an_interruption(kind: str, twin: str, tmp_path: Path) -> None:
-    opts = [SPACES[kind](seed=3) for _ in range(2)]
+def test_the_same_bits_after_an_interruption(kind: str, twin: str, pick: Pick, tmp_path: Path) -> None:
+    opts = [SPACES[kind](pick, seed=3) for _ in range(2)]
     for i, y in enumerate([0.3, -0.5, 0.8]):
         asked = [opt.ask(2 if i == 1 else 1) for opt in opts]
         assert bits(asked[0]) == bits(asked[1])
@@ -64,9 +68,10 @@ def test_the_same_bits_after_an_interruption(kind: str, twin: str, tmp_path: Pat
     assert bits(opts[0].ask()) == bits(opts[1].ask())
 
 
+@pytest.mark.parametrize("pick", ["valuable", "joint"])
 @pytest.mark.parametrize("kind", ["grid", "box", "range"])
-def test_a_batch_differs_and_a_query_changes_nothing(kind: str) -> None:
-    opts = [SPACES[kind](seed=1) for _ in range(2)]
+def test_a_batch_differs_and_a_query_changes_nothing(kind: str, pick: Pick) -> None:
+    opts = [SPACES[kind](pick, seed=1) for _ in range(2)]
     batches = []
     for opt, query in zip(opts, (False, True), strict=True):
         opt.tell(opt.ask(), 0.5)

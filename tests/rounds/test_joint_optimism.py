@@ -12,6 +12,7 @@ from drbo.ambiguity.finite_contexts import FiniteContexts
 from drbo.models.bounds import UPPER, AverageBound, Bound
 from drbo.models.grid import GridPosterior
 from drbo.models.observation import Observation
+from drbo.rounds import joint_optimism
 from drbo.rounds.ball import Ball
 from drbo.rounds.joint_optimism import LeastBound, worst_average
 from drbo.spaces.finite import FiniteSet
@@ -154,6 +155,14 @@ def test_perturbed_actions_are_chosen_by_the_bounds_of_the_paper() -> None:
     ours, papers = (chosen(policy(drbo.Informative())) for policy in (drbo.JointOptimism, drbo.Optimism))
     assert ours.action == papers.action
     assert ours.context == papers.context
+
+
+def test_many_contexts_are_for_the_bounds_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = [optimizer(X, drbo.JointOptimism(drbo.Informative())).ask()]
+    monkeypatch.setattr(joint_optimism, "_MOST_CONTEXTS", 5)
+    ours.append(optimizer(X, drbo.JointOptimism(drbo.Informative())).ask())
+    assert ours[1].score == optimizer(X, drbo.Optimism(drbo.Informative())).ask().score
+    assert ours[0].score < ours[1].score
 
 
 def test_the_gradient_of_the_least_bound_is_that_of_finite_differences() -> None:

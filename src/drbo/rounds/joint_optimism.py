@@ -37,6 +37,8 @@ from drbo.validation import FloatArray
 
 _SHARE = 0.1
 """An action is scored right if its score is too large by at most this share of the deviation beta_t sqrt(w' Cov w)."""
+_MOST_CONTEXTS = 2000
+"""With more contexts the kernel of all pairs takes too long, and the action is that of `Optimism`."""
 _SEARCHES = 8
 """How many bounds there are at most."""
 _STEPS = 20
@@ -140,8 +142,8 @@ class JointOptimism(Policy):
 
     with Cov_t(x) the posterior covariance of f(x, .) in all contexts. Errors of f in different contexts cancel in an
     expectation. The paper's policy, `Optimism`, does not count on that, and explores more. With the set `Expectation()`
-    the action is that of `MeanEmbedding`. No theorem bounds the regret. For a `Perturbation`, whose averages have no
-    such bound here, the action is that of `Optimism`.
+    the action is that of `MeanEmbedding`. No theorem bounds the regret. The action is that of `Optimism` for a
+    `Perturbation`, whose averages have no such bound here, and for more than 2,000 contexts, which would take too long.
 
     Parameters
     ----------
@@ -155,7 +157,7 @@ class JointOptimism(Policy):
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return the action, and its contexts where a rule picks them."""
-        if not beliefs.expected(round.ball).factorises:
+        if len(round.ball.weights) > _MOST_CONTEXTS or not beliefs.expected(round.ball).factorises:
             return Optimism(self.contexts).choose(round, beliefs)
         ball, found = self._best(round, beliefs)
         return picked(self.contexts, round, beliefs, ball, found)
