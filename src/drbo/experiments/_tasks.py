@@ -59,7 +59,7 @@ class Goal:
         return cls(ambiguity, radius_for_loss(problem.values[best.action_index], ambiguity, problem.reference, loss))
 
     def worst_cases(self, problem: Problem, values: FloatArray) -> FloatArray:
-        """Return the worst-case expectation (m,) of values (m, n_contexts) in the ball round the problem's reference."""
+        """Return the worst-case expectation (m,) of values (m, n_contexts) in the ball of the problem's reference."""
         return self.ambiguity.worst_case(values, problem.reference, self.radius).expectation
 
 
@@ -146,7 +146,7 @@ class Task:
 
     @cached_property
     def constraint(self) -> Chance:
-        """The chance constraint of methods that have one, in the ball round the problem's reference."""
+        """The chance constraint of methods that have one, in the ball of the problem's reference."""
         return constraint(self.problem, self.aim)
 
     @cached_property
