@@ -87,8 +87,9 @@ def test_every_call_takes_the_lock() -> None:
     free = NO_QUERIES["configuration"] | {"from_frame", "load"}  # what never changes, and what makes an optimizer
     by_others = {"recommend_final", "plot", "report"}  # which call locked ones
     for name in {name for name in dir(Optimizer) if not name.startswith("_")} - free - by_others:
-        member: Any = inspect.getattr_static(Optimizer, name)
-        assert (member.fget if isinstance(member, property) else member).__wrapped__.__name__ == name
+        member = inspect.getattr_static(Optimizer, name)
+        function: Any = member.fget if isinstance(member, property) else member
+        assert function.__wrapped__.__name__ == name
 
 
 @pytest.mark.parametrize(
