@@ -165,17 +165,19 @@ class JointOptimism(Policy):
     def _best(self, round: Round, beliefs: Beliefs) -> tuple[Ball, Found]:
         """Return the action and its score, and the ball with the contexts that the adversary wants for it."""
         ball, width, away = round.ball, beliefs.width, round.away(self.contexts)
-        weights = [ball.weights]
-        tried: list[Found] = []
-        for _ in range(_SEARCHES):
-            posterior, n = beliefs.expected(ball), len(ball.weights)
-            padded = (np.append(w, np.zeros(n - len(w))) for w in weights)
-            least = LeastBound(tuple(AverageBound.of(posterior, w, width, UPPER) for w in padded))
-            found = round.search.best(ball, least, round.near, away)
-            ball, _ = ball.widened(Bound(beliefs.certain(ball), width, UPPER), found.action, found.score)
-            worst = worst_average(ball, beliefs.expected(ball), found.action, width)
+        posterior = beliefs.expected(ball)
+        bounds = [AverageBound.of(posterior, ball.weights, width, UPPER)]
+        weights, tried = [ball.weights], list[Found]()
+        while True:
+            found = round.search.best(ball, LeastBound(tuple(bounds)), round.near, away)
+            wider, _ = ball.widened(Bound(beliefs.certain(ball), width, UPPER), found.action, found.score)
+            if wider is not ball:
+                ball, posterior = wider, beliefs.expected(wider)
+                weights = [np.append(w, np.zeros(len(ball.weights) - len(w))) for w in weights]
+                bounds = [AverageBound.of(posterior, w, width, UPPER) for w in weights]
+            worst = worst_average(ball, posterior, found.action, width)
             tried.append(Found(found.action, worst.value))
-            if found.score - worst.value <= _SHARE * worst.deviation:
-                break
+            if found.score - worst.value <= _SHARE * worst.deviation or len(tried) == _SEARCHES:
+                return ball, max(tried, key=lambda one: one.score)
             weights.append(worst.weights)
-        return ball, max(tried, key=lambda one: one.score)
+            bounds.append(AverageBound.of(posterior, worst.weights, width, UPPER))
