@@ -31,7 +31,6 @@ def main() -> None:
         )
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         page.goto((Path(folder) / "cooling.html").as_uri())
-        page.wait_for_timeout(2000)
         page.screenshot(path=ROOT / "docs" / "figures" / "report_cooling.png")
         browser.close()
 

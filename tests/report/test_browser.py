@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from drbo import Optimizer
@@ -54,7 +55,6 @@ class Opened:
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("dialog", self._dismiss)
         self.page.goto(path.as_uri())
-        self.page.wait_for_function("document.querySelectorAll('.main-svg').length > 0")
         self.own = path.as_uri()
 
     def _dismiss(self, dialog: Any) -> None:
@@ -92,13 +92,60 @@ PHONE = 390
 def test_opens_quietly_on_a_screen_and_on_a_phone(chromium: Any, reports: Reports, name: str, width: int) -> None:
     opened = Opened(chromium, reports[name][1], width)
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
-    height = opened.page.evaluate("document.documentElement.scrollHeight")
-    opened.page.wait_for_function("waiting.size === 0")  # those below the window are drawn a little later
-    assert opened.page.evaluate("document.documentElement.scrollHeight") == height  # and nothing moves then
-    figures = opened.page.locator(".figure")
-    for i in range(figures.count()):
-        assert figures.nth(i).locator(".main-svg").count() > 0
+    figures = opened.page.locator(".figure:visible")
+    assert figures.count() >= 5
+    for one in figures.evaluate_all(SEEN):
+        assert one["marks"] > 0
+        assert one["width"] > 0.25 * one["room"], one
+        assert not one["outside"], one
+        assert not one["overlapping"], one
     assert opened.quiet(), (opened.errors, opened.dialogs, opened.requests)
+
+
+SEEN = """(figures) => figures.map((figure) => {
+  const box = (e) => e.getBoundingClientRect();
+  const own = box(figure), area = box(figure.querySelector(".marks"));
+  const names = [...figure.querySelectorAll(".names.across span, .names.labels:not(.turned) span")];
+  const words = [...figure.querySelectorAll(".title, .names span")];
+  return {
+    id: figure.id, width: area.width, room: own.width,
+    marks: figure.querySelectorAll(".marks :is(path, circle, rect, image)").length,
+    outside: words.filter((e) => box(e).left < own.left - 1 || box(e).right > own.right + 15).map((e) => e.textContent),
+    overlapping: names.filter((e, i) => i && box(e).left < box(names[i - 1]).right).map((e) => e.textContent),
+  };
+})"""
+"""How a figure looks: how wide its marks are, which words leave the figure, and which lie upon their neighbours."""
+
+
+@pytest.mark.parametrize("width", [1200, PHONE])
+def test_all_is_there_before_any_script_runs_and_nothing_moves_afterwards(
+    chromium: Any, reports: Reports, width: int
+) -> None:
+    """The page of a reader whose browser runs no script is that of the others, without what only a script can do."""
+    path = reports["box"][1]
+    bare = chromium.new_context(java_script_enabled=False, viewport={"width": width, "height": 900}).new_page()
+    full = chromium.new_context(viewport={"width": width, "height": 900}).new_page()
+    for page in (bare, full):
+        page.goto(path.as_uri())
+    for key in ("fig-progress-0", "fig-dial", "fig-map-0", "fig-matters"):
+        for part in ("", " .marks", " .names >> nth=0"):
+            boxes = [page.locator(f"#{key}{part}").bounding_box() for page in (bare, full)]
+            assert boxes[0]["width"] == boxes[1]["width"] > 0.0
+            assert boxes[0]["height"] == boxes[1]["height"] > 0.0
+    marks = [page.locator("#fig-progress-0 circle").first.bounding_box() for page in (bare, full)]
+    assert marks[0] == marks[1]
+    assert bare.locator("#table tbody tr").count() == len(reports["box"][0].results)
+    assert bare.locator("#dial-stops .shown").inner_text() == full.locator("#dial-stops .shown").inner_text()
+    assert not bare.locator("#radius").is_visible()
+    assert sum(full.evaluate(SHIFTS)) < 1e-3  # browsers call 0.1 good
+
+
+SHIFTS = """() => new Promise((done) => {
+  new PerformanceObserver((list) => done(list.getEntries().map((e) => e.value)))
+    .observe({ type: "layout-shift", buffered: true });
+  setTimeout(() => done([]), 300);
+})"""
+"""How far the browser saw things move since it opened the page."""
 
 
 @pytest.mark.parametrize(
@@ -107,30 +154,36 @@ def test_opens_quietly_on_a_screen_and_on_a_phone(chromium: Any, reports: Report
 def test_the_dial_shows_what_the_profile_says(chromium: Any, reports: Reports, name: str) -> None:
     opt, path = reports[name]
     opened = Opened(chromium, path)
-    stops = opened.page.evaluate("data.dial")
-    found = opt.profile([stop["radius"] for stop in stops])
+    radii = opened.page.locator("#dial-stops .stop").evaluate_all("(all) => all.map((one) => one.dataset.radius)")
+    found = opt.profile([float(radius) for radius in radii])
     slider = opened.page.locator("#radius")
     slider.focus()
     slider.press("Home")
-    seen, heights = set(), set()
-    for i in range(len(stops)):
-        numbers = opened.page.locator("#dial-numbers dd").all_inner_texts()
+    seen, heights, places = set(), set(), []
+    for i, radius in enumerate(found.radius.tolist()):
+        actions, numbers = (
+            opened.page.locator(f"#dial-stops .shown dl >> nth={which} >> dd").all_inner_texts() for which in (0, 1)
+        )
         expected = (found.guarantee[i], found.expected[i], found.price[i], found.protection[i])
         assert [float(number) for number in numbers] == pytest.approx([float(e) for e in expected], rel=1e-3, abs=1e-3)
-        seen.add(tuple(opened.page.locator("#dial-action dd").all_inner_texts()))
-        assert opened.page.locator("#dial-meaning").inner_text().strip() == stops[i]["meaning"].strip()
+        seen.add(tuple(actions))
+        assert opened.page.locator("#dial-meaning .shown").inner_text().startswith(f"Radius {radius:.3g}: ")
+        places.append(opened.page.evaluate("document.getElementById('dial-mark').getBoundingClientRect().x"))
         heights.add(opened.page.evaluate("document.documentElement.scrollHeight"))
         slider.press("ArrowRight")
     assert len(seen) == len({str(action) for action in found.actions}) or len(seen) > 1
     assert len(heights) == 1  # the page does not move with the dial
+    shares = (np.array(places) - places[0]) / (places[-1] - places[0])  # the mark moves with it
+    assert shares == pytest.approx(np.array(found.radius) / found.radius[-1], abs=0.01)
     assert opened.quiet(), opened.errors
 
 
 def test_the_table_sorts_and_filters(chromium: Any, reports: Reports) -> None:
     opt, path = reports["box"]
     opened = Opened(chromium, path)
-    column = opened.page.evaluate("data.results.columns.indexOf('outcome')")
+    column = opened.page.locator("#table th").all_inner_texts().index("outcome")
     cells = f"#table tbody td:nth-child({column + 1})"
+    assert opened.page.locator("#table th >> nth=0").get_attribute("aria-sort") == "ascending"
     opened.page.get_by_role("button", name="outcome", exact=True).click()
     upwards = [float(cell) for cell in opened.page.locator(cells).all_inner_texts() if cell]
     assert upwards == sorted(upwards)
@@ -139,8 +192,17 @@ def test_the_table_sorts_and_filters(chromium: Any, reports: Reports) -> None:
     assert downwards == sorted(upwards, reverse=True)
     opened.page.locator("#filter").fill("boost")
     boosted = sum(result.action["mode"] == "boost" for result in opt.results)
-    assert opened.page.locator("#table tbody tr").count() == boosted
+    assert opened.page.locator("#table tbody tr:visible").count() == boosted
     assert opened.page.locator("#shown").inner_text() == f"{boosted} of {len(opt.results)} shown"
+
+
+def test_the_map_is_the_chosen_one(chromium: Any, reports: Reports) -> None:
+    opened = Opened(chromium, reports["box"][1])
+    for i in (3, 0):
+        opened.page.locator("#map").select_option(index=i)
+        x, y = opened.page.locator("#map option").nth(i).inner_text().split(" and ")
+        assert opened.page.locator(".map:visible").count() == 1
+        assert opened.page.locator(".map:visible .title").all_inner_texts() == [y, x]
 
 
 @pytest.mark.parametrize("name", ["box", "hostile"])
@@ -171,20 +233,23 @@ def test_markup_of_users_is_text(chromium: Any, reports: Reports) -> None:
 def test_dark_is_dark(chromium: Any, reports: Reports) -> None:
     page = chromium.new_page(color_scheme="dark")
     page.goto(reports["grid"][1].as_uri())
-    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert max(int(part) for part in background.removeprefix("rgb(").removesuffix(")").split(",")) < 60
+    style = "(e) => [getComputedStyle(e).backgroundColor, getComputedStyle(e).color]"
+    assert max(_rgb(page.locator("body").evaluate(style)[0])) < 60
+    for names in (".figure .title", ".figure .names"):
+        assert min(_rgb(page.locator(names).first.evaluate(style)[1])) > 150
 
 
 def test_paper_is_light_and_nothing_is_cut(chromium: Any, reports: Reports) -> None:
-    page = chromium.new_page(color_scheme="dark", viewport={"width": 1200, "height": 900})
+    page = chromium.new_page(color_scheme="dark", viewport={"width": 700, "height": 900})
     page.goto(reports["box"][1].as_uri())
     page.emulate_media(media="print", color_scheme="dark")
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    assert page.evaluate("document.getElementById('fig-progress')._fullLayout.font.color") == "#1c2430"
+    assert max(_rgb(page.locator(".figure .title").first.evaluate("(e) => getComputedStyle(e).color"))) < 60
     widest = (
-        "Math.max(...[...document.querySelectorAll('.main-svg, #table')].map((e) => e.getBoundingClientRect().width))"
+        "Math.max(...[...document.querySelectorAll('.figure, #table')].map((e) => e.getBoundingClientRect().right))"
     )
     assert page.evaluate(widest) <= 700
-    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert page.evaluate("document.getElementById('fig-progress')._fullLayout.width") > 700
+
+
+def _rgb(color: str) -> list[int]:
+    return [int(part) for part in color.removeprefix("rgb(").removesuffix(")").split(",")]

@@ -15,21 +15,9 @@ from drbo.analysis.course import course
 from drbo.analysis.plots import SHARES
 from drbo.optimizer.analyses import Analyses
 from drbo.report import surface
-from drbo.report.figures import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    RED,
-    band,
-    bars,
-    beside,
-    figure,
-    line,
-    plane,
-    points,
-    safe,
-)  # fmt: skip
+from drbo.report.figures import Axis, Figure, beside, plane
+from drbo.report.marks import BLUE, GREEN, GREY, ORANGE, RED, Band, Bars, Line, Mark, Points, Rule, percent
+from drbo.report.scales import Labels, Shares, Whole
 from drbo.spaces.rows import Row, is_number, row, words
 
 
@@ -80,16 +68,16 @@ class Contents:
         came = ~np.isnan(run.outcomes)
         seen = run.outcomes[came].tolist()
         failed, waiting = run.failed.tolist(), run.waiting.tolist()
-        data = [points(run.evaluations[came].tolist(), list(seen), "outcome", GREY)]
+        marks: list[Mark] = [Points(run.evaluations[came].tolist(), list(seen), "outcome", GREY)]
         sentence = _counted(len(seen), "outcome")
         sentence += f", {_counted(len(failed), 'failed evaluation')}" if failed else ""
         sentence += f", {len(waiting)} pending." if waiting else "."
         if len(run.at):
             at, guarantee, optimistic = run.at.tolist(), run.guarantee.tolist(), run.optimistic.tolist()
-            data += [
-                band(at, guarantee, optimistic, "bounds of the recommended action", BLUE),
-                line(at, optimistic, "optimistic bound of the recommended action", ORANGE, line={"dash": "dot"}),
-                line(at, guarantee, "its guarantee", BLUE, mode="lines+markers", marker={"size": 4}),
+            marks += [
+                Band(at, guarantee, optimistic, BLUE),
+                Line(at, optimistic, "optimistic bound of the recommended action", ORANGE, "dot"),
+                Line(at, guarantee, "its guarantee", BLUE),
             ]
             seen += [value for value in (*guarantee, *optimistic) if math.isfinite(value)]
             ends = [sorted((guarantee[i], optimistic[i])) for i in (0, -1)]
@@ -99,10 +87,11 @@ class Contents:
             )
         level = (min(seen) if seen else 0.0) - 0.06 * (np.ptp(seen) if seen else 1.0)
         if failed:
-            data.append(points(failed, [level] * len(failed), "failed", RED, "x"))
+            marks.append(Points(failed, [level] * len(failed), "failed", RED, "cross"))
         if waiting:
-            data.append(points(waiting, [level] * len(waiting), "pending", GREEN, "diamond-open"))
-        return {"sentence": sentence, "figure": figure(data, "evaluation", "outcome", "outcomes by evaluation")}
+            marks.append(Points(waiting, [level] * len(waiting), "pending", GREEN, "diamond"))
+        drawn = Figure(marks, Axis("evaluation", Whole), Axis("outcome"), "outcomes by evaluation")
+        return {"sentence": sentence, "figure": drawn}
 
     # --- 3: the dial ------------------------------------------------------------------------------------------------
 
@@ -131,18 +120,23 @@ class Contents:
             }
             for i, (radius, action) in enumerate(zip(found.radius.tolist(), found.actions, strict=True))
         ]
-        data = [
-            line(radii, [s["expected"] for s in stops], "expected under the reference", GREEN),
-            line(radii, [s["guarantee"] for s in stops], "guaranteed", BLUE),
+        marks = [
+            Line(radii, [s["expected"] for s in stops], "expected under the reference", GREEN),
+            Line(radii, [s["guarantee"] for s in stops], "guaranteed", BLUE),
+            Rule(present, "radius of this run", GREY, "dot"),
+            Rule(present, "radius of the dial", GREY, id="dial-mark"),
         ]
+        alt = "guarantee and expectation of the deployed action by radius"
+        drawn = Figure(marks, Axis("radius", pad=0.02), Axis("outcome"), alt, "half")
+        for stop, at in zip(stops, drawn.scales()[0].at(radii).tolist(), strict=True):
+            stop["at"] = percent(at)
         different = len({words(s["action"]) for s in stops})
         deployed = f"{different} different actions would be" if different > 1 else "the same action would be"
         sentence = (
             f"The radius of this run is {present:.3g}, which is {present / diameter:.0%} of the largest that makes a "
             f"difference. From no shift to the largest one, {deployed} deployed."
         )
-        alt = "guarantee and expectation of the deployed action by radius"
-        return {"stops": stops, "figure": figure(data, "radius", "outcome", alt), "sentence": sentence}
+        return {"stops": stops, "figure": drawn, "sentence": sentence}
 
     # --- 4: the worst case beside the reference ---------------------------------------------------------------------
 
@@ -195,25 +189,17 @@ class Contents:
         if found is None or len(found.outcome) < 3:
             return None
         inside = found.inside
-        half = (found.width * found.std).tolist()
-        data = []
-        for chosen, name, color in ((inside, "within its bounds", BLUE), (~inside, "outside", RED)):
-            error = {
-                "type": "data",
-                "array": [h for h, c in zip(half, chosen, strict=True) if c],
-                "color": color,
-                "thickness": 1,
-                "width": 0,
-            }
-            if chosen.any():
-                data.append(
-                    points(found.outcome[chosen].tolist(), found.mean[chosen].tolist(), name, color, error_y=error)
-                )
+        low, high = found.mean - found.width * found.std, found.mean + found.width * found.std
         ends = [float(found.outcome.min()), float(found.outcome.max())]
-        data.append(line(ends, ends, "equal", GREY, line={"dash": "dash", "width": 1}))
+        marks: list[Mark] = [Line(ends, ends, "equal", GREY, "dash", 1.0)]
+        for chosen, name, color in ((inside, "within its bounds", BLUE), (~inside, "outside", RED)):
+            if chosen.any():
+                x, y, least, most = (part[chosen].tolist() for part in (found.outcome, found.mean, low, high))
+                marks.append(Points(x, y, name, color, low=least, high=most))
         alt = "outcomes against their leave-one-out predictions"
         verdict = f"{str(found)[0].upper()}{str(found)[1:]}."
-        return {"sentence": verdict, "figure": figure(data, "outcome", "predicted from the others", alt)}
+        drawn = Figure(marks, Axis("outcome"), Axis("predicted from the others"), alt)
+        return {"sentence": verdict, "figure": drawn}
 
     # --- 6: what the model thinks -----------------------------------------------------------------------------------
 
@@ -237,12 +223,7 @@ class Contents:
             return None
         shares = surface.sensitivities(self.opt, r)
         order = sorted(shares, key=lambda name: shares[name])
-        data = [
-            {
-                **bars([shares[name] for name in order], [safe(name) for name in order], "share", BLUE),
-                "orientation": "h",
-            }
-        ]
+        bars = Bars(order, [shares[name] for name in order], "share", BLUE, 0.18, 0.82, upright=False)
         first = order[-1] if order else None
         sentence = (
             ""
@@ -251,13 +232,9 @@ class Contents:
         )
         advice = r.explain().advice()
         alt = "share of the variation of f by parameter and condition"
-        drawn = figure(data, "share of the variation (total effect)", "", alt, xaxis={"tickformat": ".0%"}, bargap=0.35)
-        return {
-            "sentence": sentence,
-            "next": " ".join(advice),
-            "shares": shares,
-            "figure": drawn | {"height": 90 + 34 * len(order)},
-        }
+        across = Axis("share of the variation (total effect)", Shares)
+        drawn = Figure([bars], across, Axis("", Labels), alt, height=90 + 34 * len(order))
+        return {"sentence": sentence, "next": " ".join(advice), "shares": shares, "figure": drawn}
 
     # --- 8: all results ---------------------------------------------------------------------------------------------
 

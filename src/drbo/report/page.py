@@ -1,13 +1,12 @@
 """The page itself: one HTML file that needs no network.
 
-Everything that a user typed is escaped: in the HTML as text, in the data of the figures as JSON without a "<".
+Everything that a user typed is escaped, and a browser runs no script on the page but the page's own.
 """
 
 from __future__ import annotations
 
-import html
-import json
-import math
+import base64
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,14 +14,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from drbo import validation
-from drbo._extras import require
 from drbo._files import write_atomically
 from drbo.optimizer.analyses import Analyses
 from drbo.report.contents import Contents
-from drbo.report.figures import keys
+from drbo.report.escaping import escaped
+from drbo.report.figures import Figure, legend
 from drbo.spaces.rows import text
 
 
@@ -38,139 +35,161 @@ def write(opt: Analyses, path: str | os.PathLike[str], title: str | None = None)
 
 def page(opt: Analyses, title: str) -> str:
     """Return the page of an optimizer as HTML."""
-    plotly = require("plotly.offline", "report")
-    contents = Contents(opt)
-    data: dict[str, Any] = {}
-    body = "".join(_sections(contents, data))
+    body = "".join(_sections(Contents(opt)))
+    script = _asset("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    name = _escape(title)
+    name = escaped(title)
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; \
-style-src 'unsafe-inline'; img-src data: blob:; font-src data:">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-{digest}'; \
+style-src 'unsafe-inline'; img-src data:">
 <link rel="icon" href="data:,">
 <title>{name}</title>
 <style>{_asset("page.css")}</style>
 </head>
 <body>
+<noscript><style>.tools, #radius, #map {{ display: none; }}</style></noscript>
 <header><h1>{name}</h1><p>drbo report, {made}</p></header>
 <main>
 {body}
 </main>
-<script type="application/json" id="data">{_json(data)}</script>
-<script>{_asset("page.js")}</script>
-<script>{plotly.get_plotlyjs()}</script>
+<script>{script}</script>
 </body>
 </html>
 """
 
 
-def _sections(contents: Contents, data: dict[str, Any]) -> list[str]:
-    """Return the sections of the page in order; what figures and tables need goes to `data`."""
-    figures: dict[str, Any] = {}
-    data["figures"] = figures
-
-    def figure(key: str, drawn: Mapping[str, Any] | None, size: str = "", legend: bool = True) -> str:
-        if drawn is None:
-            return ""
-        figures[key] = drawn
-        height = f' style="height: {drawn["height"]}px"' if "height" in drawn else ""
-        alt = _escape(drawn["alt"])
-        above = _legend([drawn]) if legend else ""
-        return f'{above}<div class="figure {size}" id="{key}" role="img" aria-label="{alt}"{height}></div>'
-
+def _sections(contents: Contents) -> list[str]:
+    """Return the sections of the page in order."""
     deploy, progress = contents.deploy(), contents.progress()
-    chips = "".join(f"<div><dt>{_escape(n)}</dt><dd>{_escape(text(v))}</dd></div>" for n, v in deploy["action"].items())
-    reach = f"<p>{_escape(deploy['reach'])}</p>" if "reach" in deploy else ""
+    chips = "".join(f"<div><dt>{escaped(n)}</dt><dd>{escaped(text(v))}</dd></div>" for n, v in deploy["action"].items())
+    reach = f"<p>{escaped(deploy['reach'])}</p>" if "reach" in deploy else ""
     details = (
-        f"<details><summary>In full</summary><pre>{_escape(deploy['text'])}</pre></details>" if deploy["text"] else ""
+        f"<details><summary>In full</summary><pre>{escaped(deploy['text'])}</pre></details>" if deploy["text"] else ""
     )
-    said = f'<dl class="action">{chips}</dl><p class="sentence">{_escape(deploy["sentence"])}</p>{reach}{details}'
+    said = f'<dl class="action">{chips}</dl><p class="sentence">{escaped(deploy["sentence"])}</p>{reach}{details}'
     parts = [
         _section("deploy", "What to deploy", "", said),
-        _section("progress", "Progress", progress["sentence"], figure("fig-progress", progress["figure"])),
+        _section("progress", "Progress", progress["sentence"], _figures("progress", [progress["figure"]])),
     ]
     dial = contents.dial()
     if dial is not None:
-        data["dial"] = dial["stops"]
-        start = next(i for i, stop in enumerate(dial["stops"]) if stop["present"])
-        inner = (
-            f'<label for="radius">Radius: <output id="radius-value"></output></label>'
-            f'<input type="range" id="radius" min="0" max="{len(dial["stops"]) - 1}" step="1" value="{start}">'
-            '<div class="grid"><div><h3>What would be deployed</h3><dl class="numbers" id="dial-action"></dl>'
-            '<h3>What it brings</h3><dl class="numbers" id="dial-numbers"></dl></div>'
-            f"<div>{figure('fig-dial', dial['figure'], 'half')}</div></div>"
-            '<details open><summary>What this radius means</summary><div id="dial-meaning"></div></details>'
-        )
-        parts.append(_section("dial", "The radius dial", dial["sentence"], inner))
+        parts.append(_section("dial", "The radius dial", dial["sentence"], _dial(dial["stops"], dial["figure"])))
     conditions = contents.conditions()
     if conditions is not None:
-        shown = conditions["figures"]
-        drawn = "".join(
-            figure(f"fig-condition-{i}", one, one.get("size", "half"), legend=False) for i, one in enumerate(shown)
-        )
-        table = f"<details><summary>In numbers</summary><pre>{_escape(conditions['text'])}</pre></details>"
-        inner = f'{_legend(shown)}<div class="grid">{drawn}</div>{table}'
+        table = f"<details><summary>In numbers</summary><pre>{escaped(conditions['text'])}</pre></details>"
+        inner = _figures("condition", conditions["figures"]) + table
         parts.append(_section("conditions", "The worst case beside the reference", conditions["sentence"], inner))
     baseline = contents.baseline()
     if baseline is not None:
-        parts.append(_section("baseline", "Against what we do today", baseline["sentence"], _numbers(baseline["rows"])))
+        rows = _numbers({name: f"{value:.4g}" for name, value in baseline["rows"].items()})
+        parts.append(_section("baseline", "Against what we do today", baseline["sentence"], rows))
     trust = contents.trust()
     if trust is not None:
-        parts.append(
-            _section("trust", "Can the model be trusted?", trust["sentence"], figure("fig-trust", trust["figure"]))
-        )
+        inner = _figures("trust", [trust["figure"]])
+        parts.append(_section("trust", "Can the model be trusted?", trust["sentence"], inner))
     model = contents.model()
     if model is not None:
-        shown = model["slices"]
-        drawn = "".join(figure(f"fig-slice-{i}", one, "half", legend=False) for i, one in enumerate(shown))
-        inner = f'{_legend(shown)}<div class="grid">{drawn}</div>'
-        if model["maps"]:
-            data["maps"] = [one["figure"] for one in model["maps"]]
-            options = "".join(f'<option value="{i}">{_escape(m["name"])}</option>' for i, m in enumerate(model["maps"]))
-            inner += (
-                f'<p><label for="map">Map of <select id="map">{options}</select></label></p>'
-                f"{_legend(data['maps'])}"
-                '<div class="figure" id="fig-map" role="img" aria-label="map of the expected outcome"></div>'
-            )
+        inner = _figures("slice", model["slices"]) + _maps(model["maps"])
         parts.append(_section("model", "What the model thinks", model["sentence"], inner))
     matters = contents.matters()
     if matters is not None:
-        advice = f"<p>{_escape(_sentence(matters['next']))}</p>" if matters["next"] else ""
-        inner = figure("fig-matters", matters["figure"], legend=False) + advice
+        advice = f"<p>{escaped(_sentence(matters['next']))}</p>" if matters["next"] else ""
+        inner = matters["figure"].markup("fig-matters") + advice
         parts.append(_section("matters", "What matters, and where to look next", matters["sentence"], inner))
-    data["results"] = contents.results()
-    count = len(data["results"]["rows"])
-    table = (
-        '<p class="tools"><label>Filter <input type="search" id="filter"></label> '
-        '<button type="button" id="csv">Download CSV</button> <span id="shown" aria-live="polite"></span></p>'
-        '<div class="scroll"><table id="table"><thead></thead><tbody></tbody></table></div>'
-    )
-    parts.append(_section("results", "All results", f"{count} results, in the order in which they were told.", table))
-    made = "".join(f"<dt>{_escape(n)}</dt><dd>{_escape(v)}</dd>" for n, v in contents.configuration().items())
+    results = contents.results()
+    count = f"{len(results['rows'])} results, in the order in which they were told."
+    parts.append(_section("results", "All results", count, _table(results["columns"], results["rows"])))
+    made = "".join(f"<dt>{escaped(n)}</dt><dd>{escaped(v)}</dd>" for n, v in contents.configuration().items())
     parts.append(_section("configuration", "How it was made", "", f'<dl class="configuration">{made}</dl>'))
     return parts
 
 
+def _figures(key: str, figures: Sequence[Figure]) -> str:
+    """Return figures that share a legend."""
+    drawn = "".join(one.markup(f"fig-{key}-{i}") for i, one in enumerate(figures))
+    return f'{legend(figures)}<div class="grid">{drawn}</div>'
+
+
+def _dial(stops: Sequence[Mapping[str, Any]], drawn: Figure) -> str:
+    """Return the slider, and what each of its stops shows: all stops lie upon each other, and one is visible."""
+    start = next(i for i, stop in enumerate(stops) if stop["present"])
+    mine = f"{stops[start]['radius']:.4g}"
+    shown, meanings = [], []
+    for i, stop in enumerate(stops):
+        chosen = " shown" if i == start else ""
+        name = f"{mine} (this run)" if i == start else f"{stop['radius']:.4g} (this run: {mine})"
+        brings = {
+            "guaranteed": stop["guarantee"],
+            "expected under the reference": stop["expected"],
+            "price: lost if the reference is true": stop["price"],
+            "protection: gained in the worst case": stop["protection"],
+        }
+        shown.append(
+            f'<div class="stop{chosen}" data-radius="{stop["radius"]!r}" data-name="{name}" data-at="{stop["at"]}">'
+            f"<h3>What would be deployed</h3>{_numbers({name: text(value) for name, value in stop['action'].items()})}"
+            f"<h3>What it brings</h3>{_numbers({name: f'{value:.4g}' for name, value in brings.items()})}</div>"
+        )
+        meanings.append(f'<pre class="stop{chosen}">{escaped(stop["meaning"])}</pre>')
+    return (
+        f'<label for="radius">Radius: <output id="radius-value">{mine} (this run)</output></label>'
+        f'<input type="range" id="radius" min="0" max="{len(stops) - 1}" step="1" value="{start}">'
+        f'<div class="grid"><div class="stops" id="dial-stops">{"".join(shown)}</div>'
+        f"<div>{legend([drawn])}{drawn.markup('fig-dial')}</div></div>"
+        "<details open><summary>What this radius means</summary>"
+        f'<div class="stops" id="dial-meaning">{"".join(meanings)}</div></details>'
+    )
+
+
+def _maps(maps: Sequence[Mapping[str, Any]]) -> str:
+    """Return the maps, of which one is visible, and what chooses it."""
+    if not maps:
+        return ""
+    options = "".join(f"<option>{escaped(one['name'])}</option>" for one in maps)
+    drawn = "".join(
+        f'<div class="map"{" hidden" if i else ""}>{one["figure"].markup(f"fig-map-{i}")}</div>'
+        for i, one in enumerate(maps)
+    )
+    choice = f'<p><label for="map">Map of <select id="map">{options}</select></label></p>'
+    return f"{choice}{legend([one['figure'] for one in maps])}{drawn}"
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return the table of results; a number has all its digits as the value of its cell."""
+    heads = "".join(
+        f'<th aria-sort="{"none" if i else "ascending"}"><button type="button">{escaped(name)}</button></th>'
+        for i, name in enumerate(columns)
+    )
+    lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return (
+        '<p class="tools"><label>Filter <input type="search" id="filter"></label> '
+        '<button type="button" id="csv">Download CSV</button> '
+        f'<span id="shown" aria-live="polite">{len(rows)} of {len(rows)} shown</span></p>'
+        f'<div class="scroll"><table id="table"><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table></div>'
+    )
+
+
+def _cell(value: Any) -> str:
+    if value is None or isinstance(value, bool | str):
+        return f"<td>{'' if value is None else escaped(value)}</td>"
+    return f'<td><data value="{value!r}">{text(value)}</data></td>'
+
+
 def _section(key: str, title: str, sentence: str, inner: str) -> str:
-    said = f'<p class="sentence">{_escape(sentence)}</p>' if sentence else ""
+    said = f'<p class="sentence">{escaped(sentence)}</p>' if sentence else ""
     return f'<section id="{key}"><h2>{title}</h2>{said}{inner}</section>\n'
 
 
-def _legend(figures: Sequence[Mapping[str, Any]]) -> str:
-    """Return the legend of figures that share one, as text: it wraps on a narrow page."""
-    marks = []
-    for name, color, symbol in keys(figures):
-        kind, inner = (f"stroke {symbol}", "") if symbol.isalpha() else ("mark", symbol)
-        marks.append(f'<li><span class="{kind}" style="color: {color}">{inner}</span> {name}</li>')
-    return f'<ul class="legend">{"".join(marks)}</ul>'
-
-
-def _numbers(rows: Mapping[str, float]) -> str:
-    return '<dl class="numbers">' + "".join(f"<dt>{n}</dt><dd>{v:.4g}</dd>" for n, v in rows.items()) + "</dl>"
+def _numbers(rows: Mapping[str, str]) -> str:
+    return (
+        '<dl class="numbers">'
+        + "".join(f"<dt>{escaped(n)}</dt><dd>{escaped(v)}</dd>" for n, v in rows.items())
+        + "</dl>"
+    )
 
 
 def _sentence(words: str) -> str:
@@ -179,27 +198,5 @@ def _sentence(words: str) -> str:
     return joined[:1].upper() + joined[1:] + ("" if joined.endswith(".") else ".")
 
 
-def _escape(value: Any) -> str:
-    return html.escape(str(value), quote=True)
-
-
 def _asset(name: str) -> str:
     return resources.files("drbo.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _json(data: Any) -> str:
-    """Return data as JSON that can stand in a script element: no "<" can end it or begin another."""
-    return json.dumps(_finite(data), ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
-
-
-def _finite(value: Any) -> Any:
-    """Return data with None in place of what JSON has no number for."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_finite(item) for item in value]
-    return value

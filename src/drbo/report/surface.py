@@ -11,7 +11,9 @@ import numpy as np
 
 from drbo import Recommendation
 from drbo.optimizer.analyses import Analyses
-from drbo.report.figures import BLUE, GREY, ORANGE, RED, Figure, along, figure, points, safe
+from drbo.report.figures import Axis, Figure, along
+from drbo.report.marks import BLUE, GREY, ORANGE, RED, Cells, Mark, Points
+from drbo.report.scales import scale_of
 from drbo.report.values import axis, box_of, members
 from drbo.spaces.rows import Row, is_number, plain, row
 
@@ -19,8 +21,6 @@ _ATOMS = 96
 """Over so many contexts, the heaviest ones, an expectation is drawn at most."""
 _MEMBERS = 200
 """So many actions of a finite set are drawn at most."""
-_FEW = 12
-"""So many whole numbers of an axis are all named at most."""
 _DRAWS = 256
 """How many random points the sensitivities rest on."""
 
@@ -35,21 +35,17 @@ def slices(opt: Analyses, r: Recommendation) -> list[Figure]:
     for name, parameter in actions.parameters.items():
         values = axis(parameter)
         found = _expectations(opt, [{**r.action, name: value} for value in values], contexts, reference, worst)
-        data = along(values, found)
         told = [(plain(result.action[name]), result.outcome) for result in opt.results if not result.failed]
-        data.append(
-            points(
-                _escaped([v for v, _ in told]),
-                [y for _, y in told],
-                "outcomes",
-                GREY,
-                marker={"size": 5, "opacity": 0.6},
-            )
-        )
-        data.append(_here(plain(r.action[name]), found[0][2][_nearest(values, r.action[name])]))
-        alt = f"expected outcome along {name}"
-        drawn.append(figure(data, name, "expected outcome", alt, xaxis=_scaled(values)))
+        here = _here(plain(r.action[name]), found[0][2][_nearest(values, r.action[name])])
+        drawn.append(_slice(name, [plain(value) for value in values], along(values, found), told, here))
     return drawn
+
+
+def _slice(name: str, values: Sequence[Any], marks: list[Mark], told: Sequence[tuple[Any, Any]], here: Mark) -> Figure:
+    """Return a figure along values of one parameter: what is expected, the outcomes and the recommended action."""
+    outcomes = Points([x for x, _ in told], [y for _, y in told], "outcomes", GREY, size=5.0, opacity=0.6)
+    x, y = Axis(name, scale_of(values)), Axis("expected outcome")
+    return Figure([*marks, outcomes, here], x, y, f"expected outcome along {name}", "half")
 
 
 def _along_members(opt: Analyses, r: Recommendation, contexts: Any, reference: Any, worst: Any) -> list[Figure]:
@@ -62,25 +58,16 @@ def _along_members(opt: Analyses, r: Recommendation, contexts: Any, reference: A
         x = [one[name] for one in rows]
         if len(rows[0]) == 1:
             order = sorted(range(len(x)), key=lambda i: x[i]) if is_number(x) else list(range(len(x)))
-            data = along(
+            marks = along(
                 [x[i] for i in order],
                 [(label, color, *([part[i] for i in order] for part in parts)) for label, color, *parts in found],
             )
         else:
-            data = [points(x, middle, label, color) for label, color, middle, _, _ in found]
-        data.append(
-            points(
-                _escaped([one[name] for one, _ in told]),
-                [y for _, y in told],
-                "outcomes",
-                GREY,
-                marker={"size": 5, "opacity": 0.6},
-            )
-        )
+            marks = [Points(x, middle, label, color) for label, color, middle, _, _ in found]
         here = row(r.action, "action")
         at = next(i for i, one in enumerate(rows) if one == here)
-        data.append(_here(here[name], found[0][2][at]))
-        drawn.append(figure(data, name, "expected outcome", f"expected outcome along {name}"))
+        outcomes = [(one[name], y) for one, y in told]
+        drawn.append(_slice(name, x, marks, outcomes, _here(here[name], found[0][2][at])))
     return drawn
 
 
@@ -119,27 +106,22 @@ def maps(opt: Analyses, r: Recommendation) -> list[dict[str, Any]]:
             contexts.append(context)
         mean = np.reshape(_predict(opt, actions, contexts).mean, (len(ys), len(xs)))
         shown = [[_shown(v) for v in part] for part in (xs, ys)]
-        x_title, y_title = _title(axes, kind_x, name_x), _title(axes, kind_y, name_y)
-        heat = {
-            "type": "heatmap",
-            "x": _escaped(shown[0]),
-            "y": _escaped(shown[1]),
-            "z": mean.tolist(),
-            "colorscale": "Cividis",
-            "colorbar": {"title": {"text": "outcome"}, "thickness": 14},
-        }
-        marks = points(
-            _escaped([rows[kind_x][name_x] for rows in told]),
-            _escaped([rows[kind_y][name_y] for rows in told]),
-            "evaluations",
-            "#ffffff",
-            marker={"size": 6, "line": {"width": 1, "color": "#000000"}},
-        )
-        star = _here(here[kind_x][name_x], here[kind_y][name_y])
-        alt = f"outcome over {x_title} and {y_title}"
-        scales = {"xaxis": _scaled(shown[0]), "yaxis": _scaled(shown[1])}
-        made = figure([heat, marks, star], x_title, y_title, alt, **scales)
-        drawn.append({"name": f"{x_title} and {y_title}", "figure": made})
+        titles = [_title(axes, kind_x, name_x), _title(axes, kind_y, name_y)]
+        marks: list[Mark] = [
+            Cells(shown[0], shown[1], mean),
+            Points(
+                [rows[kind_x][name_x] for rows in told],
+                [rows[kind_y][name_y] for rows in told],
+                "evaluations",
+                "#ffffff",
+                size=6.0,
+                edge="#000000",
+            ),
+            _here(here[kind_x][name_x], here[kind_y][name_y]),
+        ]
+        x, y = (Axis(title, scale_of(v), 0.5 / max(len(v) - 1, 1)) for title, v in zip(titles, shown, strict=True))
+        name = " and ".join(titles)
+        drawn.append({"name": name, "figure": Figure(marks, x, y, f"outcome over {name}")})
     return drawn
 
 
@@ -150,11 +132,6 @@ def _by_kind(action: Any, context: Any) -> dict[str, Row]:
 def _title(axes: Sequence[tuple[str, str, list[Any]]], kind: str, name: str) -> str:
     """Return what an axis is called; a condition that has the name of a parameter says so."""
     return f"{name} (condition)" if kind == "context" and ("action", name) in [axis[:2] for axis in axes] else name
-
-
-def _escaped(values: Sequence[Any]) -> list[Any]:
-    """Return values such that labels among them are shown as they are."""
-    return [safe(value) if isinstance(value, str) else value for value in values]
 
 
 def _axes(opt: Analyses, r: Recommendation) -> list[tuple[str, str, list[Any]]]:
@@ -280,17 +257,6 @@ def _shown(value: Any) -> Any:
     return next(iter(row(value, "").values())) if isinstance(value, np.ndarray) else plain(value)
 
 
-def _scaled(values: Sequence[Any]) -> dict[str, Any]:
-    """Return how an axis of these values is scaled: by factors if evenly spaced by factors, by ones, or as labels."""
-    if not is_number(values):
-        return {"type": "category"}
-    numbers = np.array(values, dtype=float)
-    if len(numbers) > 2 and (numbers > 0.0).all() and np.ptp(np.diff(np.log(numbers))) < 1e-6:
-        return {"type": "log"}
-    few = len(values) <= _FEW and all(isinstance(value, int) for value in values)
-    return {"dtick": 1} if few else {}
-
-
-def _here(x: Any, y: Any) -> dict[str, Any]:
+def _here(x: Any, y: Any) -> Points:
     """Return the mark of the recommended action."""
-    return points(_escaped([x]), _escaped([y]), "recommended", RED, "star", marker={"size": 13})
+    return Points([x], [y], "recommended", RED, "star")

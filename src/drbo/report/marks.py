@@ -1,0 +1,333 @@
+"""What is drawn in a figure: points, lines, bands, bars, cells and rules, as SVG.
+
+Places are shares of the figure's width and height, and sizes are pixels: the same figure fits every screen and paper.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import struct
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drbo.report.escaping import escaped
+from drbo.report.scales import Numbers, Scale
+from drbo.spaces.rows import text
+from drbo.validation import FloatArray
+
+BLUE, ORANGE, GREEN, GREY, RED = "#3b8fc4", "#e08a00", "#159a77", "#8a8f98", "#d1542c"
+"""After Okabe and Ito, whose colours the colour-blind can tell apart; they are readable on white and on black."""
+LITTLE_TO_MUCH = (
+    "#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838",
+)  # fmt: skip
+"""Colours of numbers, evenly spaced: Cividis, which looks alike to all eyes."""
+_MANY = 500
+"""More points than these are drawn as one path, without hints."""
+_PIXELS = 250
+"""The pixels of a picture of cells, per side."""
+_SYMBOLS = {
+    "disc": ("●", ""),
+    "star": ("★", "M0-8 1.9-2.6 7.6-2.5 3.1 1 4.7 6.5 0 3.2-4.7 6.5-3.1 1-7.6-2.5-1.9-2.6Z"),
+    "cross": ("✕", "M-4-2.6-2.6-4 0-1.4 2.6-4 4-2.6 1.4 0 4 2.6 2.6 4 0 1.4-2.6 4-4 2.6-1.4 0Z"),
+    "diamond": ("◇", "M0-5 5 0 0 5-5 0ZM0-2.6-2.6 0 0 2.6 2.6 0Z"),
+}
+"""Letters and outlines of symbols."""
+_DASHES = {"solid": "none", "dash": "8 6", "dot": "2 5"}
+
+
+@dataclass(frozen=True)
+class Key:
+    """An entry of a legend: what a mark is called, its colour, and its letter or the dash of its line."""
+
+    name: str
+    color: str
+    symbol: str
+
+
+class Mark(ABC):
+    """One thing in a figure."""
+
+    @property
+    def key(self) -> Key | None:
+        """Its entry in the legend, None if it has none."""
+        return None
+
+    @abstractmethod
+    def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return the values that the two axes must show."""
+
+    @abstractmethod
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Return the mark on two axes."""
+
+    def scale(self) -> str:
+        """Return what its colours mean, as HTML; nothing if it has no more to say than its name."""
+        return ""
+
+
+@dataclass(frozen=True)
+class Points(Mark):
+    """Discs or other symbols at x (n,) and y (n,), with bars from `low` to `high` (n,) where there are bounds.
+
+    `hints` (n,) are shown under the mouse; by default they are the values. `shift` moves the points to the right, by a
+    share of the axis: those of two series at the same labels stand beside each other.
+    """
+
+    x: Sequence[Any]
+    y: Sequence[Any]
+    name: str
+    color: str
+    symbol: str = "disc"
+    size: float = 7.0
+    sizes: Sequence[float] = ()
+    opacity: float = 1.0
+    edge: str | None = None
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    hints: Sequence[str] = ()
+    shift: float = 0.0
+
+    @property
+    def key(self) -> Key:
+        """Its entry in the legend."""
+        return Key(self.name, self.color, _SYMBOLS[self.symbol][0])
+
+    def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return the values that the two axes must show."""
+        return self.x, [*self.y, *self.low, *self.high]
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Return a disc or a symbol for each point, with its hint; many discs are one path."""
+        across, up = x.at(self.x) + self.shift, y.at(self.y)
+        drawn = ""
+        if len(self.low):
+            bars = zip(across, y.at(self.low), y.at(self.high), strict=True)
+            drawn = _stroke("".join(f"M{_to(a, low)}L{_to(a, high)}" for a, low, high in bars), self.color, 1.0)
+        if self.symbol == "disc" and not self.sizes and (self.edge or len(across) > _MANY):
+            dots = "".join(f"M{_to(a, b)}h0" for a, b in zip(across, up, strict=True))
+            drawn += _stroke(dots, self.edge, self.size + 2.0) if self.edge else ""
+            return drawn + _stroke(dots, self.color, self.size, opacity=self.opacity)
+        hints = self.hints or [f"{self.name}: {text(a)}, {text(b)}" for a, b in zip(self.x, self.y, strict=True)]
+        sizes = self.sizes or [self.size] * len(across)
+        marks = "".join(map(self._one, across.tolist(), up.tolist(), sizes, hints))
+        return f'{drawn}<g fill="{self.color}" fill-opacity="{self.opacity}">{marks}</g>'
+
+    def _one(self, across: float, up: float, size: float, hint: str) -> str:
+        left, top, title = percent(across), percent(1.0 - up), f"<title>{escaped(hint)}</title>"
+        if self.symbol == "disc":
+            return f'<circle cx="{left}" cy="{top}" r="{size / 2.0:.3g}">{title}</circle>'
+        return f'<svg x="{left}" y="{top}"><path class="symbol" d="{_SYMBOLS[self.symbol][1]}">{title}</path></svg>'
+
+
+@dataclass(frozen=True)
+class Line(Mark):
+    """A line through x (n,) and y (n,); it leaves out what is not finite."""
+
+    x: Sequence[Any]
+    y: Sequence[float]
+    name: str
+    color: str
+    dash: str = "solid"
+    width: float = 2.5
+
+    @property
+    def key(self) -> Key:
+        """Its entry in the legend."""
+        return Key(self.name, self.color, self.dash)
+
+    def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return the values that the two axes must show."""
+        return self.x, self.y
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Return the line as a path."""
+        return _stroke(_through(x.at(self.x), y.at(self.y)), self.color, self.width, self.dash)
+
+
+@dataclass(frozen=True)
+class Band(Mark):
+    """The area between two lines; it leaves out what is not finite."""
+
+    x: Sequence[Any]
+    low: Sequence[float]
+    high: Sequence[float]
+    color: str
+
+    def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return the values that the two axes must show."""
+        return self.x, [*self.low, *self.high]
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Return the area as a path."""
+        across, low, high = x.at(self.x), y.at(self.low), y.at(self.high)
+        known = np.isfinite(low) & np.isfinite(high)
+        around = _through(np.r_[across[known], across[known][::-1]], np.r_[low[known], high[known][::-1]])
+        return _stretched(f'<path d="{around}Z" fill="{self.color}" fill-opacity="0.2"/>') if known.any() else ""
+
+
+@dataclass(frozen=True)
+class Bars(Mark):
+    """Bars from 0 to `sizes` (n,) at the places `at` (n,), upright or lying.
+
+    A place ends halfway to the next one; a bar takes up the part of it from the share `begin` to the share `end`.
+    """
+
+    at: Sequence[Any]
+    sizes: Sequence[float]
+    name: str
+    color: str
+    begin: float = 0.0
+    end: float = 1.0
+    opacity: float = 1.0
+    upright: bool = True
+
+    @property
+    def key(self) -> Key:
+        """Its entry in the legend."""
+        return Key(self.name, self.color, "■")
+
+    def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return the values that the two axes must show."""
+        return (self.at, self.sizes) if self.upright else (self.sizes, self.at)
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Return a rectangle per bar, with its hint."""
+        places, lengths = (x, y) if self.upright else (y, x)
+        edges = _edges(places.at(self.at))
+        drawn = []
+        for i, (label, size, length) in enumerate(
+            zip(self.at, self.sizes, lengths.at(self.sizes).tolist(), strict=True)
+        ):
+            width = (self.end - self.begin) * (edges[i + 1] - edges[i])
+            start = edges[i] + self.begin * (edges[i + 1] - edges[i])
+            box = (start, 1.0 - length, width, length) if self.upright else (0.0, 1.0 - start - width, length, width)
+            left, top, across, down = map(percent, box)
+            hint = escaped(f"{self.name}: {text(label)}, {size:.1%}")
+            drawn.append(f'<rect x="{left}" y="{top}" width="{across}" height="{down}"><title>{hint}</title></rect>')
+        return f'<g fill="{self.color}" fill-opacity="{self.opacity}">{"".join(drawn)}</g>'
+
+
+@dataclass(frozen=True)
+class Cells(Mark):
+    """Numbers z (m, n) at x (n,) and y (m,), as colours; a cell ends halfway to the next one."""
+
+    x: Sequence[Any]
+    y: Sequence[Any]
+    z: FloatArray
+
+    def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return the values that the two axes must show."""
+        return self.x, self.y
+
+    def scale(self) -> str:
+        """Return the colours from the least number to the largest."""
+        ends = Numbers.over(self.z.ravel().tolist(), 0.0)
+        names = "".join(f'<span style="top: {percent(1.0 - at)}">{name}</span>' for at, name in ends.ticks())
+        colors = f"linear-gradient(to top, {', '.join(LITTLE_TO_MUCH)})"
+        return f'<div class="scale"><div style="background: {colors}"></div><div class="names up">{names}</div></div>'
+
+    def svg(self, x: Scale, y: Scale) -> str:
+        """Return one picture of all cells."""
+        (left, right, columns), (low, high, rows) = _pixels(x.at(self.x)), _pixels(y.at(self.y))
+        shares = Numbers.over(self.z.ravel().tolist(), 0.0).at(self.z)
+        anchors = np.array([[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in LITTLE_TO_MUCH])
+        steps = np.linspace(0.0, 1.0, len(anchors))
+        colors = np.stack([np.interp(shares, steps, anchors[:, i]) for i in range(3)], axis=2).round().astype(np.uint8)
+        place = f'x="{percent(left)}" y="{percent(1.0 - high)}" width="{percent(right - left)}"'
+        picture = _png(colors[np.ix_(rows[::-1], columns)])
+        return f'<image {place} height="{percent(high - low)}" preserveAspectRatio="none" href="{picture}"/>'
+
+
+@dataclass(frozen=True)
+class Rule(Mark):
+    """An upright line at x, from the lower end to the upper end; the page finds it by its `id` to move it."""
+
+    x: float
+    name: str
+    color: str
+    dash: str = "solid"
+    id: str = ""
+
+    @property
+    def key(self) -> Key:
+        """Its entry in the legend."""
+        return Key(self.name, self.color, self.dash)
+
+    def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return the values that the two axes must show."""
+        return [self.x], []
+
+    def svg(self, x: Scale, y: Scale) -> str:  # noqa: ARG002 - it has no height
+        """Return the line."""
+        at = percent(float(x.at([self.x])[0]))
+        style = f'stroke="{self.color}" stroke-width="2" stroke-dasharray="{_DASHES[self.dash]}"'
+        return f'<line id="{self.id}" x1="{at}" x2="{at}" y1="0" y2="100%" {style}/>'
+
+
+def percent(share: float) -> str:
+    """Return a share as CSS and SVG take it."""
+    return f"{100.0 * share:.5g}%"
+
+
+def _to(across: float, up: float) -> str:
+    """Return a place in an area of 1000 times 1000."""
+    return f"{1000.0 * across:.5g} {1000.0 * (1.0 - up):.5g}"
+
+
+def _through(across: FloatArray, up: FloatArray) -> str:
+    """Return a path through the places that are finite, with a gap at each of the others."""
+    path, begun = [], False
+    for a, b in zip(across.tolist(), up.tolist(), strict=True):
+        known = math.isfinite(a) and math.isfinite(b)
+        if known:
+            path.append(f"{'L' if begun else 'M'}{_to(a, b)}")
+        begun = known
+    return "".join(path)
+
+
+def _stroke(path: str, color: str, width: float, dash: str = "solid", opacity: float = 1.0) -> str:
+    """Return a path whose width is in pixels, whatever the size of the figure."""
+    style = f'stroke="{color}" stroke-width="{width:g}" stroke-dasharray="{_DASHES[dash]}" stroke-opacity="{opacity:g}"'
+    return _stretched(f'<path class="stroke" d="{path}" {style}/>')
+
+
+def _stretched(inner: str) -> str:
+    """Return an area of 1000 times 1000 that is stretched over the figure."""
+    return f'<svg viewBox="0 0 1000 1000" preserveAspectRatio="none">{inner}</svg>'
+
+
+def _edges(places: FloatArray) -> list[float]:
+    """Return where n places in order begin and end (n + 1,): halfway to their neighbours."""
+    if len(places) == 1:
+        return [places[0] - 0.5, places[0] + 0.5]
+    middle = 0.5 * (places[1:] + places[:-1])
+    return [2.0 * places[0] - middle[0], *middle.tolist(), 2.0 * places[-1] - middle[-1]]
+
+
+def _pixels(places: FloatArray) -> tuple[float, float, Any]:
+    """Return where cells at these places begin and end, and the cell of each pixel between."""
+    order = np.unique(places, return_index=True)[1]
+    edges = np.array(_edges(places[order]))
+    middles = edges[0] + (np.arange(_PIXELS) + 0.5) / _PIXELS * (edges[-1] - edges[0])
+    return float(edges[0]), float(edges[-1]), order[np.searchsorted(edges[1:-1], middles)]
+
+
+def _png(colors: Any) -> str:
+    """Return a picture (height, width, 3) of bytes as an address that holds it."""
+    height, width, _ = colors.shape
+    rows = b"".join(b"\0" + line.tobytes() for line in colors)
+    parts = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(rows, 9)),
+        (b"IEND", b""),
+    )
+    chunks = (
+        struct.pack(">I", len(part)) + kind + part + struct.pack(">I", zlib.crc32(kind + part)) for kind, part in parts
+    )
+    return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(chunks)).decode()

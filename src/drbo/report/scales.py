@@ -1,0 +1,180 @@
+"""Where the values of an axis lie, as shares of its length, and which of them are named."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from drbo.spaces.rows import is_number, text
+from drbo.validation import FloatArray
+
+_LETTERS = 34
+"""So many letters, with the gaps between them, fit under an axis on a phone."""
+_TICKS = 6
+"""So many values of an axis are named at most."""
+_FEW = 12
+"""So many whole numbers are shown as whole numbers at most."""
+
+
+class Scale(ABC):
+    """The values of one axis in order; `ruled` says whether lines at its ticks help the eye."""
+
+    ruled: ClassVar[bool] = True
+
+    @classmethod
+    @abstractmethod
+    def over(cls, values: Sequence[Any], pad: float) -> Self:
+        """Return the scale on which all values lie; numbers leave the share `pad` of their range free at each end."""
+
+    @abstractmethod
+    def at(self, values: Any) -> FloatArray:
+        """Return where values lie: 0 is the lower end of the axis, 1 is the upper end."""
+
+    @abstractmethod
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return what is named: where it lies, and its name."""
+
+
+@dataclass(frozen=True)
+class Numbers(Scale):
+    """Numbers between two ends."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def over(cls, values: Sequence[Any], pad: float) -> Self:
+        """Return the scale of the finite values."""
+        low, high = _ends(values)
+        more = pad * (high - low)
+        return cls(low - more, high + more)
+
+    def at(self, values: Any) -> FloatArray:
+        """Return where numbers lie."""
+        return np.asarray((np.array(values, dtype=float) - self.low) / (self.high - self.low))
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return round numbers, as many as have room."""
+        for count in range(_TICKS, 1, -1):
+            found = self._ticks(count)
+            if sum(len(name) + 2 for _, name in found) <= _LETTERS:
+                break
+        return found
+
+    def _ticks(self, count: int) -> list[tuple[float, str]]:
+        step = self._step((self.high - self.low) / count)
+        multiples = np.arange(math.ceil(self.low / step), math.floor(self.high / step) + 1)
+        values = multiples * step
+        return list(zip(self.at(values).tolist(), (self._name(value, step) for value in values.tolist()), strict=True))
+
+    def _step(self, least: float) -> float:
+        """Return the least round number that is no less than `least`."""
+        power = 10.0 ** math.floor(math.log10(least))
+        return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= least * (1.0 - 1e-9))
+
+    def _name(self, value: float, step: float) -> str:
+        """Return a multiple of `step` with as many digits as tell it from its neighbours."""
+        largest, last = max(abs(self.low), abs(self.high)), math.floor(math.log10(step) + 1e-9)
+        if largest < 1e5 and last >= -4:
+            name = f"{value:.{max(0, -last)}f}"
+        else:
+            name = f"{value:.{max(1, math.floor(math.log10(largest)) - last + 1)}g}"
+        return name.replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
+
+
+class Whole(Numbers):
+    """Whole numbers."""
+
+    def _step(self, least: float) -> float:
+        return super()._step(max(1.0, least))
+
+
+class Shares(Numbers):
+    """Shares of a whole, from 0 on."""
+
+    @classmethod
+    def over(cls, values: Sequence[Any], pad: float) -> Self:
+        """Return the scale from 0 to the largest share."""
+        return cls(0.0, (1.0 + pad) * max([value for value in values if value > 0.0], default=1.0))
+
+    def _name(self, value: float, step: float) -> str:
+        return f"{value:.{max(0, -2 - math.floor(math.log10(step) + 1e-9))}%}"
+
+
+@dataclass(frozen=True)
+class Factors(Scale):
+    """Positive numbers, of which equal factors are equally far apart; the ends are logarithms to base 10."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def over(cls, values: Sequence[Any], pad: float) -> Self:
+        """Return the scale of the finite values."""
+        low, high = (math.log10(end) for end in _ends(values))
+        more = pad * (high - low)
+        return cls(low - more, high + more)
+
+    def at(self, values: Any) -> FloatArray:
+        """Return where positive numbers lie."""
+        return np.asarray((np.log10(np.array(values, dtype=float)) - self.low) / (self.high - self.low))
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return powers of ten, or their multiples by 2 and 5 where there are few."""
+        decades = range(math.ceil(self.low), math.floor(self.high) + 1)
+        every = max(1, math.ceil(len(decades) / _TICKS))
+        values = [float(f"1e{power}") for power in decades[::every]]
+        if len(values) < 3:
+            around = range(math.floor(self.low), math.ceil(self.high) + 1)
+            values = [float(f"{factor}e{power}") for power in around for factor in (1, 2, 5)]
+            values = [value for value in values if self.low <= math.log10(value) <= self.high]
+        names = (f"{value:g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e") for value in values)
+        return list(zip(self.at(values).tolist(), names, strict=True))
+
+
+@dataclass(frozen=True)
+class Labels(Scale):
+    """Labels, one beside the other."""
+
+    ruled: ClassVar[bool] = False
+    values: tuple[Any, ...]
+
+    @classmethod
+    def over(cls, values: Sequence[Any], pad: float) -> Self:  # noqa: ARG003 - labels fill their axis
+        """Return the scale of the different values, in the order in which they come."""
+        return cls(tuple(dict.fromkeys(values)))
+
+    def at(self, values: Any) -> FloatArray:
+        """Return the middle of each label's part of the axis."""
+        places = {value: (i + 0.5) / len(self.values) for i, value in enumerate(self.values)}
+        return np.array([places[value] for value in values])
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return all labels."""
+        return list(zip(self.at(self.values).tolist(), map(text, self.values), strict=True))
+
+
+def scale_of(values: Sequence[Any]) -> type[Scale]:
+    """Return the kind of axis for values: labels, numbers, or factors if the values are evenly spaced by factors."""
+    if not is_number(values):
+        return Labels
+    numbers = np.array(values, dtype=float)
+    if len(numbers) > 2 and (numbers > 0.0).all() and np.ptp(np.diff(np.log(numbers))) < 1e-6:
+        return Factors
+    return Whole if len(values) <= _FEW and all(isinstance(value, int) for value in values) else Numbers
+
+
+def _ends(values: Sequence[Any]) -> tuple[float, float]:
+    """Return the least and the largest of the finite values; apart from each other, even if they are the same."""
+    numbers = np.array(values, dtype=float)
+    numbers = numbers[np.isfinite(numbers)]
+    low, high = (float(numbers.min()), float(numbers.max())) if len(numbers) else (0.0, 1.0)
+    size = max(abs(low), abs(high))
+    if high - low > 1e-9 * size:
+        return low, high
+    return (0.9 * low, 1.1 * high) if low > 0.0 else (low - (0.1 * size or 1.0), high + (0.1 * size or 1.0))
