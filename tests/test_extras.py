@@ -68,6 +68,7 @@ for actions in (np.linspace(0.0, 1.0, 4), drbo.Box({"x": (0.0, 1.0)})):
     opt.ask()
 opt.save("opt.json")
 drbo.Optimizer.load("opt.json").recommend()
+opt.report("opt.html")
 print("done")
 try:
     opt.to_frame()

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drbo import Box, General, Optimizer, Perturbation, Simulator
+from drbo import GP, RBF, Box, General, Optimizer, Perturbation, Product, Simulator
 from drbo.report import write
 from drbo.report.contents import Contents
 from drbo.report.figures import Figure
 from drbo.report.page import page
 from report.runs import RUNS, box, grid
+
+FIXED = GP(Product(RBF(0.3), RBF(0.4)), 0.1)
 
 
 class Elements(HTMLParser):
@@ -129,6 +131,28 @@ def test_one_outcome_and_one_action() -> None:
     opt = Optimizer([0.5], [0.0, 1.0], setting=Simulator([1, 1], radius=0.1, pick="uncertain"))
     opt.tell(opt.ask(), 3.0)
     assert '<data value="3.0">3</data>' in page(opt, "x")
+
+
+def test_points_of_several_coordinates_have_a_page() -> None:
+    """Their coordinates do not vary one by one: there is no map, and nothing to say of each of them."""
+    rng = np.random.default_rng(0)
+    actions, contexts = rng.random((7, 2)), rng.random((5, 3))
+    opt = Optimizer(actions, contexts, setting=Simulator(np.ones(5), radius=0.2, pick="uncertain"), surrogate=FIXED)
+    for i in range(5):
+        opt.tell(actions[i], float(i % 3), context_index=i)
+    text = page(opt, "x")
+    assert 'id="fig-slice-1"' in text
+    assert 'id="fig-matters"' not in text
+    assert 'id="fig-map-0"' not in text
+
+
+@pytest.mark.parametrize("outcome", [0.0, 7.0, -1e100, 1e-300])
+def test_outcomes_that_are_all_the_same_have_a_page(outcome: float) -> None:
+    opt = Optimizer([0.0, 1.0], [0.0, 1.0], setting=Simulator([1, 1], radius=0.1, pick="uncertain"), surrogate=FIXED)
+    for i in range(4):
+        opt.tell(float(i % 2), outcome, context_index=i // 2)
+    text = page(opt, "x")
+    assert not re.search(r'[ "](nan|inf|-inf)', text)
 
 
 def test_the_total_effects_find_what_matters() -> None:

@@ -233,7 +233,7 @@ class Contents:
         advice = r.explain().advice()
         alt = "share of the variation of f by parameter and condition"
         across = Axis("share of the variation (total effect)", Shares)
-        drawn = Figure([bars], across, Axis("", Labels), alt, height=90 + 34 * len(order))
+        drawn = Figure([bars], across, Axis("", Labels), alt, height=90 + 34 * len(order)) if order else None
         return {"sentence": sentence, "next": " ".join(advice), "shares": shares, "figure": drawn}
 
     # --- 8: all results ---------------------------------------------------------------------------------------------

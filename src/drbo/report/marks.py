@@ -304,8 +304,8 @@ def _stretched(inner: str) -> str:
 
 def _edges(places: FloatArray) -> list[float]:
     """Return where n places in order begin and end (n + 1,): halfway to their neighbours."""
-    if len(places) == 1:
-        return [places[0] - 0.5, places[0] + 0.5]
+    if len(places) < 2:
+        return [edge for place in places.tolist() for edge in (place - 0.5, place + 0.5)]
     middle = 0.5 * (places[1:] + places[:-1])
     return [2.0 * places[0] - middle[0], *middle.tolist(), 2.0 * places[-1] - middle[-1]]
 

@@ -99,7 +99,7 @@ def _sections(contents: Contents) -> list[str]:
     matters = contents.matters()
     if matters is not None:
         advice = f"<p>{escaped(_sentence(matters['next']))}</p>" if matters["next"] else ""
-        inner = matters["figure"].markup("fig-matters") + advice
+        inner = (matters["figure"].markup("fig-matters") if matters["figure"] else "") + advice
         parts.append(_section("matters", "What matters, and where to look next", matters["sentence"], inner))
     results = contents.results()
     count = f"{len(results['rows'])} results, in the order in which they were told."
