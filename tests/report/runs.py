@@ -92,16 +92,15 @@ def range_() -> Optimizer:
 
 
 def hostile() -> Optimizer:
-    """Names and labels that are markup."""
+    """Names and labels that are markup, or much too long."""
+    labels = ("<img src=x onerror=alert(2)>", f"a label of one {'w' * 150}")
     opt = Optimizer(
-        Box(
-            {"<script>alert(1)</script>": (0.0, 1.0), "</script><b>": Categorical("<img src=x onerror=alert(2)>", "b")}
-        ),
+        Box({"<script>alert(1)</script>": (0.0, 1.0), "</script><b>": Categorical(*labels)}),
         ["<svg onload=alert(3)>", "=1+1", '"; alert(4); "'],
         setting=Simulator([1, 1, 1], radius=0.2, pick="uncertain"),
     )
     for i in range(9):
-        action = {"<script>alert(1)</script>": i / 8, "</script><b>": ["<img src=x onerror=alert(2)>", "b"][i % 2]}
+        action = {"<script>alert(1)</script>": i / 8, "</script><b>": labels[i % 2]}
         opt.tell(action, float(i % 4), context_index=i % 3)
     return opt
 
