@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 
 from drbo import validation
-from drbo.kernels import Kernel, Product
+from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve
 from drbo.models.factor import Observed
 from drbo.models.features import Features, check_features, features_of
@@ -38,7 +38,7 @@ _AT_ONCE = 2**23
 
 
 @dataclass(frozen=True)
-class _AverageKernel(Kernel):
+class _AverageKernel(ConstantKernel):
     """The context kernel of one average over contexts with itself, sum_ij w_i w_j k_C(c_i, c_j) = `value`."""
 
     value: float
@@ -46,15 +46,6 @@ class _AverageKernel(Kernel):
     def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Return the value everywhere, shape (n, m)."""
         return np.full((len(a), len(b)), self.value)
-
-    def gradient(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Return zeros, shape (n, m, d)."""
-        return np.zeros((len(a), len(b), a.shape[1]))
-
-    @property
-    def curvature(self) -> FloatArray:
-        """The variance of each partial derivative, 0."""
-        return np.zeros(1)
 
     @property
     def variance(self) -> float:

@@ -20,7 +20,7 @@ import math
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -89,6 +89,8 @@ class Spread:
 class NumberColumn:
     """A column of numbers: how it is distributed under the reference and in the worst distribution."""
 
+    numeric: ClassVar[bool] = True
+
     name: str
     reference: Spread
     worst: Spread
@@ -104,6 +106,8 @@ class NumberColumn:
 @dataclass(frozen=True)
 class LabelColumn:
     """A column of labels: the share of each under the reference and in the worst distribution."""
+
+    numeric: ClassVar[bool] = False
 
     name: str
     labels: tuple[Any, ...]
@@ -191,7 +195,7 @@ class Explanation:
         if all(column.reference == column.worst for column in self.columns):
             return ["no shift of the conditions makes it worse than the reference does"]
         indent = max((len(column.name) for column in self.columns), default=0) + 2
-        numbers = any(isinstance(column, NumberColumn) for column in self.columns)
+        numbers = any(column.numeric for column in self.columns)
         heads = "".join(f"{head:>11}" for head in ("mean", "std. dev.", "5%", "median", "95%"))
         header = f"  {'':<{indent}}{'':9}{heads}".rstrip()
         lines = ["the distribution in which it would do worst, beside the reference:"]

@@ -17,8 +17,7 @@ import numpy as np
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
 from drbo.rounds.beliefs import Beliefs
-from drbo.rounds.contexts import ContextRule, check_rule
-from drbo.rounds.policies import Choice, Policy, Round, picked
+from drbo.rounds.policies import ActionFirst, Choice, Round, picked
 from drbo.rounds.search import Candidates, Found
 from drbo.validation import FloatArray
 
@@ -39,7 +38,7 @@ def further(ball: Ball) -> float:
 
 
 @dataclass(frozen=True)
-class FirstOrder(Policy):
+class FirstOrder(ActionFirst):
     """The action whose upper confidence bound has the best worst case to first order in the radius.
 
     It is the fast approximation of Tay et al. (ICML 2022), for every set that has a sensitivity. At a radius that is
@@ -49,11 +48,6 @@ class FirstOrder(Policy):
     ----------
     contexts : the rule that picks the context; None where nature does
     """
-
-    contexts: ContextRule | None = None
-
-    def __post_init__(self) -> None:
-        check_rule(self.contexts)
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return x_t = argmax_x V_x(0) - S_x(0) eps^a for the upper bounds of x, and its contexts."""

@@ -110,7 +110,7 @@ class GridCandidates(Candidates):
 
 
 @dataclass(frozen=True)
-class Choice:
+class BestAction:
     """The action of the largest robust score.
 
     Attributes
@@ -136,7 +136,7 @@ def best_action(
     reference: FloatArray,
     radius: float,
     feasible: FloatArray | None = None,
-) -> Choice:
+) -> BestAction:
     """Return the action of the largest robust score, the first of them if several tie.
 
     Values (n_actions, n_contexts) and reference are known to be numbers. `feasible` (k, n_contexts): distributions
@@ -176,7 +176,7 @@ def best_action(
     kept = alone.get(winner)
     own = ambiguity.certified(values[winner : winner + 1], reference, radius) if kept is None else kept
     worst = WorstCase(own.expectation[0], own.weights[0], own.lower_bound[0])
-    return Choice(winner, worst, np.concatenate(solved))
+    return BestAction(winner, worst, np.concatenate(solved))
 
 
 def _check_sizes(

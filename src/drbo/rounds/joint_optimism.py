@@ -29,8 +29,7 @@ from drbo.models.curve import Curve
 from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.beliefs import Beliefs
-from drbo.rounds.contexts import ContextRule, check_rule
-from drbo.rounds.policies import Choice, Optimism, Policy, Round, picked
+from drbo.rounds.policies import ActionFirst, Choice, Optimism, Round, picked
 from drbo.rounds.search import Found
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -135,7 +134,7 @@ class LeastBound:
 
 
 @dataclass(frozen=True)
-class JointOptimism(Policy):
+class JointOptimism(ActionFirst):
     """The action whose worst-case expectation has the largest upper confidence bound, by the joint posterior.
 
     x_t = argmax_x min_w <w, mean_t(x, .)> + beta_t sqrt(w' Cov_t(x) w)
@@ -149,11 +148,6 @@ class JointOptimism(Policy):
     ----------
     contexts : the rule that picks the context; None where nature does
     """
-
-    contexts: ContextRule | None = None
-
-    def __post_init__(self) -> None:
-        check_rule(self.contexts)
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return the action, and its contexts where a rule picks them."""

@@ -99,8 +99,8 @@ class Policy(ABC):
 
 
 @dataclass(frozen=True)
-class Optimism(Policy):
-    """The policy of the paper: the action of the largest worst-case upper confidence bound (algorithms 1 and 2).
+class ActionFirst(Policy):
+    """A policy that chooses the action first. A rule picks the context for it, or nature does.
 
     Parameters
     ----------
@@ -111,6 +111,16 @@ class Optimism(Policy):
 
     def __post_init__(self) -> None:
         check_rule(self.contexts)
+
+
+@dataclass(frozen=True)
+class Optimism(ActionFirst):
+    """The policy of the paper: the action of the largest worst-case upper confidence bound (algorithms 1 and 2).
+
+    Parameters
+    ----------
+    contexts : the rule that picks the context; None where nature does
+    """
 
     def theorem(self, by_nature: str | None) -> str | None:
         """Return the theorem of the setting where nature picks contexts, otherwise that of the rule."""
@@ -146,7 +156,7 @@ def picked(
 
 
 @dataclass(frozen=True)
-class MeanEmbedding(Policy):
+class MeanEmbedding(ActionFirst):
     """The action of the largest upper confidence bound of its expectation under the reference (mean-embedding UCB).
 
     x_t = argmax_x <p_t, mean_t(x, .)> + beta_t sqrt(p_t' Cov_t(x) p_t)
@@ -163,14 +173,8 @@ class MeanEmbedding(Policy):
     contexts : the rule that picks the context; None where nature draws it
     """
 
-    contexts: ContextRule | None = None
-
-    def __post_init__(self) -> None:
-        check_rule(self.contexts)
-
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return the action, and its contexts where a rule picks them."""
-        away = round.under_way if self.contexts is None else round.under_way[:0]
         bound = AverageBound.of(beliefs.expected(round.ball), round.ball.weights, beliefs.width, UPPER)
-        found = round.search.best(round.ball, bound, round.near, away)
+        found = round.search.best(round.ball, bound, round.near, round.away(self.contexts))
         return picked(self.contexts, round, beliefs, round.ball, found)

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from drbo.ambiguity.contexts import Contexts
 from drbo.models.gp import GP
 from drbo.rounds.beliefs import Beliefs
-from drbo.rounds.contexts import ContextRule, check_rule
-from drbo.rounds.policies import MISJUDGED, Choice, Policy, Round, picked
+from drbo.rounds.policies import MISJUDGED, ActionFirst, Choice, Round, picked
 from drbo.rounds.search import Search
 
 
 @dataclass(frozen=True)
-class Thompson(Policy):
+class Thompson(ActionFirst):
     """Thompson sampling: one draw of f from its posterior, and the action of its largest worst-case expectation.
 
     It is posterior sampling of Nguyen et al. (AISTATS 2020), there for chi-square sets, and of Tay et al. (AAAI 2024),
@@ -29,11 +28,6 @@ class Thompson(Policy):
     ----------
     contexts : the rule that picks the context; None where nature does
     """
-
-    contexts: ContextRule | None = None
-
-    def __post_init__(self) -> None:
-        check_rule(self.contexts)
 
     def check(self, search: Search, gp: GP, contexts: Contexts) -> None:
         """Raise if a kernel has no spectral density where draws need it."""

@@ -124,6 +124,7 @@ class RobustSampler(BaseSampler):
             beta=beta,
             certificate_beta=certificate_beta,
         )
+        self._samples = drbo.Samples([], within=contexts) if isinstance(contexts, drbo.Box) else contexts
         self._patience = validation.radius(patience, "patience")
         self._text = json.dumps(drbo.to_json(self._arguments), allow_nan=False)
         self._digest = hashlib.sha256(self._text.encode()).hexdigest()[:16]
@@ -350,12 +351,11 @@ class RobustSampler(BaseSampler):
 
     def _row(self, number: int) -> dict[str, Any]:
         """Return the conditions of a trial that nothing else determines: one row, well spread over the trials."""
-        contexts, seed = self._arguments["contexts"], self._arguments["seed"]
-        if isinstance(contexts, drbo.Box) or not len(contexts.points):
-            space = contexts if isinstance(contexts, drbo.Box) else contexts.space
-            return dict(space.decode(Point(space.sample(1, seed + number)[0])))
-        reached = np.cumsum(contexts.weights) >= (number * _GOLDEN + 0.5) % 1.0 * (1.0 - 1e-12)
-        return dict(contexts.space.decode(Point(contexts.points[int(np.argmax(reached))])))
+        samples, seed = self._samples, self._arguments["seed"]
+        if not len(samples.points):
+            return dict(samples.space.decode(Point(samples.space.sample(1, seed + number)[0])))
+        reached = np.cumsum(samples.weights) >= (number * _GOLDEN + 0.5) % 1.0 * (1.0 - 1e-12)
+        return dict(samples.space.decode(Point(samples.points[int(np.argmax(reached))])))
 
     # --- the belief ---------------------------------------------------------------------------------------------------
 
