@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from drbo import (
     KL,
     MMD,
-    RBF,
     AmbiguitySet,
     AnyOf,
     ChiSquare,
@@ -182,5 +181,73 @@ def test_units_and_tangents(ambiguity: AmbiguitySet, radius: float, unit: float,
 def test_sets_without_a_derivative_say_so() -> None:
     with pytest.raises(TypeError, match="Neighbourhood has no sensitivity: its worst case stays as it is until"):
         Neighbourhood(CONTEXTS).sensitivity(VALUES, FULL, 0.1)
-    with pytest.raises(TypeError, match=r"Intersection\(.*\) has no `slopes`.*compare worst cases at two radii"):
-        Intersection(MMD(CONTEXTS, RBF(0.2)), Moments(0.1)).on(POINTS).sensitivity(VALUES, FULL, 0.1)
+    with pytest.raises(TypeError, match=r"has no `slopes`.*compare worst cases at two radii"):
+        Unsteady().sensitivity(VALUES, FULL, 0.1)
+
+
+class Unsteady(AmbiguitySet):
+    """A set of a user who gives no derivative."""
+
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        return float(np.abs(p - q).max())
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        del values, reference, radius
+        raise AssertionError("nothing is solved")
+
+
+FACTOR = np.linalg.cholesky(KERNEL(POINTS, POINTS)).T
+IN_CVXPY: dict[str, Callable[[cp.Variable, FloatArray, float], cp.Constraint]] = {
+    "MMD": lambda w, p, radius: cp.norm(FACTOR @ (w - p)) <= radius,
+    "TV": lambda w, p, radius: 0.5 * cp.norm1(w - p) <= radius,
+    "KL": lambda w, p, radius: cp.sum(cp.kl_div(w[p > 0.0], p[p > 0.0])) <= radius,
+    "chi-square": lambda w, p, radius: cp.sum([(w[i] - p[i]) ** 2 / p[i] for i in np.flatnonzero(p)]) <= radius,
+}
+
+
+@pytest.mark.parametrize("name", IN_CVXPY)
+@pytest.mark.parametrize("p", [FULL, PARTLY], ids=["full", "partly"])
+@pytest.mark.parametrize("radius", [0.031, 0.23])
+def test_bounds_in_a_ball_by_the_multipliers_of_cvxpy(name: str, p: FloatArray, radius: float) -> None:
+    """The multiplier of the ball's constraint is the derivative in its radius; of the bounds some are active."""
+    limit = 0.11 * radius
+    ambiguity = Intersection(SETS[name], Moments(limit)).on(POINTS)
+    power, active = ambiguity.radius_power, 0
+    for v, found in zip(VALUES, ambiguity.sensitivity(VALUES, p, radius), strict=True):
+        w = cp.Variable(7, nonneg=True)
+        ball = IN_CVXPY[name](w, p, radius)
+        near = cp.abs(CONTEXTS @ (w - p)) <= limit
+        support = [w[p == 0.0] == 0.0] if power == 0.5 else []
+        cp.Problem(cp.Minimize(v @ w), [ball, cp.sum(w) == 1.0, near, *support]).solve(solver=cp.CLARABEL)
+        expected = float(ball.dual_value) * radius ** (1.0 - power) / power
+        assert found == pytest.approx(expected, rel=1e-4, abs=1e-5)
+        active += near.dual_value > 1e-3
+    assert active > 0
+
+
+@pytest.mark.parametrize("name", ["MMD", "TV", "KL", "chi-square", "CVaR", "Wasserstein", "Moments"])
+@pytest.mark.parametrize("radius", [0.0, 0.05])
+def test_bounds_that_do_not_bind_leave_the_sensitivity_of_the_ball(name: str, radius: float) -> None:
+    ambiguity = Intersection(SETS[name], Moments(0.9)).on(POINTS)
+    np.testing.assert_allclose(
+        ambiguity.sensitivity(VALUES, FULL, radius), SETS[name].sensitivity(VALUES, FULL, radius), rtol=1e-7
+    )
+
+
+def test_at_a_kink_with_bounds_it_is_the_derivative_to_the_right() -> None:
+    """Two contexts are 0.1 apart: a tenth of the mass moved by that is all that the bound allows."""
+    ambiguity = Intersection(TotalVariation(), Moments(0.0031)).on(POINTS)
+    below, here, above = (float(ambiguity.sensitivity(VALUES[1], FULL, r)) for r in (0.0309, 0.031, 0.0311))
+    assert here == pytest.approx(above, rel=CLOSED_FORM)
+    assert below > 1.005 * here
+
+
+@pytest.mark.parametrize("name", ["TV", "chi-square"])
+def test_a_reference_on_a_bound(name: str) -> None:
+    """With the mean held fixed, what is lost is the least loss of v - y c over the price y of the mean."""
+    ambiguity = Intersection(SETS[name], Moments(1e-12)).on(POINTS)
+    for v, found in zip(VALUES, ambiguity.sensitivity(VALUES, FULL), strict=True):
+        prices = np.linspace(-20.0, 20.0, 40_001)
+        left = v - prices[:, None] * CONTEXTS
+        least = (np.ptp(left, axis=1) if name == "TV" else np.sqrt((left - left @ FULL[:, None]) ** 2 @ FULL)).min()
+        assert found == pytest.approx(least, rel=1e-3)

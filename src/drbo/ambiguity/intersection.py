@@ -9,6 +9,9 @@ The ball has a solver of its own, and the bounds are few. For any multipliers y,
 The best y is found by column generation (Dantzig and Wolfe). Distributions of the ball are collected; the best mixture
 of them that keeps the bounds is a small linear program, whose multipliers are the next y; the ball's worst case for
 v - F y is the next distribution. The mixture is feasible, and (*) certifies it. Both meet after a few steps.
+
+As the radius grows, the worst case falls as fast as (*) does for the best y: that is the ball's sensitivity for v - F y
+(envelope theorem; the bounds stand still).
 """
 
 from __future__ import annotations
@@ -38,6 +41,9 @@ _CLOSE = 0.2 * GAP_TOLERANCE
 """The gap at which the search stops, as a share of the range of the values."""
 _HUGE = 1e6
 """What a fictitious distribution costs, where real ones cost from 0 to 1."""
+_BEYOND = 1e-5
+"""How far beyond a radius, as a share of its unit, prices are taken for a derivative to the right of it: closer by, the
+worst cases on both sides of a kink differ by less than the gap."""
 _KEEPS = 1e-9
 """A distribution keeps a bound if it misses it by at most this, as a share of what the bound allows."""
 
@@ -77,6 +83,7 @@ class Intersection(AmbiguitySet):
         self.limits: tuple[Linear, ...] = tuple(one for one in sets if one is not self.ball and isinstance(one, Linear))
         self.own_radius = self.ball.own_radius
         self.has_radius, self.convex_in_radius = self.ball.has_radius, self.ball.convex_in_radius
+        self.radius_power = self.ball.radius_power
         self.instead_of_a_rule = self.ball.instead_of_a_rule
         sizes = [one.n_contexts for one in sets if one.n_contexts is not None]
         self.n_contexts = sizes[0] if sizes else None
@@ -169,6 +176,13 @@ class Intersection(AmbiguitySet):
 
         bound = lowest + (dual.bound + float(support(y, bounds.lower, bounds.upper)))
         return Dual(min(bound, float(worst.expectation)), dual.share, threshold)
+
+    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return the ball's sensitivities (m,) for v - F y, with the prices y of the bounds."""
+        bounds = self._bounds(reference)
+        v = values - values.min(axis=1, keepdims=True)
+        y = self._search(v, reference, radius + _BEYOND * self.scale, bounds).multipliers
+        return self.ball.slopes(v - y @ bounds.features.T, reference, radius)
 
     def _bounds(self, reference: FloatArray) -> _Bounds:
         """Return the bounds round a reference, as rows of one linear program."""

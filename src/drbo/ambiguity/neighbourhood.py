@@ -75,7 +75,7 @@ class Neighbourhood(AmbiguitySet):
         return Dual(bound, 1.0, threshold)
 
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
-        """Raise: the worst case is a step function of the radius."""
+        """Raise: the worst case is a step function of the radius, whose derivative is zero or does not exist."""
         del values, reference, radius
         raise TypeError(
             "Neighbourhood has no sensitivity: its worst case stays as it is until the next context comes within the "
