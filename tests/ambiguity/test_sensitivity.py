@@ -220,7 +220,7 @@ def test_bounds_in_a_ball_by_the_multipliers_of_cvxpy(name: str, p: FloatArray, 
         support = [w[p == 0.0] == 0.0] if power == 0.5 else []
         cp.Problem(cp.Minimize(v @ w), [ball, cp.sum(w) == 1.0, near, *support]).solve(solver=cp.CLARABEL)
         expected = float(ball.dual_value) * radius ** (1.0 - power) / power
-        assert found == pytest.approx(expected, rel=1e-4, abs=1e-5)
+        assert found == pytest.approx(expected, rel=3e-4, abs=1e-5)
         active += near.dual_value > 1e-3
     assert active > 0
 
