@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal, norm
 
+import fits
 from drbo import GP, RBF, GridPosterior, Matern, Product
 from drbo.kernels import Kernel
 from drbo.models.gp import FittedGP
@@ -22,7 +23,8 @@ from drbo.models.log_posterior import (
     NOISES,
     LogPosterior,
 )
-from drbo.models.outcomes import Outcomes
+from drbo.models.outcomes import Outcomes, standardisation
+from efficiency_problems import PROBLEMS, Task
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES, SOLVER
 
 Array = NDArray[Any]
@@ -107,6 +109,22 @@ def test_a_climb_to_a_known_summit_is_given_up() -> None:
     again = posterior.climb(others[0], [])
     np.testing.assert_allclose(again[0].theta, summits[0].theta, atol=0.01)
     assert posterior.climb(others[0], summits) == []
+
+
+def test_a_climb_does_not_end_on_a_slope_next_to_a_bound() -> None:
+    """L-BFGS-B alone ends 0.04 nats below the summit here, on a slope of 1.6, next to the largest amplitude."""
+    task = Task(PROBLEMS["three-hump camel"], 9)
+    x, c, y = fits.outcomes(task, np.random.default_rng([9, 4]), fits.SIZES[-1])
+    last = LearnedGP().fit(x[:40], c[:40], y[:40], LearnedGP().fit(x[:20], c[:20], y[:20]))
+    outcomes = Outcomes.of(x[:80], c[:80], y[:80], None, None)
+    offset, scale = standardisation(outcomes)
+    posterior = LogPosterior(LearnedGP(), outcomes.standardised(offset, scale), scale)
+    ends = [posterior.climb(start, [])[0] for start in (posterior.theta_of(last.gp), posterior.mode)]
+    assert ends[0].value == pytest.approx(ends[1].value, abs=1e-4)
+    for end in ends:
+        _, gradient = posterior(end.theta)
+        allowed = np.clip(end.theta + gradient, posterior.lower, posterior.upper) - end.theta
+        assert np.abs(allowed).max() < 0.01
 
 
 def test_the_axes_of_a_summit_are_those_of_its_curvature_and_lead_to_it() -> None:

@@ -70,6 +70,8 @@ CORRELATIONS = (1e-3, 1.0 - 1e-8)
 """Bounds of r where it is learned: the last is that of errors of 1e-4 beside a shock of 1."""
 BASIN, BELOW = 0.3, 3.0
 """A climb is given up within so much of a known summit in every entry of theta, and so many nats below it."""
+STEEP, LEAST_GAIN = 0.5, 1e-3
+"""A climb that ends on a slope of more nats per unit of theta begins anew, unless it gained no more nats than that."""
 LARGEST_GIVEN = 0.99
 """The largest r that may be given, and that is learned beside known standard errors, for numerical reasons."""
 
@@ -219,9 +221,10 @@ class LogPosterior:
     ) -> list[Summit]:
         """Return the local maximiser that L-BFGS-B reaches from theta, within the bounds; none if it is a known one.
 
-        It ends with a step that gains less than a share `tolerance` of the value. With the `axes` of the summit,
-        (n_free, n_free), the climb takes steps of their length, and a third of the evaluations. Coordinates along them
-        have no bounds: a climb that leaves the bounds begins again without axes.
+        It ends with a step that gains less than a share `tolerance` of the value. L-BFGS-B may take such a step on a
+        slope next to a bound; the climb then begins anew from there. With the `axes` of the summit, (n_free, n_free),
+        the climb takes steps of their length, and a third of the evaluations. Coordinates along them have no bounds: a
+        climb that leaves the bounds begins again without axes.
         """
         free = self.free
         lower, upper = self.lower[free], self.upper[free]
@@ -235,7 +238,8 @@ class LogPosterior:
             full = self._with(part)
             value, gradient = self(full)
             for summit in known:
-                if value > summit.value - BELOW and float(np.abs(full - summit.theta).max()) < BASIN:
+                near = float(np.abs(full - summit.theta).max()) < BASIN
+                if near and summit.value - BELOW < value < summit.value + LEAST_GAIN:
                     raise _GivenUp
             return -value, -(gradient[free] @ along)
 
@@ -250,7 +254,12 @@ class LogPosterior:
         except _Outside:
             return self.climb(theta, known, tolerance)
         reached = np.clip(inside + along @ found.x, lower, upper)
-        return [Summit(self._with(reached), -float(found.fun))]
+        summit = Summit(self._with(reached), -float(found.fun))
+        uphill = -found.jac @ np.linalg.inv(along)
+        slope = np.abs(np.clip(reached + uphill, lower, upper) - reached).max()
+        if slope > STEEP and summit.value > self(self._with(inside))[0] + LEAST_GAIN:
+            return self.climb(summit.theta, known, tolerance)
+        return [summit]
 
     def axes(self, summit: Summit) -> FloatArray:
         """Return the axes (n_free, n_free) of a summit, one per column, along which it falls off by 1/2 within 1.
