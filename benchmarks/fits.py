@@ -139,19 +139,25 @@ def interval(differences: Array) -> str:
 
 
 def table(found: dict[str, dict[str, Pairs]]) -> Iterator[str]:
-    """Return the lines of a table: for every quantity all problems together, then the problems that differ."""
+    """Return the lines of a table: for every quantity all problems together, and the problems that differ.
+
+    The interval of all problems is over their means, and that of a problem over its seeds.
+    """
     yield "| quantity | problem | old | new - old, 95% interval | least, largest | higher / lower / equal |"
     yield "|---|---|---|---|---|---|"
     for quantity, problems in found.items():
         each = {name: (np.array(old), np.array(new)) for name, (old, new) in problems.items()}
         differences = {name: new - old for name, (old, new) in each.items()}
         means = np.array([some.mean() for some in differences.values()])
-        rows = [("all", np.concatenate([old for old, _ in each.values()]), np.concatenate([*differences.values()]))]
-        rows += [(name, old, differences[name]) for name, (old, _) in each.items()]
+        rows = [(name, old, differences[name]) for name, (old, _) in each.items()]
+        if len(rows) > 1:
+            rows.insert(
+                0, ("all", np.concatenate([old for _, old, _ in rows]), np.concatenate([some for *_, some in rows]))
+            )
         for name, old, some in rows:
             above, below = int((some > EQUAL).sum()), int((some < -EQUAL).sum())
-            if name == "all" or above + below:
-                over = interval(means if name == "all" else some)  # all: over the problems, each a mean over seeds
+            if name == rows[0][0] or above + below:
+                over = interval(means if name == "all" else some)
                 counts = f"{above} / {below} / {len(some) - above - below}"
                 extremes = f"{some.min():+.2g}, {some.max():+.2g}"
                 yield f"| {quantity} | {name} | {old.mean():.3g} | {over} | {extremes} | {counts} |"
