@@ -7,6 +7,7 @@ import errno
 import io
 import os
 import secrets
+import stat
 import sys
 import time
 import weakref
@@ -37,7 +38,7 @@ def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[objec
     What is returned is the open file itself. The operating system frees the lock when the file is closed, and leaving
     `with` closes it in one step: Ctrl-C can't come in between, as it could with a lock that Python code releases.
     """
-    target = path.resolve()
+    target = resolved(path)
     beside = target.parent / f".drbo-{zlib.crc32(os.fsencode(target.name)):08x}.lock"
     if reading and not os.access(beside, os.R_OK | os.W_OK):
         return contextlib.nullcontext()
@@ -97,10 +98,12 @@ def write_atomically(path: Path, text: str) -> None:
 
     A link is followed, and the mode of a file that exists is kept. What was written in part is removed after an error.
     """
-    target = path.resolve()
+    target = resolved(path)
     name = target.parent / f".drbo-{secrets.token_hex(8)}.tmp"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists() and not (is_plain(target) or target.is_dir()):
+            raise OSError(errno.EINVAL, "it is a pipe or a device")
         mode = target.stat().st_mode & 0o7777 if target.exists() else _default_mode()
         with open(name, "x", encoding="utf-8", opener=_open_for_the_owner) as file:
             file.write(text)
@@ -130,6 +133,19 @@ def append(path: Path, text: str) -> None:
             os.close(descriptor)
     except OSError as error:
         raise OSError(error.errno, f"{path} could not be written: {error.strerror}") from error
+
+
+def resolved(path: Path) -> Path:
+    """Return the file that a path leads to."""
+    try:
+        return path.resolve()
+    except RuntimeError as error:  # links in a circle, before Python 3.13
+        raise OSError(errno.ELOOP, f"{path} could not be found: {error}") from None
+
+
+def is_plain(path: Path) -> bool:
+    """Return whether there is an ordinary file: neither a folder, nor a pipe or a device, which may never end."""
+    return stat.S_ISREG(path.stat().st_mode)
 
 
 def signature(path: Path) -> tuple[int, int, int] | None:

@@ -24,6 +24,7 @@ from drbo.kernels import RBF, ConstantKernel, Kernel, Matern
 from drbo.models.gp import FittedGP
 from drbo.models.log_posterior import LARGEST_GIVEN, LogPosterior, Summit
 from drbo.models.outcomes import Outcomes, standardisation
+from drbo.spaces.parameters import MOST_COORDINATES
 from drbo.spaces.space import AnySpace
 
 LEAST_HALVED = 200
@@ -93,6 +94,11 @@ class LearnedGP:
     def first_fit(self, d_x: int, d_c: int, sign: float) -> FittedGP:
         """Return the model before any outcome, for actions of d_x and contexts of d_c coordinates: the prior's mode."""
         del sign
+        if d_x + d_c > MOST_COORDINATES:
+            raise ValueError(
+                f"actions and contexts must have at most {MOST_COORDINATES:,} coordinates together, as LearnedGP "
+                f"learns the length of each, got {d_x + d_c:,}: give a GP with a kernel of your own"
+            )
         one = np.zeros(1, dtype=np.intp)
         fit = self._fit(Outcomes(np.zeros((1, d_x)), np.zeros((1, d_c)), np.zeros(1), np.full(1, np.nan), one), None)
         return replace(fit, n_outcomes=0, known=False)

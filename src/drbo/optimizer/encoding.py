@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import json
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -68,6 +69,9 @@ _OWN = {
 _FUNCTIONS = {cls.__name__: cls for cls in (MMD, Neighbourhood, Wasserstein)}
 """The classes that version 0.1 took as functions from contexts to a set."""
 
+_LONGEST = 500
+"""Characters of an error that are told."""
+
 
 class UnknownClassError(TypeError):
     """A file names a class that was not handed over."""
@@ -75,6 +79,11 @@ class UnknownClassError(TypeError):
 
 class RefusedError(ValueError):
     """A file that is in order but cannot be loaded: none of ours, of another version, or of another optimizer."""
+
+
+def shortened(text: str) -> str:
+    """Return the beginning of an error's text: it may show a value of the file, however long."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 def encode(value: Any) -> Any:
@@ -123,6 +132,25 @@ def decode(value: Any, classes: Sequence[type] = ()) -> Any:
     return _made(_OWN[kind], decode(value["arguments"], classes))
 
 
+def parsed(text: bytes) -> Any:
+    """Return the JSON of a text; raise if it names anything twice, or holds what only Python takes for JSON."""
+    return _STRICT.decode(text.decode())
+
+
+def _unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        raise ValueError("it holds a mapping that names something twice")
+    return mapping
+
+
+def _refuse_constant(token: str) -> None:
+    raise ValueError(f"it holds {token}, which is no JSON")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant)
+
+
 def _array(value: dict[str, Any]) -> NDArray[Any]:
     types: dict[str, Any] = {"f": np.float64, "i": np.intp, "u": np.intp, "b": np.bool_}
     array: NDArray[Any] = np.array(value["values"], dtype=types[value["type"]]).reshape(value["shape"])
@@ -134,7 +162,7 @@ PLAIN: dict[str, Callable[[dict[str, Any], Callable[[Any], Any]], Any]] = {
     "float": lambda value, _: float(value["value"]),
     "array": lambda value, _: _array(value),
     "tuple": lambda value, decoded: tuple(decoded(item) for item in value["items"]),
-    "mapping": lambda value, decoded: {decoded(name): decoded(item) for name, item in value["items"]},
+    "mapping": lambda value, decoded: _unique([(decoded(name), decoded(item)) for name, item in value["items"]]),
     "family": lambda value, decoded: functools.partial(_FUNCTIONS[value["of"]], **decoded(value["given"])),
 }
 """How JSON that is no object of a class is read, by its kind, in every version; the second argument reads its parts."""

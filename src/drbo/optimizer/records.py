@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from drbo import validation
 from drbo.models.gp import FittedGP
 from drbo.optimizer import storage_0_1
-from drbo.optimizer.encoding import RefusedError, UnknownClassError, decode, encode
+from drbo.optimizer.encoding import RefusedError, UnknownClassError, decode, encode, shortened
 from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Imported, Proposal, Retracted, Told
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
@@ -52,9 +53,12 @@ def told_as(beginning: str) -> Iterator[None]:
         yield
     except (RefusedError, UnknownClassError):
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
-        what = str(error) if isinstance(error, ValueError | TypeError) else repr(error)
-        raise ValueError(beginning + what) from None
+    except KeyError as error:
+        raise ValueError(f"{beginning}it lacks {shortened(str(error))}") from None
+    except RecursionError:
+        raise ValueError(f"{beginning}it is nested too deeply") from None
+    except (TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        raise ValueError(beginning + shortened(str(error) or repr(error))) from None
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
@@ -197,9 +201,9 @@ class Reader:
                 number=_count(p["number"]),
                 action=_read_point(p["action"], self.actions),
                 context=None if p["context"] is None else _read_point(p["context"], self.contexts),
-                radius=_float(p["radius"]),
+                radius=_radius(p["radius"], unknown=True),
                 score=_float(p["score"]),
-                guarantee=_float(p["guarantee"]),
+                guarantee=_known(p["guarantee"]),
                 further=self._further(p),
                 loss=_loss(p.get("loss", 0.0)),
                 fallback=p.get("fallback", False) is True,
@@ -207,7 +211,7 @@ class Reader:
             )
             for p in record["proposals"]
         )
-        radius = None if record["radius"] is None else _float(record["radius"])
+        radius = None if record["radius"] is None else _radius(record["radius"])
         awaited = tuple(_count(number) for number in record.get("awaited", ()))
         given = decode(record.get("given"), self.classes)
         if not (given is None or (isinstance(given, dict) and given)):
@@ -247,7 +251,7 @@ class Reader:
             None if record["best"] is None else self._asked(record["best"]),
             _count(record["n_asked"]),
             self._reference(record),
-            None if record["radius"] is None else _float(record["radius"]),
+            None if record["radius"] is None else _radius(record["radius"]),
             fit,
             self._further(record),
         )
@@ -300,6 +304,19 @@ def _float(value: Any) -> float:
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise ValueError(f"it holds {value!r} in place of a number")
     return float(number)
+
+
+def _known(value: Any) -> float:
+    number = _float(value)
+    if math.isnan(number):
+        raise ValueError("it holds nan in place of a number")
+    return number
+
+
+def _radius(value: Any, *, unknown: bool = False) -> float:
+    """Return a radius; nan only where it may be `unknown`, as that of a round of version 0.1 or of a study."""
+    number = _float(value)
+    return number if unknown and math.isnan(number) else validation.radius(number)
 
 
 def _finite(value: Any) -> float:

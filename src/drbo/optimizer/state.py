@@ -99,6 +99,7 @@ class State:
         self.incumbent: Iterate | None = None
         self._sign = sign
         self._iterates: list[Iterate] = []
+        self._answered: set[int] = set()
         self._n_results = 0
 
     def asked(self, record: Asked) -> None:
@@ -108,6 +109,8 @@ class State:
         terms = self.terms = Terms(record.reference, record.radius, record.given)
         seen = self._seen_without(record.awaited) if record.awaited else self.seen
         for proposal in record.proposals:
+            if proposal.number in self.pending:
+                raise ValueError(f"suggestion {proposal.number} is made twice")
             iterate = Iterate(proposal, terms.reference, terms.given, seen, len(seen))
             self.pending[proposal.number] = iterate
             self.spent += proposal.loss
@@ -127,12 +130,12 @@ class State:
 
     def told(self, record: Told) -> None:
         """Take note of a result."""
+        if record.number is not None:
+            self._answer(record.number)
         self.results[self._n_results] = record
         self._n_results += 1
         self.told_so_far.append(record)
         self.n_outcomes += len(record.outcomes)
-        if record.number is not None:
-            self.pending.pop(record.number, None)
         self.seen.extend(record.seen)
         if record.failed:
             self.failed[_key(record.action)] = record.action
@@ -141,12 +144,13 @@ class State:
 
     def retracted(self, record: Retracted) -> None:
         """Take note of a result that was a mistake."""
+        self._told(record.result)
         del self.results[record.result]
         self._correct()
 
     def amended(self, record: Amended) -> None:
         """Take note of a result that was corrected."""
-        old = self.results[record.result]
+        old = self._told(record.result)
         self.results[record.result] = replace(
             old,
             contexts=record.contexts,
@@ -155,6 +159,12 @@ class State:
             weights=record.weights,
         )
         self._correct()
+
+    def _told(self, number: int) -> Told:
+        """Return a result that was told and not retracted."""
+        if number not in self.results:
+            raise ValueError(f"result {number} is corrected, but is not there")
+        return self.results[number]
 
     def _correct(self) -> None:
         """Draw the consequences of the results anew."""
@@ -174,9 +184,17 @@ class State:
 
     def cancelled(self, record: Cancelled) -> None:
         """Take note of a suggestion that will not be evaluated."""
-        cancelled = self.pending.pop(record.number, None)
-        if cancelled is not None:
-            self.spent -= cancelled.proposal.loss
+        if record.number not in self.pending:
+            raise ValueError(f"suggestion {record.number} is cancelled, but was not pending")
+        self.spent -= self.pending[record.number].proposal.loss
+        self._answer(record.number)
+
+    def _answer(self, number: int) -> None:
+        """Take a suggestion from those that are pending. Others may have told of one that was never asked for here."""
+        if number in self._answered:
+            raise ValueError(f"suggestion {number} is told or cancelled twice")
+        self._answered.add(number)
+        self.pending.pop(number, None)
 
     def imported(self, record: Imported) -> None:
         """Take note of what a file of version 0.1 held."""
@@ -187,6 +205,8 @@ class State:
         if record.best is not None:
             for proposal in record.best.proposals:
                 self._consider(self.iterate(proposal, Terms(record.best.reference)))
+        if any(number >= record.n_asked for number in self.pending):
+            raise ValueError(f"it says {record.n_asked} suggestions, and holds suggestion {max(self.pending)}")
         self.n_asked, self.terms = record.n_asked, Terms(record.reference, record.radius)
         self.fit, self.further = record.fit, record.further
 

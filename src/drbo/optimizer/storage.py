@@ -27,11 +27,11 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from drbo import _files
 from drbo.optimizer import storage_0_1
-from drbo.optimizer.encoding import RefusedError, UnknownClassError, decode, encode
+from drbo.optimizer.encoding import RefusedError, UnknownClassError, decode, encode, parsed, shortened
 from drbo.optimizer.history import Fact
 from drbo.optimizer.records import Reader, record_of, told_as
 from drbo.spaces.space import Space
@@ -39,8 +39,11 @@ from drbo.spaces.space import Space
 FORMAT = 3
 _COMPACT = 1000
 """After so many records were appended, the file is written anew."""
+_LARGEST = 100_000_000
+"""A line has at most so many bytes: whatever is in the place of a file, it does not fill the memory."""
 _HEAD, _TAIL = '{"crc":"%08x","record":', "}"
 _HEAD_LENGTH = len(_HEAD % 0)
+_BEGINNING = _HEAD.split("%", maxsplit=1)[0].encode()
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
@@ -70,7 +73,7 @@ class File:
 
     def is_at(self, path: Path) -> bool:
         """Return whether this is the file at a path, and nobody has changed it since."""
-        target = path.resolve()
+        target = _files.resolved(path)
         return self.path == target and _files.signature(target) == self.signature
 
     def save(self, path: Path, configuration: dict[str, Any], facts: Sequence[Fact]) -> None:
@@ -78,7 +81,7 @@ class File:
 
         A file that holds anything that these facts do not is left as it is, with an error.
         """
-        target = path.resolve()
+        target = _files.resolved(path)
         with _files.locked(path):
             known = self.is_at(path)
             if known and self.appendable and self.appended < _COMPACT:
@@ -102,7 +105,8 @@ class File:
 
     def _refuse_to_lose(self, path: Path, target: Path, lines: _Lines) -> None:
         """Raise if a file holds anything but a beginning of these lines."""
-        if "".join(lines.text).encode().startswith(target.read_bytes()):
+        ours = "".join(lines.text).encode()
+        if _files.is_plain(target) and target.stat().st_size <= len(ours) and ours.startswith(target.read_bytes()):
             return
         has_changed = "has changed since it was read or written here"
         raise RuntimeError(
@@ -131,6 +135,8 @@ class _Lines:
     def add(self, record: dict[str, Any]) -> None:
         """Add a record."""
         text = json.dumps(record, separators=(",", ":"), allow_nan=False)
+        if len(text) > _LARGEST - 100:
+            raise ValueError(f"save cannot write a record of {len(text):,} bytes: {_LARGEST:,} are the most of a line")
         self.crc = zlib.crc32(text.encode(), self.crc)
         self.text.append(f"{_HEAD % self.crc}{text}{_TAIL}\n")
 
@@ -176,22 +182,28 @@ def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None
 
     `like`: the configuration that the file must have.
     """
-    target = path.resolve()
-    with _files.locked(path, reading=True):
+    target = _files.resolved(path)
+    if not _files.is_plain(path):
+        raise RefusedError(f"{path} is not a saved optimizer: it is a folder, a pipe or a device")
+    with _files.locked(path, reading=True), told_as_damage(path), path.open("rb") as text:
         signature = _files.signature(target)  # before the text: a file that changes in between is noticed by `save`
-        text = path.read_bytes()
+        of_this_kind = text.read(len(_BEGINNING)) == _BEGINNING
+        text.seek(0)
+        size = min(path.stat().st_size, _LARGEST)
+        texts, crc, ended = _checked_lines(path, text) if of_this_kind else ([text.read(size)], 0, False)
     with told_as_damage(path):
-        if not text.startswith(_HEAD.split("%", maxsplit=1)[0].encode()):
+        if not of_this_kind:
             if like is not None:
                 raise RefusedError(f"{path} is not of format {FORMAT}: go on from it with Optimizer.load")
-            configuration, state = storage_0_1.read(text, str(path))
+            configuration, state = storage_0_1.read(texts[0], str(path))
             return Contents(configuration, [{"kind": "0.1", "state": state}], File(target, signature), classes)
-        records, crc = _checked_lines(path, text)
+        records = [parsed(text) for text in texts]
         head = records[0]
         if head.get("kind") != "optimizer":
             raise ValueError("it does not begin with a configuration")
         if head["format"] != FORMAT:
-            raise RefusedError(f"{path} is of format {head['format']!r}; this drbo reads formats up to {FORMAT}")
+            other = shortened(repr(head["format"]))
+            raise RefusedError(f"{path} is of format {other}; this drbo reads formats up to {FORMAT}")
         if like is not None:
             _check_alike(path, head["configuration"], encode(like))
         configuration = decode(head["configuration"], classes)
@@ -199,7 +211,7 @@ def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None
         file = File(
             target,
             signature,
-            text.endswith(b"\n"),  # after a line without its end the next save writes all anew
+            ended,  # after a line without its end the next save writes all anew
             sum(r["kind"] != "reference" for r in records[1:]),
             0,
             crc,
@@ -219,38 +231,36 @@ def _check_alike(path: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> No
         )
 
 
-def _checked_lines(path: Path, text: bytes) -> tuple[list[dict[str, Any]], int]:
-    """Return the records of a file and the checksum of the last one."""
-    *lines, rest = text.split(b"\n")
-    crc, records = 0, []
-    for number, line in enumerate(lines, start=1):
-        found = _checked(line, crc)
-        if found is None:
+def _checked_lines(path: Path, file: BinaryIO) -> tuple[list[bytes], int, bool]:
+    """Return the records of a file as text, the checksum of the last one, and whether the end of its line is there.
+
+    The first line that is damaged ends it, so that damage to a large file takes little time and memory.
+    """
+    crc, texts, line = 0, [], b""
+    for number, line in enumerate(iter(lambda: file.readline(_LARGEST), b""), start=1):
+        found = _checked(line.removesuffix(b"\n"), crc)
+        if found is not None:  # the last line may lack nothing but its end
+            crc, text = found
+            texts.append(text)
+        elif line.endswith(b"\n") or len(line) == _LARGEST:
             raise ValueError(f"line {number} does not fit its checksum")
-        crc, record = found
-        records.append(record)
-    last = _checked(rest, crc)  # it may lack nothing but the end of its line
-    if last is not None:
-        crc, record = last
-        records.append(record)
-    elif rest and records:
-        warnings.warn(
-            f"{path} ends in the middle of a record: a save was interrupted. What was saved before it is loaded",
-            RuntimeWarning,
-            stacklevel=4,
-        )
-    if not records:
+        elif texts:
+            warnings.warn(
+                f"{path} ends in the middle of a record: a save was interrupted. What was saved before it is loaded",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+    if not texts:
         raise ValueError("its first record is not complete")
-    return records, crc
+    return texts, crc, line.endswith(b"\n")
 
 
-def _checked(line: bytes, crc: int) -> tuple[int, dict[str, Any]] | None:
+def _checked(line: bytes, crc: int) -> tuple[int, bytes] | None:
     """Return the checksum and the record of a line; None if it does not fit its checksum."""
     body = line[_HEAD_LENGTH : -len(_TAIL)]
     crc = zlib.crc32(body, crc)
-    if line != f"{_HEAD % crc}".encode() + body + _TAIL.encode():
-        return None
-    return crc, json.loads(body)
+    fits = line.startswith((_HEAD % crc).encode()) and line.endswith(_TAIL.encode())
+    return (crc, body) if fits else None
 
 
 @contextlib.contextmanager
@@ -260,4 +270,4 @@ def told_as_damage(path: str | Path) -> Iterator[None]:
         with told_as(f"{path} is damaged: "):
             yield
     except UnknownClassError as error:
-        raise ValueError(f"{path} {error}") from None
+        raise ValueError(f"{path} {shortened(str(error))}") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import warnings
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from drbo import kernels
 from drbo.ambiguity import KL, MMD, ChiSquare, CVaR, Expectation, Neighbourhood, TotalVariation, Wasserstein
 from drbo.models import bounds, gp, learned
-from drbo.optimizer.encoding import PLAIN, RefusedError
+from drbo.optimizer.encoding import PLAIN, RefusedError, parsed, shortened
 from drbo.optimizer.history import Asked, Imported, Proposal, Told
 from drbo.rounds import learned_radius, radius, settings
 from drbo.spaces import box, choices, parameters, samples
@@ -40,13 +39,14 @@ _CLASSES: dict[str, Any] = {
 def read(text: bytes, source: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return configuration and state of a document."""
     try:
-        document = json.loads(text)
+        document = parsed(text)
     except (ValueError, RecursionError) as error:
-        raise RefusedError(f"{source} is not a saved optimizer: {error}") from None
+        raise RefusedError(f"{source} is not a saved optimizer: {shortened(str(error))}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise RefusedError(f"{source} is not a saved optimizer: its format is not {FORMAT!r}")
     if document.get("version") != VERSION:
-        raise RefusedError(f"{source} is of version {document.get('version')!r}; this drbo reads version {VERSION}")
+        other = shortened(repr(document.get("version")))
+        raise RefusedError(f"{source} is of version {other}; this drbo reads version {VERSION}")
     state = {name: _decode(value) for name, value in document.items() if name not in ("format", "version")}
     configuration = {name: state[name] for name in _CONFIGURATION}
     beta = configuration["beta"]

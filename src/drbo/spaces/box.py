@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from drbo import validation
 from drbo.spaces.columns import Column
-from drbo.spaces.parameters import Fixed, Parameter, parameter
+from drbo.spaces.parameters import MOST_COORDINATES, Fixed, Parameter, parameter
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
@@ -47,6 +47,11 @@ class Box(Space):
         self.parameters: dict[str, Parameter] = {name: parameter(name, value) for name, value in given.items()}
         widths = [p.width for p in self.parameters.values()]
         self.dimension = sum(widths)
+        if self.dimension > MOST_COORDINATES:
+            raise ValueError(
+                f"parameters must have at most {MOST_COORDINATES:,} coordinates, one per number and one per choice of "
+                f"a Categorical, got {self.dimension:,}"
+            )
         self._origin, self._unit, extents = (
             np.repeat([getattr(p, what) for p in self.parameters.values()], widths)
             for what in ("origin", "unit", "extent")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from drbo import validation
 from drbo.spaces.columns import Column
-from drbo.spaces.parameters import Parameter
+from drbo.spaces.parameters import MOST_COORDINATES, Parameter
 from drbo.validation import FloatArray
 
 
@@ -86,6 +86,11 @@ class Categorical(Labelled):
     """One of several choices, none of them closer to one than to another."""
 
     def _take(self, choices: tuple[Any, ...]) -> None:
+        if len(choices) > MOST_COORDINATES:
+            raise ValueError(
+                f"choices of a Categorical must be at most {MOST_COORDINATES:,}, as each is a coordinate of its own, "
+                f"got {len(choices):,}: group them, or use an Ordinal where they have an order"
+            )
         super()._take(choices)
         self.width = len(choices)
 

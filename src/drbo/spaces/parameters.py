@@ -23,6 +23,9 @@ from drbo import validation
 from drbo.spaces.columns import Column
 from drbo.validation import FloatArray
 
+MOST_COORDINATES = 2000
+"""Of a box, of labels without an order, and of what a model learns: distances and priors have the square of it."""
+
 _LARGEST_INTEGER = 2**53
 """Larger whole numbers are not all floating-point numbers."""
 

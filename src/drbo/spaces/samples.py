@@ -23,6 +23,9 @@ from drbo.spaces.shift import Shift
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
+_MOST_SUPPORT = 10_000
+"""Further points of the range: no solver has use for more of them, and a file cannot ask for a gigabyte."""
+
 _FAR = 1.0
 """A context is far outside if it is beyond the samples' range by more than this share of it."""
 
@@ -194,7 +197,7 @@ class Samples:
             self.weights = validation.distribution("weights", weights, n)
         self.weights = validation.frozen(self.weights)
         self.atoms = validation.whole_number("atoms", atoms, least=1)
-        self.support = validation.whole_number("support", support, least=0)
+        self.support = validation.whole_number("support", support, least=0, most=_MOST_SUPPORT)
 
     def __repr__(self) -> str:
         if self.within is not None:
