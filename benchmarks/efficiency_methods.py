@@ -218,7 +218,7 @@ METHODS: dict[str, Callable[[Task, Objective], Method]] = {
     "Optuna TPE": OptunaTPE,
     "Optuna GP": OptunaGP,
     "BoTorch": BoTorch,
-    "drbo joint": lambda task, objective: Drbo(task, objective, pick="joint"),
+    "drbo joint": lambda task, objective: Drbo(task, objective, policy=drbo.JointOptimism(drbo.Informative())),
     "drbo uncertain": lambda task, objective: Drbo(task, objective, pick="uncertain"),
     "drbo informative": lambda task, objective: Drbo(task, objective, pick="informative"),
     "drbo valuable": lambda task, objective: Drbo(task, objective, pick="valuable"),

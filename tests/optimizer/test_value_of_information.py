@@ -4,7 +4,7 @@ every space.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,34 +17,35 @@ from twins import TWINS
 
 pytestmark = pytest.mark.usefixtures("still")
 X, C = np.linspace(0, 1, 8), np.linspace(0, 1, 5)
-Pick = Literal["valuable", "joint"]
+POLICIES = {"valuable": None, "joint": drbo.JointOptimism(drbo.Informative())}
+"""None: what the setting picks."""
 FIXED = GP(Product(Matern(0.3), RBF(0.4)), 0.1)
 
 
-def grid(pick: Pick = "valuable", **options: Any) -> Optimizer:
-    return Optimizer(X, C, setting=Simulator(np.ones(5), 0.2, pick=pick), surrogate=FIXED, **options)
+def grid(**options: Any) -> Optimizer:
+    return Optimizer(X, C, setting=Simulator(np.ones(5), 0.2, pick="valuable"), surrogate=FIXED, **options)
 
 
-def labels(pick: Pick = "valuable", **options: Any) -> Optimizer:
-    setting = Simulator(radius=0.1, pick=pick)
+def labels(**options: Any) -> Optimizer:
+    setting = Simulator(radius=0.1, pick="valuable")
     return Optimizer(["a", "b", "c"], {"young": 5, "old": 3}, setting=setting, maximize=False, **options)
 
 
-def box(pick: Pick = "valuable", **options: Any) -> Optimizer:
+def box(**options: Any) -> Optimizer:
     samples = drbo.Samples({"c": np.random.default_rng(0).normal(size=30)})
     actions = Box(x=(0.0, 2.0), k=drbo.Integer(0, 2))
-    return Optimizer(actions, samples, setting=Simulator(radius=0.1, pick=pick), **options)
+    return Optimizer(actions, samples, setting=Simulator(radius=0.1, pick="valuable"), **options)
 
 
-def ranges(pick: Pick = "valuable", **options: Any) -> Optimizer:
+def ranges(**options: Any) -> Optimizer:
     samples = drbo.Samples(np.random.default_rng(0).random((12, 1)), within=Box(c=(0.0, 1.0)))
-    return Optimizer(X, samples, setting=Simulator(radius=0.2, pick=pick), surrogate=FIXED, **options)
+    return Optimizer(X, samples, setting=Simulator(radius=0.2, pick="valuable"), surrogate=FIXED, **options)
 
 
-def perturbed(pick: Pick = "valuable", **options: Any) -> Optimizer:
+def perturbed(**options: Any) -> Optimizer:
     wobble = drbo.Perturbation(x=drbo.Normal(0.0, 0.05))
     of_places = GP(Product(Matern(0.3), drbo.ConstantKernel()), 0.1)
-    setting = Simulator(radius=0.1, pick=pick)
+    setting = Simulator(radius=0.1, pick="valuable")
     return Optimizer(Box(x=(0.0, 1.0)), wobble, setting=setting, surrogate=of_places, **options)
 
 
@@ -53,12 +54,12 @@ SPACES: dict[str, Callable[..., Optimizer]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("pick", ["valuable", "joint"])
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize(
     ("kind", "twin"), [*((kind, "saved") for kind in SPACES), *(("grid", twin) for twin in TWINS), ("box", "dropped")]
 )
-def test_the_same_bits_after_an_interruption(kind: str, twin: str, pick: Pick, tmp_path: Path) -> None:
-    opts = [SPACES[kind](pick, seed=3) for _ in range(2)]
+def test_the_same_bits_after_an_interruption(kind: str, twin: str, policy: str, tmp_path: Path) -> None:
+    opts = [SPACES[kind](seed=3, policy=POLICIES[policy]) for _ in range(2)]
     for i, y in enumerate([0.3, -0.5, 0.8]):
         asked = [opt.ask(2 if i == 1 else 1) for opt in opts]
         assert bits(asked[0]) == bits(asked[1])
@@ -68,10 +69,10 @@ def test_the_same_bits_after_an_interruption(kind: str, twin: str, pick: Pick, t
     assert bits(opts[0].ask()) == bits(opts[1].ask())
 
 
-@pytest.mark.parametrize("pick", ["valuable", "joint"])
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("kind", ["grid", "box", "range"])
-def test_a_batch_differs_and_a_query_changes_nothing(kind: str, pick: Pick) -> None:
-    opts = [SPACES[kind](pick, seed=1) for _ in range(2)]
+def test_a_batch_differs_and_a_query_changes_nothing(kind: str, policy: str) -> None:
+    opts = [SPACES[kind](seed=1, policy=POLICIES[policy]) for _ in range(2)]
     batches = []
     for opt, query in zip(opts, (False, True), strict=True):
         opt.tell(opt.ask(), 0.5)

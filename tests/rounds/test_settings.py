@@ -14,7 +14,6 @@ from drbo import (
     Expectation,
     General,
     Informative,
-    JointOptimism,
     Optimism,
     Pessimistic,
     Samples,
@@ -53,7 +52,7 @@ def ball(
         (Simulator([0.2, 0.3, 0.5], 0.1, pick="informative"), Optimism(Informative()), 1),
         (Simulator([0.2, 0.3, 0.5], 0.1, pick="pessimistic"), Optimism(Pessimistic()), 1),
         (Simulator([0.2, 0.3, 0.5], 0.1, pick="valuable"), ValueOfInformation(), 1),
-        (Simulator([0.2, 0.3, 0.5], 0.1), JointOptimism(Informative()), 1),
+        (Simulator([0.2, 0.3, 0.5], 0.1), Optimism(Informative()), 1),
     ],
     ids=repr,
 )
@@ -188,7 +187,7 @@ def test_bad_construction() -> None:
     with pytest.raises(TypeError, match="reference must not be given to Simulator: the samples are"):
         Simulator([1.0], radius=0.1, pick="uncertain").check(SAMPLED)
     with pytest.raises(
-        ValueError, match='pick must be "joint", "uncertain", "informative", "pessimistic" or "valuable", got \'best\''
+        ValueError, match='pick must be "uncertain", "informative", "pessimistic" or "valuable", got \'best\''
     ):
         Simulator([1.0], 0.1, pick="best")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="history must be a flat sequence"):
