@@ -21,7 +21,7 @@ COLOURS = {  # Okabe and Ito
 }
 MORE_COLOURS = (
     "#CC79A7", "#56B4E9", "#882255", "#999933", "#332288", "#661100", "#AA4499", "#117733", "#7F7F7F", "#B8860B",
-    "#44AA99",
+    "#44AA99", "#DDCC77",
 )  # fmt: skip
 """Of methods that have no colour of their own, in the order in which they stand in a comparison (Tol, Okabe, Ito)."""
 REFERENCE, TRUTH = "#56B4E9", "#E69F00"
