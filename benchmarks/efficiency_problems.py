@@ -195,4 +195,4 @@ class Task:
         return drbo.MMD().on(self.draws, np.ptp(self.draws, axis=0))
 
     def _actions(self, count: int) -> FloatArray:
-        return np.asarray(qmc.Sobol(self.problem.d_x, rng=1).random(count))
+        return np.asarray(qmc.Sobol(self.problem.d_x, seed=1).random(count))
