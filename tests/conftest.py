@@ -1,7 +1,11 @@
 """What tests of several rooms share."""
 
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, settings
+
+from bits import first_difference
 
 settings.register_profile(
     "short", max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -14,3 +18,9 @@ settings.load_profile("short")
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all records have the same time."""
     monkeypatch.setattr("drbo.optimizer.history.now", lambda: 0.0)
+
+
+def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | None:
+    """Say where two nested results differ first: a comparison of bits that fails once may not fail again."""
+    found = first_difference(left, right) if op == "==" and isinstance(left, list | tuple | dict) else ""
+    return ["two results differ", f"first difference at {found}"] if found else None

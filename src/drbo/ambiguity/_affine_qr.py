@@ -6,7 +6,7 @@
     point   (r,)            the place of the hull nearest to the origin, orthogonal to the rows of Q
     hull    (k,)            where the base lies from there: base = point + Q' hull, which `split` computes
 
-numba does not see a change of this file from the cache of its callers: touch `_mmd_solver.py` after one.
+Atoms are appended and deleted by updates of Q and R, each in O(k r).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The atoms b of a reference, and which is cheapest for a multiplier y: cost_i = d_i + <y, b_i>; compiled.
-
-numba does not see a change of this file from the cache of its callers: touch `_mmd_solver.py` after one.
-"""
+"""The atoms b of a reference, and which is cheapest for a multiplier y: cost_i = d_i + <y, b_i>; compiled."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ first basis whose x and s keep their bounds. The multipliers y of that basis cer
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from drbo._compiled import in_order
 from drbo.validation import FloatArray
 
 _FEASIBLE = 1e-14
@@ -25,7 +25,7 @@ _TIE = 1e-9
 """Reduced costs are known up to this; among nearly equal ratios the largest pivot wins."""
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def solve_rows(
     costs: FloatArray, A: FloatArray, lower: FloatArray, upper: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -42,7 +42,7 @@ def solve_rows(
     return x, y, lacking
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def _solve(
     c: FloatArray, columns: FloatArray, lower: FloatArray, upper: FloatArray, x: FloatArray, multipliers: FloatArray
 ) -> float:
@@ -108,7 +108,7 @@ def _solve(
     return lacking
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def _entering(
     c: FloatArray,
     columns: FloatArray,
@@ -154,7 +154,7 @@ def _entering(
     return entering
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def _product(matrix: FloatArray, vector: FloatArray) -> FloatArray:
     """Return the product; it is small, and the same on every machine."""
     found = np.zeros(len(matrix))
@@ -164,7 +164,7 @@ def _product(matrix: FloatArray, vector: FloatArray) -> FloatArray:
     return found
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def _invert(matrix: FloatArray, inverse: FloatArray) -> bool:
     """Write the inverse of a small matrix by elimination with partial pivoting; return whether it has one."""
     n = len(matrix)

@@ -5,10 +5,10 @@ Both work on relative costs, cost[i, j] in [0, 1] for moving all mass from conte
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from drbo._compiled import in_order
 from drbo.validation import FloatArray
 
 ROUNDING_MASS = 1e-15
@@ -26,7 +26,7 @@ _PIVOTS = 10_000
 """How many arcs may enter per node. A few suffice; the limit is for the case that rounding goes in circles."""
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def worst_plans(
     u: FloatArray, p: FloatArray, cost: FloatArray, nearest: NDArray[np.int64], budget: float
 ) -> tuple[FloatArray, FloatArray]:
@@ -79,7 +79,7 @@ def worst_plans(
     return weights, dual
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def _hull(
     i: np.intp,
     value: FloatArray,
@@ -117,7 +117,7 @@ def _hull(
     return start, edges
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def _multiplier(steepness: FloatArray, price: FloatArray, budget: float) -> float:
     """Return the steepness of the edge on which the budget runs out, zero if it pays for all (Balas and Zemel)."""
     spent = 0.0
@@ -138,7 +138,7 @@ def _multiplier(steepness: FloatArray, price: FloatArray, budget: float) -> floa
     return float(multiplier)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def _dual(multiplier: float, value: FloatArray, p: FloatArray, cost_to: FloatArray, budget: float) -> float:
     """Return -l budget + sum_i p_i min_j (value_j + l cost_ij) at l = multiplier, over all pairs."""
     if multiplier == 0.0:  # the budget may be infinite
@@ -151,7 +151,7 @@ def _dual(multiplier: float, value: FloatArray, p: FloatArray, cost_to: FloatArr
     return float(p @ lowest - multiplier * budget)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def cheapest_plan(supply: FloatArray, demand: FloatArray, cost: FloatArray, metric: bool = False) -> float:
     """Return the least cost of moving supply (n,) onto demand (n,); cost (n, n) from 0 to 1 with a zero diagonal.
 
@@ -278,7 +278,7 @@ def cheapest_plan(supply: FloatArray, demand: FloatArray, cost: FloatArray, metr
     raise RuntimeError("the cheapest plan was not found within the limit of steps")
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def _parcels(weights: FloatArray) -> NDArray[np.int64]:
     """Return weights (n,) as whole numbers that sum to 2^60; the largest takes what rounding leaves."""
     parcels: NDArray[np.int64] = np.rint(weights / weights.sum() * _UNITS).astype(np.int64)
@@ -286,7 +286,7 @@ def _parcels(weights: FloatArray) -> NDArray[np.int64]:
     return parcels
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def _hang(v: int, above: int, child: NDArray[np.int64], after: NDArray[np.int64], before: NDArray[np.int64]) -> None:
     """Make v the first child of the node above."""
     first = child[above]
@@ -295,7 +295,7 @@ def _hang(v: int, above: int, child: NDArray[np.int64], after: NDArray[np.int64]
         before[first] = v
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def _cut(v: int, above: int, child: NDArray[np.int64], after: NDArray[np.int64], before: NDArray[np.int64]) -> None:
     """Take v from the children of the node above."""
     if before[v] >= 0:
@@ -306,7 +306,7 @@ def _cut(v: int, above: int, child: NDArray[np.int64], after: NDArray[np.int64],
         before[after[v]] = before[v]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def cheapest_plan_on_line(supply: FloatArray, demand: FloatArray, position: FloatArray, order: float) -> float:
     """Return the least cost of moving supply (n,) onto demand (n,) at |x_i - x_j|^order, x = position ascending.
 

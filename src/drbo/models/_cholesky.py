@@ -7,15 +7,16 @@ what is left shrinks fast, and later terms are rounded relative to it. That is w
 Keeping U rather than L = U' makes this order of operations run along rows, which the compiler can vectorise.
 
 A block does for every entry the same operations in the same order as its points one by one, so that U has the same
-bits. No function is compiled with `fastmath`, which would allow the compiler another order.
+bits. Every function is compiled `in_order`: nothing is reassociated.
 """
 
 from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from drbo._compiled import in_order
 
 LANES = 8
 """How many partial sums `solve` has. U has room for so many columns more than it has points."""
@@ -23,7 +24,7 @@ _TILE = 16
 """How many rows of U a block of columns meets at once: they stay in the cache."""
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def append_point(U, t, column, variance, least):
     """Append to U (t x t) a point with kernel `column` (t,) to the others; return the new pivot squared.
 
@@ -42,7 +43,7 @@ def append_point(U, t, column, variance, least):
     return pivot
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def append_points(U, t, columns, variances, least):
     """Append to U (t x t) a block of b points; return their pivots squared (b,).
 
@@ -83,7 +84,7 @@ def append_points(U, t, columns, variances, least):
     return pivots
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def lower_diagonal(U, t, i, by):
     """Make U (t x t) the factor of U'U less `by` at entry (i, i), by hyperbolic rotations.
 
@@ -101,7 +102,7 @@ def lower_diagonal(U, t, i, by):
             x[j] = c * x[j] - s * U[k, j]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def whitened(U, t, y):
     """Return U'^-1 y (t,) for y (t,)."""
     white = y.copy()
@@ -112,7 +113,7 @@ def whitened(U, t, y):
     return white
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def solve(U, t):
     """Return b (t,) with U b = u, u = U[:t, t] the column that `append_point` added to the leading t x t block.
 
@@ -136,7 +137,7 @@ def solve(U, t):
     return b[:t]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@in_order
 def solve_points(U, start, count):
     """Return `solve(U, start + c)` for c = 0..count - 1 as the columns of an array, with the same bits.
 

@@ -89,7 +89,7 @@ class PairCorrelation:
 
     def traces(self, M: FloatArray) -> FloatArray:
         """Return sum over pairs of M (n (n - 1) / 2) times the squared differences of each coordinate, (d,)."""
-        return _traces(self.coordinates, M)
+        return np.asarray(_traces(self.coordinates, M))
 
 
 class Errors:
