@@ -26,7 +26,8 @@ PATIENCE = 60.0
 _PAUSE = 0.01
 """Seconds between two tries to get a lock."""
 
-_open_locks: weakref.WeakSet[io.FileIO] = weakref.WeakSet()
+_open_locks: list[weakref.ref[io.FileIO]] = []
+"""What `locked` opened last. No set, which Python code would tidy up when a file goes: Ctrl-C is lost in such code."""
 
 
 def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[object]:
@@ -47,7 +48,7 @@ def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[objec
         target.parent.mkdir(parents=True, exist_ok=True)
         file = open(beside, "ab", buffering=0)  # noqa: SIM115 - the caller's `with` closes it
         end = time.monotonic() + PATIENCE
-        _open_locks.add(file)
+        _open_locks[:] = [*(one for one in _open_locks if one() is not None), weakref.ref(file)]
         while not _take(file.fileno()):
             if time.monotonic() >= end:
                 raise TimeoutError(
@@ -65,8 +66,9 @@ def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[objec
 
 def _close_locks_of_the_parent() -> None:
     """Close what another thread held when this process was forked: the lock would last as long as this process."""
-    for file in list(_open_locks):
-        file.close()
+    for file in (one() for one in _open_locks):
+        if file is not None:
+            file.close()
 
 
 if sys.platform == "win32":

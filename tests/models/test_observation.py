@@ -5,7 +5,7 @@ import pytest
 
 from drbo import RBF, Matern
 from drbo.kernels import Kernel
-from drbo.models.observation import Embedding, Observation
+from drbo.models.observation import Embedding, Observation, averaged
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES
 
 RNG = np.random.default_rng(0)
@@ -46,3 +46,13 @@ def test_the_slope_is_that_of_finite_differences(kernel: Kernel) -> None:
         step = np.eye(2)[i] * 1e-6
         difference = (embedding(kernel)(contexts + step) - embedding(kernel)(contexts - step)) / 2e-6
         np.testing.assert_allclose(slope[:, :, i], difference, atol=FINITE_DIFFERENCES)
+
+
+def test_an_average_has_the_same_bits_whatever_other_columns_there_are() -> None:
+    rng = np.random.default_rng(3)
+    weights, rows = rng.dirichlet(np.ones(50)), rng.random((50, 40))
+    whole = averaged(weights, rows)
+    np.testing.assert_allclose(whole, weights @ rows, atol=CLOSED_FORM)
+    for first, last in ((0, 1), (7, 8), (3, 20), (11, 40)):
+        np.testing.assert_array_equal(averaged(weights, rows[:, first:last].copy()), whole[first:last])
+        np.testing.assert_array_equal(averaged(weights, rows[:, first:last]), whole[first:last])

@@ -36,7 +36,7 @@ from drbo import validation
 from drbo._compiled import announce
 from drbo.models._cholesky import LANES, append_point, append_points, lower_diagonal, whitened
 from drbo.models.gp import GP
-from drbo.models.observation import Embedding, Observation
+from drbo.models.observation import Embedding, Observation, averaged
 from drbo.models.outcomes import LARGEST_ERROR, LEAST_ERROR
 from drbo.validation import FloatArray
 
@@ -271,7 +271,7 @@ class Observed:
         if len(observation.weights) == 1:
             return k_action, k_context[0], self.gp.kernel.variance
         own = observation.weights @ k_C(observation.contexts, observation.contexts) @ observation.weights
-        return k_action, observation.weights @ k_context, k_X.variance * float(own)
+        return k_action, averaged(observation.weights, k_context), k_X.variance * float(own)
 
     def _remember(self, observation: Observation, t: int, k_action: FloatArray, k_context: FloatArray) -> None:
         """Keep the action and the contexts of observation number t, and its kernels with the grid."""

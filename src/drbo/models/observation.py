@@ -15,6 +15,7 @@ from typing import Self
 
 import numpy as np
 
+from drbo._compiled import announce, in_order
 from drbo.kernels import Kernel
 from drbo.models.outcomes import Outcomes
 from drbo.validation import FloatArray
@@ -94,6 +95,25 @@ class Scatter:
         return cls(amplitude**2 * variance, amplitude * widest)
 
 
+def averaged(weights: FloatArray, rows: FloatArray) -> FloatArray:
+    """Return sum_j w_j rows_j (m,) for weights (k,) and rows (k, m).
+
+    The bits of a column do not depend on what other columns there are. Those of a matrix product do: on some processors
+    BLAS rounds a column by where it stands.
+    """
+    announce(_averaged)
+    return np.asarray(_averaged(weights, rows))
+
+
+@in_order
+def _averaged(weights, rows):
+    found = np.zeros(rows.shape[1])
+    for j in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            found[i] += weights[j] * rows[j, i]
+    return found
+
+
 def observations_of(outcomes: Outcomes) -> list[Observation]:
     """Return outcomes one by one, as a posterior takes them in."""
     found: list[Observation] = []
@@ -124,7 +144,7 @@ class Embedding:
         """Return the kernel of every observation's context with contexts (m, d_c), (t, m)."""
         k = self.kernel(self.points, contexts)
         for i, average in self.averages.items():
-            k[i] = average.weights @ self.kernel(average.contexts, contexts)
+            k[i] = averaged(average.weights, self.kernel(average.contexts, contexts))
         return k
 
     def slope(self, contexts: FloatArray) -> FloatArray:
