@@ -97,3 +97,15 @@ def test_gradient_by_finite_differences(kernel: Kernel) -> None:
         difference = (kernel((a + step)[None], b) - kernel((a - step)[None], b))[0] / 2e-6
         np.testing.assert_allclose(gradient[:, i], difference, atol=FINITE_DIFFERENCES)
     assert (gradient[-1] == 0.0).all()
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.3), Matern(0.3), RBF((0.3, 2.0))], ids=repr)
+def test_points_of_any_kind_and_points_that_do_not_fit(kernel: Kernel) -> None:
+    a = np.array([[0, 1], [2, 3], [4, 5]])
+    b = a[::2, ::-1] / 7.0  # neither contiguous nor of the same type
+    expected = [[literal(kernel, x, y) for y in b] for x in a]
+    np.testing.assert_allclose(kernel(a, b), expected, atol=CLOSED_FORM)
+    assert kernel(a[:0], b).shape == (0, 2)
+    for wrong in (b[:, :1], b[0], b[None]):
+        with pytest.raises(ValueError, match=r"points must have the shapes \(n, d\) and \(m, d\)"):
+            kernel(a, wrong)

@@ -78,7 +78,7 @@ def test_nobody_stays_inside_the_limit_of_threads() -> None:
             pass
 
     def lifted() -> None:
-        assert not _threads._inside  # so that the next use lifts the limit
+        assert not _threads.inside()  # so that the next use lifts the limit
 
     use()  # what is looked for once per process is found
     interrupted_at_random(use, lifted)

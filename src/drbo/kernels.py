@@ -13,9 +13,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from drbo import validation
+from drbo._compiled import announce, in_order
 from drbo.validation import FloatArray
 
 
@@ -151,11 +151,30 @@ class RadialKernel(Kernel):
         Differences are taken before scaling: they are exact for near-duplicates, which scaled points are not.
         """
         scale = self.lengthscale
+        a, b = np.ascontiguousarray(a, dtype=np.float64), np.ascontiguousarray(b, dtype=np.float64)
+        if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:  # compiled code checks no bounds
+            raise ValueError(f"points must have the shapes (n, d) and (m, d), got {a.shape} and {b.shape}")
+        announce(_squared_distances)
         if isinstance(scale, float):
-            return cdist(a, b, "sqeuclidean") / scale**2
+            return np.asarray(_squared_distances(a, b, np.ones(a.shape[1]), scale**2))
         if len(scale) != a.shape[1]:
             raise ValueError(f"lengthscale has {len(scale)} entries, but the points have {a.shape[1]} dimension(s)")
-        return cdist(a, b, "sqeuclidean", w=np.power(scale, -2.0))
+        return np.asarray(_squared_distances(a, b, np.power(scale, -2.0), 1.0))
+
+
+@in_order
+def _squared_distances(a: FloatArray, b: FloatArray, weights: FloatArray, divisor: float) -> FloatArray:
+    """Return sum_k weights_k (a_ik - b_jk)^2 / divisor, shape (n, m), for points a (n, d) and b (m, d)."""
+    n, m = a.shape[0], b.shape[0]
+    found = np.zeros((n, m))
+    for i in range(n):
+        for k in range(a.shape[1]):
+            for j in range(m):
+                step = a[i, k] - b[j, k]
+                found[i, j] += weights[k] * step * step
+        for j in range(m):
+            found[i, j] /= divisor
+    return found
 
 
 @dataclass(frozen=True)

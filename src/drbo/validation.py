@@ -29,6 +29,11 @@ def finite_array(name: str, value: ArrayLike, ndim: int | None = None) -> FloatA
 
     It may be the caller's own array: `frozen` makes a copy to keep.
     """
+    return _finite(name, _array(name, value, ndim))
+
+
+def _array(name: str, value: ArrayLike, ndim: int | None) -> FloatArray:
+    """Return `value` as a contiguous float array, of `ndim` dimensions if that is given."""
     try:
         raw = np.asarray(value)
         if raw.dtype.kind not in "iufbO" or np.ma.isMaskedArray(value):
@@ -38,6 +43,11 @@ def finite_array(name: str, value: ArrayLike, ndim: int | None = None) -> FloatA
         raise TypeError(f"{name} must be an array of numbers, got {type(value).__name__}: {error}") from None
     if ndim is not None and array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
+    return array
+
+
+def _finite(name: str, array: FloatArray) -> FloatArray:
+    """Return an array all of whose entries are finite."""
     if not np.isfinite(array).all():
         bad = np.argwhere(~np.isfinite(np.atleast_1d(array)))[0].tolist()
         raise ValueError(f"{name} must be finite, got {np.atleast_1d(array)[tuple(bad)]} at index {bad}")
@@ -187,16 +197,16 @@ def path(name: str, value: Any) -> Path:
 
 def distribution(name: str, weights: ArrayLike, size: int | None = None) -> FloatArray:
     """Return `weights` (n,) as a probability vector; counts, and shares that were rounded, are divided by their sum."""
-    array = finite_array(name, weights, ndim=1)
+    array = _array(name, weights, ndim=1)
     if array.size == 0 or (size is not None and array.size != size):
         expected = "at least one weight" if size is None else f"{size} weights, one per context"
         raise ValueError(f"{name} must hold {expected}, got {array.size}")
-    smallest = int(np.argmin(array))
+    total = float(array.sum()) if array.min() >= 0.0 else math.nan
+    if abs(total - 1.0) <= EXACT:  # all weights are finite, or the sum would not be
+        return array
+    smallest = int(np.argmin(_finite(name, array)))
     if array[smallest] < 0.0:
         raise ValueError(f"{name} must not be negative, got {array[smallest]} at index {smallest}")
-    total = float(array.sum())
-    if abs(total - 1.0) <= EXACT:
-        return array
     counts = bool((array == np.floor(array)).all())
     if not 0.0 < total < math.inf or not (counts or abs(total - 1.0) <= ROUNDED):
         raise ValueError(f"{name} must sum to 1 (within {ROUNDED}), or be counts, got the sum {total!r}")

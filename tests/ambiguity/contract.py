@@ -326,6 +326,18 @@ def check_batch(ambiguity: AmbiguitySet, values: Array, reference: Array, radius
     assert empty.expectation.shape == (0,)
 
 
+def check_rows_alone(ambiguity: AmbiguitySet, values: Array, reference: Array, radius: float) -> None:
+    """As many rows of values (m, n) as the set says are solved with the bits of each one alone."""
+    some = values[: ambiguity.rows_alone]
+    assert len(some) >= 1
+    batch = ambiguity.certified(some, reference, radius)
+    for i in range(len(some)):
+        alone = ambiguity.certified(some[i : i + 1], reference, radius)
+        for one, other in ((batch.expectation, alone.expectation), (batch.weights, alone.weights)):
+            np.testing.assert_array_equal(one[i], other[0])
+        np.testing.assert_array_equal(batch.lower_bound[i], alone.lower_bound[0])
+
+
 def check_distance(ambiguity: AmbiguitySet, p: Array, q: Array, *, holds_reference: bool = True) -> None:
     """Zero from a distribution to itself, never negative, and the set of that very radius holds the first one."""
     assert ambiguity.distance(p, p) <= FEASIBLE or not holds_reference

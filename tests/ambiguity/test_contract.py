@@ -125,6 +125,15 @@ def test_batches_are_solved_row_by_row(family: Family, radius: float) -> None:
 
 
 @every_family
+@pytest.mark.parametrize("n", [5, 40, 60])
+def test_a_few_rows_have_the_bits_of_each_alone(family: Family, n: int) -> None:
+    rng = np.random.default_rng(n)
+    ambiguity, reference = made(family, rng.random((n, 2))), rng.dirichlet(np.ones(n))
+    for radius in (0.05, 0.4):
+        contract.check_rows_alone(ambiguity, rng.normal(size=(3, n)).cumsum(axis=1), reference, radius)
+
+
+@every_family
 @given(first=instances(max_contexts=5), data=st.data())
 def test_distance_and_set_agree(family: Family, first: Instance, data: st.DataObject) -> None:
     n = len(first.reference)
@@ -297,6 +306,19 @@ class Cramped(TotalVariation):
 
 VALUES: Array = np.array([0.3, 2.0, 0.7, -1.0])
 SAMPLE = Instance(np.random.default_rng(8).random((4, 2)), np.array([0.4, 0.3, 0.3, 0.0]), VALUES)
+
+
+class Boastful(TotalVariation):
+    """Says that two rows are solved each by itself, and rounds the second one otherwise."""
+
+    rows_alone = 2
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        weights, lower_bound = super()._solve(values, reference, radius)
+        lower_bound[1:] = np.nextafter(lower_bound[1:], -np.inf)
+        return weights, lower_bound
+
+
 OTHER: Array = np.array([1.0, -2.0, 0.0, 5.0])
 
 
@@ -319,6 +341,7 @@ def test_the_checks_catch_broken_sets() -> None:
     caught(contract.check_equivariant, Unscaled(), SAMPLE, 0.2, 1.0, 2.0)
     caught(contract.check_permutation, lambda _: Unscaled(), SAMPLE, 0.2, [3, 0, 1, 2])
     caught(contract.check_batch, Unscaled(), np.stack([[VALUES, OTHER], [OTHER, VALUES]]), SAMPLE.reference, 0.2)
+    caught(contract.check_rows_alone, Boastful(), np.array([VALUES, OTHER]), SAMPLE.reference, 0.2)
     caught(contract.check_concave, Hopeful(), SAMPLE, 0.2, OTHER)
     caught(contract.check_gradient, Softened(), SAMPLE, 0.2)
     caught(contract.check_bad_input, Permissive(), 4)

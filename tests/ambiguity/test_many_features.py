@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ambiguity import contract
 from drbo import MMD, RBF
 from drbo.ambiguity._gram_start import start_on_gram
 from drbo.ambiguity._many_features import FEWEST
@@ -76,3 +77,10 @@ def test_a_start_is_nearly_the_optimum() -> None:
     assert found == pytest.approx(optimum, abs=1e-8 * np.ptp(v))
     assert lam[:size].min() >= 0.0
     assert lam[:size].sum() == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("contexts", [CUBE, PLANE], ids=["all contexts", "pivots and cheap contexts"])
+def test_two_rows_have_the_bits_of_each_alone(contexts: Array) -> None:
+    rng = np.random.default_rng(4)
+    values, reference = np.sin(contexts @ rng.normal(size=(contexts.shape[1], 2)) * 4.0).T, rng.random(len(contexts))
+    contract.check_rows_alone(MMD(contexts, RBF(0.2)).on(contexts), values, reference / reference.sum(), 0.1)

@@ -118,7 +118,7 @@ def check(place: str, name: str, some: int | None, errors: tuple[type[BaseExcept
     for moment, error in errors_at:
         opt = copy.deepcopy(start)
         assert interrupted(lambda opt=opt: call(opt), moment, error), moment  # type: ignore[misc]  # bound
-        assert not _threads._inside, moment  # the next call gives linear algebra its threads back
+        assert not _threads.inside(), moment  # the next call gives linear algebra its threads back
         now = facts(opt)
         assert now in (before, after), moment
         happened[now == after] += 1

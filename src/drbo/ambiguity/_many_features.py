@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from drbo._compiled import announce
 from drbo.ambiguity._block_pivoting import BlockPivoting
 from drbo.ambiguity._gram_start import start_on_gram
-from drbo.ambiguity._mmd_solver import empty_state, solve_sparse
+from drbo.ambiguity._mmd_solver import ROWS_ALONE, empty_state, solve_sparse
 from drbo.ambiguity.pivoted import Entries, Indices
 from drbo.validation import FloatArray
 
@@ -56,6 +56,8 @@ class ManyFeatures:
         announce(start_on_gram)
         blocks, unlimited = self._blocks, len(given[0]) + 1
         for row, v in enumerate(values):
+            if len(values) <= ROWS_ALONE:
+                blocks = self._blocks
             state = self._start(v, given, unlimited if blocks is None else _FEW)
             if state is None and blocks is not None:
                 found = blocks.solve(v, given[0], given[-1])

@@ -59,6 +59,8 @@ _UPDATES = 16
 _SMALL = 1e-3
 """Up to this radius, as a share of the largest atom, it is computed anew each time: the multiplier blows up errors."""
 _RETRIES = 3
+ROWS_ALONE = 2
+"""With so many rows or fewer each is solved from nothing, so that its bits do not depend on the others."""
 
 
 @jit
@@ -281,7 +283,8 @@ def empty_state(n, r):
 def solve_batch(values, reference, b, bt, norms, eps, weights, lower_bounds):
     """Fill the worst-case weights (m, n) and lower bounds (m,) of values (m, n) within eps > 0 of reference (n,).
 
-    `b`, `bt` and `norms` are what `embed` returns for the reference.
+    `b`, `bt` and `norms` are what `embed` returns for the reference. A row starts from the active set of the row before
+    it, but not where there are `ROWS_ALONE` rows at most.
     """
     n, r = norms.size, bt.shape[0]
     solve_sparse(values, reference, b, bt, norms, eps, n + 1, empty_state(n, r), weights, lower_bounds)
@@ -306,6 +309,8 @@ def solve_sparse(values, reference, b, bt, norms, eps, most_atoms, state, weight
     eps = max(eps, 0.1 * _ROUNDING * largest)  # a smaller radius cannot be told from this one
     size, counts[1] = counts[0], _UPDATES
     for row in range(m):
+        if row > 0 and m <= ROWS_ALONE:
+            size = 0
         v = values[row]
         low, high, lowest = v[0], v[0], 0
         for i in range(n):

@@ -130,6 +130,9 @@ class AmbiguitySet(ABC):
     radius_power: float = 1.0
     """The power of the radius that `sensitivity` is a derivative in: near radius 0 losses grow with this power."""
 
+    rows_alone: int = 1
+    """Up to how many rows are solved with the bits that each has alone. With more, one may start from another."""
+
     has_shift_norm: bool = False
     """Whether Theorem 2 and Corollary 4 bound the regret in the set: they are for the MMD."""
 

@@ -12,7 +12,7 @@ from drbo import validation
 from drbo._compiled import announce
 from drbo.ambiguity._many_features import FEWEST, ManyFeatures
 from drbo.ambiguity._mmd_pricing import embed
-from drbo.ambiguity._mmd_solver import solve_batch, solve_sparse
+from drbo.ambiguity._mmd_solver import ROWS_ALONE, solve_batch, solve_sparse
 from drbo.ambiguity.contract import EPSILON, NEXT, AmbiguitySet, Dual, Witness, WorstCase, peak
 from drbo.ambiguity.pivoted import GramEntries, KernelEntries, PivotedCholesky, factor_gram
 from drbo.kernels import RBF, Kernel
@@ -41,6 +41,7 @@ class PlacedMMD(AmbiguitySet):
     has_shift_norm = True
     bounds_means = True
     convex_in_radius = True
+    rows_alone = ROWS_ALONE
 
     def __init__(self, factor: PivotedCholesky, contexts: FloatArray | None, kernel: Kernel | None) -> None:
         self.contexts, self.kernel = contexts, kernel

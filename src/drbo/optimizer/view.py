@@ -45,7 +45,13 @@ def alone(method: Method) -> Method:
 
 def computing(method: Method) -> Method:
     """Let one thread at a time into an optimizer, and linear algebra use one: for methods that need a posterior."""
-    return alone(one_thread()(method))
+
+    @functools.wraps(method)
+    def limited(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with self._lock, one_thread():
+            return method(self, *args, **kwargs)
+
+    return cast(Method, limited)
 
 
 class View:

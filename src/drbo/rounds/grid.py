@@ -143,39 +143,33 @@ def best_action(
     known to lie in the set, such as last round's worst cases; they only save work.
     """
     _check_sizes(values, ambiguity, reference, feasible)
-    lowest, highest = values.min(axis=1), float(values.max())
-    span = highest - float(lowest.min())
-    rounding = _ROUNDING * span + 16.0 * EPSILON * max(abs(highest), abs(highest - span))
+    known = np.empty((0, len(reference))) if feasible is None else feasible
+    lowest, bounds, scores, candidates, least, highest = _begun(values, reference, known)
+    span = highest - least
+    rounding = _ROUNDING * span + 16.0 * EPSILON * max(abs(highest), abs(least))
     tie = TIE * span + rounding
-    bounds = np.full(len(values), np.inf)
-    scores = np.full(len(values), -np.inf)
-    if feasible is not None:
-        _tighten(bounds, values, lowest, feasible)
-    guess = np.minimum(bounds, values @ reference)
-    favourite = int(np.argmax(guess))
-    first = ambiguity.certified(values[favourite : favourite + 1], reference, radius)
-    alone = {favourite: first}  # what was solved in no batch
-    scores[favourite] = first.expectation[0]
-    _tighten(bounds, values, lowest, first.weights)
-    winner, candidates = _rivals(bounds, scores, tie, rounding)
-    visited, solved = 1, [first.weights]
+    # The score of record is that of a solve alone, so that it does not depend on what else was solved: in a batch a
+    # solve may start from the one before it, which rounds differently.
+    alone: dict[int, tuple[WorstCase, int]] = {}  # the solve, and its row
+    solved: list[FloatArray] = []
+    # Where nothing is known of the set, the best one is among the first two as a rule; otherwise it is the first.
+    visited, candidates = 0, candidates[: ambiguity.rows_alone if feasible is None else 1]
     while len(candidates):
-        if len(candidates) > 2 * visited:  # the most promising ones, twice as many as are known
-            order = np.argpartition(-bounds[candidates], 2 * visited)
-            candidates = candidates[order[: 2 * visited]]
         worst = ambiguity.certified(values[candidates], reference, radius)
-        if len(candidates) == 1:
-            alone[int(candidates[0])] = worst
+        if len(candidates) <= ambiguity.rows_alone:
+            alone.update((x, (worst, i)) for i, x in enumerate(candidates.tolist()))
         visited += len(candidates)
         solved.append(worst.weights)
         scores[candidates] = worst.expectation
         _tighten(bounds, values, lowest, worst.weights)
         winner, candidates = _rivals(bounds, scores, tie, rounding)
-    # In a batch a solve starts from the one before it, which rounds differently. The score of record is that of a solve
-    # alone, so that it does not depend on what else was solved.
-    kept = alone.get(winner)
-    own = ambiguity.certified(values[winner : winner + 1], reference, radius) if kept is None else kept
-    worst = WorstCase(own.expectation[0], own.weights[0], own.lower_bound[0])
+        if len(candidates) > 2 * visited:  # the most promising ones, twice as many as are known
+            order = np.argpartition(-bounds[candidates], 2 * visited)
+            candidates = candidates[order[: 2 * visited]]
+    if winner not in alone:
+        alone[winner] = ambiguity.certified(values[winner : winner + 1], reference, radius), 0
+    own, i = alone[winner]
+    worst = WorstCase(own.expectation[i], own.weights[i], own.lower_bound[i])
     return BestAction(winner, worst, np.concatenate(solved))
 
 
@@ -189,6 +183,39 @@ def _check_sizes(
     ambiguity.check_size(n)
     if feasible is not None and feasible.shape[1:] != (n,):
         raise ValueError(f"feasible must have shape (k, {n}) to match reference, got {feasible.shape}")
+
+
+@jit
+def _begun(
+    values: FloatArray, reference: FloatArray, feasible: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, Indices, float, float]:
+    """Return what is known of all actions before any is solved.
+
+    These are the lowest value of each, a bound of each by the feasible distributions, scores that are not known yet
+    (-inf), the two most promising actions by bound and expectation, and the lowest and the highest value of all.
+    """
+    m = values.shape[0]
+    lowest, bounds, scores = np.empty(m), np.full(m, np.inf), np.full(m, -np.inf)
+    highest = -np.inf
+    for x in range(m):
+        lowest[x] = values[x].min()
+        highest = max(highest, values[x].max())
+    _tighten(bounds, values, lowest, feasible)
+    first, second, best, next_best = -1, -1, -np.inf, -np.inf
+    for x in range(m):
+        above = 0.0
+        for j in range(values.shape[1]):
+            above += reference[j] * (values[x, j] - lowest[x])
+        guess = min(bounds[x], lowest[x] + above)
+        if first < 0 or guess > best:
+            first, second, best, next_best = x, first, guess, best
+        elif second < 0 or guess > next_best:
+            second, next_best = x, guess
+    candidates = np.empty(min(m, 2), dtype=np.intp)
+    candidates[0] = first
+    if m > 1:
+        candidates[1] = second
+    return lowest, bounds, scores, candidates, lowest.min(), highest
 
 
 @jit
