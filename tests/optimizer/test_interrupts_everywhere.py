@@ -1,7 +1,8 @@
 """Interrupts and shortages of memory at any line of any call: it has happened as a whole or not at all (REVIEW F2, F3).
 
-In every run at some moments of each call. The slow tests take every line of the code that a call runs, when it is run
-for the first and for the last time; where a call runs at most 2,500 lines, all of them.
+In every run at some moments of each call. In the slow tests, where a call runs at most 2,500 lines, at each of these
+with both errors; where it runs more, at every line of the code that it runs, when that is run for the first and for the
+last time, with the two errors in turn.
 """
 
 import copy
@@ -114,7 +115,8 @@ def check(place: str, name: str, some: int | None, errors: tuple[type[BaseExcept
     expected = goes_on(whole)
     happened = {False: 0, True: 0}
     wanted = moments(found, some)
-    errors_at = zip(wanted, itertools.cycle(errors), strict=False) if some else itertools.product(wanted, errors)
+    in_turn = some or found.count > FEW
+    errors_at = zip(wanted, itertools.cycle(errors), strict=False) if in_turn else itertools.product(wanted, errors)
     for moment, error in errors_at:
         opt = copy.deepcopy(start)
         assert interrupted(lambda opt=opt: call(opt), moment, error), moment  # type: ignore[misc]  # bound
