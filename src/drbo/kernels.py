@@ -166,11 +166,11 @@ class RadialKernel(Kernel):
 def _squared_distances(a: FloatArray, b: FloatArray, weights: FloatArray, divisor: float) -> FloatArray:
     """Return sum_k weights_k (a_ik - b_jk)^2 / divisor, shape (n, m), for points a (n, d) and b (m, d)."""
     n, m = a.shape[0], b.shape[0]
-    found = np.zeros((n, m))
+    found, columns = np.zeros((n, m)), b.T.copy()
     for i in range(n):
         for k in range(a.shape[1]):
             for j in range(m):
-                step = a[i, k] - b[j, k]
+                step = a[i, k] - columns[k, j]
                 found[i, j] += weights[k] * step * step
         for j in range(m):
             found[i, j] /= divisor
