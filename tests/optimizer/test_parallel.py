@@ -249,6 +249,17 @@ def test_an_interrupt_keeps_what_is_there_and_goes_on(tmp_path: Path, still: Non
     assert bits(r) == bits(again.recommend())
 
 
+def stopped(process: subprocess.Popen[str], stop: signal.Signals) -> str:
+    """Stop a process, and return what it says. A signal that comes in a call back from compiled code may be lost."""
+    for _ in range(10):
+        process.send_signal(stop)
+        try:
+            return process.communicate(timeout=6)[1]
+        except subprocess.TimeoutExpired:
+            continue
+    raise AssertionError("ten signals did not stop the process")
+
+
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill"])
 def test_a_process_that_is_stopped_goes_on(stop: signal.Signals, tmp_path: Path) -> None:
     path = tmp_path / "state.json"
@@ -261,19 +272,18 @@ from optimizer.test_parallel import make
 def evaluate(*arguments):
     time.sleep(0.05)
     return outcome(*arguments)
-drbo.run(make(), evaluate, 60, workers=3, save={str(path)!r}, progress=False)
+drbo.run(make(), evaluate, 2000, workers=3, save={str(path)!r}, progress=False)
 """
     command = [sys.executable, "-c", code]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while not (path.exists() and path.read_text().count('"kind":"told"') >= 5):
             assert process.poll() is None, process.communicate()
             time.sleep(0.02)
-        process.send_signal(stop)
-        _, errors = process.communicate(timeout=60)
+        errors = stopped(process, stop)
     assert process.returncode != 0
     assert ("KeyboardInterrupt" in errors) == (stop is signal.SIGINT), errors
     before = Optimizer.load(path)
-    assert 5 <= before.n_told < 60
+    assert 5 <= before.n_told < 2000
     opt = make()
     drbo.run(opt, outcome, before.n_told + 5, workers=3, save=path, progress=False)
     assert opt.n_told == before.n_told + 5

@@ -299,6 +299,7 @@ class AmbiguitySet(ABC):
     def certified(self, values: FloatArray, reference: FloatArray, radius: float) -> WorstCase:
         """Return what `worst_case` does, for values (m, n), reference (n,) and radius known to be valid."""
         announce(_certify)
+        values = np.ascontiguousarray(values)  # compiled code for another layout rounds otherwise
         weights, lower_bound = self._solve(values, reference, radius)
         expectation, lower_bound, failed = _certify(values, weights, lower_bound)
         if failed >= 0:
