@@ -113,7 +113,7 @@ def run(name: str, arguments: list[str]) -> Row:
         **environment.variables,
     }
     log, last, started = FOLDER / f"{name}.log", "no output", time.monotonic()
-    command = [str(python), "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *arguments]
+    command = [str(python), "-m", "pytest", "-n", "2", "-p", "no:cacheprovider", *arguments]
     with (
         log.open("w", encoding="utf-8") as file,
         subprocess.Popen(
@@ -124,7 +124,7 @@ def run(name: str, arguments: list[str]) -> Row:
         for line in process.stdout:
             print(line, end="", flush=True)
             file.write(line)
-            last = line.strip() or last
+            last = line.strip() or last  # at the end: how many passed
     return Row(name, packages, last, time.monotonic() - started, failed=process.returncode != 0)
 
 
