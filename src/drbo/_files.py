@@ -140,9 +140,12 @@ def append(path: Path, text: str) -> None:
 def resolved(path: Path) -> Path:
     """Return the file that a path leads to."""
     try:
-        return path.resolve()
-    except RuntimeError as error:  # links in a circle, before Python 3.13
-        raise OSError(errno.ELOOP, f"{path} could not be found: {error}") from None
+        found = path.resolve()
+    except RuntimeError:  # links in a circle, before Python 3.13
+        found = path
+    if found.is_symlink():  # which all links have been followed from: they go round in a circle
+        raise OSError(errno.ELOOP, f"{path} could not be found: {os.strerror(errno.ELOOP)}")
+    return found
 
 
 def is_plain(path: Path) -> bool:
