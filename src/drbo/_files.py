@@ -48,7 +48,7 @@ def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[objec
         target.parent.mkdir(parents=True, exist_ok=True)
         file = open(beside, "ab", buffering=0)  # noqa: SIM115 - the caller's `with` closes it
         end = time.monotonic() + PATIENCE
-        _open_locks[:] = [*(one for one in _open_locks if one() is not None), weakref.ref(file)]
+        _note(file)
         while not _take(file.fileno()):
             if time.monotonic() >= end:
                 raise TimeoutError(
@@ -62,6 +62,14 @@ def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[objec
         if isinstance(error, OSError) and error.errno is not None:
             raise OSError(error.errno, f"{path} could not be locked: {error.strerror}") from error
         raise
+
+
+def _note(file: io.FileIO) -> None:
+    """Take note of a file that is locked, and forget those that are gone; several threads may do so at once."""
+    _open_locks.append(weakref.ref(file))
+    for gone in [one for one in _open_locks if one() is None]:
+        with contextlib.suppress(ValueError):  # another thread has forgotten it
+            _open_locks.remove(gone)
 
 
 def _close_locks_of_the_parent() -> None:
