@@ -7,6 +7,7 @@ import copy
 import json
 import math
 import os
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -441,3 +442,17 @@ def test_loading_many_results_takes_each_in_once(tmp_path: Path, monkeypatch: py
     assert isinstance(posterior, drbo.GridPosterior)
     assert posterior.n_observations == 80
     assert posterior.n_points <= 30
+
+
+def test_thousands_of_results_load_at_once(tmp_path: Path) -> None:
+    """Version 0.1 took 38 s for these: it replayed them all. Nothing is derived here before somebody asks for it."""
+    points, rng = np.linspace(0.0, 1.0, 50), np.random.default_rng(0)
+    opt = Optimizer(points, points, setting=drbo.DataDriven(radius=0.1))
+    for i, j in rng.integers(50, size=(3000, 2)).tolist():
+        opt.tell(points[i], float(rng.normal()), context_index=j)
+    opt.save(tmp_path / "run.json")
+    before = time.process_time()
+    loaded = Optimizer.load(tmp_path / "run.json")
+    assert time.process_time() - before < 2.0
+    assert loaded.n_told == 3000
+    assert bits(loaded.history) == bits(opt.history)
