@@ -195,7 +195,7 @@ def check_save(start: Optimizer, way: Callable[[Optimizer, Path], Optimizer], so
             assert facts(Optimizer.load(path)) in (before, facts(opt)), moment
         opt.save(path)
         assert facts(Optimizer.load(path)) == facts(opt), moment
-        opt.ask()
+        opt.cancel(opt.pending[0])
         opt.save(path)
         assert facts(Optimizer.load(path)) == facts(opt), moment
         assert [p.name for p in path.parent.iterdir() if p.suffix != ".lock"] == ["state.json"], moment
@@ -236,7 +236,7 @@ def check_load(start: Optimizer, some: int | None, path: Path) -> None:
         assert path.read_bytes() == text
         opt.resume(path)
         assert facts(opt) == expected
-        opt.ask()
+        opt.cancel(opt.pending[0])
         opt.save(path)
         path.write_bytes(text)
 
@@ -262,10 +262,10 @@ def outcome_of(action: Any, context: Any = None) -> Any:
 
 def check_run(place: str, some: int | None, folder: Path) -> None:
     """Whoever calls the same line again has the history of a run that was not interrupted, and so has the file."""
-    start = prepared(place)
+    start, more = prepared(place), 3 if some else 2
 
     def run(opt: Optimizer, path: Path) -> None:
-        drbo.run(opt, outcome_of, start.n_told + 3, workers=1, save=path, progress=False)
+        drbo.run(opt, outcome_of, start.n_told + more, workers=1, save=path, progress=False)
 
     run(copy.deepcopy(start), folder / "warm")
     whole = copy.deepcopy(start)
