@@ -89,10 +89,11 @@ def saved_at_the_same_time(kind: type[Any], folder: Path) -> tuple[Any, Any]:
 
     Both look at the index before the other one has written to it, and the machine code of ints is written last.
     """
-    both_looked, floats_are_saved = threading.Event(), threading.Event()
+    first_looked, both_looked, floats_are_saved = threading.Event(), threading.Event(), threading.Event()
 
     class First(kind):  # type: ignore[misc]
         def _save_index(self, overloads: Any) -> None:
+            first_looked.set()
             assert both_looked.wait(PATIENCE)
             super()._save_index(overloads)
 
@@ -108,10 +109,11 @@ def saved_at_the_same_time(kind: type[Any], folder: Path) -> tuple[Any, Any]:
         First(*place).save("floats", "code for floats")
         floats_are_saved.set()
 
-    both = [
-        threading.Thread(target=save_floats),
-        threading.Thread(target=lambda: Second(*place).save("ints", "code for ints")),
-    ]
+    def save_ints() -> None:
+        assert first_looked.wait(PATIENCE)
+        Second(*place).save("ints", "code for ints")
+
+    both = [threading.Thread(target=save_floats), threading.Thread(target=save_ints)]
     for one in both:
         one.start()
     for one in both:
@@ -148,17 +150,20 @@ print(outer(1.0))
 
 def said_by_outer(folder: Path, number: float, before: str = "") -> tuple[str, str]:
     """Return what a process prints that calls a compiled function which calls one of another module."""
-    (folder / "_inner.py").write_text(INNER.format(number=number), encoding="utf-8")
-    if not (folder / "outer.py").exists():
-        (folder / "outer.py").write_text(OUTER, encoding="utf-8")
+    for name, text in (("_inner.py", INNER.format(number=number)), ("outer.py", OUTER)):
+        path = folder / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
     command = [sys.executable, "-c", f"{before}\nimport outer"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
     return done.stdout.strip(), done.stderr
 
 
 def test_a_change_of_a_compiled_module_is_seen_by_its_callers_in_others(tmp_path: Path) -> None:
-    assert said_by_outer(tmp_path, 1.5)[0] == "2.5"
-    assert said_by_outer(tmp_path, 20.5)[0] == "21.5"
+    for number in (1.5, 20.5):
+        out, said = said_by_outer(tmp_path, number)
+        assert out == str(number + 1.0)
+        assert said.count("compiling the solvers") == 1
     assert said_by_outer(tmp_path, 20.5) == ("21.5", "")
 
 

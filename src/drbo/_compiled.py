@@ -39,6 +39,10 @@ class _Cache(IndexDataCacheFile):
         self._save_data(name, data)
         self._save_index({**self._load_index(), key: name})
 
+    def holds_code(self) -> bool:
+        """Return whether there is machine code of the modules as they are now, for any signature."""
+        return bool(self._load_index())
+
 
 @functools.cache
 def _stamps(folder: Path) -> tuple[tuple[str, int, int], ...]:
@@ -77,10 +81,9 @@ def announce(function: Any) -> None:
     """Log that `function` is about to be compiled, if it is, and if nothing was announced in this process before."""
     if not hasattr(function, "stats"):  # NUMBA_DISABLE_JIT=1: nothing is compiled
         return
-    folder = function.stats.cache_path
-    if folder is None:
+    if function.stats.cache_path is None:
         _say_once("compiling the solvers; this takes up to half a minute, in every process: no folder for the result")
-    elif not any(Path(folder).glob(f"*.{function.__name__}-*.nbi")):
+    elif not function._cache._cache_file.holds_code():
         _say_once("compiling the solvers; this takes up to half a minute, once: the result is cached")
 
 
