@@ -192,8 +192,9 @@ class Knowledge:
 
     def rows(self, actions: Sequence[Point]) -> FloatArray:
         """Return the coordinates of actions as an array (k, d)."""
-        d = self.configuration.search.space.dimension
-        return np.array([point.coordinates for point in actions]).reshape(-1, d)
+        if not actions:
+            return np.empty((0, self.configuration.search.space.dimension))
+        return np.array([point.coordinates for point in actions])
 
     def _ball(self, state: State, nature: Contexts, reference: Reference, radius: float, before: int = 0) -> Ball:
         seed = self.configuration.seed + state.n_asked + before

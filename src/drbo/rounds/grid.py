@@ -170,7 +170,7 @@ def best_action(
         alone[winner] = ambiguity.certified(values[winner : winner + 1], reference, radius), 0
     own, i = alone[winner]
     worst = WorstCase(own.expectation[i], own.weights[i], own.lower_bound[i])
-    return BestAction(winner, worst, np.concatenate(solved))
+    return BestAction(winner, worst, solved[0] if len(solved) == 1 else np.concatenate(solved))
 
 
 def _check_sizes(
