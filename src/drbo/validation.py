@@ -48,6 +48,9 @@ def _array(name: str, value: ArrayLike, ndim: int | None) -> FloatArray:
 
 def _finite(name: str, array: FloatArray) -> FloatArray:
     """Return an array all of whose entries are finite."""
+    flat = array.ravel()
+    if math.isfinite(flat @ flat):  # the quick way; large entries may overflow
+        return array
     if not np.isfinite(array).all():
         bad = np.argwhere(~np.isfinite(np.atleast_1d(array)))[0].tolist()
         raise ValueError(f"{name} must be finite, got {np.atleast_1d(array)[tuple(bad)]} at index {bad}")
@@ -57,7 +60,7 @@ def _finite(name: str, array: FloatArray) -> FloatArray:
 def frozen(array: FloatArray) -> FloatArray:
     """Return a read-only copy, which no caller can change later."""
     copy = array.copy()
-    copy.flags.writeable = False
+    copy.setflags(write=False)
     return copy
 
 
@@ -201,7 +204,7 @@ def distribution(name: str, weights: ArrayLike, size: int | None = None) -> Floa
     if array.size == 0 or (size is not None and array.size != size):
         expected = "at least one weight" if size is None else f"{size} weights, one per context"
         raise ValueError(f"{name} must hold {expected}, got {array.size}")
-    total = float(array.sum()) if array.min() >= 0.0 else math.nan
+    total = float(array.sum()) if array[array.argmin()] >= 0.0 else math.nan
     if abs(total - 1.0) <= EXACT:  # all weights are finite, or the sum would not be
         return array
     smallest = int(np.argmin(_finite(name, array)))
