@@ -99,3 +99,13 @@ def test_a_frozen_copy_is_nobody_elses() -> None:
     assert kept[0] == 1.0
     with pytest.raises(ValueError, match="read-only"):
         kept[0] = 2.0
+
+
+def test_large_numbers_are_finite_and_nobody_warns_of_them() -> None:
+    large = [1e200, -1.7e308]
+    np.testing.assert_array_equal(validation.finite_array("x", large), large)
+    np.testing.assert_array_equal(validation.distribution("w", [1e200, 3e200]), [0.25, 0.75])
+    with pytest.raises(ValueError, match="w must be finite, got nan at index"):
+        validation.distribution("w", [np.nan, 1.0])
+    with pytest.raises(ValueError, match="w must be finite, got inf at index"):
+        validation.distribution("w", [np.inf, 1.0])

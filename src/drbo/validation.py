@@ -48,9 +48,6 @@ def _array(name: str, value: ArrayLike, ndim: int | None) -> FloatArray:
 
 def _finite(name: str, array: FloatArray) -> FloatArray:
     """Return an array all of whose entries are finite."""
-    flat = array.ravel()
-    if math.isfinite(flat @ flat):  # the quick way; large entries may overflow
-        return array
     if not np.isfinite(array).all():
         bad = np.argwhere(~np.isfinite(np.atleast_1d(array)))[0].tolist()
         raise ValueError(f"{name} must be finite, got {np.atleast_1d(array)[tuple(bad)]} at index {bad}")
