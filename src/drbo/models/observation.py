@@ -106,7 +106,7 @@ def averaged(weights: FloatArray, rows: FloatArray) -> FloatArray:
 
 
 @in_order
-def _averaged(weights, rows):
+def _averaged(weights: FloatArray, rows: FloatArray) -> FloatArray:
     found = np.zeros(rows.shape[1])
     for j in range(rows.shape[0]):
         for i in range(rows.shape[1]):
