@@ -55,15 +55,15 @@ def one_thread() -> AbstractContextManager[None]:
 
 def inside() -> bool:
     """Return whether anybody is inside; uses that an interrupt ended are forgotten."""
-    for key in [key for key, use in _uses.items() if use() is None]:
-        del _uses[key]
+    if _uses:
+        for key in [key for key, use in _uses.items() if use() is None]:
+            del _uses[key]
     return bool(_uses)
 
 
 def _with_several_threads() -> list[tuple[Any, int]]:
     """Return the libraries that use more than one thread now, and how many."""
-    counts = [(library, library.get_num_threads()) for library in _libraries()]
-    return [(library, count) for library, count in counts if count is not None and count > 1]
+    return [(library, count) for library in _libraries() if (count := library.get_num_threads() or 0) > 1]
 
 
 def _set(counts: list[tuple[Any, int]]) -> None:

@@ -9,6 +9,7 @@ RBF and Matern have k(a, a) = amplitude^2. The theory of the paper asks for k <=
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -156,10 +157,16 @@ class RadialKernel(Kernel):
             raise ValueError(f"points must have the shapes (n, d) and (m, d), got {a.shape} and {b.shape}")
         announce(_squared_distances)
         if isinstance(scale, float):
-            return np.asarray(_squared_distances(a, b, np.ones(a.shape[1]), scale**2))
+            return np.asarray(_squared_distances(a, b, _ones(a.shape[1]), scale**2))
         if len(scale) != a.shape[1]:
             raise ValueError(f"lengthscale has {len(scale)} entries, but the points have {a.shape[1]} dimension(s)")
         return np.asarray(_squared_distances(a, b, np.power(scale, -2.0), 1.0))
+
+
+@functools.cache
+def _ones(d: int) -> FloatArray:
+    """Return ones (d,), which nobody changes."""
+    return np.ones(d)
 
 
 @in_order

@@ -9,6 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from drbo import GP, RBF, GridPosterior, Matern, Product
+from drbo.kernels import Kernel
+from drbo.models import factor
 from drbo.models.observation import Observation
 from drbo.models.regression import Posterior
 from models.surrogate import C, X
@@ -147,3 +149,48 @@ def test_other_contexts_have_the_bits_of_a_posterior_made_on_them() -> None:
         made.take_in(one)
     np.testing.assert_array_equal(moved.mean, made.mean)
     np.testing.assert_array_equal(moved.variance, made.variance)
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[Observation]:
+    """Return a list of the observations whose kernels are computed, which grows as they are."""
+    computed: list[Observation] = []
+    once = GridPosterior._kernels
+
+    def counted(self: GridPosterior, observation: Observation, t: int) -> Any:
+        computed.append(observation)
+        return once(self, observation, t)
+
+    monkeypatch.setattr(GridPosterior, "_kernels", counted)
+    return computed
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.3, 1.5), Matern(0.4), Matern(0.2, nu=1.5)], ids=repr)
+@pytest.mark.parametrize("noise", [0.3, 1e-6])  # of the latter no rows are shared: rounding would show
+def test_kernels_of_known_points_are_looked_up_with_the_same_bits(
+    kernel: Kernel, noise: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gp, rng = GP(Product(kernel, RBF(0.25)), noise), np.random.default_rng(3)
+    told = [Observation.of(X[i], C[j], float(rng.normal())) for i, j in rng.integers(0, 9, (150, 2))]
+    computed = counting(monkeypatch)
+    looked_up = GridPosterior.prior(gp, X, C)
+    for one in told:
+        looked_up.take_in(one)
+    assert len(computed) == len({one.point for one in told}) < 100
+    monkeypatch.setattr(factor, "LOOKED_UP", 16)
+    few = GridPosterior.prior(gp, X, C)
+    few.take_in_all(told)
+    assert len(computed) > 200  # from the 17th point on, all of them
+    np.testing.assert_array_equal(few.mean, looked_up.mean)
+    np.testing.assert_array_equal(few.variance, looked_up.variance)
+    np.testing.assert_array_equal(few.predict(*GRID), looked_up.predict(*GRID))
+
+
+def test_kernels_with_averages_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel of an average with a point, and of that point with the average, may differ in the last bit."""
+    computed = counting(monkeypatch)
+    posterior = GridPosterior.prior(GP(KERNEL, 0.3), X, C)
+    point, average = Observation.of(X[0], C[0], 1.0), Observation(X[1], C[:3], np.array([0.2, 0.5, 0.3]), 1.0)
+    posterior.take_in_all([point, point, point])
+    assert len(computed) == 1
+    posterior.take_in_all([average, point, average])
+    assert len(computed) == 4

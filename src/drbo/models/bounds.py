@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtri_exp
 
 from drbo import validation
+from drbo._compiled import announce, in_order
 from drbo.models.curve import Curve
 from drbo.models.gp import GP
 from drbo.models.grid import GridPosterior
@@ -217,7 +218,8 @@ class Bound:
     def on_grid(self, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
         """Return the bound of the actions `rows` of the posterior's grid, by default of all, in every context."""
         mean, variance = (part[rows] for part in self.posterior.on_grid())
-        return np.asarray(mean + self.slope * np.sqrt(variance))
+        announce(_bound)
+        return np.asarray(_bound(mean, variance, self.slope))
 
     def of_action(self, action: Point) -> FloatArray:
         """Return the bound of one action in every context, (n_contexts,)."""
@@ -246,6 +248,16 @@ class Bound:
         mean, variance = self.posterior.averages(actions, weights)
         std = np.sqrt(variance) if self.side is UPPER else variance / self.amplitude
         return np.asarray(mean + self.slope * std)
+
+
+@in_order
+def _bound(mean: FloatArray, variance: FloatArray, slope: float) -> FloatArray:
+    """Return mean + slope sqrt(variance) (m, n) in one pass, with the bits that numpy gives in three."""
+    found = np.empty(mean.shape)
+    for i in range(mean.shape[0]):
+        for j in range(mean.shape[1]):
+            found[i, j] = mean[i, j] + slope * math.sqrt(variance[i, j])
+    return found
 
 
 @dataclass(frozen=True, eq=False)

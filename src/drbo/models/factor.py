@@ -44,6 +44,8 @@ BLOCK = 32
 """How many observations are taken in at once where there are many: their columns of U stay in the cache."""
 LEAST_SHARED = 1e-8
 """The error of an average has at least this share of the prior variance. Further observations have another average."""
+LOOKED_UP = 512
+"""So many points keep their kernels with one another, for observations of a point that was observed before."""
 
 
 class Inverse:
@@ -148,6 +150,7 @@ class Observed:
         self._context_points = np.concatenate([contexts, np.empty((room, contexts.shape[1]))])
         self._averages: dict[int, Observation] = {}  # the observations of several contexts
         self._k_contexts = np.empty((room, len(contexts)))  # k_C(observed, contexts)
+        self._K = np.empty((room, room))  # k(observed, observed) below the diagonal, of the first points
         self._U = np.zeros((room, room + LANES))
         self._white = np.empty(room)
         self._outcomes = np.empty(room)
@@ -171,13 +174,10 @@ class Observed:
         t = self.n_points
         if t == len(self._white):
             self._grow()
-        k_action, k_context, own = self._kernels(observation, t)
-        n_x, n_c = len(self.actions), len(self.contexts)
-        column = k_action[n_x:] * k_context[n_c:]
+        column, own = self._column(observation, t)
         noise, least = self._add_noise(observation, t, column)
         announce(append_point)
         pivot = append_point(self._U, t, column, own + noise, least)
-        self._remember(observation, t, k_action[:n_x], k_context[:n_c])
         self._whiten(observation, t, pivot, least)
         self._update(t)
         row = self._log.last(observation) if self._independent(observation) else None
@@ -210,17 +210,15 @@ class Observed:
             for observation in block:
                 self.take_in(observation)
             return
-        start, n_x, n_c = self.n_points, len(self.actions), len(self.contexts)
+        start = self.n_points
         while start + len(block) > len(self._white):
             self._grow()
         columns = np.zeros((start + len(block), len(block)))
         own, noise, least = np.empty((3, len(block)))
         for i, observation in enumerate(block):
             t = start + i
-            k_action, k_context, own[i] = self._kernels(observation, t)
-            columns[:t, i] = k_action[n_x:] * k_context[n_c:]
+            columns[:t, i], own[i] = self._column(observation, t)
             noise[i], least[i] = self._add_noise(observation, t, columns[:t, i])
-            self._remember(observation, t, k_action[:n_x], k_context[:n_c])
         announce(append_points)
         pivots = append_points(self._U, start, columns, own + noise, least)
         for i, observation in enumerate(block):
@@ -259,6 +257,31 @@ class Observed:
         announce(whitened)
         self._white[:t] = whitened(self._U, t, self._outcomes[:t])
         self._averages.pop(t, None)
+
+    def _column(self, observation: Observation, t: int) -> tuple[FloatArray, float]:
+        """Return the kernel of observation number t with those before it, (t,), and with itself; remember it.
+
+        That of a point which was observed before is looked up. It has the same bits.
+        """
+        row = self._log.last(observation)
+        if row is None or t >= len(self._K) or self._averages:
+            k_action, k_context, own = self._kernels(observation, t)
+            n_x, n_c = len(self.actions), len(self.contexts)
+            column = k_action[n_x:] * k_context[n_c:]
+            self._remember(observation, t, k_action[:n_x], k_context[:n_c])
+        else:
+            own = self.gp.kernel.variance
+            column = np.empty(t)
+            column[:row], column[row], column[row + 1 :] = self._K[row, :row], own, self._K[row + 1 : t, row]
+            self._remember(observation, t, self._k_grid(row), self._k_contexts[row])
+        if t < len(self._K):
+            self._K[t, :t] = column
+        return column, own
+
+    def _k_grid(self, row: int) -> FloatArray:
+        """Return the kernel of the action of a row with the grid of actions, (n_actions,)."""
+        del row  # there is no grid of actions here
+        return np.empty(0)
 
     def _kernels(self, observation: Observation, t: int) -> tuple[FloatArray, FloatArray, float]:
         """Return the kernels of an observation: (n_actions + t,), (n_contexts + t,), and its own variance."""
@@ -328,6 +351,10 @@ class Observed:
         ):  # fmt: skip
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.empty((room, *old.shape[1:]), dtype=old.dtype)]))
+        if room < LOOKED_UP:
+            K = np.empty((2 * room, 2 * room))
+            K[:room, :room] = self._K
+            self._K = K
         U = np.zeros((2 * room, 2 * room + LANES))
         U[:room, : room + LANES] = self._U
         self._U = U

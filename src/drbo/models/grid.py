@@ -92,6 +92,9 @@ class GridPosterior(Posterior):
         super()._remember(observation, t, k_action, k_context)
         self._k_actions[t] = k_action
 
+    def _k_grid(self, row: int) -> FloatArray:
+        return np.asarray(self._k_actions[row])
+
     def _update(self, t: int) -> None:
         """Change mean and variance by the rank-one term of observation number t."""
         announce(solve)

@@ -109,10 +109,10 @@ class Ball:
         return replace(self, radius=radius + self.reference.error)
 
     def same_set_as(self, other: Ball) -> bool:
-        """Return whether the other ball holds the same distributions on the same atoms."""
+        """Return whether the other ball holds the same distributions on the same atoms, to the last bit."""
         return (
             self.radius == other.radius
-            and np.array_equal(self.weights, other.weights)
+            and self.weights.tobytes() == other.weights.tobytes()  # faster than a comparison of few numbers
             and (self.contexts is other.contexts or np.array_equal(self.contexts, other.contexts))
         )
 

@@ -53,7 +53,7 @@ class GridSearch(WholeSearch):
         """Return the best action that has not failed; neither `near` nor `away` matters on a grid."""
         del near, away
         values = bound.on_grid()
-        rows = np.arange(len(values))
+        rows: Indices | range = range(len(values))
         if failed:
             rows = Candidates(self.space.coordinates).others(failed)  # equal actions may stand there more than once
             if not len(rows):
