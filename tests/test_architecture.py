@@ -46,8 +46,9 @@ MAP = """
     analysis.backtest analysis.sensitivity analysis.watch analysis.regret analysis.course analysis.plots analysis
     radius regret __init__
     names problems experiments report terminal
-    integrations integrations.botorch integrations.optuna.parameters integrations.optuna.trials
-    integrations.optuna.sampler integrations.optuna.figures integrations.optuna
+    integrations integrations.botorch integrations.optuna.attributes integrations.optuna.parameters
+    integrations.optuna.trials integrations.optuna.waiting integrations.optuna.sampler integrations.optuna.studies
+    integrations.optuna.figures integrations.optuna
     printing reading cli __main__
 """.split()  # noqa: SIM905  # a list of names, one line per step of the story
 """Every module of drbo, in the order in which data flows; `problems`, `experiments` and `report` are one room each."""

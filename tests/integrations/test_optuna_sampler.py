@@ -17,7 +17,8 @@ from optuna.trial import TrialState, create_trial
 
 import drbo
 from drbo.integrations.optuna import RobustSampler, get_robust_params, get_robust_trial, observe
-from drbo.integrations.optuna.sampler import CONFIGURATION, sampler_of
+from drbo.integrations.optuna.attributes import CONFIGURATION
+from drbo.integrations.optuna.studies import sampler_of
 from drbo.integrations.optuna.trials import FAILED, SILENT, SUGGESTION
 from drbo.models.regression import Posterior
 from integrations.weather import FIXED, HISTORY, ROWS, cost, derived, make, objective, recommended, study_of
@@ -332,7 +333,7 @@ def test_a_trial_that_was_silent_for_long_counts_no_more(monkeypatch: pytest.Mon
     study = study_of(make(patience=0.2))
     study.optimize(objective, n_trials=2)
     study._storage.create_new_trial(study._study_id)
-    monkeypatch.setattr("drbo.integrations.optuna.sampler._GIVEN_UP", 0.0)
+    monkeypatch.setattr("drbo.integrations.optuna.waiting._GIVEN_UP", 0.0)
     t = study.ask({**SPACE, **CONDITIONS})
     assert "unheard" not in study.trials[t.number].system_attrs[SUGGESTION]
 

@@ -8,7 +8,7 @@ import optuna
 
 import drbo
 from drbo.integrations.optuna import RobustSampler
-from drbo.integrations.optuna.sampler import sampler_of
+from drbo.integrations.optuna.studies import sampler_of
 
 RNG = np.random.default_rng(0)
 HISTORY = {"outdoor": np.round(RNG.normal(5.0, 8.0, 30).clip(-20.0, 35.0), 1), "load": np.round(RNG.random(30), 2)}

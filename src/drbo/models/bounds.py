@@ -218,8 +218,10 @@ class Bound:
     def on_grid(self, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
         """Return the bound of the actions `rows` of the posterior's grid, by default of all, in every context."""
         mean, variance = (part[rows] for part in self.posterior.on_grid())
-        announce(_bound)
-        return np.asarray(_bound(mean, variance, self.slope))
+        found = np.empty(mean.shape)  # by numpy, which lets large arrays have large pages of memory
+        announce(_fill_bound)
+        _fill_bound(mean, variance, self.slope, found)
+        return found
 
     def of_action(self, action: Point) -> FloatArray:
         """Return the bound of one action in every context, (n_contexts,)."""
@@ -251,13 +253,11 @@ class Bound:
 
 
 @in_order
-def _bound(mean: FloatArray, variance: FloatArray, slope: float) -> FloatArray:
-    """Return mean + slope sqrt(variance) (m, n) in one pass, with the bits that numpy gives in three."""
-    found = np.empty(mean.shape)
+def _fill_bound(mean: FloatArray, variance: FloatArray, slope: float, found: FloatArray) -> None:
+    """Fill mean + slope sqrt(variance) (m, n) in one pass, with the bits that numpy gives in three."""
     for i in range(mean.shape[0]):
         for j in range(mean.shape[1]):
             found[i, j] = mean[i, j] + slope * math.sqrt(variance[i, j])
-    return found
 
 
 @dataclass(frozen=True, eq=False)

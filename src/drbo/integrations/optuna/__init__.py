@@ -10,12 +10,8 @@ require("optuna", "optuna")
 
 from drbo.integrations.optuna.figures import plot_guarantees, plot_radii, plot_worst_case  # noqa: E402
 from drbo.integrations.optuna.parameters import Levels  # noqa: E402
-from drbo.integrations.optuna.sampler import (  # noqa: E402
-    RobustSampler,
-    get_robust_params,
-    get_robust_trial,
-    observe,
-)
+from drbo.integrations.optuna.sampler import RobustSampler  # noqa: E402
+from drbo.integrations.optuna.studies import get_robust_params, get_robust_trial, observe  # noqa: E402
 
 __all__ = [
     "Levels",

@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 import drbo
 from drbo import validation
 from drbo._extras import require
-from drbo.integrations.optuna.sampler import sampler_of
+from drbo.integrations.optuna.studies import sampler_of
 from drbo.integrations.optuna.trials import SUGGESTION
 
 if TYPE_CHECKING:

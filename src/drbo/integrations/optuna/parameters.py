@@ -144,6 +144,23 @@ def value_at(distribution: BaseDistribution, share: float) -> Any:
     return parameter.decode(parameter.levels(np.array([index]))[0])
 
 
+def well_spread(seed: int, position: int, number: int) -> float:
+    """Return coordinate `position` of point `number` of a sequence that fills the unit cube evenly (Richtmyer's)."""
+    shift = float(np.random.default_rng([seed, position]).random())
+    return (shift + number * math.sqrt(_prime(position))) % 1.0
+
+
+def _prime(position: int) -> int:
+    """Return the prime number of a position, 2 at 0."""
+    found: list[int] = []
+    candidate = 2
+    while len(found) <= position:
+        if all(candidate % prime for prime in found):
+            found.append(candidate)
+        candidate += 1
+    return found[-1]
+
+
 def fitted(value: Any, distribution: BaseDistribution) -> tuple[bool, Any]:
     """Return whether a distribution has a value, and the value as the distribution has it: whole, and in its range."""
     if isinstance(distribution, CategoricalDistribution):

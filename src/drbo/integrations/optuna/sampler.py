@@ -15,17 +15,13 @@ A suggestion is made when a trial begins (`before_trial`), so that it is in the 
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import hashlib
 import json
 import math
 import threading
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Self
 
 import numpy as np
@@ -36,28 +32,22 @@ from optuna.trial import FrozenTrial, TrialState
 
 import drbo
 from drbo import validation
-from drbo.integrations.optuna.parameters import box_of, digest, fitted, value_at
+from drbo.integrations.optuna.attributes import all_trials, check_study, mark, store_configuration, stored_configuration
+from drbo.integrations.optuna.parameters import box_of, digest, fitted, value_at, well_spread
 from drbo.integrations.optuna.trials import (
     FAILED,
-    SILENT,
     SUGGESTION,
     Replayed,
     common_space,
     conditions,
-    heard_of,
     under_way,
     varying,
 )
+from drbo.integrations.optuna.waiting import settled
 from drbo.optimizer.encoding import handed_over
 from drbo.spaces import Point
 
-CONFIGURATION = "drbo:configuration"
-"""The system attribute of a study that names its configuration."""
-_PART = 30_000
-"""A text is kept in parts of so many characters: some databases have room for 65,535 bytes per attribute."""
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
-_GIVEN_UP = 10.0
-"""After so many times the patience, a silent trial is not expected to suggest anything any more."""
 
 
 class RobustSampler(BaseSampler):
@@ -144,12 +134,24 @@ class RobustSampler(BaseSampler):
     @classmethod
     def from_study(cls, study: optuna.Study, *, classes: Sequence[type] = ()) -> Self:
         """Return the sampler that a study was run with; `classes` are those of your own that it uses."""
-        _check(study)
+        check_study(study)
         own = handed_over(classes)
-        attributes = study._storage.get_study_system_attrs(study._study_id)
-        if CONFIGURATION not in attributes:
+        stored = stored_configuration(study)
+        if stored is None:
             raise ValueError(f"study {study.study_name!r} has not been run with a RobustSampler")
-        return cls(**drbo.from_json(json.loads(_stored_text(attributes)), own))
+        return cls(**drbo.from_json(json.loads(stored[0]), own))
+
+    @property
+    def contexts(self) -> drbo.Samples | drbo.Box:
+        """The conditions, as they were given."""
+        given: drbo.Samples | drbo.Box = self._arguments["contexts"]
+        return given
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the conditions."""
+        names: tuple[str, ...] = self._arguments["contexts"].names  # the constructor refuses contexts without names
+        return names
 
     # --- what is known of a study: these change nothing ---------------------------------------------------------------
 
@@ -159,8 +161,8 @@ class RobustSampler(BaseSampler):
         It works for any study whose trials have their conditions among their parameters or user attributes, whichever
         sampler ran it. The optimizer is the caller's own: nothing that is asked or told comes back into the study.
         """
-        _check(study)
-        trials = _all_trials(study)
+        check_study(study)
+        trials = all_trials(study)
         space = self._known_space(trials)
         made = self._replayed(study, space, {})
         made.follow(trials)
@@ -174,8 +176,8 @@ class RobustSampler(BaseSampler):
         knows: the recommendation then says that it is no certificate.
         """
         found = self.optimizer(study).recommend()
-        trials = _all_trials(study)
-        others = varying(trials, self._known_space(trials), self._names)
+        trials = all_trials(study)
+        others = varying(trials, self._known_space(trials), self.names)
         if not others:
             return found
         named = ", ".join(others).replace("{", "{{").replace("}", "}}")
@@ -195,7 +197,7 @@ class RobustSampler(BaseSampler):
         del trial
         return {
             name: distribution
-            for name, distribution in optuna.search_space.intersection_search_space(_all_trials(study)).items()
+            for name, distribution in optuna.search_space.intersection_search_space(all_trials(study)).items()
             if not distribution.single()
         }
 
@@ -217,7 +219,7 @@ class RobustSampler(BaseSampler):
         """Return a condition of the trial's row, or a value of a well-spread sequence for another parameter."""
         self._check(study)
         suggestion = self._suggestion(study, trial)
-        if param_name in self._names:
+        if param_name in self.names:
             row = suggestion["context"] or self._row(trial.number)
             fits, value = fitted(row[param_name], param_distribution)
             if not fits:
@@ -229,8 +231,8 @@ class RobustSampler(BaseSampler):
         fits, value = fitted((suggestion["action"] or {}).get(param_name), param_distribution)
         if fits:
             return value
-        position = len([name for name in trial.params if name not in self._names])
-        return value_at(param_distribution, _spread(self._arguments["seed"], position, trial.number))
+        position = len([name for name in trial.params if name not in self.names])
+        return value_at(param_distribution, well_spread(self._arguments["seed"], position, trial.number))
 
     def after_trial(
         self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
@@ -238,10 +240,10 @@ class RobustSampler(BaseSampler):
         """Mark a failure: a trial whose worker is killed fails without this mark, and stops counting."""
         del values
         if state == TrialState.FAIL:
-            _mark(study, trial, FAILED, True)
-        if state == TrialState.COMPLETE and conditions(trial, self._names)[0] is None:
+            mark(study, trial, FAILED, True)
+        if state == TrialState.COMPLETE and conditions(trial, self.names)[0] is None:
             warnings.warn(
-                f"trial {trial.number} tells nothing of {', '.join(self._names)} and does not count: suggest them in "
+                f"trial {trial.number} tells nothing of {', '.join(self.names)} and does not count: suggest them in "
                 "the objective, or call observe(trial, {...})",
                 UserWarning,
                 stacklevel=2,
@@ -254,7 +256,7 @@ class RobustSampler(BaseSampler):
         stored = study._storage.get_trial(trial._trial_id).system_attrs.get(SUGGESTION)
         if stored is None:
             stored = self._choose(study, trial)
-            _mark(study, trial, SUGGESTION, stored)
+            mark(study, trial, SUGGESTION, stored)
             if "asked" in stored:  # dashboards show user attributes only
                 (proposal,) = stored["asked"]["proposals"]
                 for name in ("guarantee", "radius"):
@@ -262,12 +264,12 @@ class RobustSampler(BaseSampler):
         return dict(stored)
 
     def _choose(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
-        trials = _all_trials(study)
-        space = common_space(trials, self._names)
+        trials = all_trials(study)
+        space = common_space(trials, self.names)
         if not space:  # the numbers of trials differ, and so do the points of a well-spread sequence
             return {"space": None, "action": None, "context": self._row(trial.number)}
-        trials, unheard = self._settled(study, trial, space)
-        space = common_space(trials, self._names)
+        trials, unheard = settled(study, trial, space, self._patience)
+        space = common_space(trials, self.names)
         if not space:
             return {"space": None, "action": None, "context": self._row(trial.number)}
         fixed = self._fixed(study, trial, space)
@@ -282,7 +284,7 @@ class RobustSampler(BaseSampler):
             records = opt.records(before)
         asked = {**records[-1], "fit": records[0]["fit"]}
         context = suggested.context or (self._row(trial.number) if self._names_are_parameters(trials) else None)
-        known = {name: fixed[name] for name in self._names if name in fixed}
+        known = {name: fixed[name] for name in self.names if name in fixed}
         if context is not None and known:
             context = {**context, **known}
         (proposal,) = asked["proposals"]
@@ -298,42 +300,6 @@ class RobustSampler(BaseSampler):
         action = dict(suggested.action)
         return {"space": digest(space), "action": action, "context": context, "asked": asked, **more}
 
-    def _settled(
-        self, study: optuna.Study, trial: FrozenTrial, space: Mapping[str, BaseDistribution]
-    ) -> tuple[list[FrozenTrial], list[int]]:
-        """Return the trials once all running ones before this one have stored their suggestions.
-
-        Two workers that read the same trials would suggest the same. We wait for one trial after the other, the
-        smallest number first. After `patience` seconds it is marked as silent, so that nobody waits for it again. The
-        numbers of those that may still suggest something, whoever gave them up, are returned, too.
-        """
-        awaited, end, pause = -1, 0.0, 0.01
-        while True:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-                optuna.storages.fail_stale_trials(study)
-            trials = _all_trials(study)
-            unheard = [
-                other
-                for other in trials
-                if other.number < trial.number and other.state == TrialState.RUNNING and not heard_of(other, space)
-            ]
-            silent = [other for other in unheard if SILENT not in other.system_attrs]
-            if not silent:
-                return trials, [other.number for other in unheard if self._may_live(other)]
-            if silent[0].number != awaited:
-                awaited, end, pause = silent[0].number, time.monotonic() + self._patience, 0.01
-            if time.monotonic() >= end:
-                _mark(study, silent[0], SILENT, True)
-                continue
-            time.sleep(min(pause, max(end - time.monotonic(), 0.0)))
-            pause = min(2.0 * pause, 0.5)
-
-    def _may_live(self, trial: FrozenTrial) -> bool:
-        """Return whether a silent trial may still suggest something: it began not too long ago."""
-        begun = trial.datetime_start
-        return begun is not None and (datetime.now() - begun).total_seconds() < _GIVEN_UP * max(self._patience, 1.0)
-
     def _fixed(self, study: optuna.Study, trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> dict[str, Any]:
         """Return the values that were fixed for this trial: by `enqueue_trial`, or by a `PartialFixedSampler`."""
         fixed = dict(trial.system_attrs.get("fixed_params", {}))
@@ -347,7 +313,7 @@ class RobustSampler(BaseSampler):
 
     def _names_are_parameters(self, trials: Sequence[FrozenTrial]) -> bool:
         """Return whether some objective suggests conditions as parameters."""
-        return any(name in trial.params for trial in trials for name in self._names)
+        return any(name in trial.params for trial in trials for name in self.names)
 
     def _row(self, number: int) -> dict[str, Any]:
         """Return the conditions of a trial that nothing else determines: one row, well spread over the trials."""
@@ -359,14 +325,8 @@ class RobustSampler(BaseSampler):
 
     # --- the belief ---------------------------------------------------------------------------------------------------
 
-    @property
-    def _names(self) -> tuple[str, ...]:
-        """The names of the conditions."""
-        names: tuple[str, ...] = self._arguments["contexts"].names
-        return names
-
     def _known_space(self, trials: Sequence[FrozenTrial]) -> dict[str, BaseDistribution]:
-        space = common_space(trials, self._names)
+        space = common_space(trials, self.names)
         if not space:
             raise RuntimeError(
                 "the search space is not known: no trial has completed yet, or the completed ones have no parameter in "
@@ -379,7 +339,7 @@ class RobustSampler(BaseSampler):
     ) -> Replayed:
         maximize = study.direction == optuna.study.StudyDirection.MAXIMIZE
         opt = drbo.Optimizer(box_of(space, pinned), **self._arguments, maximize=maximize)
-        return Replayed(opt, space, self._arguments["contexts"], self._names, self._row)
+        return Replayed(opt, space, self.contexts, self.names, self._row)
 
     def _followed_by(
         self, study: optuna.Study, space: Mapping[str, BaseDistribution], pinned: Mapping[str, Any]
@@ -403,16 +363,13 @@ class RobustSampler(BaseSampler):
         """Store the configuration with the study, or raise if it was begun with another one."""
         if len(study.directions) > 1:
             raise ValueError("RobustSampler is for one objective, and this study has several")
-        attributes = study._storage.get_study_system_attrs(study._study_id)
-        stored = attributes.get(CONFIGURATION)
+        stored = stored_configuration(study)
         if stored is None:
-            parts = [self._text[i : i + _PART] for i in range(0, len(self._text), _PART)]
-            for i, part in enumerate(parts):
-                study._storage.set_study_system_attr(study._study_id, f"{CONFIGURATION}:{self._digest}:{i}", part)
-            head: dict[str, Any] = {"digest": self._digest, "parts": len(parts)}
-            study._storage.set_study_system_attr(study._study_id, CONFIGURATION, head)
-        elif stored["digest"] != self._digest:
-            raise ValueError(self._difference(study, _stored_text(attributes)))
+            store_configuration(study, self._text, self._digest)
+            return
+        text, own = stored
+        if own != self._digest:
+            raise ValueError(self._difference(study, text))
 
     def _difference(self, study: optuna.Study, text: str) -> str:
         theirs, own = (dict(json.loads(one)["items"]) for one in (text, self._text))
@@ -421,90 +378,3 @@ class RobustSampler(BaseSampler):
             f"study {study.study_name!r} was begun with another {' and '.join(differing)}: give RobustSampler the same "
             "arguments as there, take RobustSampler.from_study(study), or begin a study of another name"
         )
-
-
-# --- functions of a study -------------------------------------------------------------------------------------------
-
-
-def observe(trial: optuna.Trial, conditions: Mapping[str, Any]) -> None:
-    """Tell the conditions that nature picked for a trial, by name; they become user attributes of the trial."""
-    validation.of_kind("trial", trial, optuna.Trial, "a trial of Optuna that is under way")
-    validation.of_kind("conditions", conditions, Mapping, "a mapping from names to values")
-    names = sampler_of(trial.study)._names
-    if set(conditions) != set(names):
-        raise ValueError(f"conditions must name {', '.join(names)}, got {', '.join(map(str, conditions)) or 'none'}")
-    suggested = [name for name in names if name in trial.params]
-    if suggested:
-        raise ValueError(f"{', '.join(suggested)} was suggested for trial {trial.number}, and cannot be observed, too")
-    sampler_of(trial.study)._arguments["contexts"].encode("conditions", dict(conditions))
-    for name in names:
-        value = conditions[name]
-        trial.set_user_attr(name, value.item() if isinstance(value, np.generic) else value)
-
-
-def get_robust_params(study: optuna.Study) -> dict[str, Any]:
-    """Return the parameters to deploy: those of `sampler.recommend(study)`. Conditions are not among them."""
-    return dict(sampler_of(study).recommend(study).action)
-
-
-def get_robust_trial(study: optuna.Study) -> FrozenTrial:
-    """Return the completed trial whose action has the best certified worst case, whatever its own conditions were."""
-    sampler = sampler_of(study)
-    opt = sampler.optimizer(study)
-    sign = 1.0 if opt.maximize else -1.0
-    done = {result.number: result.action for result in opt.results if not result.failed}
-    if not done:
-        raise ValueError("no trial has completed with known conditions")
-    values: dict[str, float] = {}
-    for action in done.values():
-        if repr(action) not in values:
-            values[repr(action)] = sign * opt.certify(action).value
-    best = max(done, key=lambda number: values[repr(done[number])])
-    return copy.deepcopy(next(trial for trial in _all_trials(study) if trial.number == best))
-
-
-def sampler_of(study: optuna.Study) -> RobustSampler:
-    """Return the sampler of a study, or one made of the configuration that the study holds."""
-    _check(study)
-    own = study.sampler
-    return own if isinstance(own, RobustSampler) else RobustSampler.from_study(study)
-
-
-def _check(study: Any) -> None:
-    validation.of_kind("study", study, optuna.Study, "a study of Optuna, such as optuna.load_study returns")
-
-
-# --- the storage ----------------------------------------------------------------------------------------------------
-
-
-def _all_trials(study: optuna.Study) -> list[FrozenTrial]:
-    """Return all trials in the order of their numbers, also where a pruner shows samplers some of them only."""
-    return sorted(study._storage.get_all_trials(study._study_id, deepcopy=False), key=lambda trial: trial.number)
-
-
-def _mark(study: optuna.Study, trial: FrozenTrial, key: str, value: Any) -> None:
-    """Store an attribute of a trial; a trial that has finished meanwhile needs none."""
-    with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):
-        study._storage.set_trial_system_attr(trial._trial_id, key, value)
-
-
-def _stored_text(attributes: Mapping[str, Any]) -> str:
-    head = attributes[CONFIGURATION]
-    return "".join(attributes[f"{CONFIGURATION}:{head['digest']}:{i}"] for i in range(head["parts"]))
-
-
-def _spread(seed: int, position: int, number: int) -> float:
-    """Return coordinate `position` of point `number` of a sequence that fills the unit cube evenly (Richtmyer's)."""
-    shift = float(np.random.default_rng([seed, position]).random())
-    return (shift + number * math.sqrt(_prime(position))) % 1.0
-
-
-def _prime(position: int) -> int:
-    """Return the prime number of a position, 2 at 0."""
-    found: list[int] = []
-    candidate = 2
-    while len(found) <= position:
-        if all(candidate % prime for prime in found):
-            found.append(candidate)
-        candidate += 1
-    return found[-1]
