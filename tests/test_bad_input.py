@@ -74,7 +74,7 @@ ROWS: list[tuple[Any, type[Exception], str]] = [
     (lambda: drbo.Box(x=(-1.7e308, 1.7e308)), ValueError, "high"),
     (lambda: drbo.MMD.of_features(np.empty((0, 3))), ValueError, "features"),
     (lambda: drbo.GP(drbo.Product(drbo.RBF(1.0), drbo.RBF(1.0)), noise=1e200), ValueError, "noise"),
-    (lambda: drbo.Samples({}), ValueError, "data|names"),
+    (lambda: drbo.Samples({}), ValueError, "data must have at least one column"),
     (lambda: drbo.Integer(0, 10**400), ValueError, "high"),
     (lambda: optimizer(beta=1e308), ValueError, "beta"),
     (lambda: optimizer().tell([0.5, 0.5], 1.0, context=C[0]), ValueError, "suggestion|action"),

@@ -247,6 +247,19 @@ def test_a_large_offset_costs_no_accuracy_beyond_its_own_rounding() -> None:
     assert shifted.expectation - 1e6 == pytest.approx(mmd.worst_case(values, reference, 0.1).expectation, abs=1e-9)
 
 
+@pytest.mark.parametrize("lengthscale", [0.05, 0.3, 2.0])
+def test_weights_are_within_the_radius_by_the_exact_kernel(lengthscale: float) -> None:
+    """The set is that of a truncated factor of the kernel matrix: its docstring allows for 1e-7 (REVIEW F9)."""
+    rng, contexts = np.random.default_rng(4), np.linspace(0.0, 1.0, 200)
+    kernel = RBF(lengthscale)
+    M = kernel(contexts[:, None], contexts[:, None])
+    mmd, reference = MMD(contexts, kernel), rng.dirichlet(np.ones(200))
+    for radius in (1e-6, 1e-3, 0.1, 0.5):
+        shift = mmd.worst_case(rng.normal(size=(5, 200)), reference, radius).weights - reference
+        distance = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", shift, M, shift), 0.0))
+        assert (distance <= radius + 1e-7).all()
+
+
 def test_a_batch_is_its_rows() -> None:
     rng = np.random.default_rng(3)
     values, reference = rng.normal(size=(3, 7, 40)), rng.dirichlet(np.ones(40))

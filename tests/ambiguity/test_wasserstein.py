@@ -174,6 +174,17 @@ def test_a_distance_is_symmetric_obeys_the_triangle_and_scales_with_the_contexts
             assert scaled.distance(p, q) / scale == pytest.approx(ambiguity.distance(p, q), rel=1e-9)
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_small_differences_of_large_positions_are_kept(order: int) -> None:
+    """Times in seconds since 1970: version 0.1 lost a ten-thousandth of what lies between them (REVIEW F8)."""
+    points = 1.7e9 + np.array([0.0, 0.001, 0.002])
+    gap = float(points[2] - points[0])
+    assert Wasserstein(points, order=order).distance([1, 0, 0], [0, 0, 1]) == pytest.approx(gap, rel=1e-12)
+    moved = Wasserstein(points - points[0], order=order)
+    p, q = np.array([0.2, 0.5, 0.3]), np.array([0.4, 0.1, 0.5])
+    assert Wasserstein(points, order=order).distance(p, q) == pytest.approx(moved.distance(p, q), rel=1e-12)
+
+
 def test_differences_of_rounding_cost_nothing() -> None:
     reference = np.random.default_rng(8).dirichlet(np.ones(50))
     rounded = np.nextafter(reference, np.arange(50) % 3 - 1.0)  # up, down or nowhere

@@ -294,7 +294,9 @@ def _table(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
     if isinstance(data, Mapping) or hasattr(data, "columns"):
         columns = _column_names(data)
         given = [str(name) for name in (columns if names is None else names)]
-        if not columns or not len(columns) == len(given) == len(set(given)):
+        if not columns:
+            raise ValueError(f"data must have at least one column, got {data!r}")
+        if not len(columns) == len(given) == len(set(given)):
             raise ValueError(f"names must be {len(columns)} different ones, one per column, got {given}")
         return {name: data[column] for name, column in zip(given, columns, strict=True)}
     try:
