@@ -18,10 +18,10 @@ MAP = """
     spaces.box
     spaces.shift spaces.samples spaces.perturbation spaces
     models.units models.outcomes models.observation models.curve models.estimate models.features models.path
-    models._cholesky models.gp models.factor models.regression models.grid models.likelihood models.kronecker
-    models.kronecker_posterior models.log_posterior models.learned models.posterior
+    models._cholesky models.gp models.inverse models.factor models.regression models.grid models.likelihood
+    models.kronecker models.kronecker_posterior models.log_posterior models.learned models.posterior
     models.perturbed models.inputs models.bounds models
-    ambiguity.contract ambiguity.pivoted ambiguity.scaling ambiguity.on_support ambiguity._affine_qr
+    ambiguity.contract ambiguity.peak ambiguity.pivoted ambiguity.scaling ambiguity.on_support ambiguity._affine_qr
     ambiguity._block_pivoting ambiguity._mmd_pricing ambiguity._mmd_solver ambiguity._gram_start
     ambiguity._many_features ambiguity._transport_solver ambiguity._simplex ambiguity.linear
     ambiguity.mmd ambiguity.total_variation ambiguity.kl ambiguity.chi_square ambiguity.cvar ambiguity.wasserstein

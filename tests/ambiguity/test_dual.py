@@ -23,7 +23,7 @@ from drbo import (
     Wasserstein,
 )
 from drbo.ambiguity import AmbiguitySet, Dual
-from drbo.ambiguity.contract import peak
+from drbo.ambiguity.peak import peak
 from drbo.kernels import Kernel
 from drbo.validation import FloatArray
 from tolerances import CLOSED_FORM

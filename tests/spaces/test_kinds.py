@@ -145,9 +145,10 @@ def test_arrays_of_labels_need_names() -> None:
             Samples(data)
     with pytest.raises(ValueError, match="names must be 2 different ones"):
         Samples(rows, names=["age"])
-    for nothing in ({}, pd.DataFrame()):
-        with pytest.raises(ValueError, match="data must have at least one column"):
-            Samples(nothing)
+    with pytest.raises(ValueError, match="data must have at least one column"):
+        Samples({})
+    with pytest.raises(ValueError, match="data must have at least one column"):
+        Samples(pd.DataFrame())
 
 
 def test_a_mixed_table_in_an_optimizer(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from drbo._compiled import announce
 from drbo.ambiguity._many_features import FEWEST, ManyFeatures
 from drbo.ambiguity._mmd_pricing import embed
 from drbo.ambiguity._mmd_solver import ROWS_ALONE, solve_batch, solve_sparse
-from drbo.ambiguity.contract import EPSILON, NEXT, AmbiguitySet, Dual, Witness, WorstCase, peak
+from drbo.ambiguity.contract import EPSILON, NEXT, AmbiguitySet, Dual, Witness, WorstCase
+from drbo.ambiguity.peak import peak
 from drbo.ambiguity.pivoted import GramEntries, KernelEntries, PivotedCholesky, factor_gram
 from drbo.kernels import RBF, Kernel
 from drbo.validation import FloatArray
