@@ -255,14 +255,21 @@ def test_every_line_of_load(place: str, tmp_path: Path) -> None:
 # --- run ------------------------------------------------------------------------------------------------------------
 
 
-def outcome_of(action: Any, context: Any = None) -> Any:
-    """Return an outcome, and a context where nature picks it."""
-    return float(np.sin(robos.X[0] + len(str(action)))) + 0.1 * len(str(context))
+def objective(opt: Optimizer) -> Callable[..., Any]:
+    """Return a function of action and context, which returns an outcome, and a context where nature picks it."""
+    drawn = context_of(opt).get("context")
+
+    def outcome(action: Any, context: Any = None) -> Any:
+        y = float(np.sin(robos.X[0] + len(str(action)))) + 0.1 * len(str(context))
+        return y if drawn is None else (y, drawn)
+
+    return outcome
 
 
 def check_run(place: str, some: int | None, folder: Path) -> None:
     """Whoever calls the same line again has the history of a run that was not interrupted, and so has the file."""
     start, more = prepared(place), 3 if some else 2
+    outcome_of = objective(start)
 
     def run(opt: Optimizer, path: Path) -> None:
         drbo.run(opt, outcome_of, start.n_told + more, workers=1, save=path, progress=False)
@@ -283,12 +290,13 @@ def check_run(place: str, some: int | None, folder: Path) -> None:
         path.unlink()
 
 
-def test_some_lines_of_run(tmp_path: Path) -> None:
-    check_run("learned grid, corrected", 10, tmp_path)
+@pytest.mark.parametrize("place", QUICK)
+def test_some_lines_of_run(place: str, tmp_path: Path) -> None:
+    check_run(place, 10, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", ["learned grid, corrected", "box and samples", "labels"])
+@pytest.mark.parametrize("place", PLACES)
 def test_every_line_of_run(place: str, tmp_path: Path) -> None:
     check_run(place, None, tmp_path)
 
