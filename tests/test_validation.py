@@ -109,3 +109,15 @@ def test_large_numbers_are_finite_and_nobody_warns_of_them() -> None:
         validation.distribution("w", [np.nan, 1.0])
     with pytest.raises(ValueError, match="w must be finite, got inf at index"):
         validation.distribution("w", [np.inf, 1.0])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_one_entry_that_is_not_finite_is_found_wherever_it_stands(bad: float) -> None:
+    """Vector instructions look at several entries at a time, and at those left over by themselves."""
+    for n in (1, 2, 7, 8, 9, 31, 64, 101):
+        array = 1e308 * np.linspace(-1.0, 1.0, n)
+        assert validation.finite_array("it", array) is array
+        for i in range(n):
+            with pytest.raises(ValueError, match=rf"it must be finite, got {bad} at index \[{i}\]"):
+                validation.finite_array("it", np.where(np.arange(n) == i, bad, array))
+    assert validation.finite_array("it", np.empty((3, 0))).shape == (3, 0)
