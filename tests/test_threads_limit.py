@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import drbo
 from drbo._threads import one_thread
+from drbo.ambiguity.compression import compress
 from drbo.models import learned
 from drbo.models.outcomes import Outcomes, standardisation
 from interrupts import interrupted, lines
@@ -182,3 +183,23 @@ sys.exit(status)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_samples_are_compressed_and_sets_are_put_on_contexts_with_one_thread() -> None:
+    """With two threads the weights of a reference depended on whether `ask` made it, or somebody outside of it."""
+    allowed: list[set[int]] = []
+
+    class Watched(drbo.RBF):
+        def __call__(self, a: Any, b: Any) -> Any:
+            allowed.append(limits())
+            return super().__call__(a, b)
+
+    points, kernel = np.random.default_rng(0).random((200, 2)), Watched(0.3)
+    drbo.MMD(points, kernel)
+    assert len(allowed) > 1
+    assert all(threads == {1} for threads in allowed)
+    allowed.clear()
+    compress(points, kernel, atoms=20)
+    assert len(allowed) > 10
+    assert all(threads == {1} for threads in allowed[1:])  # the first one checks the dimension
+    assert limits() == {2}

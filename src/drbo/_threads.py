@@ -2,7 +2,8 @@
 
 On matrices of a few hundred rows the threads of a BLAS library mostly wait for one another, and they wait busily: an
 optimizer on a grid took three times the CPU time with two threads, on a machine with other work to do. Two threads also
-round otherwise than one. So methods of an optimizer that need a posterior run inside `one_thread()`, and so do fits.
+round otherwise than one. So methods of an optimizer that need a posterior run inside `one_thread()`. So do fits, the
+compression of samples and the factors of kernel matrices, which others may need, too.
 
 Overlapping uses, also from several threads, share the limit: the first one sets it and the last one lifts it. Two
 independent `threadpoolctl` contexts that overlap would leave the limit wrong for good. A use that an interrupt ends

@@ -35,6 +35,7 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import nnls
 
 from drbo import validation
+from drbo._threads import one_thread
 from drbo.ambiguity.pivoted import PivotedCholesky
 from drbo.kernels import Kernel
 from drbo.validation import FloatArray
@@ -90,6 +91,14 @@ def compress(samples: ArrayLike, kernel: Kernel, weights: ArrayLike | None = Non
     if len(index) <= limit:
         return _record(points, index, p, 0.0)
 
+    with one_thread():  # the same bits, whoever needs the reference first
+        return _compressed(points, distinct, p, index, kernel, limit)
+
+
+def _compressed(
+    points: FloatArray, distinct: FloatArray, p: FloatArray, index: NDArray[np.int64], kernel: Kernel, limit: int
+) -> Compression:
+    """Return at most `limit` of the distinct samples (n, d), of weights p (n,) and places `index` (n,) in points."""
     # A sample drawn by weight, then all the rest: the order of exponential clocks with rates p.
     order = np.argsort(np.log(np.random.default_rng(0).exponential(size=len(p))) - np.log(p), kind="stable")
     total = float(p.sum())

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from drbo._threads import one_thread
 from drbo.kernels import Kernel
 from drbo.validation import FloatArray
 
@@ -87,8 +88,9 @@ class PivotedCholesky:
         """
         largest = float(max(self.rest.max(), (self.rows**2).sum(axis=0).max(initial=0.0)))
         rounding = len(self.rest) * np.finfo(float).eps * max(largest, 0.0)
-        while len(self.pivots) < len(self.rest) and self.rest.max() > rounding:
-            self._append(*self._block(rounding))
+        with one_thread():  # the same bits, wherever a set is put on its contexts
+            while len(self.pivots) < len(self.rest) and self.rest.max() > rounding:
+                self._append(*self._block(rounding))
         return self
 
     def _block(self, rounding: float) -> tuple[Indices, FloatArray]:
