@@ -72,11 +72,13 @@ def _price(M, mean, square, d, active, lam, size, step, cost):
         for q in range(min(4, size - j)):
             if active[j + q] < m:
                 atoms[q], shares[q] = active[j + q], lam[j + q]
-                mass += lam[j + q]
-                level += lam[j + q] * (square - mean[active[j + q]])
         first, second, third, fourth = M[atoms[0]], M[atoms[1]], M[atoms[2]], M[atoms[3]]
         for i in range(m):
             cost[i] += shares[0] * first[i] + shares[1] * second[i] + shares[2] * third[i] + shares[3] * fourth[i]
+    for j in range(size):
+        if active[j] < m:
+            mass += lam[j]
+            level += lam[j] * (square - mean[active[j]])
     cheapest = m
     for i in range(m):
         cost[i] = d[i] + (cost[i] - mass * mean[i] + level) / step
@@ -134,9 +136,10 @@ def start_on_gram(M, mean, square, d, eps, most_atoms, active, lam, size):
             for i in range(k):
                 rhs[i] = -hull[i] - step * g[i]
             solve_upper(R, k, rhs, target[1:])
-            target[0] = 1.0
+            total = 0.0
             for i in range(1, size):
-                target[0] -= target[i]
+                total += target[i]
+            target[0] = 1.0 - total
             walk, blocking = 1.0, -1
             for i in range(size):
                 if target[i] < 0.0:

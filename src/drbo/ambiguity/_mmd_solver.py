@@ -330,10 +330,9 @@ def solve_sparse(values, reference, b, bt, norms, eps, most_atoms, state, weight
             w[lowest] = 1.0
             lower_bounds[row] = low
             continue
-        expected = 0.0
         for i in range(n):
             d[i] = (0.5 * v[i] - 0.5 * low) / half
-            expected += reference[i] * d[i]
+        expected = dot(reference, d, n)
         if expected == 0.0:  # the reference has no mass above the minimum
             for i in range(n):
                 w[i] = reference[i]

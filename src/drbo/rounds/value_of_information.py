@@ -244,8 +244,10 @@ def _after(
         now = np.argmax(values @ shares)
         weights = np.zeros((m, Q))  # of what is gained, by action and node
         for f in range(F):
-            weights[np.argmax(values[:, f])] += shares[f] * between[f]
-            weights[now] -= shares[f] * between[f]
+            best = np.argmax(values[:, f])
+            for q in range(Q):
+                weights[best, q] += shares[f] * between[f, q]
+                weights[now, q] -= shares[f] * between[f, q]
         gain = np.zeros(S)
         for x in range(m):
             for q in range(Q):
