@@ -52,6 +52,34 @@ def solve_upper(R: FloatArray, k: int, rhs: FloatArray, out: FloatArray) -> None
 
 
 @jit
+def affine(R: FloatArray, size: int, coordinates: FloatArray, target: FloatArray) -> None:
+    """Fill the weights of the atoms, which add up to 1, of the place with these coordinates (k,) from the base on."""
+    solve_upper(R, size - 1, coordinates, target[1:])
+    total = 0.0
+    for i in range(1, size):
+        total += target[i]
+    target[0] = 1.0 - total
+
+
+@jit
+def walk(R: FloatArray, size: int, coordinates: FloatArray, target: FloatArray, lam: FloatArray) -> int:
+    """Walk from weights lam towards those of the place with these coordinates, until an atom is used up.
+
+    Returns the position of that atom, or -1 where the walk arrives; `target` receives where it leads.
+    """
+    affine(R, size, coordinates, target)
+    far, blocking = 1.0, -1
+    for i in range(size):
+        if target[i] < 0.0:
+            share = lam[i] / (lam[i] - target[i])
+            if share < far or blocking < 0:
+                far, blocking = share, i
+    for i in range(size):
+        lam[i] = max(lam[i] + far * (target[i] - lam[i]), 0.0)
+    return blocking
+
+
+@jit
 def split(
     Q: FloatArray, k: int, point: FloatArray, base: FloatArray, rest: FloatArray, coordinates: FloatArray
 ) -> float:

@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from drbo._compiled import jit
-from drbo.ambiguity._affine_qr import delete, dot, solve_lower, solve_upper
+from drbo.ambiguity._affine_qr import delete, dot, solve_lower, walk
 
 _SAVING = 1e-10
 """An atom that is cheaper by less than this share of the values' range is left to the exact solver."""
@@ -135,19 +135,7 @@ def start_on_gram(M, mean, square, d, eps, most_atoms, active, lam, size):
             step = math.sqrt(inside / slope)
             for i in range(k):
                 rhs[i] = -hull[i] - step * g[i]
-            solve_upper(R, k, rhs, target[1:])
-            total = 0.0
-            for i in range(1, size):
-                total += target[i]
-            target[0] = 1.0 - total
-            walk, blocking = 1.0, -1
-            for i in range(size):
-                if target[i] < 0.0:
-                    share = lam[i] / (lam[i] - target[i])
-                    if share < walk or blocking < 0:
-                        walk, blocking = share, i
-            for i in range(size):
-                lam[i] = max(lam[i] + walk * (target[i] - lam[i]), 0.0)
+            blocking = walk(R, size, rhs, target, lam)
             if blocking < 0:
                 break
             size = delete(Q, R, active, lam, size, blocking, hull, nothing)

@@ -36,7 +36,7 @@ import math
 import numpy as np
 
 from drbo._compiled import jit
-from drbo.ambiguity._affine_qr import append, delete, dot, solve_lower, solve_upper, split
+from drbo.ambiguity._affine_qr import affine, append, delete, dot, solve_lower, split, walk
 from drbo.ambiguity._mmd_pricing import cheapest_nearby, contains, list_cheap, price_all
 
 OPTIMAL = 1e-13
@@ -119,19 +119,7 @@ def _solve_on_hull(d, b, eps, anew, size, active, lam, Q, R, hull, point, y, g, 
         step = math.sqrt(max(eps - distance, 0.0) * (eps + distance)) / slope
         for i in range(k):
             rhs[i] = -hull[i] - step * g[i]
-        solve_upper(R, k, rhs, target[1:])
-        total = 0.0
-        for i in range(1, size):
-            total += target[i]
-        target[0] = 1.0 - total
-        walk, blocking = 1.0, -1
-        for i in range(size):
-            if target[i] < 0.0:
-                share = lam[i] / (lam[i] - target[i])
-                if share < walk or blocking < 0:
-                    walk, blocking = share, i
-        for i in range(size):
-            lam[i] = max(lam[i] + walk * (target[i] - lam[i]), 0.0)
+        blocking = walk(R, size, rhs, target, lam)
         if blocking < 0:
             exists = step > 1e-300
             scale = 1.0 / step if exists else 1.0
@@ -153,11 +141,7 @@ def _trade(Q, R, active, lam, size, coordinates, hull, point, target):
 
     Returns the new size and the weight of the new atom, which takes the place of the one used up.
     """
-    solve_upper(R, size - 1, coordinates, target[1:])  # the new atom is sum_i target_i b_i, sum_i target_i = 1
-    total = 0.0
-    for i in range(1, size):
-        total += target[i]
-    target[0] = 1.0 - total
+    affine(R, size, coordinates, target)  # the new atom is sum_i target_i b_i
     weight, blocking = math.inf, -1
     for i in range(size):
         if target[i] > 1e-10 and lam[i] < weight * target[i]:
