@@ -15,6 +15,7 @@ that differs. No matrix of the size of n_actions x n_contexts points is ever fac
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -183,18 +184,16 @@ class Matheron:
 
 
 @dataclass(frozen=True, eq=False)
-class Draw:
+class DrawOfRound(ABC):
     """One draw of f in the contexts of a round, which answers what a `Bound` does.
 
     Attributes
     ----------
-    path : the draw, as a function
     amplitude : the prior standard deviation of f
     actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
     contexts : (n, d_c)
     """
 
-    path: Path
     amplitude: float
     actions: FloatArray
     contexts: FloatArray
@@ -207,10 +206,6 @@ class Draw:
     def _grid(self) -> FloatArray:
         return self.at(self.actions)
 
-    @cached_property
-    def _by_term(self) -> list[FloatArray]:
-        return [term.in_contexts(self.contexts) for term in self.path.terms]
-
     def on_grid(self, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
         """Return the draw for the actions `rows` of the grid, by default for all, in every context."""
         return np.asarray(self._grid[rows])
@@ -218,6 +213,26 @@ class Draw:
     def of_action(self, action: Point) -> FloatArray:
         """Return the draw for one action in every context, (n_contexts,)."""
         return np.asarray(self.at(action.coordinates[None])[0] if action.index is None else self._grid[action.index])
+
+    @abstractmethod
+    def at(self, actions: FloatArray) -> FloatArray:
+        """Return the draw at actions (m, d_x) anywhere, in every context, (m, n_contexts)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draw(DrawOfRound):
+    """One draw of f(x, c), which is a sum of products.
+
+    Attributes
+    ----------
+    path : the draw, as a function
+    """
+
+    path: Path
+
+    @cached_property
+    def _by_term(self) -> list[FloatArray]:
+        return [term.in_contexts(self.contexts) for term in self.path.terms]
 
     def at(self, actions: FloatArray) -> FloatArray:
         """Return the draw at actions (m, d_x) anywhere, in every context, (m, n_contexts)."""

@@ -28,7 +28,7 @@ from drbo.models.estimate import Values
 from drbo.models.features import Anchored, Fourier, Functions, check_features
 from drbo.models.gp import GP
 from drbo.models.observation import Observation, Scatter
-from drbo.models.path import Prior
+from drbo.models.path import DrawOfRound, Prior
 from drbo.models.regression import Posterior
 from drbo.spaces.shift import Shift
 from drbo.spaces.space import Point
@@ -216,14 +216,14 @@ class PerturbedPosterior:
         prior = Prior.drawn(rng, Anchored(ConstantKernel(), _NO_ACTION[None, :]), fourier)
         _, update = self._inner.moved(prior, rng).terms
         return PerturbedDraw(
+            math.sqrt(k.variance),
+            self.actions,
+            self.contexts,
             self.shift,
             fourier,
             prior.of_action(_NO_ACTION),
             update.right,
             update.of_action(_NO_ACTION),
-            math.sqrt(k.variance),
-            self.actions,
-            self.contexts,
         )
 
     def check_draw(self, *, between: bool) -> None:
@@ -241,17 +241,14 @@ class PerturbedPosterior:
 
 
 @dataclass(frozen=True, eq=False)
-class PerturbedDraw:
-    """One draw of f(x + xi) in the perturbations of a round; it answers what `Draw` does.
+class PerturbedDraw(DrawOfRound):
+    """One draw of f(x + xi), the contexts being perturbations xi.
 
     Attributes
     ----------
     shift : where a perturbation leads
     fourier, coefficients : the draw of the prior at a place z is coefficients' fourier(z)
     seen, weights : what the outcomes add to it is weights' seen(z)
-    amplitude : the prior standard deviation of f
-    actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
-    contexts : (n, d_c) the perturbations
     """
 
     shift: Shift
@@ -259,17 +256,6 @@ class PerturbedDraw:
     coefficients: FloatArray
     seen: Functions
     weights: FloatArray
-    amplitude: float
-    actions: FloatArray
-    contexts: FloatArray
-
-    def on(self, contexts: FloatArray) -> Self:
-        """Return the same draw in other perturbations (n, d_c)."""
-        return replace(self, contexts=contexts)
-
-    @cached_property
-    def _grid(self) -> FloatArray:
-        return self.at(self.actions)
 
     @cached_property
     def _steps(self) -> FloatArray:
@@ -278,14 +264,6 @@ class PerturbedDraw:
     @cached_property
     def _by_step(self) -> FloatArray:
         return self.fourier.moved(self.coefficients, self._steps)
-
-    def on_grid(self, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
-        """Return the draw for the actions `rows` of the grid, by default for all, in every perturbation."""
-        return np.asarray(self._grid[rows])
-
-    def of_action(self, action: Point) -> FloatArray:
-        """Return the draw for one action in every perturbation, (n_contexts,)."""
-        return np.asarray(self.at(action.coordinates[None])[0] if action.index is None else self._grid[action.index])
 
     def at(self, actions: FloatArray) -> FloatArray:
         """Return the draw at actions (m, d_x) anywhere, in every perturbation, (m, n_contexts)."""

@@ -281,7 +281,7 @@ class Posterior(Observed):
         """
         left, right = self._draw_features(rng, self.actions, anywhere=not len(self.actions), between=between)
         path = self.moved(Prior.drawn(rng, left, right), rng)
-        return Draw(path, math.sqrt(self.gp.kernel.variance), self.actions, self.contexts)
+        return Draw(math.sqrt(self.gp.kernel.variance), self.actions, self.contexts, path)
 
     def check_draw(self, *, between: bool) -> None:
         """Raise if `draw` is not possible with the kernels of this posterior."""
