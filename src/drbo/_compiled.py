@@ -73,7 +73,7 @@ def _compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 # Sums may be reassociated into vector instructions; nothing so compiled relies on the sign of a zero.
 # No innermost loop may both add up numbers and write to an array: where arrays lie close to each other in memory, the
 # compiler's code for that loop adds up one number after the other, so that last digits would depend on where they lie.
-# A test (tests/test_compiled.py) reads the loops.
+# A test (tests/test_layout.py) reads the loops.
 jit = _compiled(fastmath={"reassoc", "contract", "nsz"})
 in_order = _compiled()
 """As `jit`, but nothing is reassociated: for functions whose results must agree bit for bit, or whose signs decide."""

@@ -271,7 +271,7 @@ def _of_pairs(
             p_C = value_C[0] + c[j] * (value_C[1] + c[j] * value_C[2])
             m[j] = q * p_C * (slope_X[0] + x[j] * slope_X[1])
             n[j] = q * p_X * (slope_C[0] + c[j] * slope_C[1])
-        for j in range(count):
+        for j in range(count):  # a loop of its own, for the sake of bits: see `jit`
             p_X = value_X[0] + x[j] * (value_X[1] + x[j] * value_X[2])
             p_C = value_C[0] + c[j] * (value_C[1] + c[j] * value_C[2])
             total += (own * others[j] - row[j]) * e[j] * p_X * p_C
