@@ -47,7 +47,7 @@ def posterior_of_a_sample(actions: Array, contexts: Array, n_observations: int, 
     posterior = GridPosterior.prior(GP(GP_KERNEL, NOISE), actions, contexts)
     for _ in range(n_observations):
         x, c = actions[rng.integers(len(actions))], contexts[rng.integers(len(contexts))]
-        posterior.observe(x, c, f(x, c) + NOISE * rng.normal())
+        posterior = posterior.with_outcome(x, c, f(x, c) + NOISE * rng.normal())
         yield posterior
 
 

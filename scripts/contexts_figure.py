@@ -34,7 +34,7 @@ def one_action() -> Curve:
     gp = drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.RBF(0.12)), 0.05)
     posterior = Posterior(gp, np.empty((0, 1)), np.zeros((1, 1)))
     for c in rng.random(22):
-        posterior.observe(np.array([0.5]), np.array([c]), float(np.cos(9 * c) + 0.4 * np.cos(23 * c)))
+        posterior = posterior.with_outcome(np.array([0.5]), np.array([c]), float(np.cos(9 * c) + 0.4 * np.cos(23 * c)))
     return posterior.curve(np.array([0.5]), -2.0)
 
 

@@ -145,7 +145,7 @@ def test_the_sum_of_variances_is_bounded_by_the_information_gain_for_any_ridge()
         total = 0.0
         for t in range(50):
             total += posterior.variance[t, t]
-            posterior.observe(x[t], c[t], 0.0)
+            posterior = posterior.with_outcome(x[t], c[t], 0.0)
         assert total <= 2 * max(1.0, gp.ridge) * posterior.information_gain
 
 

@@ -21,7 +21,7 @@ def f(x: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
 def observed(gp: GP, xs: NDArray[Any], cs: NDArray[Any], y: NDArray[Any]) -> GridPosterior:
     posterior = GridPosterior.prior(gp, X, C)
     for x, c, outcome in zip(xs, cs, y, strict=True):
-        posterior.observe(x, c, outcome)
+        posterior = posterior.with_outcome(x, c, outcome)
     return posterior
 
 
@@ -49,5 +49,5 @@ def random_curve(box: Box, seed: int, beta: float = -2.0, kernel: Kernel | None 
         GP(Product(RBF(0.4), kernel or RBF(0.4)), 0.05), np.empty((0, 1)), np.zeros((1, box.dimension))
     )
     for c in box.sample(25, seed):
-        posterior.observe(rng.random(1), c, np.sin(4 * c.sum() + seed) + 0.3 * rng.normal())
+        posterior = posterior.with_outcome(rng.random(1), c, np.sin(4 * c.sum() + seed) + 0.3 * rng.normal())
     return posterior.curve(np.array([0.5]), beta)

@@ -41,7 +41,7 @@ def test_the_ridge_only_rescales_the_problem() -> None:
 
 def test_bounds_are_symmetric_about_the_mean() -> None:
     posterior = GridPosterior.prior(GP(KERNEL, 0.1), X, C)
-    posterior.observe(X[0], C[0], 1.0)
+    posterior = posterior.with_outcome(X[0], C[0], 1.0)
     np.testing.assert_allclose(Bound(posterior, 2.0, UPPER).on_grid(), posterior.mean + 2 * posterior.std)
     np.testing.assert_allclose(Bound(posterior, 2.0, LOWER).on_grid(), posterior.mean - 2 * posterior.std)
 
@@ -50,7 +50,7 @@ def test_bounds_are_symmetric_about_the_mean() -> None:
 def test_a_bound_answers_alike_on_the_grid_and_off_it(side: Side) -> None:
     posterior = GridPosterior.prior(GP(KERNEL, 0.1), X, C)
     for i in range(5):
-        posterior.observe(X[i % 4], C[i % 3], float(i))
+        posterior = posterior.with_outcome(X[i % 4], C[i % 3], float(i))
     bound = Bound(posterior, 1.5, side)
     grid = posterior.mean + side * 1.5 * posterior.std
     np.testing.assert_allclose(bound.on_grid(), grid, atol=CLOSED_FORM)
@@ -65,7 +65,7 @@ def test_a_bound_answers_alike_on_the_grid_and_off_it(side: Side) -> None:
 def test_no_average_of_a_bound_exceeds_its_ceiling(side: Side) -> None:
     posterior = GridPosterior.prior(GP(Product(RBF(0.3, 2.0), RBF(0.4)), 0.1), X, C)
     for i in range(5):
-        posterior.observe(X[i % 4], C[i % 3], float(i))
+        posterior = posterior.with_outcome(X[i % 4], C[i % 3], float(i))
     bound = Bound(posterior, 1.5, side)
     assert bound.amplitude == pytest.approx(2.0, abs=CLOSED_FORM)
     for weights in np.random.default_rng(0).dirichlet(np.ones(3), 20):

@@ -40,7 +40,7 @@ def points(x: FloatArray, c: FloatArray) -> FloatArray:
 def test_of_a_posterior(kind: type[Posterior], n: int) -> None:
     posterior = kind(MODEL, X if kind is GridPosterior else X[:0], C)
     for x, c, y in SEEN[:n]:
-        posterior.observe(x, c, y)
+        posterior = posterior.with_outcome(x, c, y)
     seen = np.array([np.concatenate([x, c]) for x, c, _ in SEEN[:n]]).reshape(-1, 3)
     expected = dense(MODEL, seen, points(X, C), 2)
     np.testing.assert_allclose(posterior.covariance(X, WEIGHTS, ROWS, COLUMNS), expected, atol=1e-12)
@@ -50,7 +50,7 @@ def test_of_a_posterior(kind: type[Posterior], n: int) -> None:
 def test_of_a_block_and_what_is_on_top_of_it(n: int) -> None:
     x, c, y = RNG.random((3, 2)), RNG.random((2, 1)), RNG.normal(size=(3, 2))
     posterior = KroneckerPosterior(MODEL, X[:0], C, (x, c, y))
-    posterior.take_in_all([Observation.of(*one) for one in SEEN[:n]])
+    posterior = posterior.with_more([Observation.of(*one) for one in SEEN[:n]])
     on_top = np.array([np.concatenate([x, c]) for x, c, _ in SEEN[:n]]).reshape(-1, 3)
     expected = dense(MODEL, np.concatenate([points(x, c), on_top]), points(X, C), 2)
     np.testing.assert_allclose(posterior.covariance(X, WEIGHTS, ROWS, COLUMNS), expected, atol=1e-12)
@@ -61,7 +61,7 @@ def test_of_perturbed_actions(n: int) -> None:
     gp = GP(Product(Matern(0.4), ConstantKernel()), 0.2)
     shift = Shift(np.array([-0.1, 0.0]), np.array([[0.3, 0.0]]))
     posterior = PerturbedPosterior(gp, shift, X[:0], C)
-    posterior.take_in_all([Observation.of(*one) for one in SEEN[:n]])
+    posterior = posterior.with_more([Observation.of(*one) for one in SEEN[:n]])
     seen = np.array([x + shift.steps(c[None])[0] for x, c, _ in SEEN[:n]]).reshape(-1, 2)
     expected = dense(gp, np.c_[seen, np.zeros(n)], np.c_[shift.places(X, C), np.zeros(20)], 2)
     np.testing.assert_allclose(posterior.covariance(X, WEIGHTS, ROWS, COLUMNS), expected, atol=1e-12)

@@ -53,7 +53,7 @@ def test_a_curve_is_the_posterior_of_one_action() -> None:
         np.testing.assert_allclose(curve.variance(contexts), variance[0], atol=CLOSED_FORM)
         curves.append(curve(contexts))
         for _ in range(5):
-            posterior.observe(rng.random(1), rng.random(2), rng.normal())
+            posterior = posterior.with_outcome(rng.random(1), rng.random(2), rng.normal())
     assert not np.allclose(curves[0], curves[1])
 
 
@@ -87,7 +87,7 @@ def hard_curve(seed: int) -> tuple[Curve, FloatArray, float]:
     if rng.random() < 0.5:
         contexts = np.round(4.0 * contexts) / 4.0
     for c in contexts[:t]:
-        posterior.observe(x if rng.random() < 0.5 else rng.random(1), c, amplitude * rng.normal())
+        posterior = posterior.with_outcome(x if rng.random() < 0.5 else rng.random(1), c, amplitude * rng.normal())
     beta = float(rng.choice([0.0, -1e-12, -2.0, -50.0, -1e8]))
     return posterior.curve(x, beta), contexts, amplitude * (1.0 - beta)
 
@@ -134,7 +134,7 @@ def with_averages(
         taken.append(Observation(rng.random(1), rng.random((k, d)), rng.dirichlet(np.ones(k)), outcome))
     taken = [taken[i] for i in rng.permutation(len(taken))]
     for observation in taken:
-        posterior.take_in(observation)
+        posterior = posterior.with_more([observation])
     return posterior, taken
 
 

@@ -1,6 +1,7 @@
 """Points that are observed again share a row of the factor: against all outcomes, one row each, solved densely."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from drbo import GP, RBF, GridPosterior, Matern, Product
 from drbo.kernels import Kernel
 from drbo.models import factor
+from drbo.models.kronecker_posterior import KroneckerPosterior
 from drbo.models.observation import Observation
 from drbo.models.regression import Posterior
 from models.surrogate import C, X
@@ -64,7 +66,7 @@ def dense(gp: GP, told: list[Observation]) -> tuple[NDArray[Any], ...]:
 def test_repeated_points_tell_what_all_their_outcomes_do(kind: str, correlation: float) -> None:
     gp, told = GP(KERNEL, 0.3, noise_correlation=correlation), repeated(60, kind)
     posterior = GridPosterior.prior(gp, X, C)
-    posterior.take_in_all(told)
+    posterior = posterior.with_more(told)
     mean, variance, residual, of_outcome, gain = dense(gp, told)
     assert posterior.n_observations == 60
     assert posterior.n_points == 7 if kind == "alike" else posterior.n_points < 30
@@ -77,14 +79,14 @@ def test_repeated_points_tell_what_all_their_outcomes_do(kind: str, correlation:
         np.testing.assert_allclose(posterior.leave_one_out(), [residual, of_outcome], rtol=SOLVER)
     twin = GridPosterior.prior(gp, X, C)
     for one in told:
-        twin.take_in(one)
+        twin = twin.with_more([one])
     np.testing.assert_array_equal(twin.mean, posterior.mean)
     np.testing.assert_array_equal(twin.predict(*GRID), posterior.predict(*GRID))
 
 
 def test_draws_scatter_as_the_posterior_says() -> None:
     posterior = Posterior(GP(KERNEL, 0.3), np.empty((0, 1)), C)
-    posterior.take_in_all(repeated(200, "alike"))
+    posterior = posterior.with_more(repeated(200, "alike"))
     drawn = posterior.draws(np.random.default_rng(0), 4000, X[:4])
     mean, variance = posterior.moments(X[:4])
     error = np.sqrt(variance / 4000)
@@ -99,10 +101,10 @@ def test_thousands_of_repetitions_do_not_drift(noise: float) -> None:
     at, y = rng.integers(0, 20, 3000), rng.normal(size=3000)
     x, c = rng.random((20, 1)), rng.random((20, 1))
     posterior, average = (Posterior(gp, np.empty((0, 1)), C) for _ in range(2))
-    posterior.take_in_all([Observation.of(x[i], c[i], float(one)) for i, one in zip(at, y, strict=True)])
+    posterior = posterior.with_more([Observation.of(x[i], c[i], float(one)) for i, one in zip(at, y, strict=True)])
     for i in dict.fromkeys(at.tolist()):
         own = y[at == i]
-        average.take_in(Observation.of(x[i], c[i], float(own.mean()), noise / np.sqrt(len(own))))
+        average = average.with_more([Observation.of(x[i], c[i], float(own.mean()), noise / np.sqrt(len(own)))])
     tolerance = {0.3: 1e-10, 1e-2: 1e-9, 1e-3: 1e-6}[noise]  # as the covariance is conditioned
     np.testing.assert_allclose(posterior.moments(X), average.moments(X), atol=tolerance)
 
@@ -110,7 +112,7 @@ def test_thousands_of_repetitions_do_not_drift(noise: float) -> None:
 def test_what_rows_are_not_shared() -> None:
     def rows(gp: GP, *told: Observation) -> int:
         posterior = Posterior(gp, np.empty((0, 1)), C)
-        posterior.take_in_all(told)
+        posterior = posterior.with_more(told)
         assert posterior.n_observations == len(told)
         return posterior.n_points
 
@@ -125,28 +127,74 @@ def test_what_rows_are_not_shared() -> None:
     assert rows(GP(KERNEL, 0.3), one, replace(one, weights=np.array([0.5]))) == 2
 
 
-def test_a_snapshot_and_a_copy_stay_as_they_were() -> None:
-    told = repeated(60, "alike")
-    posterior = Posterior(GP(KERNEL, 0.3), np.empty((0, 1)), C)
-    posterior.take_in_all(told[:30])
-    before = posterior.predict(*GRID)
-    snapshot, other, deep = posterior.snapshot(), posterior.copy(), copy.deepcopy(posterior)
-    posterior.take_in_all(told[30:])
-    for one in (snapshot, other, deep):
-        np.testing.assert_array_equal(one.predict(*GRID), before)
-    assert np.abs(posterior.predict(*GRID)[0] - before[0]).max() > 1e-3
-    other.take_in_all(told[30:])
-    np.testing.assert_array_equal(other.predict(*GRID), posterior.predict(*GRID))
+def everything(posterior: Posterior) -> list[NDArray[Any]]:
+    """All that a posterior says, in bits."""
+    found = [*posterior.predict(*GRID), *posterior.moments(X), *posterior.leave_one_out(), *posterior.on_grid()]
+    w = np.full(len(C), 1 / len(C))
+    found += [*posterior.averages(X, w), posterior.gradient(X[2], w, 2.0), posterior.curve(X[1], -2.0)(C)]
+    return [*(part.copy() for part in found), np.array([posterior.information_gain, posterior.n_observations])]
+
+
+def kinds(told: list[Observation]) -> list[Posterior]:
+    gp = GP(KERNEL, 0.3)
+    block = X[:3], C[:2], np.arange(6.0).reshape(3, 2)
+    made = [GridPosterior.prior(gp, X, C), Posterior(gp, X, C), KroneckerPosterior(gp, X, C, block)]
+    return [one.with_more(told) for one in made]
+
+
+@pytest.mark.parametrize("kind", range(3), ids=["grid", "anywhere", "block"])
+@pytest.mark.parametrize("n", [3, 15, 16, 30], ids="after {}".format)
+def test_a_posterior_never_changes(kind: int, n: int) -> None:
+    """V7: whatever is made of it, in any order, it and its descendants have the bits of those made from nothing."""
+    told = repeated(60, "alike") + [Observation.of(np.array([i / 40]), C[i % 11], float(i % 5)) for i in range(40)]
+    order = np.random.default_rng(n).permutation(len(told))
+    told = [told[i] for i in order]
+    base = kinds(told[:n])[kind]
+    elsewhere = base.on(C[::2])
+    before = everything(base)
+    branches = [base.with_more(told[n:60]), base.with_more(told[60:]), base.with_more([]), elsewhere.on(C)]
+    branches += [branches[0].with_more(told[60:]), branches[1].on(C[:3]).with_more(told[n:60]).on(C)]
+    taken = [told[:60], told[:n] + told[60:], told[:n], told[:n], told, told[:n] + told[60:] + told[n:60]]
+    np.testing.assert_equal(everything(base), before)
+    for branch, all_of_it in zip(branches, taken, strict=True):
+        for one, other in zip(everything(branch), everything(kinds(all_of_it)[kind]), strict=True):
+            np.testing.assert_array_equal(one, other)
+    np.testing.assert_equal(everything(copy.deepcopy(base)), before)
+
+
+def test_an_interrupted_addition_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = repeated(40, "alike")
+    base = kinds(told[:20])[0]
+    before = everything(base)
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GridPosterior, "_update", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        base.with_more(told[20:])
+    monkeypatch.undo()
+    np.testing.assert_equal(everything(base), before)
+    np.testing.assert_equal(everything(base.with_more(told[20:])), everything(kinds(told)[0]))
+
+
+def test_two_threads_add_to_one_posterior() -> None:
+    told = repeated(400, "alike")
+    base = kinds(told[:100])[0]
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda i: base.with_more(told[100 + i :]), range(20)))
+    for i, one in enumerate(made):
+        np.testing.assert_equal(everything(one), everything(kinds(told[:100] + told[100 + i :])[0]))
 
 
 def test_other_contexts_have_the_bits_of_a_posterior_made_on_them() -> None:
     gp, told, elsewhere = GP(KERNEL, 0.3), repeated(60, "errors of their own"), np.linspace(0.1, 0.7, 5)[:, None]
     moved, made = GridPosterior.prior(gp, X, C), GridPosterior.prior(gp, X, elsewhere)
-    moved.take_in_all(told[:40])
+    moved = moved.with_more(told[:40])
     moved = moved.on(elsewhere)
-    moved.take_in_all(told[40:])
+    moved = moved.with_more(told[40:])
     for one in told:
-        made.take_in(one)
+        made = made.with_more([one])
     np.testing.assert_array_equal(moved.mean, made.mean)
     np.testing.assert_array_equal(moved.variance, made.variance)
 
@@ -174,11 +222,11 @@ def test_kernels_of_known_points_are_looked_up_with_the_same_bits(
     computed = counting(monkeypatch)
     looked_up = GridPosterior.prior(gp, X, C)
     for one in told:
-        looked_up.take_in(one)
+        looked_up = looked_up.with_more([one])
     assert len(computed) == len({one.point for one in told}) < 100
     monkeypatch.setattr(factor, "LOOKED_UP", 16)
     few = GridPosterior.prior(gp, X, C)
-    few.take_in_all(told)
+    few = few.with_more(told)
     assert len(computed) > 200  # from the 17th point on, all of them
     np.testing.assert_array_equal(few.mean, looked_up.mean)
     np.testing.assert_array_equal(few.variance, looked_up.variance)
@@ -190,7 +238,7 @@ def test_kernels_with_averages_are_computed(monkeypatch: pytest.MonkeyPatch) -> 
     computed = counting(monkeypatch)
     posterior = GridPosterior.prior(GP(KERNEL, 0.3), X, C)
     point, average = Observation.of(X[0], C[0], 1.0), Observation(X[1], C[:3], np.array([0.2, 0.5, 0.3]), 1.0)
-    posterior.take_in_all([point, point, point])
+    posterior = posterior.with_more([point, point, point])
     assert len(computed) == 1
-    posterior.take_in_all([average, point, average])
+    posterior = posterior.with_more([average, point, average])
     assert len(computed) == 4

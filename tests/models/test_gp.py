@@ -21,8 +21,8 @@ def test_actions_off_the_grid_agree_with_the_grid() -> None:
     on, off = GridPosterior.prior(gp, X, C), Posterior(gp, np.empty((0, 1)), C)
     for posterior in (on, off):
         for x, c, outcome in zip(xs, cs, y, strict=True):
-            posterior.observe(x, c, outcome)
-        posterior.take_in(Observation(X[3], C, np.full(len(C), 1 / len(C)), None))
+            posterior = posterior.with_outcome(x, c, outcome)
+        posterior = posterior.with_more([Observation(X[3], C, np.full(len(C), 1 / len(C)), None)])
     mean, variance = off.moments(X)
     np.testing.assert_allclose(mean, on.mean, atol=CLOSED_FORM)
     np.testing.assert_allclose(variance, on.variance, atol=CLOSED_FORM)
@@ -36,7 +36,7 @@ def test_averages_are_those_of_the_contexts() -> None:
     weights /= weights.sum()
     for t in (0, 1, 30):
         while posterior.n_observations < t:
-            posterior.observe(rng.random(2), rng.random(1), rng.normal())
+            posterior = posterior.with_outcome(rng.random(2), rng.random(1), rng.normal())
         expected = [values @ weights for values in posterior.moments(actions)]
         np.testing.assert_allclose(posterior.averages(actions, weights), expected, atol=CLOSED_FORM)
 
@@ -46,7 +46,7 @@ def test_gradient_of_the_score_by_finite_differences(kernel: Product) -> None:
     rng = np.random.default_rng(0)
     posterior = Posterior(GP(kernel, 0.1), np.empty((0, 2)), C)
     for _ in range(20):
-        posterior.observe(rng.random(2), rng.random(1), rng.normal())
+        posterior = posterior.with_outcome(rng.random(2), rng.random(1), rng.normal())
     weights = rng.dirichlet(np.ones(len(C))) * (rng.random(len(C)) > 0.5)
 
     def score(x: NDArray[Any]) -> float:
@@ -87,6 +87,6 @@ def test_bad_input() -> None:
         GP(RBF(0.2), 0.1)  # type: ignore[arg-type]
     posterior = GridPosterior.prior(GP(kernel, 0.1), X, C)
     with pytest.raises(ValueError, match="outcome must be finite"):
-        posterior.observe(X[0], C[0], float("nan"))
+        posterior = posterior.with_outcome(X[0], C[0], float("nan"))
     with pytest.raises(ValueError, match=r"contexts must have shape \(2, 1\)"):
         posterior.predict([[0.0], [1.0]], [[0.0]])

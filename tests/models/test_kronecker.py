@@ -114,11 +114,11 @@ def both(outcomes: Outcomes, gp: GP, contexts: Array, extra: list[Observation]) 
     actions = np.random.default_rng(9).random((7, 2))
     dense = Posterior(gp, actions, contexts)
     in_order = [*common.block.ravel(), *common.rest]
-    dense.take_in_all(observations_of(outcomes.of_rows(np.array(in_order))))
-    dense.take_in_all(extra)
+    dense = dense.with_more(observations_of(outcomes.of_rows(np.array(in_order))))
+    dense = dense.with_more(extra)
     kronecker = KroneckerPosterior(gp, actions, contexts, blocks(outcomes))
-    kronecker.take_in_all(observations_of(outcomes.of_rows(common.rest)))
-    kronecker.take_in_all(extra)
+    kronecker = kronecker.with_more(observations_of(outcomes.of_rows(common.rest)))
+    kronecker = kronecker.with_more(extra)
     return dense, kronecker
 
 
@@ -199,12 +199,11 @@ def test_the_gradient_is_that_of_finite_differences(with_rest: bool) -> None:
             assert found[j] == pytest.approx(quotient, rel=FINITE_DIFFERENCES, abs=FINITE_DIFFERENCES)
 
 
-def test_what_is_pending_moves_no_mean_and_a_copy_is_independent() -> None:
+def test_what_is_pending_moves_no_mean_and_the_posterior_stays() -> None:
     outcomes = data(6, 45)
     _, posterior = both(outcomes, GP(KERNEL, noise=0.2), np.linspace(0, 1, 4)[:, None], [])
     mean, variance = posterior.on_grid()
-    ahead = posterior.copy()
-    ahead.take_in_all(pending())
+    ahead = posterior.with_more(pending())
     np.testing.assert_allclose(ahead.mean, mean, atol=SOLVER)
     assert (ahead.variance < variance).all()
     assert posterior.variance is variance

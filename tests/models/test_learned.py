@@ -226,7 +226,7 @@ def log_density(z: Array, y: Array, test: Array, values: Array) -> float:
     fit = LearnedGP().fit(z[:, :-1], z[:, -1:], y)
     posterior = GridPosterior.prior(fit.gp, z[:1, :-1], z[:1, -1:])
     for point, outcome in zip(z, fit.standardise(y), strict=True):
-        posterior.observe(point[:-1], point[-1:], outcome)
+        posterior = posterior.with_outcome(point[:-1], point[-1:], outcome)
     mean, variance = posterior.predict(test[:, :-1], test[:, -1:])
     std = fit.scale * np.sqrt(variance + fit.gp.ridge)
     return float(np.mean(norm.logpdf(values, fit.offset + fit.scale * mean, std)))
@@ -278,7 +278,7 @@ def test_degenerate_data_give_a_sound_gp(config: LearnedGP, kind: str, t: int, d
         assert lengthscales.max() <= LENGTHSCALES[1] * (1 + 1e-9)
     posterior = GridPosterior.prior(gp, x, c)
     for point, context, outcome in zip(x, c, fit.standardise(y), strict=True):
-        posterior.observe(point, context, outcome)
+        posterior = posterior.with_outcome(point, context, outcome)
     assert np.isfinite(posterior.mean).all()
     assert np.isfinite(posterior.variance).all()
     rng = np.random.default_rng(5)

@@ -56,7 +56,7 @@ def test_the_posterior_is_the_formula(correlation: float) -> None:
     rng = np.random.default_rng(1)
     x, c = rng.random((5, 2)), rng.random((4, 1))
     posterior = GridPosterior.prior(gp, x, c)
-    posterior.take_in_all(observed(outcomes))
+    posterior = posterior.with_more(observed(outcomes))
     k_X, k_C = KERNEL.action, KERNEL.context
     K = k_X(outcomes.x, outcomes.x) * k_C(outcomes.c, outcomes.c)
     N = covariance(outcomes, 0.2, correlation)
@@ -70,7 +70,7 @@ def test_the_posterior_is_the_formula(correlation: float) -> None:
     assert posterior.errors_known
     one_by_one = GridPosterior.prior(gp, x, c)
     for observation in observed(outcomes):
-        one_by_one.take_in(observation)
+        one_by_one = one_by_one.with_more([observation])
     assert one_by_one.mean.tobytes() == posterior.mean.tobytes()
 
 
@@ -81,7 +81,7 @@ def test_outcomes_told_alone_do_not_depend_on_the_correlation() -> None:
     for correlation in (0.0, 0.9):
         posterior = GridPosterior.prior(GP(KERNEL, 0.1, noise_correlation=correlation), x[:3], c[:3])
         for row in zip(x, c, y, strict=True):
-            posterior.observe(*row)
+            posterior = posterior.with_outcome(*row)
         found.append((posterior.mean.tobytes(), posterior.variance.tobytes(), posterior.information_gain))
     assert found[0] == found[1]
     fits = [LearnedGP(noise_correlation=r).fit(x, c, y) for r in (0.0, 0.9)]
@@ -140,7 +140,7 @@ def test_errors_too_small_for_the_arithmetic_count_as_the_least_one() -> None:
     quotient = (posterior(theta + step)[0] - posterior(theta - step)[0]) / 2e-5
     assert posterior(theta)[1][-3] == pytest.approx(quotient, rel=FINITE_DIFFERENCES)
     on_grid = GridPosterior.prior(GP(KERNEL, 0.1), outcomes.x[:1], outcomes.c[:1])
-    on_grid.take_in(Observation.of(outcomes.x[0], outcomes.c[0], 1.0, noise=0.0))
+    on_grid = on_grid.with_more([Observation.of(outcomes.x[0], outcomes.c[0], 1.0, noise=0.0)])
     least = (LEAST_ERROR * 1.5) ** 2
     assert on_grid.variance[0, 0] == pytest.approx(2.25 * least / (2.25 + least), rel=1e-4)
 

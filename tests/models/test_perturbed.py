@@ -70,10 +70,10 @@ def both(request: pytest.FixtureRequest) -> tuple[PerturbedPosterior, Dense]:
     seen = observations() if request.param else observations()[:-1]
     gp = GP(Product(KERNEL, ConstantKernel()), NOISE, noise_correlation=CORRELATION)
     posterior = PerturbedPosterior(gp, SHIFT, GRID, ATOMS)
-    posterior.take_in_all(seen[:7])
+    posterior = posterior.with_more(seen[:7])
     posterior.on_grid()  # what is kept is dropped by what follows
     for one in seen[7:]:
-        posterior.take_in(one)
+        posterior = posterior.with_more([one])
     return posterior, Dense(seen)
 
 
@@ -180,7 +180,7 @@ def test_leave_one_out_and_information_gain() -> None:
     seen = observations()[:-1]
     gp = GP(Product(KERNEL, ConstantKernel()), NOISE, noise_correlation=CORRELATION)
     posterior = PerturbedPosterior(gp, SHIFT, GRID[:0], ATOMS)
-    posterior.take_in_all(seen)
+    posterior = posterior.with_more(seen)
     dense = Dense(seen)
     residual, variance = posterior.leave_one_out()
     for i in (0, 21, 23):
@@ -196,19 +196,18 @@ def test_leave_one_out_and_information_gain() -> None:
     assert posterior.n_observations == len(seen)
 
 
-def test_copies_snapshots_and_other_atoms() -> None:
+def test_further_observations_and_other_atoms() -> None:
     gp = GP(Product(KERNEL, ConstantKernel()), NOISE)
     posterior = PerturbedPosterior(gp, SHIFT, GRID, ATOMS)
     nothing = posterior.on_grid()
     np.testing.assert_array_equal(nothing[0], 0.0)
     np.testing.assert_allclose(nothing[1], KERNEL.variance)
     np.testing.assert_array_equal(posterior.gradient(GRID[0], np.full(6, 1 / 6), 1.0), 0.0)
-    posterior.take_in_all(observations()[:5])
-    copied, still = posterior.copy(), posterior.snapshot()
-    before = posterior.on_grid()[0].copy()
-    posterior.take_in_all(observations()[5:9])
-    np.testing.assert_array_equal(copied.on_grid()[0], before)
-    np.testing.assert_array_equal(still.curve(GRID[1], 0.0)(ATOMS), copied.curve(GRID[1], 0.0)(ATOMS))
+    posterior = posterior.with_more(observations()[:5])
+    before = posterior.on_grid()[0].copy(), posterior.curve(GRID[1], 0.0)(ATOMS)
+    still, posterior = posterior, posterior.with_more(observations()[5:9])
+    np.testing.assert_array_equal(still.on(ATOMS + 0.1).on(ATOMS).on_grid()[0], before[0])
+    np.testing.assert_array_equal(still.curve(GRID[1], 0.0)(ATOMS), before[1])
     moved = posterior.on(ATOMS[2:4])
     np.testing.assert_allclose(moved.on_grid()[0], posterior.on_grid()[0][:, 2:4], atol=SOLVER)
 

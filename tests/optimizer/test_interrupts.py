@@ -135,7 +135,7 @@ def test_an_interrupt_between_new_hyper_parameters_and_their_posterior(monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LearnedGP, "refit", counted)
-    monkeypatch.setattr(drbo.optimizer.belief.Belief, "catch_up", stopped)
+    monkeypatch.setattr(drbo.optimizer.belief.Belief, "after", stopped)
     with pytest.raises(KeyboardInterrupt):
         opt.ask()
     monkeypatch.undo()

@@ -159,3 +159,28 @@ def test_contexts_of_a_box() -> None:
         opt.tell(k / 3, float(k), context={"temperature": 2.0 * k, "group": "old"})
     frame = pd.DataFrame({"group": ["old", "young"], "temperature": [1.0, 9.0]})
     check(opt, opt.predict(1.0, frame), [1.0, 1.0], frame.to_dict("records"))
+
+
+def test_a_posterior_that_was_taken_never_changes() -> None:
+    """V7: in 0.2 a posterior moved when the optimizer was asked on other samples, told and asked again."""
+    rng = np.random.default_rng(0)
+    opt = drbo.Optimizer(
+        drbo.Box(x=(0.0, 1.0)),
+        drbo.Samples(rng.random((20, 1))),
+        ambiguity=drbo.MMD(),
+        setting=drbo.General(),
+        surrogate=drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.RBF(0.3)), 0.1),
+    )
+    past, forecast = drbo.Samples(rng.random((20, 1))), drbo.Samples(rng.random((15, 1)))
+    for i in range(4):
+        opt.tell(opt.ask(reference=past, radius=0.1), float(i), context=[0.2 * i])
+    taken = opt.posterior
+    where = np.linspace(0.1, 0.9, 5)[:, None]
+    before, n = taken.predict(where, where), taken.n_observations
+    for i in range(6):
+        s = opt.ask(reference=forecast, radius=0.2)
+        opt.tell(s, 10.0 + i, context=[0.2 * (i % 4)])
+        opt.recommend()
+    np.testing.assert_array_equal(taken.predict(where, where), before)
+    assert taken.n_observations == n == 4
+    assert np.abs(opt.posterior.predict(where, where)[0] - before[0]).max() > 0.1

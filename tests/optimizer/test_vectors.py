@@ -226,7 +226,7 @@ def test_several_contexts_are_picked_one_after_the_other(pick: Any) -> None:
     assert s.context is None
     assert str(s).count(";") == 2
     # By hand: an ask of one context each, at the same action.
-    belief = opt.posterior.copy()
+    belief = opt.posterior
     chosen = [float(c[0]) for c in s.contexts]
     if pick == "uncertain":
         from drbo.models.observation import Observation
@@ -234,7 +234,7 @@ def test_several_contexts_are_picked_one_after_the_other(pick: Any) -> None:
         for j, c in enumerate(chosen):
             _, variance = belief.of_action(s.action_point)
             assert variance[np.flatnonzero(c == C)[0]] == pytest.approx(variance.max())
-            belief.take_in(Observation.of(s.action_point.coordinates, np.array([c]), None, before=j))
+            belief = belief.with_more([Observation.of(s.action_point.coordinates, np.array([c]), None, before=j)])
     opt.tell(s, [1.0, 2.0, 3.0])
     told = opt.results[1:]
     assert [float(r.context[0]) for r in told] == chosen

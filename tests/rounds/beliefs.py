@@ -41,21 +41,19 @@ class FixedBeliefs:
 
     def also(self, ball: Ball, action: Point, contexts: Sequence[Point]) -> "FixedBeliefs":
         del ball
-        ahead = self.ahead.copy()
         rows = [
             Observation.of(action.coordinates, c.coordinates, None, before=j, after=len(contexts) - 1 - j)
             for j, c in enumerate(contexts)
         ]
-        ahead.take_in_all(rows)
-        return FixedBeliefs(self.outcomes, ahead, self.width)
+        return FixedBeliefs(self.outcomes, self.ahead.with_more(rows), self.width)
 
 
 def beliefs(seed: int = 0, n: int = 10, pending: int = 2) -> FixedBeliefs:
     rng = np.random.default_rng(seed)
     outcomes = GridPosterior.prior(GP(KERNEL, 0.1), ACTIONS.points, CONTEXTS.points)
     for _ in range(n):
-        outcomes.observe(rng.random(1), rng.random(1), rng.normal())
-    ahead = outcomes.copy()
+        outcomes = outcomes.with_outcome(rng.random(1), rng.random(1), rng.normal())
+    ahead = outcomes
     for _ in range(pending):
-        ahead.take_in(Observation.of(rng.random(1), rng.random(1), None))
+        ahead = ahead.with_more([Observation.of(rng.random(1), rng.random(1), None)])
     return FixedBeliefs(outcomes, ahead)

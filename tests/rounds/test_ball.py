@@ -25,7 +25,7 @@ def bound_of(side: int) -> Bound:
     rng = np.random.default_rng(1)
     posterior = GridPosterior.prior(GP(Product(RBF(0.3), RBF(0.3)), 0.1), np.linspace(0, 1, 5), SPACE.coordinates)
     for _ in range(10):
-        posterior.observe(rng.random(1), rng.random(1), rng.normal())
+        posterior = posterior.with_outcome(rng.random(1), rng.random(1), rng.normal())
     return Bound(posterior, 2.0, UPPER if side > 0 else LOWER)
 
 

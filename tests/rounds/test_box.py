@@ -35,7 +35,7 @@ def random_objective(box: Box, seed: int, beta: float = 2.0) -> Objective:
     kernel = Product(Matern(tuple(rng.uniform(0.2, 0.8, d) * np.sqrt(d))), RBF(0.3))
     posterior = Posterior(GP(kernel, 0.05), np.empty((0, d)), CONTEXTS)
     for x in box.sample(5 + 5 * d, seed):
-        posterior.observe(x, rng.random(1), rng.normal())
+        posterior = posterior.with_outcome(x, rng.random(1), rng.normal())
     ambiguity = MMD(CONTEXTS, RBF(0.2)) if seed % 2 else Expectation()
     return Objective(ball_of(ambiguity), bound_of(posterior, beta))
 

@@ -26,8 +26,7 @@ def test_the_context_of_which_we_know_least(seed: int) -> None:
 
 def of_average(posterior: Posterior, action: Point, w: np.ndarray) -> float:
     """The variance of <w, f(x, .)>, from what an average over the contexts would still tell."""
-    ahead = posterior.copy()
-    ahead.take_in(Observation(action.coordinates, CONTEXTS.coordinates, w, None))
+    ahead = posterior.with_more([Observation(action.coordinates, CONTEXTS.coordinates, w, None)])
     return float(ahead.gp.ridge * np.expm1(ahead.information_gain - posterior.information_gain))
 
 
@@ -43,8 +42,7 @@ def test_the_context_that_tells_most_of_the_worst_case(seed: int, ambiguity: Amb
 
         left = []
         for c in CONTEXTS.coordinates:
-            told = known.ahead.copy()
-            told.take_in(Observation.of(action.coordinates, c, None))
+            told = known.ahead.with_more([Observation.of(action.coordinates, c, None)])
             left.append(of_average(told, action, w))
         picked = Informative().pick(ball, known, action).index
         assert picked is not None

@@ -163,7 +163,7 @@ def ball_and_bound(ambiguity: AmbiguitySet, seed: int = 0) -> tuple[GridSearch, 
     search = GridSearch(actions)
     posterior = search.prior(GP(Product(RBF(0.2), RBF(0.3)), 0.1), contexts.coordinates)
     for _ in range(20):
-        posterior.take_in(Observation.of(rng.random(1), rng.random(1), rng.normal()))
+        posterior = posterior.with_more([Observation.of(rng.random(1), rng.random(1), rng.normal())])
     reference = FiniteContexts(contexts).given(rng.dirichlet(np.ones(N_CONTEXTS)))
     return search, Ball(ambiguity, reference, 0.1, contexts, seed), Bound(posterior, 2.0, UPPER)
 

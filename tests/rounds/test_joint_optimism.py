@@ -34,7 +34,7 @@ def told(seed: int, count: int = 10) -> list[Observation]:
 
 def posterior(seed: int, count: int = 10) -> GridPosterior:
     made = GridPosterior(GP, X, C)
-    made.take_in_all(told(seed, count))
+    made = made.with_more(told(seed, count))
     return made
 
 

@@ -35,7 +35,7 @@ def posterior(kind: str) -> Any:
         made = Posterior(GP, np.empty((0, 1)), C)
     if kind == "block":
         made = KroneckerPosterior(GP, X, C, (X[:4], C[:3], BLOCK))
-    made.take_in_all([*TOLD, HIDDEN])
+    made = made.with_more([*TOLD, HIDDEN])
     return made
 
 

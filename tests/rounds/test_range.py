@@ -224,7 +224,7 @@ def some_ball(seed: int = 0) -> tuple[RangeBall, Posterior]:
     atoms, weights = atoms_of(box, seed)
     posterior = Posterior(GP(Product(RBF(0.4), RBF(0.4)), 0.05), np.empty((0, 1)), atoms)
     for c in box.sample(25, seed):
-        posterior.observe(rng.random(1), c, np.sin(4 * c.sum() + seed) + 0.3 * rng.normal())
+        posterior = posterior.with_outcome(rng.random(1), c, np.sin(4 * c.sum() + seed) + 0.3 * rng.normal())
     return ball_of(FAMILIES["MMD"], atoms, weights, 0.2, box, seed), posterior
 
 

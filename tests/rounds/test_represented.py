@@ -20,7 +20,7 @@ def posterior(contexts: np.ndarray, kernel: drbo.Kernel, n: int, seed: int) -> P
     rng = np.random.default_rng(seed)
     known = Posterior(GP(Product(RBF(0.4), kernel), 0.05), np.empty((0, 1)), contexts)
     for _ in range(n):
-        known.observe(rng.random(1), rng.random((contexts.shape[1],)), float(rng.normal()))
+        known = known.with_outcome(rng.random(1), rng.random((contexts.shape[1],)), float(rng.normal()))
     return known
 
 

@@ -28,7 +28,9 @@ def observed(posterior: Posterior, count: int = 12, seed: int = 0) -> Posterior:
     rng = np.random.default_rng(seed)
     for _ in range(count):
         x, c = 0.3 + 0.3 * rng.random(1), rng.random(1)
-        posterior.observe(x, c, float(np.sin(5.0 * x[0]) + 0.5 * np.cos(4.0 * c[0]) + 0.05 * rng.normal()))
+        posterior = posterior.with_outcome(
+            x, c, float(np.sin(5.0 * x[0]) + 0.5 * np.cos(4.0 * c[0]) + 0.05 * rng.normal())
+        )
     return posterior
 
 
@@ -124,7 +126,7 @@ def test_the_floor_holds_on_the_whole_range() -> None:
     posterior = Posterior(GP(Product(RBF(0.3), RBF(0.1)), 0.1), np.empty((0, 1)), b.contexts)
     for c in (0.4, 0.6):
         for x in (0.3, 0.5):
-            posterior.observe(np.array([x]), np.array([c]), 1.0)
+            posterior = posterior.with_outcome(np.array([x]), np.array([c]), 1.0)
     beliefs, today = FixedBeliefs(posterior, posterior, WIDTH), Point(np.array([0.4]))
     lower, upper = Bound(posterior, WIDTH, LOWER), Bound(posterior, WIDTH, UPPER)
     on_atoms = float(b.worst_case(lower.of_action(today)).lower_bound)

@@ -88,7 +88,7 @@ def test_gains_are_those_of_brute_force(ambiguity: drbo.AmbiguitySet, radius: fl
     actions, contexts = np.linspace(0, 1, 4)[:, None], np.linspace(0, 1, 3)[:, None]
     posterior = GridPosterior.prior(GP(Product(RBF(0.4), RBF(0.5)), 0.2), actions, contexts)
     for _ in range(3):
-        posterior.observe(rng.random(1), rng.random(1), rng.normal())
+        posterior = posterior.with_outcome(rng.random(1), rng.random(1), rng.normal())
     space = FiniteSet("contexts", contexts)
     reference = FiniteContexts(space).given(np.array([0.5, 0.3, 0.2]))
     ball = Ball(ambiguity, reference, radius, space, 0)

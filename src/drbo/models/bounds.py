@@ -351,7 +351,7 @@ def maximum_information_gain(gp: GP, actions: ArrayLike, contexts: ArrayLike, ho
         greedy[t] = posterior.information_gain
         marginal[t] = math.log1p(posterior.variance[i, j] / gp.ridge)
         if t < horizon:
-            posterior.take_in(Observation.of(posterior.actions[i], posterior.contexts[j], None))
+            posterior = posterior.with_more([Observation.of(posterior.actions[i], posterior.contexts[j], None)])
     T = np.arange(1, horizon + 1)
     data_dependent = [(greedy[: t + 1] + t * marginal[: t + 1]).min() for t in T]
     return MaximumInformationGain(greedy[1:], np.minimum(greedy[1:] / (1.0 - math.exp(-1.0)), data_dependent))

@@ -26,7 +26,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -66,16 +66,37 @@ class Log:
         """Return the last row of the same point that may be shared, None if there is none."""
         return self._last.get(observation.point)
 
-    def __deepcopy__(self, memo: Any) -> Self:
-        """Return another log of the same observations, which nobody changes."""
-        del memo
-        made = type(self)()
-        made.observations, made.rows, made._last = self.observations.copy(), self.rows.copy(), self._last.copy()
-        return made
+
+class Tip:
+    """Which of the views that share arrays may add to them: the one with all observations in them.
+
+    A view that adds takes the tip and gives it back when it is done. If it is interrupted, the tip is gone, and the
+    other views go on with arrays of their own.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = [count]
+
+    def take(self, count: int) -> bool:
+        """Return whether a view of `count` observations may add to the arrays; until `give` no other one may."""
+        try:
+            latest = self._count.pop()  # one thread gets it
+        except IndexError:
+            return False
+        if latest != count:
+            self._count.append(latest)
+        return latest == count
+
+    def give(self, count: int) -> None:
+        """Let the view of `count` observations add to the arrays next."""
+        self._count.append(count)
 
 
 class Observed:
-    """Observations of f and the factor of their covariance, for answers on a finite set of contexts.
+    """Observations of f and the factor of their covariance, for answers on a finite set of contexts. It never changes.
+
+    `with_more` returns another one. Both share the arrays of the factor: further rows are added behind those of this
+    one. Where an observation changes earlier rows, because its point was observed before, these are copied first.
 
     Attributes
     ----------
@@ -88,6 +109,11 @@ class Observed:
         covariance N, log det(I + N^-1/2 K_t N^-1/2)
     errors_known : whether the error of any observation has a known deviation, in place of the model's noise
     """
+
+    _BY_ROW: ClassVar[tuple[str, ...]] = (
+        "_action_points", "_context_points", "_k_contexts", "_white", "_outcomes", "_variances", "_first",
+    )  # fmt: skip
+    """The arrays with room for one row per observation, beside U and K."""
 
     def __init__(self, gp: GP, actions: FloatArray, contexts: FloatArray) -> None:
         """`actions` (n_actions, d_x) are a grid that a subclass keeps up to date; no row if there is none."""
@@ -111,19 +137,51 @@ class Observed:
         self._first = np.empty(room, dtype=np.intp)  # the first observation of the same evaluation
         self._inverse: Inverse | None = None  # of K_t + ridge I, once somebody asks for it
         self._log = Log()
-        self._lent = False  # whether a snapshot has the same arrays
+        self._tip = Tip(0)
+        self._rows_copied = False  # whether nobody else has the arrays of the factor's rows
 
-    def observe(self, action: FloatArray, context: FloatArray, outcome: float) -> None:
-        """Take in the outcome of action (d_x,) in context (d_c,)."""
+    def with_outcome(self, action: FloatArray, context: FloatArray, outcome: float) -> Self:
+        """Return the posterior with the outcome of action (d_x,) in context (d_c,)."""
         x = validation.finite_array("action", action, ndim=1)
         c = validation.finite_array("context", context, ndim=1)
         for name, given, own in (("action", x, self._action_points), ("context", c, self._context_points)):
             if given.shape != own.shape[1:]:
                 raise ValueError(f"{name} must have shape {own.shape[1:]}, got {given.shape}")
-        self.take_in(Observation.of(x, c, validation.finite_float("outcome", outcome)))
+        return self.with_more([Observation.of(x, c, validation.finite_float("outcome", outcome))])
 
-    def take_in(self, observation: Observation) -> None:
-        """Condition on one more observation, whose shapes are known to be right."""
+    def with_more(self, observations: Sequence[Observation]) -> Self:
+        """Return the posterior with further observations, whose shapes are known to be right.
+
+        Many at once have the same bits as one after the other, and take less time.
+        """
+        if not observations:
+            return self
+        made = copy.copy(self)
+        made._rows_copied = not self._tip.take(self.n_observations)
+        if made._rows_copied:
+            made._separate()
+        made._averages = dict(self._averages)
+        made._start()
+        made._take_in_all(observations)
+        made._tip.give(made.n_observations)
+        return made
+
+    def _separate(self) -> None:
+        """Make arrays of its own, to which observations can be added."""
+        for name in (*self._BY_ROW, "_U", "_K"):
+            setattr(self, name, getattr(self, name).copy())
+        log, self._log = self._log, Log()
+        count = self.n_observations
+        for observation, row in zip(log.observations[:count], log.rows[:count], strict=True):
+            self._log.add(observation, row, shared=self._independent(observation))
+        self._tip = Tip(count)
+        self._tip.take(count)
+
+    def _start(self) -> None:
+        """Copy what further observations change in place; nothing here."""
+
+    def _take_in(self, observation: Observation) -> None:
+        """Condition on one more observation."""
         t = self.n_points
         if t == len(self._white):
             self._grow()
@@ -141,7 +199,7 @@ class Observed:
         self._log.add(observation, row, shared=self._independent(observation))
         self.n_observations += 1
 
-    def take_in_all(self, observations: Sequence[Observation]) -> None:
+    def _take_in_all(self, observations: Sequence[Observation]) -> None:
         """Condition on many observations: bit for bit what taking in one after the other gives, but faster."""
         new: list[Observation] = []
         points: set[bytes] = set()
@@ -151,7 +209,7 @@ class Observed:
                 self._take_in_block(new)
                 new, points = [], set()
             if known:
-                self.take_in(one)
+                self._take_in(one)
             else:
                 new.append(one)
                 points.add(one.point)
@@ -161,7 +219,7 @@ class Observed:
         """Condition on a block of new points; the factor gets the same bits as from one after the other."""
         if len(block) < 2:
             for observation in block:
-                self.take_in(observation)
+                self._take_in(observation)
             return
         start = self.n_points
         while start + len(block) > len(self._white):
@@ -197,10 +255,10 @@ class Observed:
 
     def _share(self, row: int, t: int) -> None:
         """Make row number t, the last one, part of an earlier row of the same point."""
-        if self._lent:
+        if not self._rows_copied:
             for name in ("_U", "_white", "_outcomes", "_variances"):
                 setattr(self, name, getattr(self, name).copy())
-            self._lent = False
+            self._rows_copied = True
         v, new = float(self._variances[row]), float(self._variances[t])
         share = v / (v + new)
         announce(lower_diagonal)
@@ -299,9 +357,7 @@ class Observed:
     def _grow(self) -> None:
         """Double the room for observations."""
         room = len(self._white)
-        for name in (
-            "_action_points", "_context_points", "_k_contexts", "_white", "_outcomes", "_variances", "_first",
-        ):  # fmt: skip
+        for name in self._BY_ROW:
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.empty((room, *old.shape[1:]), dtype=old.dtype)]))
         if room < LOOKED_UP:
@@ -312,23 +368,8 @@ class Observed:
         U[:room, : room + LANES] = self._U
         self._U = U
 
-    def copy(self) -> Self:
-        """Return an independent posterior of the same observations."""
-        return copy.deepcopy(self)
-
-    def snapshot(self) -> Self:
-        """Return the posterior of the observations so far, whatever is taken in later; for `curve` and `predict` alone.
-
-        It shares the factor: later observations add to it, and those of a known point change a copy of it. The snapshot
-        must take in nothing itself.
-        """
-        self._lent = True
-        still = copy.copy(self)
-        still._averages = dict(self._averages)
-        return still
-
     def on(self, contexts: FloatArray) -> Self:
-        """Return the posterior of the same observations on other contexts (n, d_c); this one must not be used again.
+        """Return the posterior of the same observations on other contexts (n, d_c).
 
         The factor is kept: new contexts cost their kernel with the observations.
         """

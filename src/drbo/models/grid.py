@@ -30,12 +30,14 @@ from drbo.validation import FloatArray
 
 
 class GridPosterior(Posterior):
-    """The posterior of a GP on the grid actions x contexts; the observations may lie anywhere.
+    """The posterior of a GP on the grid actions x contexts; the observations may lie anywhere. It never changes.
 
     Attributes
     ----------
     mean, variance : (n_actions, n_contexts) of f on the grid; `variance` is never negative
     """
+
+    _BY_ROW = (*Posterior._BY_ROW, "_k_actions")
 
     def __init__(self, gp: GP, actions: FloatArray, contexts: FloatArray) -> None:
         super().__init__(gp, actions, contexts)
@@ -66,11 +68,9 @@ class GridPosterior(Posterior):
         return self.mean[action.index], self.variance[action.index]
 
     def on(self, contexts: FloatArray) -> Self:
-        """Return the posterior of the same observations on other contexts (n, d_c); this one must not be used again."""
+        """Return the posterior of the same observations on other contexts (n, d_c)."""
         if self.n_points < self.n_observations:  # the factor has forgotten what it was when each of them came
-            made = type(self)(self.gp, self.actions, contexts)
-            made.take_in_all(self._log.observations)
-            return made
+            return type(self)(self.gp, self.actions, contexts).with_more(self._log.observations[: self.n_observations])
         moved = super().on(contexts)
         moved._clear()
         moved._update_all(0)
@@ -86,7 +86,9 @@ class GridPosterior(Posterior):
         """Make the grid that of the prior."""
         self.mean = np.zeros((len(self.actions), len(self.contexts)))
         self.variance = np.full_like(self.mean, self.gp.kernel.variance)
-        self._covariance = np.empty_like(self.mean)
+
+    def _start(self) -> None:
+        self.mean, self.variance = self.mean.copy(), self.variance.copy()
 
     def _remember(self, observation: Observation, t: int, k_action: FloatArray, k_context: FloatArray) -> None:
         super()._remember(observation, t, k_action, k_context)
@@ -110,15 +112,10 @@ class GridPosterior(Posterior):
                 self._rank_one(first + c, columns[: first + c, c])
 
     def _rank_one(self, t: int, b: FloatArray) -> None:
-        np.matmul(self._k_actions[:t].T, b[:, None] * self._k_contexts[:t], out=self._covariance)
+        explained = self._k_actions[:t].T @ (b[:, None] * self._k_contexts[:t])
         root = self._U[t, t]
         step, pivot = self._white[t] / root, root * root
-        _rank_one(self.mean, self.variance, self._covariance, self._k_actions[t], self._k_contexts[t], pivot, step)
-
-    def _grow(self) -> None:
-        super()._grow()
-        room = len(self._k_actions)
-        self._k_actions = np.concatenate([self._k_actions, np.empty((room, len(self.actions)))])
+        _rank_one(self.mean, self.variance, explained, self._k_actions[t], self._k_contexts[t], pivot, step)
 
 
 @jit

@@ -44,6 +44,8 @@ class KroneckerPosterior(Posterior):
     block_actions, block_contexts : (T, d_x) and (k, d_c) of the block
     """
 
+    _BY_ROW = (*Posterior._BY_ROW, "_q", "_b")
+
     def __init__(
         self,
         gp: GP,
@@ -70,8 +72,8 @@ class KroneckerPosterior(Posterior):
 
     # --- what it learns from ----------------------------------------------------------------------------------------
 
-    def take_in(self, observation: Observation) -> None:
-        """Condition on one more observation, whose shapes are known to be right."""
+    def _take_in(self, observation: Observation) -> None:
+        """Condition on one more observation."""
         t = self.n_observations
         if t == len(self._white):
             self._grow()
@@ -92,13 +94,13 @@ class KroneckerPosterior(Posterior):
         self.n_observations = self.n_points = t + 1
         self._on_grid = None
 
-    def take_in_all(self, observations: Sequence[Observation]) -> None:
+    def _take_in_all(self, observations: Sequence[Observation]) -> None:
         """Condition on many observations, one after the other."""
         for observation in observations:
-            self.take_in(observation)
+            self._take_in(observation)
 
     def on(self, contexts: FloatArray) -> Self:
-        """Return the posterior of the same observations on other contexts (n, d_c); this one must not be used again."""
+        """Return the posterior of the same observations on other contexts (n, d_c)."""
         moved = super().on(contexts)
         moved._b_contexts = self._features(contexts)
         moved._on_grid = None
@@ -109,12 +111,6 @@ class KroneckerPosterior(Posterior):
         made = super().averaged(weights)
         made._b_contexts, made._on_grid = self._b_contexts @ weights[:, None], None
         return made
-
-    def _grow(self) -> None:
-        super()._grow()
-        for name in ("_q", "_b"):
-            old = getattr(self, name)
-            setattr(self, name, np.concatenate([old, np.empty_like(old)]))
 
     def _features(self, contexts: FloatArray) -> FloatArray:
         """Return b(c) = B'k_C(C, c) of contexts (m, d_c), (k, m)."""

@@ -77,30 +77,18 @@ class PerturbedPosterior:
 
     # --- what it learns from ----------------------------------------------------------------------------------------
 
-    def take_in(self, observation: Observation) -> None:
-        """Condition on one more observation of an action and a perturbation, or several."""
-        self.take_in_all([observation])
-
-    def take_in_all(self, observations: Sequence[Observation]) -> None:
-        """Condition on observations of actions and perturbations."""
+    def with_more(self, observations: Sequence[Observation]) -> Self:
+        """Return the posterior with further observations of actions and perturbations."""
         places = [self.shift.places(one.action[None, :], one.contexts) for one in observations]
-        self._inner.take_in_all(
+        made = copy.copy(self)
+        made._inner = self._inner.with_more(
             [replace(one, action=_NO_ACTION, contexts=z) for one, z in zip(observations, places, strict=True)]
         )
-        self._on_grid = None
-
-    def copy(self) -> Self:
-        """Return an independent posterior of the same observations."""
-        return copy.deepcopy(self)
-
-    def snapshot(self) -> Self:
-        """Return the posterior of the observations so far, whatever is taken in later; it must take in nothing."""
-        still = copy.copy(self)
-        still._inner = self._inner.snapshot()
-        return still
+        made._on_grid = None
+        return made
 
     def on(self, contexts: FloatArray) -> Self:
-        """Return the posterior of the same observations on other perturbations (n, d_c); do not use this one again."""
+        """Return the posterior of the same observations on other perturbations (n, d_c)."""
         moved = copy.copy(self)
         moved.contexts, moved._on_grid = contexts, None
         return moved

@@ -43,13 +43,7 @@ class AnyPosterior(Protocol):
     @property
     def factorises(self) -> bool: ...  # noqa: D102
 
-    def take_in(self, observation: Observation) -> None: ...  # noqa: D102
-
-    def take_in_all(self, observations: Sequence[Observation]) -> None: ...  # noqa: D102
-
-    def copy(self) -> Self: ...  # noqa: D102
-
-    def snapshot(self) -> Self: ...  # noqa: D102
+    def with_more(self, observations: Sequence[Observation]) -> Self: ...  # noqa: D102
 
     def on(self, contexts: FloatArray) -> Self: ...  # noqa: D102
 

@@ -244,10 +244,10 @@ class Posterior(Observed):
         W, t = self._whitening(), self.n_points
         alpha, own = self._white[:t] @ W, np.einsum("ij,ij->j", W, W)
         if t < self.n_observations:
-            rows, v = np.array(self._log.rows), self._variances[:t]
+            rows, v = np.array(self._log.rows[: self.n_observations]), self._variances[:t]
             m, s2 = (self._outcomes[:t] - v * alpha)[rows], (v - v**2 * own)[rows]
             alone = np.bincount(rows)[rows] == 1
-            observations = self._log.observations
+            observations = self._log.observations[: self.n_observations]
             variances = np.array([self._error_variance(one) for one in observations])
             given = np.array([np.nan if one.outcome is None else one.outcome for one in observations])
             above = np.where(np.isnan(given), 0.0, given - m)

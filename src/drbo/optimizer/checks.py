@@ -91,11 +91,11 @@ def narrowing(known: Knowledge, state: State, action: Point, terms: Terms, most:
     """Return how the bounds of an action narrowed, after at most `most` numbers of evaluations."""
     own, told, found = known.configuration, state.told_so_far, certified(known, state, action, terms)
     ball = found.ball.extended(found.certificate.reference.points[len(found.ball.contexts) :])
-    belief = Belief(own.search, known.fit(state, fresh=True), ball.contexts, own.sign, own.widths)
+    belief = Belief.prior(own.search, known.fit(state, fresh=True), ball.contexts, own.sign, own.widths)
     at = np.unique(np.linspace(1, len(told), most).round().astype(np.intp)) if told else np.empty(0, np.intp)
     values = np.empty((2, len(at), len(ball.weights)))
     for i, count in enumerate(at.tolist()):
-        belief.catch_up(told[:count], ball.contexts)
+        belief = belief.after(told[:count])
         width = known.width(belief, own.certificate_beta)
         for side, row in zip((LOWER, UPPER), values, strict=True):
             row[i] = Bound(belief.certain, width, side).of_action(action)

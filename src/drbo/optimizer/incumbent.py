@@ -36,7 +36,7 @@ class Guaranteed:
     width : of the confidence bound
     units : of the outcomes
     mean, variance : (n,) of f for the action on the atoms of the certificate
-    posterior : a snapshot of what the bound is of
+    posterior : what the bound is of
     unseen : the share of the worst distribution on contexts of which the outcomes say little
     given : what is known of the context; None if nothing is
     """
@@ -65,8 +65,7 @@ def guaranteed(
         curve = bound.posterior.curve(action.coordinates, 0.0)
         mean, variance = curve(made.reference.points), curve.variance(made.reference.points)
     unseen = float(weights[variance > _LITTLE * bound.amplitude**2].sum())
-    still = bound.posterior.snapshot()
-    return Guaranteed(action, made, ball, bound.width, units, mean, variance, still, unseen, given)
+    return Guaranteed(action, made, ball, bound.width, units, mean, variance, bound.posterior, unseen, given)
 
 
 def best_now(known: Knowledge, state: State, terms: Terms) -> Guaranteed:

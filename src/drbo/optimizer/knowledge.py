@@ -89,15 +89,13 @@ class Knowledge:
 
     def belief(self, state: State, contexts: FloatArray | None = None, *, fresh: bool = False) -> Belief:
         """Return the posteriors of all results, on contexts (n, d); by default on those that they are on."""
-        belief, self._belief = self._belief, None
-        fit = self.fit(state, fresh=fresh)
+        belief, fit = self._belief, self.fit(state, fresh=fresh)
         if contexts is None:
             contexts = self.atoms(state) if belief is None else belief.contexts
         if belief is None or belief.fit is not fit or belief.corrections != state.corrections:
             own = self.configuration
-            belief = Belief(own.search, fit, contexts, own.sign, own.widths, state.corrections)
-        belief.catch_up(state.told_so_far, contexts)
-        self._belief = belief
+            belief = Belief.prior(own.search, fit, contexts, own.sign, own.widths, state.corrections)
+        self._belief = belief = belief.on(contexts).after(state.told_so_far)
         return belief
 
     def width(self, belief: Belief, beta: Beta) -> float:

@@ -124,9 +124,9 @@ class View:
     @property
     @computing
     def posterior(self) -> AnyPosterior:
-        """The posterior of the outcomes told so far, in the model's coordinates and units; not to be changed.
+        """The posterior of the outcomes told so far, in the model's coordinates and units.
 
-        It is on the contexts of `ambiguity`.
+        It is on the contexts of `ambiguity`. Later outcomes do not reach it.
         """
         state = self._known.state
         return self._known.belief(state, self._known.atoms(state)).certain
