@@ -158,6 +158,16 @@ class AmbiguitySet(ABC):
         del reference, points
         return None
 
+    def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
+        """Return the least and the largest share of each context's mass that may move to `points` (n, d).
+
+        The set holds (1 - s) reference + s moved reference for all shares s between them. None if it holds no such
+        mixture. The set must have `moved`. A distance that is convex in the mixture is at most in proportion to s.
+        """
+        distance = self.moved(reference, points)
+        assert distance is not None  # the set was asked before
+        return 0.0, 1.0 if distance <= radius else radius / distance
+
     def most_likely(self, radius: float, share: float) -> float | None:
         """Return the largest probability of an event in the set, whose reference probability is `share`.
 
