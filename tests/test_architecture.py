@@ -13,7 +13,7 @@ import drbo
 ROOT = Path(drbo.__file__).parent
 TOP = Path(__file__).parents[1]
 MAP = """
-    validation _extras _compiled _threads _files kernels
+    _text validation _extras _compiled _threads _files kernels
     spaces.rows spaces.columns spaces.space spaces.parameters spaces.choices spaces.finite spaces.labels spaces.kinds
     spaces.box
     spaces.shift spaces.samples spaces.perturbation spaces

@@ -14,6 +14,7 @@ from scipy.spatial.distance import cdist
 
 from drbo import validation
 from drbo._compiled import announce
+from drbo._text import printable
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plan_on_line, worst_plans
 from drbo.ambiguity.contract import NEXT, AmbiguitySet, Dual, Witness, WorstCase
 from drbo.ambiguity.peak import peak
@@ -148,9 +149,9 @@ class Wasserstein(AmbiguitySet):
     def within(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""
         if isinstance(self.scale_by, dict):
-            units = "steps of " + " and ".join(f"{step:g} ({name})" for name, step in self.scale_by.items())
+            units = "steps of " + " and ".join(f"{step:g} ({printable(name)})" for name, step in self.scale_by.items())
         elif self._columns:
-            units = f"the units of {self._columns[0]}"
+            units = f"the units of {printable(self._columns[0])}"
         else:
             units = "the units of the contexts" if self.scale_by is None else "steps of the scale"
         return f"within a Wasserstein distance of {radius:.3g} of the reference, in {units}"

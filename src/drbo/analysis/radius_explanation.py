@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from drbo._text import printable
+
 _DISTINCT = 0.2
 """From this autocorrelation on, neighbouring days are said to resemble each other."""
 
@@ -51,11 +53,11 @@ class Shift:
     def __str__(self) -> str:
         none = 1.0 if self.logarithmic else 0.0
         if self.lower is None and self.higher is None:
-            return f"no shift of {self.column} is that far: the furthest is {self.furthest:.3g} away"
+            return f"no shift of {printable(self.column)} is that far: the furthest is {self.furthest:.3g} away"
         if self.lower == self.higher == none:
-            return f"no shift of {self.column}: each breaks the bounds"
+            return f"no shift of {printable(self.column)}: each breaks the bounds"
         if self.lower == self.higher and not self.logarithmic:
-            return f"every day's {self.column} lower by {_down(self.lower or 0.0)}, or higher by as much"
+            return f"every day's {printable(self.column)} lower by {_down(self.lower or 0.0)}, or higher by as much"
         ways, remark = [], ""
         for way, amount in (("lower", self.lower), ("higher", self.higher)):
             if amount is None or amount == none:
@@ -64,7 +66,7 @@ class Shift:
                 ways.append(f"{way} by {_percent(1.0 - 1.0 / amount if way == 'lower' else amount - 1.0)}")
             else:
                 ways.append(f"{way} by {_down(amount)}")
-        return f"every day's {self.column} {', or '.join(ways) or 'as it is'}{remark}"
+        return f"every day's {printable(self.column)} {', or '.join(ways) or 'as it is'}{remark}"
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,16 @@ class Relabelled:
     share: float | None
     furthest: float
 
+    @property
+    def _what(self) -> str:
+        return printable(f"{self.column} = {self.label}")
+
     def __str__(self) -> str:
         if self.share is None:
-            return f"not even {self.column} = {self.label} on every day, which is {self.furthest:.3g} away"
+            return f"not even {self._what} on every day, which is {self.furthest:.3g} away"
         if self.share == 0.0:
-            return f"none of the days turned to {self.column} = {self.label}: each share breaks the bounds"
-        return f"{_percent(self.share)} of the days turned to {self.column} = {self.label}"
+            return f"none of the days turned to {self._what}: each share breaks the bounds"
+        return f"{_percent(self.share)} of the days turned to {self._what}"
 
 
 @dataclass(frozen=True)
