@@ -189,8 +189,8 @@ OUTSIDE = [
     ),
 ]
 """What uses drbo from outside: rooms that nothing else imports, and the programs beside the package."""
-TOOLS = {"drbo._extras", "drbo._files"}
-"""Private modules that rooms of the package share: what to install, and how files are written."""
+TOOLS = {"drbo._text", "drbo._extras", "drbo._files"}
+"""Private modules that rooms of the package share: text for terminals, what to install, and how files are written."""
 MEASURED = {"adversaries.py": {"drbo.ambiguity._mmd_pricing"}}
 """A benchmark that measures one step inside of a solver."""
 
