@@ -30,7 +30,7 @@ from drbo.spaces.samples import Samples
 from drbo.validation import FloatArray
 
 GAP_TOLERANCE = 1e-8
-"""The largest accepted gap of a solve, as a share of the range of its values."""
+"""The largest accepted gap of a solve, as a share of the range of its values. Beside it, 8 roundings of their size."""
 
 
 EPSILON = float(np.finfo(float).eps)
@@ -388,6 +388,8 @@ def _certify(values: FloatArray, weights: FloatArray, lower_bound: FloatArray) -
         if bound[i] > expectation[i]:  # rounding may leave a certificate an ulp above the value that it certifies
             bound[i] = expectation[i]
         lowest, highest = values[i].min(), values[i].max()
+        if bound[i] < lowest:  # no distribution is below the lowest value: so equal values need no tolerance
+            bound[i] = lowest
         tolerance = GAP_TOLERANCE * (highest - lowest) + 8.0 * EPSILON * max(abs(lowest), abs(highest))
         if not expectation[i] - bound[i] <= tolerance < np.inf:  # written so that NaN fails it
             failed = i
