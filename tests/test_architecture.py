@@ -13,7 +13,7 @@ import drbo
 ROOT = Path(drbo.__file__).parent
 TOP = Path(__file__).parents[1]
 MAP = """
-    validation _extras _compiled _threads _files kernels
+    _text validation _extras _compiled _threads _files kernels
     spaces.rows spaces.columns spaces.space spaces.parameters spaces.choices spaces.finite spaces.labels spaces.kinds
     spaces.box
     spaces.shift spaces.samples spaces.perturbation spaces
@@ -189,8 +189,8 @@ OUTSIDE = [
     ),
 ]
 """What uses drbo from outside: rooms that nothing else imports, and the programs beside the package."""
-TOOLS = {"drbo._extras", "drbo._files"}
-"""Private modules that rooms of the package share: what to install, and how files are written."""
+TOOLS = {"drbo._text", "drbo._extras", "drbo._files"}
+"""Private modules that rooms of the package share: text for terminals, what to install, and how files are written."""
 MEASURED = {"adversaries.py": {"drbo.ambiguity._mmd_pricing"}}
 """A benchmark that measures one step inside of a solver."""
 

@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import drbo
 from bad_input import JUNK, C, Call, P, X, calls, faults, optimizer
+from drbo.experiments import Execution, Plan
 
 MADE_BY_DRBO = {
     "Backtest", "Bound", "Choice", "Classification", "Comparison", "Explanation", "GridPosterior", "LeaveOneOut",
@@ -66,6 +68,16 @@ def test_the_walk_would_notice() -> None:
 
 ROWS: list[tuple[Any, type[Exception], str]] = [
     (lambda: drbo.radius.Bootstrap(resamples=1.5), TypeError, "resamples"),  # type: ignore[arg-type]
+    (lambda: drbo.radius.Bootstrap(resamples=10**12), ValueError, "resamples must be at most"),
+    (lambda: drbo.radius.Calibrated(resamples=10**12), ValueError, "resamples must be at most"),
+    (lambda: Plan("cmp"), TypeError, "out must be a pathlib.Path"),  # type: ignore[arg-type]
+    (lambda: Plan(Path("cmp"), runs=0), ValueError, "runs must be at least 1"),
+    (lambda: Plan(Path("cmp"), rounds="many"), TypeError, "rounds"),  # type: ignore[arg-type]
+    (lambda: Plan(Path("cmp"), seed=-1), ValueError, "seed"),
+    (lambda: Plan(Path("cmp"), ambiguity="nmd"), ValueError, 'ambiguity must be "mmd"'),
+    (lambda: Plan(Path("cmp"), execution=2), TypeError, "execution"),  # type: ignore[arg-type]
+    (lambda: Execution(workers=-1), ValueError, "workers"),
+    (lambda: Execution(scheduler=8786), TypeError, "scheduler"),  # type: ignore[arg-type]
     (lambda: drbo.radius.Bootstrap(seed=-1), ValueError, "seed"),
     (lambda: drbo.radius.Calibrated(window=2.5), TypeError, "window"),  # type: ignore[arg-type]
     (lambda: drbo.radius.Calibrated(horizon=float("nan")), TypeError, "horizon"),  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ Names of parameters and conditions, labels, titles, names of files and of studie
 spreadsheets, mathematics of matplotlib and control characters. Nothing of it is run, and a page loads nothing.
 """
 
+import dataclasses
 import json
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -16,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import drbo
+import queries
 from drbo import terminal
 from drbo.cli import app
 from drbo.integrations.optuna import RobustSampler, plot_guarantees, plot_radii, plot_worst_case
@@ -40,13 +42,14 @@ HOSTILE = (
 KINDS = range(0, len(HOSTILE), 4)
 
 
-def make(first: int) -> drbo.Optimizer:
+def make(first: int, ambiguity: drbo.AmbiguitySet | None = None) -> drbo.Optimizer:
     """Return an optimizer with four of the texts as names and as labels."""
     texts = HOSTILE[first : first + 4]
     a, b, c, d = texts
     opt = drbo.Optimizer(
         drbo.Box({a: (0.0, 1.0), b: drbo.Categorical(*texts)}),
         drbo.Samples({c: np.linspace(0.0, 1.0, 8), d: [*texts] * 2}),
+        ambiguity=ambiguity,
         setting=drbo.Simulator(radius=0.1),
         surrogate=FIXED,
         baseline={a: 0.5, b: texts[0]},
@@ -144,6 +147,63 @@ def test_a_terminal_gets_no_control_character(opt: drbo.Optimizer, tmp_path: Pat
         assert done.exit_code == (1 if path.name not in {Path(a).name for a in arguments} else 0)
         assert all(c.isprintable() or c == "\n" for c in done.output), arguments
     assert terminal.summary(opt)["pending"][0]["action"].keys() == opt.pending[0].action.keys()
+
+
+TERMINAL = [HOSTILE[i] for i in (4, 8, 11, 0)]
+"""Names of an action's two parameters, then of the two columns of contexts. All of them are labels, too."""
+RAW = {"to_frame", "records", "html", "plot"}
+"""Queries that return a table of pandas, facts as JSON, a page, or a figure."""
+SETS = {
+    "mmd": drbo.MMD(),
+    "wasserstein": drbo.Wasserstein(order=2, scale=dict.fromkeys(TERMINAL[2:], 1.0)),
+    "moments": drbo.Moments({TERMINAL[2]: 0.1}),
+    "shares": drbo.Shares({TERMINAL[3]: dict.fromkeys(TERMINAL, (0.1, 0.9))}),
+    "intersection": drbo.Intersection(
+        drbo.MMD(), drbo.Shares({TERMINAL[3]: {TERMINAL[1]: (0.0, 0.4)}}, free_inside=True)
+    ),
+}
+
+
+def _records(value: Any) -> list[Any]:
+    """Return an answer and every record inside it."""
+    if isinstance(value, list | tuple):
+        return [one for item in value for one in _records(item)]
+    if dataclasses.is_dataclass(value):
+        fields = [getattr(value, field.name) for field in dataclasses.fields(value)]
+        inner = [
+            one for item in fields if dataclasses.is_dataclass(item) or type(item) is tuple for one in _records(item)
+        ]
+        return [value, *inner]
+    return [] if isinstance(value, str) else [value]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_nothing_that_is_printed_holds_a_control_character(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """REVIEW V9: every answer, every record inside it and what an optimizer was made of, as text and as repr."""
+    monkeypatch.setattr(f"{__name__}.HOSTILE", TERMINAL)
+    opt = make(0, SETS[name])
+    found: list[Any] = [opt, opt.actions, opt.contexts, opt.setting, opt.ambiguity, opt.recommend().explain()]
+    found += [drbo.Perturbation({TERMINAL[1]: drbo.Normal(0.0, 0.1)}), *opt.recommend().explain().columns]
+    for query, ask in queries.QUERIES.items():
+        if query not in RAW:
+            try:
+                found += _records(ask(opt))
+            except (TypeError, ValueError, RuntimeError) as error:  # not every set answers each of them
+                found.append(error)
+    known = name in ("mmd", "wasserstein")
+    found += [opt.recommend(given={TERMINAL[3]: TERMINAL[1]})] if known else []
+    assert {type(one).__name__ for one in found} >= {
+        "Suggestion", "Recommendation", "Explanation", "RadiusExplanation", "Comparison", "RadiusSensitivity",
+        "Probability", "ValueAtRisk", "Classification", "TargetRecommendation", "RadiusProfile", "Result",
+        *(("Watch", "Backtest") if known else ()),
+    }  # fmt: skip
+    for one in found:
+        for shown in (str(one), repr(one)):
+            assert all(c.isprintable() or c == "\n" for c in shown), (type(one), shown)
+            assert "line\nbreak" not in shown, type(one)
+    assert r"\x1b[31mred\x1b]0;title\x07\x00" in str(opt.recommend())
+    with pytest.warns(UserWarning, match=r"lies far outside of the samples: .*\\u202e"):
+        opt.tell(opt.results[0].action, 0.0, context={TERMINAL[2]: 50.0, TERMINAL[3]: TERMINAL[3]})
 
 
 @pytest.mark.filterwarnings("ignore:Glyph")  # fonts have no control characters

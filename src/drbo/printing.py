@@ -12,6 +12,8 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from drbo._text import printable
+
 if TYPE_CHECKING:
     from drbo.experiments import Outcome
 
@@ -109,7 +111,7 @@ def _cell(value: Any, digits: int = 4) -> str:
 
 def say(text: str) -> None:
     """Print a line on standard error; of what a file or its name holds, no control character reaches the terminal."""
-    print("".join(c if c.isprintable() or c == "\n" else "?" for c in text), file=sys.stderr, flush=True)
+    print(printable(text, lines=True), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drbo import Optimizer
+from drbo._text import printable
 from drbo.analysis.course import Course, course
 from drbo.spaces.rows import row, words
 from drbo.validation import FloatArray
@@ -86,7 +87,7 @@ def view(told: dict[str, Any], name: str, *, ascii_only: bool = False) -> Render
     from rich.text import Text
 
     def line(text: str, style: str = "") -> Text:
-        return Text("".join(c if c.isprintable() else "?" for c in text), style)
+        return Text(printable(text), style)
 
     deploy = told["deploy"]
     parts = [line(name, "bold")]

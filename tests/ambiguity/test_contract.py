@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ambiguity import contract
 from ambiguity.contract import FAMILIES, RADII, Array, Family, Instance, instances
-from drbo.ambiguity import AmbiguitySet, TotalVariation, Wasserstein, WorstCase
+from drbo.ambiguity import AmbiguitySet, TotalVariation, Wasserstein, WorstCase, WorstCaseError
 from drbo.validation import FloatArray
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -359,3 +359,29 @@ def test_the_checks_pass_a_sound_set() -> None:
     contract.check_no_distribution_is_worse(sound, SAMPLE, 0.2, np.random.default_rng(9))
     contract.check_concave(sound, SAMPLE, 0.2, OTHER)
     contract.check_gradient(sound, SAMPLE, 0.2)
+
+
+class LogSumExp(AmbiguitySet):
+    """A set of one's own: relative entropy, by its dual at one temperature. Its weights sum to 1 up to rounding."""
+
+    temperature = 1e-6
+
+    def _distance(self, p: np.ndarray, q: np.ndarray) -> float:
+        return float(p @ np.log(p / q))
+
+    def _solve(self, values: np.ndarray, reference: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
+        lowest = values.min(axis=1)
+        factors = reference * np.exp((lowest[:, None] - values) / self.temperature)
+        mass = factors.sum(axis=1)
+        rounded = np.log(mass) + 1e-16  # what rounding of the sum of the weights leaves
+        return factors / mass[:, None], lowest - self.temperature * (rounded + radius)
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-12, -1e-9, 5e-324, 1.0])
+def test_a_constant_row_is_its_own_worst_case(value: float) -> None:
+    """REVIEW V10: a gap of 1e-22 for values of range 0. No distribution is below the lowest value."""
+    worst = LogSumExp().worst_case(np.full((2, 3), value), [0.2, 0.3, 0.5], 0.0)
+    assert (worst.expectation == value).all()
+    assert (worst.lower_bound == value).all()
+    with pytest.raises(WorstCaseError, match="left a gap"):  # a bad bound is refused as before
+        LogSumExp().worst_case([0.0, 1e-6, 2e-6], [0.2, 0.3, 0.5], 1.0)

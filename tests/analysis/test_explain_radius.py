@@ -3,11 +3,14 @@
 import copy
 import math
 import pickle
+import re
 from dataclasses import FrozenInstanceError, asdict
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
+from scipy.spatial.distance import cdist
 
 import drbo
 from drbo import KL, MMD, RBF, Box, Categorical, ChiSquare, CVaR, Log, Optimizer, Samples, Simulator, TotalVariation
@@ -62,7 +65,7 @@ def test_log_columns_and_labels() -> None:
     factor = told.shifts[0]
     assert factor.logarithmic
     assert factor.amount == pytest.approx(math.exp(0.1), rel=1e-6)
-    assert "every day's price lower by 10%, or higher by 11%" in str(told)
+    assert "every day's price lower by 9.51%, or higher by 10.5%" in str(told)
     # to turn every day to "a" moves a quarter of the days by 1; to "b", three quarters
     assert [one.label for one in told.relabelled] == ["a", "b"]
     np.testing.assert_allclose([one.furthest for one in told.relabelled], [0.25, 0.75], atol=1e-9)
@@ -267,3 +270,125 @@ def test_several_radii_are_told_as_one_by_one() -> None:
     assert opt.explain_radius([]) == ()
     with pytest.raises(ValueError, match="radius"):
         opt.explain_radius([0.1, -0.1])
+
+
+# --- every printed statement against an independent distance (REVIEW V1, V2, V3) --------------------------------------
+
+
+def transport(a: np.ndarray, p: np.ndarray, b: np.ndarray, q: np.ndarray, order: float) -> float:
+    """The Wasserstein distance of weights p on points a from weights q on points b, by a general linear program."""
+    n, m = len(a), len(b)
+    rows, columns = np.kron(np.eye(n), np.ones(m)), np.kron(np.ones(n), np.eye(m))
+    plan = linprog((cdist(a, b) ** order).ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.append(p, q))
+    assert plan.status == 0
+    return math.pow(max(float(plan.fun or 0.0), 0.0), 1.0 / order)
+
+
+def turned(data: np.ndarray, at: slice, level: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """The days, of which a share has another label."""
+    moved = data.copy()
+    moved[:, at] = level
+    n = len(data)
+    return np.vstack([data, moved]), np.append(np.full(n, (1.0 - share) / n), np.full(n, share / n))
+
+
+def printed_shares(told: drbo.RadiusExplanation) -> dict[str, float]:
+    """The shares of days turned to each label, as a reader sees them."""
+    found = re.findall(r"([\d.e+-]+)% of the days turned to .* = (\w+)$", str(told), re.MULTILINE)
+    return {label: float(percent) / 100.0 for percent, label in found}
+
+
+def inside(distance: float, radius: float) -> bool:
+    """Whether it is inside, and at the border up to the three digits that are printed."""
+    return 0.99 * radius <= distance <= radius * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0, 3.0])
+@pytest.mark.parametrize("numbers", [False, True], ids=["labels", "mixed"])
+@pytest.mark.parametrize("kind", [Categorical, drbo.Ordinal])
+def test_printed_shares_of_days_are_inside_a_wasserstein_set(kind: Any, numbers: bool, order: float) -> None:
+    labels = [*"aaabacabbc"]
+    data: dict[str, Any] = {"kind": labels} | ({"load": RNG.normal(0.0, 0.3, 10)} if numbers else {})
+    box = Box({"kind": kind("a", "b", "c")} | ({"load": (-3.0, 3.0)} if numbers else {}))
+    family = drbo.Wasserstein(order=order, scale=dict.fromkeys(data, 0.5))
+    told = drbo.explain_radius(0.6, Samples(data, within=box, support=4), family)
+    index = np.array(["abc".index(label) for label in labels])
+    # labels of a Categorical are 1 apart
+    levels = np.eye(3) / math.sqrt(2.0) if kind is Categorical else np.arange(3.0)[:, None]
+    positions = levels[index] if not numbers else np.column_stack([levels[index], data["load"]])
+    shares = printed_shares(told)
+    assert len(shares) + sum(one.share is None for one in told.relabelled) == 3
+    for one in told.relabelled:
+        label, at = "abc".index(one.label), slice(0, levels.shape[1])
+        share = shares.get(one.label, 1.0)
+        points, q = turned(positions / 0.5, at, levels[label] / 0.5, share)
+        distance = transport(positions / 0.5, np.full(10, 0.1), points, q, order)
+        assert inside(distance, 0.6) if one.label in shares else distance < 0.6, one
+    if numbers:
+        shift = float(re.findall(r"load lower by ([\d.]+), or higher by as much", str(told))[0])
+        assert shift == pytest.approx(0.3, rel=1e-6)
+
+
+def test_a_wasserstein_set_of_order_2_on_labels() -> None:
+    """By hand: a share s of three quarters of the days moves by 1, so that the distance is sqrt(0.75 s)."""
+    told = drbo.explain_radius(0.3, Samples({"kind": [*"aaab"]}), drbo.Wasserstein(order=2))
+    assert [one.share for one in told.relabelled] == pytest.approx([0.09 / 0.25, 0.09 / 0.75], rel=1e-9)
+
+
+PRICES = np.array([1.5, 2.0, 3.0, 2.0, 1.2, 4.0, 1.0, 2.2])
+PRICED = Samples({"price": PRICES}, within=Box(price=Log(0.1, 100.0)))
+
+
+@pytest.mark.parametrize(
+    "ambiguity", [drbo.Moments(price=1.0), drbo.Intersection(drbo.Wasserstein(), drbo.Moments(price=1.0))], ids=repr
+)
+def test_both_shifts_of_a_logarithmic_column_keep_its_mean(ambiguity: drbo.AmbiguitySet) -> None:
+    told = drbo.explain_radius(1.0, PRICED, ambiguity)
+    ((lower, higher),) = re.findall(r"price lower by ([\d.]+)%, or higher by ([\d.]+)%", str(told))
+    for moved in (PRICES * (1.0 - float(lower) / 100.0), PRICES * (1.0 + float(higher) / 100.0)):
+        assert inside(abs(moved.mean() - PRICES.mean()), 1.0)
+    (shift,) = told.shifts
+    assert shift.amount == shift.higher == pytest.approx(1.0 + 1.0 / PRICES.mean(), rel=1e-6)
+    assert shift.lower == pytest.approx(1.0 / (1.0 - 1.0 / PRICES.mean()), rel=1e-6)
+
+
+def test_a_shift_that_only_one_way_is_that_far() -> None:
+    """No price is negative, so that no mean falls by 3; it may rise by 3."""
+    told = drbo.explain_radius(1.0, PRICED, drbo.Moments(price=3.0))
+    assert told.shifts[0].lower is None
+    assert told.shifts[0].amount == told.shifts[0].higher == pytest.approx(1.0 + 3.0 / PRICES.mean(), rel=1e-6)
+    assert "every day's price higher by 142%; no shift that makes it lower is that far" in str(told)
+
+
+GROUPS = [*"aaaabaaacb"]
+
+
+@pytest.mark.parametrize("ball", [MMD(), drbo.Wasserstein(), drbo.Wasserstein(order=2)], ids=repr)
+@pytest.mark.parametrize("most", [0.25, 0.9])
+def test_printed_shares_of_days_keep_every_part_of_an_intersection(ball: drbo.AmbiguitySet, most: float) -> None:
+    family = drbo.Intersection(ball, drbo.Shares(b=(0.0, most), free_inside=True))
+    samples = Samples({"kind": GROUPS})
+    told = drbo.explain_radius(0.25, samples, family)
+    assert len(printed_shares(told)) == 3
+    levels = np.eye(3) / math.sqrt(2.0)
+    placed = ball.with_columns(samples.space.columns).on(levels, np.full(3, 1.0 / math.sqrt(3.0)))
+    counts = np.array([GROUPS.count(label) for label in "abc"]) / 10.0
+    scale = drbo.explain_radius(0.25, samples, ball).relabelled
+    for i, (label, share) in enumerate(printed_shares(told).items()):
+        q = (1.0 - share) * counts + share * np.eye(3)[i]
+        assert q[1] <= most + 1e-6
+        everything = placed.distance(np.eye(3)[i], counts)
+        unit = scale[i].furthest / everything  # of an MMD, whose lengthscale goes by the range of the samples
+        assert unit * placed.distance(q, counts) <= 0.25 * (1.0 + 1e-6)
+        assert inside(unit * placed.distance(q, counts), 0.25) or (label == "b" and inside(q[1], most))
+
+
+def test_where_the_reference_breaks_the_bounds_so_does_every_shift() -> None:
+    samples = Samples({"kind": GROUPS, "load": RNG.random(10)})
+    ball = drbo.Wasserstein(scale={"kind": 1.0, "load": 1.0})
+    told = drbo.explain_radius(
+        0.3, samples, drbo.Intersection(ball, drbo.Shares({"kind": {"b": 0.4}}, free_inside=True))
+    )
+    assert "no shift of load: each breaks the bounds" in str(told)
+    assert printed_shares(told) == {"b": pytest.approx(0.25)}  # 20% + 25% of 80% is 40%
+    assert "none of the days turned to kind = a: each share breaks the bounds" in str(told)

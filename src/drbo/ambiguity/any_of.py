@@ -78,6 +78,10 @@ class AnyOf(AmbiguitySet):
         """Return how far the reference is from the same weights on moved contexts; a scenario may be closer."""
         return self.base.moved(reference, points)
 
+    def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
+        """Return which shares of the mass may move in the set round the reference."""
+        return self.base.shares_inside(reference, points, radius)
+
     def most_likely(self, radius: float, share: float) -> float | None:
         """Return None: it depends on which scenario has the event."""
         del radius, share

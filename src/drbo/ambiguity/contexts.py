@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
+from drbo._text import printable
 from drbo.ambiguity.contract import AmbiguitySet
 from drbo.ambiguity.reference import EVERYTHING, Indices, Memory, Reference
 from drbo.spaces.box import Box
@@ -156,4 +157,4 @@ class Contexts(ABC):
 
 def in_words(known: Mapping[Any, Any]) -> str:
     """Return what is known as text: weekday = 'Mon'."""
-    return ", ".join(f"{name} = {value!r}" for name, value in known.items())
+    return ", ".join(f"{printable(name)} = {value!r}" for name, value in known.items())

@@ -30,7 +30,7 @@ from drbo.spaces.samples import Samples
 from drbo.validation import FloatArray
 
 GAP_TOLERANCE = 1e-8
-"""The largest accepted gap of a solve, as a share of the range of its values."""
+"""The largest accepted gap of a solve, as a share of the range of its values. Beside it, 8 roundings of their size."""
 
 
 EPSILON = float(np.finfo(float).eps)
@@ -157,6 +157,16 @@ class AmbiguitySet(ABC):
         """
         del reference, points
         return None
+
+    def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
+        """Return the least and the largest share of each context's mass that may move to `points` (n, d).
+
+        The set holds (1 - s) reference + s moved reference for all shares s between them. None if it holds no such
+        mixture. The set must have `moved`. A distance that is convex in the mixture is at most in proportion to s.
+        """
+        distance = self.moved(reference, points)
+        assert distance is not None  # the set was asked before
+        return 0.0, 1.0 if distance <= radius else radius / distance
 
     def most_likely(self, radius: float, share: float) -> float | None:
         """Return the largest probability of an event in the set, whose reference probability is `share`.
@@ -378,6 +388,8 @@ def _certify(values: FloatArray, weights: FloatArray, lower_bound: FloatArray) -
         if bound[i] > expectation[i]:  # rounding may leave a certificate an ulp above the value that it certifies
             bound[i] = expectation[i]
         lowest, highest = values[i].min(), values[i].max()
+        if bound[i] < lowest:  # no distribution is below the lowest value: so equal values need no tolerance
+            bound[i] = lowest
         tolerance = GAP_TOLERANCE * (highest - lowest) + 8.0 * EPSILON * max(abs(lowest), abs(highest))
         if not expectation[i] - bound[i] <= tolerance < np.inf:  # written so that NaN fails it
             failed = i

@@ -111,10 +111,18 @@ class Intersection(AmbiguitySet):
 
     def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
         """Return the ball's distance of moved contexts (n, d) from the reference; inf if they break a bound."""
-        broken = [one.moved(reference, points) for one in self.limits]
-        if any(far is not None and far > _own(one) + _KEEPS for far, one in zip(broken, self.limits, strict=True)):
-            return float("inf")
-        return self.ball.moved(reference, points)
+        kept = self._kept(reference, points)
+        return float("inf") if kept is None or kept[1] < 1.0 else self.ball.moved(reference, points)
+
+    def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
+        """Return which shares of the mass may move in the ball and in all bounds."""
+        kept, inside = self._kept(reference, points), self.ball.shares_inside(reference, points, radius)
+        return None if kept is None or inside is None else _common([kept, inside])
+
+    def _kept(self, reference: FloatArray, points: FloatArray) -> tuple[float, float] | None:
+        """Return for which shares of the mass that moves all bounds are kept; None if for none."""
+        every = [one.shares_inside(reference, points, _own(one) + _KEEPS) for one in self.limits]
+        return _common([one for one in every if one is not None]) if all(every) else None
 
     def most_likely(self, radius: float, share: float) -> float | None:
         """Return None: it depends on which contexts the event has, as the bounds do."""
@@ -289,6 +297,12 @@ def _mixture(collected: FloatArray, u: FloatArray, rows: Rows) -> tuple[FloatArr
     total = float(real.sum())
     mixture = real @ collected / total if total > 0.0 else collected[-1]
     return mixture, usable(y[0], rows.lower, rows.upper), lacking
+
+
+def _common(intervals: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
+    """Return what intervals have in common; None if nothing."""
+    least, most = max(low for low, _ in intervals), min(high for _, high in intervals)
+    return (least, most) if least <= most else None
 
 
 def _is_bound(one: AmbiguitySet) -> bool:

@@ -83,6 +83,19 @@ class Linear(AmbiguitySet):
         made.n_contexts = len(rows)
         return made
 
+    def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
+        """Return for which shares s the means (1 - s) E f(c) + s E f(moved c) lie between the bounds."""
+        here = reference @ self.features
+        way = reference @ self._features(points) - here
+        lower, upper = self.bounds(reference, radius)
+        still = np.abs(way) <= ROUNDING * np.abs(here)
+        rate = np.where(still, 1.0, way)
+        ends = np.sort([(lower - here) / rate, (upper - here) / rate], axis=0)
+        never = still & ((here < lower) | (here > upper))
+        least = max(0.0, float(np.where(still, -np.inf, ends[0]).max()))
+        most = min(1.0, float(np.where(still, np.inf, ends[1]).min()))
+        return (least, most) if least <= most and not never.any() else None
+
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
         """Return the dual point: threshold(c) = min_i (v_i - y'f(c_i)) + y'f(c)."""
         lowest = float(values.min())

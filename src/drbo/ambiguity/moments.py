@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from drbo import validation
+from drbo._text import printable
 from drbo.ambiguity.linear import ROUNDING, Linear
 from drbo.spaces.columns import Column, named
 from drbo.validation import FloatArray
@@ -60,7 +61,7 @@ class Moments(Linear):
 
     def __repr__(self) -> str:
         if isinstance(self.widths, dict):
-            inside = ", ".join(f"{name}={width:g}" for name, width in self.widths.items())
+            inside = ", ".join(f"{printable(name)}={width:g}" for name, width in self.widths.items())
         else:
             inside = ", ".join(f"{width:g}" for width in self.widths)
             inside = f"[{inside}]" if len(self.widths) > 1 else inside
@@ -78,7 +79,7 @@ class Moments(Linear):
     def within(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""
         if isinstance(self.widths, dict):
-            widths = {f"mean {name}": width for name, width in self.widths.items()}
+            widths = {f"mean {printable(name)}": width for name, width in self.widths.items()}
         elif len(self.widths) == 1:
             widths = {"mean": self.widths[0]}
         else:

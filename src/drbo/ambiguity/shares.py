@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from drbo import validation
+from drbo._text import printable
 from drbo.ambiguity.contract import Dual, WorstCase, expectations
 from drbo.ambiguity.linear import Linear, certificate, support
 from drbo.spaces.columns import Column, named
@@ -92,7 +93,8 @@ class Shares(Linear):
             for label, (low, high) in value.items() if isinstance(value, dict) else [(key, value)]:
                 least, most = max(low - radius, 0.0), min(high + radius, 1.0)
                 share = f"{least:.1%}" if least == most else f"from {least:.1%} to {most:.1%}"
-                parts.append(f"share of {f'{key} = ' if isinstance(value, dict) else ''}{label} is {share}")
+                group = f"{key} = {label}" if isinstance(value, dict) else label
+                parts.append(f"share of {printable(group)} is {share}")
         inside = "" if self.free_inside else ", inside the groups as the reference"
         return "whose " + " and whose ".join(parts) + inside
 

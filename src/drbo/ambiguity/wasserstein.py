@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 
 from drbo import validation
 from drbo._compiled import announce
+from drbo._text import printable
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plan_on_line, worst_plans
 from drbo.ambiguity.contract import NEXT, AmbiguitySet, Dual, Witness, WorstCase
 from drbo.ambiguity.peak import peak
@@ -147,9 +149,9 @@ class Wasserstein(AmbiguitySet):
     def within(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""
         if isinstance(self.scale_by, dict):
-            units = "steps of " + " and ".join(f"{step:g} ({name})" for name, step in self.scale_by.items())
+            units = "steps of " + " and ".join(f"{step:g} ({printable(name)})" for name, step in self.scale_by.items())
         elif self._columns:
-            units = f"the units of {self._columns[0]}"
+            units = f"the units of {printable(self._columns[0])}"
         else:
             units = "the units of the contexts" if self.scale_by is None else "steps of the scale"
         return f"within a Wasserstein distance of {radius:.3g} of the reference, in {units}"
@@ -177,9 +179,34 @@ class Wasserstein(AmbiguitySet):
         steps = there - here
         if np.ptp(steps, axis=0).max() <= 1e-12 * np.abs(steps).max():  # no plan is cheaper than one shift of all
             return float(_distances(here[:1] / self._steps, self.norm, there[:1] / self._steps)[0, 0])
-        none = np.zeros(len(p))
         both = self._on(np.concatenate([here, there]))
-        return both.distance(np.append(none, p), np.append(p, none))
+        return both.distance(np.append(np.zeros(len(p)), p), np.append(p, np.zeros(len(p))))
+
+    def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
+        """Return which shares s of the mass may move.
+
+        W_r^r is convex in s, so that W_r <= s^(1/r) W_r(s = 1): with equality for r = 1, and for labels that are all
+        equally far apart. Where mass saves cost by moving in several short steps, more of it may move.
+        """
+        distance = self.moved(reference, points)
+        assert distance is not None  # the set was asked before
+        assert self.contexts is not None
+        if distance <= radius:
+            return 0.0, 1.0
+        safe = (radius / distance) ** self.order
+        if self.order == 1.0 or safe == 0.0:
+            return 0.0, safe
+        used = reference > 0.0
+        p, both = reference[used], self._on(np.concatenate([self.contexts[used], points[used]]))
+        start = np.append(p, np.zeros(len(p)))
+
+        def excess(share: float) -> float:
+            return both.distance(np.append((1.0 - share) * p, share * p), start) - radius
+
+        if excess(safe) >= -1e-9 * radius:
+            return 0.0, safe
+        share = float(brentq(excess, safe, 1.0, xtol=1e-12, rtol=1e-10))
+        return 0.0, share if excess(share) <= 1e-9 * radius else safe
 
     def among(self, rows: NDArray[np.intp]) -> Wasserstein:
         """Return the set on some of its contexts (k,); this set if it has none of its own."""

@@ -40,6 +40,8 @@ SHARES = (0.01, 0.1, 0.5)
 _FURTHEST = 4.0
 """Shifts are searched up to this many ranges of a column."""
 _STEPS = 64
+_NONE = 1e-9
+"""A shift of less than this many ranges is none."""
 _WINDOWS = 20
 """How many windows of the past are looked at, at most."""
 _RESAMPLES = 100
@@ -115,12 +117,21 @@ class Explained:
         """Return how far the reference is from itself where `move` has changed a column of all positions (n, d)."""
         at = column.first, key
         if at not in self._distances:
-            positions = self.space.measured(self.reference.points).copy()
-            move(positions)
-            distance = self.ambiguity.moved(self.reference.weights, positions)
+            distance = self.ambiguity.moved(self.reference.weights, self._after(move))
             assert distance is not None  # the set was asked before
             self._distances[at] = distance
         return self._distances[at]
+
+    def largest_share(self, move: Callable[[FloatArray], None], radius: float) -> float:
+        """Return the largest share of the days that `move` may change inside of the set; 0 if none may."""
+        inside = self.ambiguity.shares_inside(self.reference.weights, self._after(move), radius)
+        return 0.0 if inside is None else inside[1]
+
+    def _after(self, move: Callable[[FloatArray], None]) -> FloatArray:
+        """Return the positions (n, d) of the reference after a move."""
+        positions = self.space.measured(self.reference.points).copy()
+        move(positions)
+        return positions
 
     def past(self, length: int) -> Past:
         """Return how far windows of this many days were apart."""
@@ -187,30 +198,48 @@ def window_length(count: int, window: int | None) -> int:
 
 
 def _shift(about: Explained, column: Column, span: float, radius: float) -> Shift:
-    """Return the smallest shift of a column, whose range is `span`, that is as far as the radius."""
+    """Return the smallest shifts of a column, whose range is `span`, downwards and upwards, as far as the radius."""
 
     def away(ranges: float) -> float:
-        def down(positions: FloatArray) -> None:
-            positions[:, column.first] -= ranges * span
+        def move(positions: FloatArray) -> None:
+            positions[:, column.first] += ranges * span
 
-        distance = about.moved(column, ranges, down)
-        return min(distance, 2.0 * radius) if distance == math.inf else distance
+        return about.moved(column, ranges, move)
 
-    inside, furthest, outside = 0.0, 0.0, None
+    lower = _as_far(lambda ranges: away(-ranges), radius)
+    # Up is searched only where it may differ from down. A mean of exponentials is not symmetric, nor are all kernels.
+    there = _FURTHEST if lower is None else lower
+    alike = there > 0.0 and math.isclose(away(there), away(-there), rel_tol=1e-9, abs_tol=1e-9 * radius)
+    higher = lower if alike and not column.logarithmic else _as_far(away, radius)
+
+    def amount(ranges: float | None) -> float | None:
+        if ranges is None:
+            return None
+        return math.exp(ranges * span) if column.logarithmic else ranges * span
+
+    furthest = max(away(-_FURTHEST), away(_FURTHEST))
+    return Shift(_named(column, about), amount(lower), amount(higher), furthest, column.logarithmic)
+
+
+def _as_far(away: Callable[[float], float], radius: float) -> float | None:
+    """Return the smallest shift, in ranges, that is as far as the radius.
+
+    It is 0 if every shift is outside of the set, as where it breaks bounds. None if no shift is that far.
+    """
+    inside, outside = 0.0, None
     for ranges in np.geomspace(1.0 / 512.0, _FURTHEST, _STEPS).tolist():
-        distance = away(ranges)
-        furthest = max(furthest, distance)
-        if distance >= radius:
+        if away(ranges) >= radius:
             outside = ranges
             break
         inside = ranges
     if outside is None:
-        return Shift(_named(column, about), None, furthest, column.logarithmic)
-    ranges = brentq(lambda ranges: away(ranges) - radius, inside, outside, xtol=1e-9 * outside, rtol=1e-9)
-    amount = float(ranges * span)
-    return Shift(
-        _named(column, about), math.exp(amount) if column.logarithmic else amount, away(_FURTHEST), column.logarithmic
-    )
+        return None
+    if away(outside) < math.inf:
+        return float(brentq(lambda ranges: away(ranges) - radius, inside, outside, xtol=1e-9 * outside, rtol=1e-9))
+    while outside - inside > 1e-9 * outside and outside > _NONE:  # a bound breaks somewhere between them
+        ranges = 0.5 * (inside + outside)
+        inside, outside = (ranges, outside) if away(ranges) <= radius else (inside, ranges)
+    return inside
 
 
 def _relabelled(about: Explained, column: Column, radius: float) -> list[Relabelled]:
@@ -224,8 +253,7 @@ def _relabelled(about: Explained, column: Column, radius: float) -> list[Relabel
             positions[:, at] = level
 
         distance = about.moved(column, i, turned)
-        # Distances of mixtures grow in proportion to the share: exact for an MMD, and at most so for other sets.
-        share = radius / distance if distance >= radius else None
+        share = about.largest_share(turned, radius) if distance >= (1.0 - 1e-9) * radius else None
         found.append(Relabelled(_named(column, about), label, share, distance))
     return found
 

@@ -6,35 +6,67 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from drbo._text import printable
+
 _DISTINCT = 0.2
 """From this autocorrelation on, neighbouring days are said to resemble each other."""
+
+
+def _down(value: float) -> str:
+    """Return a positive number rounded down to three digits, so that what is printed is inside the set."""
+    nearest = float(f"{value:.2e}")
+    step = 10.0 ** (math.floor(math.log10(value)) - 2) if value > 0.0 else 0.0
+    return f"{nearest if nearest <= value * (1.0 + 1e-7) else nearest - step:.3g}"
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent, rounded down."""
+    return f"{_down(100.0 * share)}%"
 
 
 @dataclass(frozen=True)
 class Shift:
     """How far all days must move in one column, for a distribution that is as far away as the radius.
 
+    Amounts are in the user's units. For a logarithmic column they are factors, above 1.
+
     Attributes
     ----------
     column : the name of the column
-    amount : in the user's units, downwards or upwards alike; the factor of a logarithmic column, above 1; None if no
-        shift is that far
+    lower, higher : the shift downwards and upwards; None if no shift is that far, and none at all (0, or the factor 1)
+        if every shift breaks the bounds of the set
     furthest : how far a shift by four times the range of the column is: no smaller one is further
-    logarithmic : whether the amount is a factor
+    logarithmic : whether the amounts are factors
     """
 
     column: str
-    amount: float | None
+    lower: float | None
+    higher: float | None
     furthest: float
     logarithmic: bool
 
+    @property
+    def amount(self) -> float | None:
+        """The smaller one of both shifts; None if there is none."""
+        return min((one for one in (self.lower, self.higher) if one is not None), default=None)
+
     def __str__(self) -> str:
-        if self.amount is None:
-            return f"no shift of {self.column} is that far: the furthest is {self.furthest:.3g} away"
-        if self.logarithmic:
-            down, up = 1.0 - 1.0 / self.amount, self.amount - 1.0
-            return f"every day's {self.column} lower by {down:.0%}, or higher by {up:.0%}"
-        return f"every day's {self.column} lower by {self.amount:.3g}, or higher by as much"
+        none = 1.0 if self.logarithmic else 0.0
+        if self.lower is None and self.higher is None:
+            return f"no shift of {printable(self.column)} is that far: the furthest is {self.furthest:.3g} away"
+        if self.lower == self.higher == none:
+            return f"no shift of {printable(self.column)}: each breaks the bounds"
+        if self.lower == self.higher and not self.logarithmic:
+            return f"every day's {printable(self.column)} lower by {_down(self.lower or 0.0)}, or higher by as much"
+        ways, remark = [], ""
+        for way, amount in (("lower", self.lower), ("higher", self.higher)):
+            if amount is None or amount == none:
+                remark = f"; no shift that makes it {way} {'is that far' if amount is None else 'keeps the bounds'}"
+            elif self.logarithmic:
+                ways.append(f"{way} by {_percent(1.0 - 1.0 / amount if way == 'lower' else amount - 1.0)}")
+            else:
+                ways.append(f"{way} by {_down(amount)}")
+        return f"every day's {printable(self.column)} {', or '.join(ways) or 'as it is'}{remark}"
 
 
 @dataclass(frozen=True)
@@ -44,8 +76,9 @@ class Relabelled:
     Attributes
     ----------
     column, label : what the days turn to
-    share : of all days, chosen alike among all of them; None if turning every day is not that far
-    furthest : how far it is to turn every day
+    share : of all days, chosen alike among all of them; None if turning every day is not that far, 0 if every share
+        breaks the bounds of the set
+    furthest : how far it is to turn every day; inf if that breaks the bounds
     """
 
     column: str
@@ -53,10 +86,16 @@ class Relabelled:
     share: float | None
     furthest: float
 
+    @property
+    def _what(self) -> str:
+        return printable(f"{self.column} = {self.label}")
+
     def __str__(self) -> str:
         if self.share is None:
-            return f"not even {self.column} = {self.label} on every day, which is {self.furthest:.3g} away"
-        return f"{self.share:.0%} of the days turned to {self.column} = {self.label}"
+            return f"not even {self._what} on every day, which is {self.furthest:.3g} away"
+        if self.share == 0.0:
+            return f"none of the days turned to {self._what}: each share breaks the bounds"
+        return f"{_percent(self.share)} of the days turned to {self._what}"
 
 
 @dataclass(frozen=True)
@@ -166,7 +205,7 @@ class RadiusExplanation:
                 "Such a shift is inside the set, at its border, as far as the contexts allow it; the set holds worse."
             )
         if self.replaced is not None:
-            lines.append(f"{self.replaced:.0%} of the days may be replaced by any others, the worst there are.")
+            lines.append(f"{_percent(self.replaced)} of the days may be replaced by any others, the worst there are.")
         if self.likelier:
             lines.append("The set holds distributions that make")
             lines += [f"  {one}" for one in self.likelier]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drbo import profile, radius_for_loss
+from drbo import profile, radius_for_loss, validation
 from drbo._extras import require
 from drbo.experiments._methods import METHODS, OF_THE_PAPER
 from drbo.experiments._runs import run
@@ -29,7 +29,7 @@ RECORDS = 1
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to run, from which seed, robust to which set, where, and where the results go."""
+    """How much to run, from which seed, robust to which set, where, and where the results go: the folder `out`."""
 
     out: Path
     runs: int = 50
@@ -37,6 +37,14 @@ class Plan:
     seed: int = 0
     ambiguity: str = "mmd"
     execution: Execution = field(default_factory=Execution)
+
+    def __post_init__(self) -> None:
+        validation.of_kind("out", self.out, Path, 'a pathlib.Path such as Path("results")')
+        validation.whole_number("runs", self.runs, least=1)
+        validation.whole_number("rounds", self.rounds, least=1)
+        validation.whole_number("seed", self.seed, least=0)
+        validation.one_of("ambiguity", self.ambiguity, *SETS)
+        validation.of_kind("execution", self.execution, Execution, "an Execution such as Execution(workers=2)")
 
     def named(self, figure: str) -> str:
         """Return the name of a figure's files: those of another set than the MMD stand beside the paper's."""

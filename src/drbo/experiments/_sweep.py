@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from drbo import GP, MMD, RBF, Optimizer, Product, Simulator
+from drbo import GP, MMD, RBF, Optimizer, Product, Simulator, validation
 from drbo._extras import require
 from drbo.experiments.records import Store, Table
+
+_MOST_WORKERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,10 @@ class Execution:
 
     workers: int = 0
     scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        validation.whole_number("workers", self.workers, least=0, most=_MOST_WORKERS)
+        validation.of_kind("scheduler", self.scheduler, (str, type(None)), "the address of a Dask scheduler, or None")
 
 
 def sweep(

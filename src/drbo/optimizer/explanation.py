@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from drbo._text import printable
 from drbo.spaces.rows import is_number, text, words
 from drbo.validation import FloatArray
 
@@ -98,7 +99,7 @@ class NumberColumn:
     def lines(self, indent: int) -> list[str]:
         """Return both in words, the name in front."""
         return [
-            f"  {self.name:<{indent}}reference{self.reference.cells()}",
+            f"  {printable(self.name):<{indent}}reference{self.reference.cells()}",
             f"  {'':<{indent}}worst    {self.worst.cells()}",
         ]
 
@@ -120,10 +121,10 @@ class LabelColumn:
         shown = sorted(order[:_SHOWN])
         lines = []
         for name, word, shares in ((self.name, "reference", self.reference), ("", "worst", self.worst)):
-            parts = [f"{self.labels[i]} {shares[i]:.1%}" for i in shown]
+            parts = [f"{printable(self.labels[i])} {shares[i]:.1%}" for i in shown]
             if len(order) > len(shown):
                 parts.append(f"{len(order) - len(shown)} others {1.0 - sum(shares[i] for i in shown):.1%}")
-            lines.append(wrapped(f"  {name:<{indent}}{word:<9}  {', '.join(parts)}", " " * (indent + 13)))
+            lines.append(wrapped(f"  {printable(name):<{indent}}{word:<9}  {', '.join(parts)}", " " * (indent + 13)))
         return lines
 
 
@@ -194,7 +195,7 @@ class Explanation:
         """Return the worst distribution beside the reference, in words."""
         if all(column.reference == column.worst for column in self.columns):
             return ["no shift of the conditions makes it worse than the reference does"]
-        indent = max((len(column.name) for column in self.columns), default=0) + 2
+        indent = max((len(printable(column.name)) for column in self.columns), default=0) + 2
         numbers = any(column.numeric for column in self.columns)
         heads = "".join(f"{head:>11}" for head in ("mean", "std. dev.", "5%", "median", "95%"))
         header = f"  {'':<{indent}}{'':9}{heads}".rstrip()
@@ -235,7 +236,7 @@ def readable(value: Any) -> str:
         return words(value)
     if isinstance(value, np.ndarray):
         return ", ".join(text(item) for item in value.tolist())
-    return text(value)  # a label
+    return printable(text(value))  # a label
 
 
 def wrapped(text: str, indent: str = "  ") -> str:

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from drbo import _files
+from drbo._text import printable
 from drbo.optimizer import storage_0_1
 from drbo.optimizer.encoding import RefusedError, UnknownClassError, decode, encode, parsed, shortened
 from drbo.optimizer.history import Fact
@@ -246,7 +247,8 @@ def _checked_lines(path: Path, file: BinaryIO) -> tuple[list[bytes], int, bool]:
             raise ValueError(f"line {number} does not fit its checksum")
         elif texts:
             warnings.warn(
-                f"{path} ends in the middle of a record: a save was interrupted. What was saved before it is loaded",
+                f"{printable(path)} ends in the middle of a record: a save was interrupted. What was saved before it "
+                "is loaded",
                 RuntimeWarning,
                 stacklevel=4,
             )

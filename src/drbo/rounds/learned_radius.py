@@ -21,6 +21,10 @@ _WINDOWS = 20
 """How many pairs of windows are compared at most where windows may overlap."""
 
 
+MOST_RESAMPLES = 100_000
+"""More resamples are refused: they are drawn at once, and a quantile needs far fewer."""
+
+
 @dataclass(frozen=True)
 class Bootstrap(RadiusRule):
     """The radius that holds the truth with probability about 1 - delta, by resampling what has been seen.
@@ -50,7 +54,7 @@ class Bootstrap(RadiusRule):
 
     def __post_init__(self) -> None:
         validation.probability("delta", self.delta)
-        validation.whole_number("resamples", self.resamples, least=1)
+        validation.whole_number("resamples", self.resamples, least=1, most=MOST_RESAMPLES)
         validation.whole_number("seed", self.seed, least=0)
         _check_block(self.block)
 
@@ -155,7 +159,7 @@ class Calibrated(RadiusRule):
                 validation.whole_number(name, value, least=1)
         validation.one_of("target", self.target, "population", "window")
         _check_block(self.block)
-        validation.whole_number("resamples", self.resamples, least=1)
+        validation.whole_number("resamples", self.resamples, least=1, most=MOST_RESAMPLES)
         validation.whole_number("seed", self.seed, least=0)
 
     @property

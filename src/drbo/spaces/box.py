@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
+from drbo._text import printable
 from drbo.spaces.columns import Column
 from drbo.spaces.parameters import MOST_COORDINATES, Fixed, Parameter, parameter
 from drbo.spaces.space import Point, Space
@@ -64,7 +65,7 @@ class Box(Space):
         }
 
     def __repr__(self) -> str:
-        return f"Box({', '.join(f'{name}={parameter!r}' for name, parameter in self.parameters.items())})"
+        return f"Box({', '.join(f'{printable(name)}={parameter!r}' for name, parameter in self.parameters.items())})"
 
     @property
     def continuous(self) -> NDArray[np.bool_]:

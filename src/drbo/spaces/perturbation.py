@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from drbo import validation
+from drbo._text import printable
 from drbo.spaces.box import Box
 from drbo.spaces.samples import Samples
 from drbo.spaces.shift import Shift
@@ -155,7 +156,8 @@ class Perturbation(Samples):
 
     def __repr__(self) -> str:
         if self.distributions:
-            return f"Perturbation({', '.join(f'{name}={one!r}' for name, one in self.distributions.items())})"
+            named = (f"{printable(name)}={one!r}" for name, one in self.distributions.items())
+            return f"Perturbation({', '.join(named)})"
         return super().__repr__().replace("Samples", "Perturbation", 1)
 
     def arguments(self) -> dict[str, Any]:

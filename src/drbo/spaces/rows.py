@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from drbo._text import printable
+
 Row = dict[str, Any]
 
 
@@ -43,5 +45,5 @@ def text(item: Any) -> str:
 
 
 def words(columns: Row) -> str:
-    """Return columns in words."""
-    return ", ".join(f"{name} = {text(item)}" for name, item in columns.items())
+    """Return columns in words that a terminal can show."""
+    return ", ".join(f"{printable(name)} = {printable(text(item))}" for name, item in columns.items())

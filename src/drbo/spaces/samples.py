@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
+from drbo._text import printable
 from drbo.spaces import kinds
 from drbo.spaces.box import Box, not_a_label, spread
 from drbo.spaces.choices import Labelled
@@ -139,7 +140,7 @@ def _far(coordinates: FloatArray, low: FloatArray, span: FloatArray, names: Sequ
         return None
     ends = zip(names, low + coordinates * span, low, low + span, outside, strict=True)
     parts = [f"{name} = {v:.6g} (the samples go from {a:.6g} to {b:.6g})" for name, v, a, b, far in ends if far]
-    return "lies far outside of the samples: " + ", ".join(parts)
+    return "lies far outside of the samples: " + printable(", ".join(parts))
 
 
 class Samples:
@@ -202,7 +203,7 @@ class Samples:
     def __repr__(self) -> str:
         if self.within is not None:
             return f"Samples({len(self.points)} within {self.within!r})"
-        return f"Samples({len(self.points)} of {', '.join(self.names or [f'{self.dimension} number(s)'])})"
+        return f"Samples({len(self.points)} of {printable(', '.join(self.names or [f'{self.dimension} number(s)']))})"
 
     @property
     def dimension(self) -> int:
