@@ -40,7 +40,7 @@ MAP = """
     optimizer.configuration optimizer.production optimizer.log optimizer.reports optimizer.knowledge
     optimizer.propose optimizer.incumbent optimizer.targets optimizer.chances
     optimizer.explain optimizer.checks optimizer.view optimizer.answers optimizer.analyses
-    optimizer.storage_0_1 optimizer.records optimizer.storage optimizer.stored optimizer.optimizer optimizer.progress
+    optimizer.records optimizer.storage optimizer.stored optimizer.optimizer optimizer.progress
     optimizer.parallel optimizer
     analysis.pictures analysis.radius_explanation analysis.explain_radius analysis.radius_profile analysis.profile
     analysis.backtest analysis.sensitivity analysis.watch analysis.regret analysis.course analysis.plots analysis

@@ -31,7 +31,6 @@ import drbo
 from drbo import GP, MMD, RBF, DataDriven, General, LearnedGP, Matern, Optimizer, Product, Simulator
 from drbo.radius import Bootstrap, Calibrated, Decaying, Theoretical
 
-FILES = Path(__file__).with_name("files")
 RECORD = Path(__file__).with_name("choices_0_1.json")
 
 
@@ -105,7 +104,6 @@ class Run:
     script : the steps, see above
     ball : what is given with the ask at a step, in the general setting
     minimise, offset, scale : what becomes of the toy reward as an outcome
-    saved_at : the number of steps after which 0.1 saved the file of this run
     exact : actions and contexts are finite sets, no search comes before a choice
     learned : hyper-parameters are learned
     """
@@ -121,14 +119,8 @@ class Run:
     minimise: bool = False
     offset: float = 0.0
     scale: float = 1.0
-    saved_at: int | None = None
     exact: bool = False
     learned: bool = False
-
-    @property
-    def file(self) -> Path:
-        """The file that 0.1 saved."""
-        return FILES / f"{self.name}.json"
 
     @property
     def tolerance(self) -> float:
@@ -351,7 +343,6 @@ RUNS: Sequence[Run] = [
         LINE,
         FEW,
         ball=varying(6, 0.15),
-        saved_at=16,
     ),
     on_grid(
         "grid_general_kl_minimise",
@@ -374,7 +365,6 @@ RUNS: Sequence[Run] = [
         ball=varying(9, 0.0),
         surrogate=LEARNED,
         minimise=True,
-        saved_at=11,
         **UNITS,
     ),
     on_grid(
@@ -385,7 +375,6 @@ RUNS: Sequence[Run] = [
         LINE,
         FEW,
         beta=drbo.TheoreticalBeta(bound=1.5, noise=0.05, delta=0.1),
-        saved_at=15,
     ),
     on_grid(
         "grid_data_wasserstein_bootstrap",
@@ -403,7 +392,6 @@ RUNS: Sequence[Run] = [
         LINE,
         DEGREES,
         surrogate=LEARNED,
-        saved_at=14,
         **UNITS,
     ),
     on_grid(
@@ -422,7 +410,6 @@ RUNS: Sequence[Run] = [
         PLANE,
         FEW,
         surrogate=LEARNED,
-        saved_at=15,
         **UNITS,
     ),
     on_grid(
@@ -444,7 +431,6 @@ RUNS: Sequence[Run] = [
         FEW,
         ball=varying(6, 0.15),
         surrogate=BOXED,
-        saved_at=11,
     ),
     on_grid(
         "box_data_mmd_bootstrap",
@@ -463,7 +449,6 @@ RUNS: Sequence[Run] = [
         SMALL,
         FEW,
         surrogate=LEARNED,
-        saved_at=12,
         **UNITS,
     ),
     # samples of contexts
@@ -476,7 +461,6 @@ RUNS: Sequence[Run] = [
         samples(OUTSIDE, 60, atoms=20, support=16),
         OUTSIDE,
         surrogate=BOXED,
-        saved_at=13,
     ),
     off_grid(
         "samples_simulator_wasserstein_learned",
@@ -487,7 +471,6 @@ RUNS: Sequence[Run] = [
         samples(OUTSIDE, 15, support=16),
         OUTSIDE,
         surrogate=LEARNED,
-        saved_at=14,
         **UNITS,
     ),
     off_grid(
@@ -501,7 +484,6 @@ RUNS: Sequence[Run] = [
         ball=forecast(OUTSIDE, 0.2, within=False),
         surrogate=BOXED,
         minimise=True,
-        saved_at=12,
     ),
     # contexts with a range
     off_grid(
@@ -514,7 +496,6 @@ RUNS: Sequence[Run] = [
         SEASONS,
         ball=forecast(SEASONS, 0.2, within=True),
         surrogate=BOXED,
-        saved_at=10,
     ),
     off_grid(
         "range_data_wasserstein",
@@ -525,7 +506,6 @@ RUNS: Sequence[Run] = [
         samples(WIND, 8, within=True, support=16),
         WIND,
         surrogate=BOXED,
-        saved_at=11,
     ),
     off_grid(
         "range_simulator_mmd_box",
@@ -536,7 +516,6 @@ RUNS: Sequence[Run] = [
         lambda: box(WIND),
         WIND,
         surrogate=BOXED,
-        saved_at=11,
     ),
     off_grid(
         "range_data_mmd_box_learned",
@@ -548,7 +527,6 @@ RUNS: Sequence[Run] = [
         SEASONS,
         surrogate=LEARNED,
         minimise=True,
-        saved_at=12,
         **UNITS,
     ),
 ]

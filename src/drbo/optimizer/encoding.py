@@ -53,7 +53,7 @@ _OWN = {
     cls.__name__: cls
     for cls in (
         kernels.RBF, kernels.Matern, kernels.ConstantKernel, kernels.Product, gp.GP, gp.FittedGP, learned.LearnedGP,
-        bounds.TheoreticalBeta, bounds.ConstantBeta, bounds.UnprovenBeta, radius.Constant, radius.Own,
+        bounds.TheoreticalBeta, bounds.ConstantBeta, radius.Constant, radius.Own,
         radius.Theoretical, radius.Decaying, learned_radius.Bootstrap, learned_radius.Calibrated,
         radius.EmpiricalLikelihood,
         parameters.Real, parameters.Log, parameters.Integer, choices.Categorical, choices.Ordinal,
@@ -66,6 +66,8 @@ _OWN = {
         value_of_information.ValueOfInformation,
     )
 }  # fmt: skip
+_DROPPED = {"UnprovenBeta": "a width"}
+"""What files of 0.2 may hold that was kept for 0.1, by its kind."""
 _FUNCTIONS = {cls.__name__: cls for cls in (MMD, Neighbourhood, Wasserstein)}
 """The classes that version 0.1 took as functions from contexts to a set."""
 
@@ -79,6 +81,10 @@ class UnknownClassError(TypeError):
 
 class RefusedError(ValueError):
     """A file that is in order but cannot be loaded: none of ours, of another version, or of another optimizer."""
+
+
+class TooOldError(RefusedError):
+    """A file or a record that only version 0.1 or 0.2 reads; the text goes on from the name of the file."""
 
 
 def shortened(text: str) -> str:
@@ -127,6 +133,8 @@ def decode(value: Any, classes: Sequence[type] = ()) -> Any:
         return _handed_over(value["of"], classes)[value["name"]]  # type: ignore[index]
     if kind == "class":
         return _made(_handed_over(value["name"], classes), decode(value["arguments"], classes))
+    if kind in _DROPPED:
+        raise TooOldError(f"holds {_DROPPED[kind]} of drbo 0.1, which this version does not read")
     if kind not in _OWN:
         raise ValueError(f"it holds an object of the unknown kind {kind!r}")
     return _made(_OWN[kind], decode(value["arguments"], classes))
@@ -165,7 +173,7 @@ PLAIN: dict[str, Callable[[dict[str, Any], Callable[[Any], Any]], Any]] = {
     "mapping": lambda value, decoded: _unique([(decoded(name), decoded(item)) for name, item in value["items"]]),
     "family": lambda value, decoded: functools.partial(_FUNCTIONS[value["of"]], **decoded(value["given"])),
 }
-"""How JSON that is no object of a class is read, by its kind, in every version; the second argument reads its parts."""
+"""How JSON that is no object of a class is read, by its kind; the second argument reads its parts."""
 
 
 def classes_in(value: Any) -> set[type]:
