@@ -28,7 +28,6 @@ MAP = """
     ambiguity.expectation ambiguity.neighbourhood ambiguity.moments ambiguity.shares ambiguity.scenarios
     ambiguity.any_of ambiguity.intersection ambiguity
     ambiguity.compression ambiguity.reference ambiguity.contexts ambiguity.finite_contexts ambiguity.sampled_contexts
-    ambiguity.function
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
     rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.thompson rounds.satisficing rounds.chance
     rounds.joint_optimism rounds.value_of_information

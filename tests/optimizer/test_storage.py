@@ -121,13 +121,20 @@ def test_what_0_2_had_imported_from_0_1_is_refused(tmp_path: Path) -> None:
     path.write_text(with_checksums([configuration]))
     with pytest.raises(ValueError, match=r"^\S*state\.json holds a width of drbo 0\.1, which"):
         Optimizer.load(path)
+    function = {"kind": "family", "of": "Wasserstein", "given": {"kind": "mapping", "items": []}}
+    items[:] = [item if item[0] != "ambiguity" else ["ambiguity", function] for item in items if item is not beta]
+    path.write_text(with_checksums([configuration]))
+    with pytest.raises(ValueError, match=r"^\S*state\.json holds a function as ambiguity of drbo 0\.1, which"):
+        Optimizer.load(path)
 
 
-@pytest.mark.filterwarnings("ignore:ambiguity as a function:DeprecationWarning")
 def test_what_cannot_be_saved_is_said_before_anything_is_written(tmp_path: Path) -> None:
-    opt = make(Simulator(radius=0.2, pick="uncertain"), ambiguity=lambda points: MMD(points, RBF(0.3)))
+    class Own(drbo.TotalVariation):
+        """No dataclass, and without arguments()."""
+
+    opt = make(Simulator(radius=0.2, pick="uncertain"), ambiguity=Own())
     path = tmp_path / "state.json"
-    with pytest.raises(TypeError, match="save cannot write <function"):
+    with pytest.raises(TypeError, match="save cannot write"):
         opt.save(path)
     assert not path.exists()
 

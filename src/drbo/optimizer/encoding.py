@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import functools
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -66,10 +65,8 @@ _OWN = {
         value_of_information.ValueOfInformation,
     )
 }  # fmt: skip
-_DROPPED = {"UnprovenBeta": "a width"}
+_DROPPED = {"UnprovenBeta": "a width", "family": "a function as ambiguity"}
 """What files of 0.2 may hold that was kept for 0.1, by its kind."""
-_FUNCTIONS = {cls.__name__: cls for cls in (MMD, Neighbourhood, Wasserstein)}
-"""The classes that version 0.1 took as functions from contexts to a set."""
 
 _LONGEST = 500
 """Characters of an error that are told."""
@@ -108,9 +105,6 @@ def encode(value: Any) -> Any:
         return {"kind": "tuple", "items": [encode(item) for item in value]}
     if isinstance(value, dict):
         return {"kind": "mapping", "items": [[encode(name), encode(item)] for name, item in value.items()]}
-    function = value.func if isinstance(value, functools.partial) else value
-    if isinstance(function, type) and function in _FUNCTIONS.values() and not getattr(value, "args", ()):
-        return {"kind": "family", "of": function.__name__, "given": encode(getattr(value, "keywords", {}))}
     own = _OWN.get(type(value).__name__)
     arguments = encode(_arguments(value))
     if own is type(value):
@@ -171,7 +165,6 @@ PLAIN: dict[str, Callable[[dict[str, Any], Callable[[Any], Any]], Any]] = {
     "array": lambda value, _: _array(value),
     "tuple": lambda value, decoded: tuple(decoded(item) for item in value["items"]),
     "mapping": lambda value, decoded: _unique([(decoded(name), decoded(item)) for name, item in value["items"]]),
-    "family": lambda value, decoded: functools.partial(_FUNCTIONS[value["of"]], **decoded(value["given"])),
 }
 """How JSON that is no object of a class is read, by its kind; the second argument reads its parts."""
 
@@ -184,15 +177,13 @@ def classes_in(value: Any) -> set[type]:
         return classes_in(list(value.values()))
     if value is None or isinstance(value, bool | str | int | float | np.generic | np.ndarray | type):
         return set()
-    if isinstance(value, functools.partial):
-        return classes_in(value.keywords)
     own = {type(value)} - set(_OWN.values())
     return own | classes_in(_arguments(value))
 
 
 def _arguments(value: Any) -> dict[str, Any]:
     """Return what an object is made of, by the names of its arguments."""
-    if hasattr(value, "arguments"):
+    if hasattr(value, "arguments") and not isinstance(value, type):
         return dict(value.arguments())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
@@ -200,7 +191,7 @@ def _arguments(value: Any) -> dict[str, Any]:
         return {}
     raise TypeError(
         f"save cannot write {value!r}: make its class a frozen dataclass, or give it a method arguments() that returns "
-        "what its constructor takes; in place of a function from contexts to a set, drbo.MMD(kernel=...) can be saved"
+        "what its constructor takes"
     )
 
 
