@@ -41,7 +41,7 @@ MAP = """
     optimizer.explain optimizer.checks optimizer.view optimizer.answers optimizer.analyses
     optimizer.records optimizer.storage optimizer.stored optimizer.optimizer optimizer.progress
     optimizer.parallel optimizer
-    analysis.pictures analysis.radius_explanation analysis.explain_radius analysis.radius_profile analysis.profile
+    analysis.pictures analysis.radius_explanation analysis.explain_radius analysis.radius_profile
     analysis.backtest analysis.sensitivity analysis.watch analysis.regret analysis.course analysis.plots analysis
     radius regret __init__
     names problems experiments report terminal
@@ -133,7 +133,7 @@ def test_the_map_names_nothing_that_is_not_there() -> None:
         ("drbo.spaces.box", "from drbo.spaces import samples"),
         ("drbo.rounds.ball", "import drbo.rounds.grid"),
         ("drbo.models.gp", "def f():\n    from drbo.models.bounds import Bound"),
-        ("drbo.ambiguity.mmd", "from drbo.analysis.profile import profile"),
+        ("drbo.ambiguity.mmd", "from drbo.analysis.backtest import backtest"),
     ],
 )
 def test_the_walk_can_fail(module: str, line: str) -> None:

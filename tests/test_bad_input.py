@@ -14,7 +14,7 @@ from bad_input import JUNK, C, Call, P, X, calls, faults, optimizer
 MADE_BY_DRBO = {
     "Backtest", "Bound", "Choice", "Classification", "Comparison", "Explanation", "GridPosterior", "LeaveOneOut",
     "MaximumInformationGain", "Narrowing", "Prediction", "Probability", "RadiusExplanation", "RadiusProfile",
-    "RadiusSensitivity", "Recommendation", "RegretBound", "Result", "RobustnessProfile", "Round", "Suggestion",
+    "RadiusSensitivity", "Recommendation", "RegretBound", "Result", "Round", "Suggestion",
     "TargetRecommendation", "ValueAtRisk", "Watch", "WorstCase",
 }  # fmt: skip
 """Classes that a user is given and does not make."""

@@ -312,7 +312,7 @@ UNITS: dict[str, Any] = {"offset": 40.0, "scale": 6.0}
 def unit_mmd(contexts: drbo.Samples | drbo.Box) -> MMD:
     """Return the MMD of 0.1, whose lengthscale was in units of the range."""
     space = contexts.space if isinstance(contexts, drbo.Samples) else contexts
-    return MMD(kernel=RBF(0.3 * space.units))
+    return MMD(kernel=RBF(tuple(0.3 * space.units)))
 
 
 def unit_wasserstein(contexts: drbo.Samples) -> drbo.Wasserstein:

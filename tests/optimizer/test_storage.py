@@ -109,7 +109,7 @@ def test_what_0_2_had_imported_from_0_1_is_refused(tmp_path: Path) -> None:
     opt, path = make(Simulator(radius=0.2, pick="uncertain")), tmp_path / "state.json"
     opt.save(path)
     configuration = json.loads(path.read_text())["record"]
-    imported = {"kind": "imported", "told": [], "pending": [], "best": None, "n_asked": 0}
+    imported: dict[str, Any] = {"kind": "imported", "told": [], "pending": [], "best": None, "n_asked": 0}
     path.write_text(with_checksums([configuration, imported]))
     with pytest.raises(ValueError, match=r"^\S*state\.json holds results that were imported from drbo 0\.1, which"):
         Optimizer.load(path)
