@@ -171,7 +171,6 @@ def calls() -> dict[str, Call]:
         "LevelSet": Call(drbo.LevelSet, chance=chance),
         "ChanceConstrained": Call(drbo.ChanceConstrained, chance=chance),
         "Undecided": Call(drbo.Undecided, chance=chance),
-        "FirstOrder": Call(drbo.FirstOrder),
         "Satisficing": Call(drbo.Satisficing, target=1.0),
         "radius.Constant": Call(drbo.radius.Constant, value=0.1),
         "radius.Decaying": Call(drbo.radius.Decaying, scale=1.0),

@@ -31,7 +31,6 @@ MAP = """
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
     rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.thompson rounds.satisficing rounds.chance
     rounds.joint_optimism rounds.value_of_information
-    rounds.first_order
     rounds.blocks
     rounds.radius rounds.learned_radius rounds.settings rounds
     optimizer.claims optimizer.history optimizer.encoding optimizer.explanation optimizer.markup

@@ -74,7 +74,6 @@ if TYPE_CHECKING:
     from drbo.rounds import ChanceConstrained as ChanceConstrained
     from drbo.rounds import Choice as Choice
     from drbo.rounds import DataDriven as DataDriven
-    from drbo.rounds import FirstOrder as FirstOrder
     from drbo.rounds import General as General
     from drbo.rounds import Informative as Informative
     from drbo.rounds import JointOptimism as JointOptimism
@@ -178,7 +177,6 @@ _HOMES = {
         "Choice",
         "Round",
         "DataDriven",
-        "FirstOrder",
         "General",
         "Informative",
         "JointOptimism",

@@ -122,9 +122,15 @@ def test_what_0_2_had_imported_from_0_1_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^\S*state\.json holds a width of drbo 0\.1, which"):
         Optimizer.load(path)
     function = {"kind": "family", "of": "Wasserstein", "given": {"kind": "mapping", "items": []}}
-    items[:] = [item if item[0] != "ambiguity" else ["ambiguity", function] for item in items if item is not beta]
+    beta[1] = 2.0
+    items[:] = [item if item[0] != "ambiguity" else ["ambiguity", function] for item in items]
     path.write_text(with_checksums([configuration]))
-    with pytest.raises(ValueError, match=r"^\S*state\.json holds a function as ambiguity of drbo 0\.1, which"):
+    with pytest.raises(ValueError, match=r"^\S*state\.json holds a function as ambiguity, as drbo 0\.1 took it, which"):
+        Optimizer.load(path)
+    policy = {"kind": "FirstOrder", "arguments": {"kind": "mapping", "items": [["contexts", None]]}}
+    items[:] = [["policy", policy]]
+    path.write_text(with_checksums([configuration]))
+    with pytest.raises(ValueError, match=r"^\S*state\.json holds the policy FirstOrder of drbo 0\.2, which"):
         Optimizer.load(path)
 
 

@@ -36,7 +36,6 @@ from drbo.models import bounds, gp, learned
 from drbo.rounds import (
     chance,
     contexts,
-    first_order,
     joint_optimism,
     learned_radius,
     policies,
@@ -61,12 +60,16 @@ _OWN = {
         contexts.Uncertain, contexts.Informative, contexts.Pessimistic, MMD, TotalVariation, KL, ChiSquare, CVaR,
         Wasserstein, Expectation, Neighbourhood, Moments, Shares, AnyOf, Intersection, satisficing.Satisficing,
         thompson.Thompson, chance.Chance, chance.Undecided, chance.LevelSet, chance.ChanceConstrained,
-        first_order.FirstOrder, joint_optimism.JointOptimism,
+        joint_optimism.JointOptimism,
         value_of_information.ValueOfInformation,
     )
 }  # fmt: skip
-_DROPPED = {"UnprovenBeta": "a width", "family": "a function as ambiguity"}
-"""What files of 0.2 may hold that was kept for 0.1, by its kind."""
+_DROPPED = {
+    "UnprovenBeta": "a width of drbo 0.1",
+    "family": "a function as ambiguity, as drbo 0.1 took it",
+    "FirstOrder": "the policy FirstOrder of drbo 0.2",
+}
+"""What files of 0.2 may hold that this version has not, by its kind."""
 
 _LONGEST = 500
 """Characters of an error that are told."""
@@ -128,7 +131,7 @@ def decode(value: Any, classes: Sequence[type] = ()) -> Any:
     if kind == "class":
         return _made(_handed_over(value["name"], classes), decode(value["arguments"], classes))
     if kind in _DROPPED:
-        raise TooOldError(f"holds {_DROPPED[kind]} of drbo 0.1, which this version does not read")
+        raise TooOldError(f"holds {_DROPPED[kind]}, which this version does not read")
     if kind not in _OWN:
         raise ValueError(f"it holds an object of the unknown kind {kind!r}")
     return _made(_OWN[kind], decode(value["arguments"], classes))
