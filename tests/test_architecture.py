@@ -207,7 +207,7 @@ def inner_reaches(path: Path, source: str) -> list[str]:
             continue
         for alias in node.names:
             private = any(part.startswith("_") for part in (*module.split("."), alias.name))
-            past = alias.name in drbo.__all__ and module.count(".") > 0 and module != "drbo.radius"
+            past = alias.name in drbo.__all__ and module.count(".") > 0
             found += [f"{module}.{alias.name}"] if private or past else []
     return found
 
