@@ -171,7 +171,6 @@ def calls() -> dict[str, Call]:
         "LevelSet": Call(drbo.LevelSet, chance=chance),
         "ChanceConstrained": Call(drbo.ChanceConstrained, chance=chance),
         "Undecided": Call(drbo.Undecided, chance=chance),
-        "FirstOrder": Call(drbo.FirstOrder),
         "Satisficing": Call(drbo.Satisficing, target=1.0),
         "radius.Constant": Call(drbo.radius.Constant, value=0.1),
         "radius.Decaying": Call(drbo.radius.Decaying, scale=1.0),
@@ -222,8 +221,6 @@ def calls() -> dict[str, Call]:
         # numbers about numbers
         "backtest": Call(drbo.backtest, values=values, ambiguity=mmd, seen=[0, 1, 2, 3], radii=[0.1], window=2),
         "explain_radius": Call(drbo.explain_radius, radius=0.1, samples=samples),
-        "profile": Call(drbo.profile, values=values, ambiguity=mmd, reference=P, radii=[0.1]),
-        "radius_for_loss": Call(drbo.radius_for_loss, values=values[0], ambiguity=mmd, reference=P, loss=0.1),
         "information_gain": Call(drbo.information_gain, gram=np.eye(3), ridge=1.0),
         "maximum_information_gain": Call(
             drbo.maximum_information_gain, gp=drbo.GP(KERNEL, 0.1), actions=X, contexts=C, horizon=2

@@ -63,5 +63,4 @@ NO_QUERIES = {
     "commands": {"ask", "tell", "cancel", "retract", "amend", "replay"},
     "files": {"save", "load", "resume", "from_frame", "report"},
     "configuration": {"actions", "contexts", "setting", "surrogate", "policy", "beta", "baseline", "maximize"},
-    "old names": {"recommend_final"},
 }

@@ -28,11 +28,9 @@ MAP = """
     ambiguity.expectation ambiguity.neighbourhood ambiguity.moments ambiguity.shares ambiguity.scenarios
     ambiguity.any_of ambiguity.intersection ambiguity
     ambiguity.compression ambiguity.reference ambiguity.contexts ambiguity.finite_contexts ambiguity.sampled_contexts
-    ambiguity.function
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
     rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.thompson rounds.satisficing rounds.chance
     rounds.joint_optimism rounds.value_of_information
-    rounds.first_order
     rounds.blocks
     rounds.radius rounds.learned_radius rounds.settings rounds
     optimizer.claims optimizer.history optimizer.encoding optimizer.explanation optimizer.markup
@@ -40,9 +38,9 @@ MAP = """
     optimizer.configuration optimizer.production optimizer.log optimizer.reports optimizer.knowledge
     optimizer.propose optimizer.incumbent optimizer.targets optimizer.chances
     optimizer.explain optimizer.checks optimizer.view optimizer.answers optimizer.analyses
-    optimizer.storage_0_1 optimizer.records optimizer.storage optimizer.stored optimizer.optimizer optimizer.progress
+    optimizer.records optimizer.storage optimizer.stored optimizer.optimizer optimizer.progress
     optimizer.parallel optimizer
-    analysis.pictures analysis.radius_explanation analysis.explain_radius analysis.radius_profile analysis.profile
+    analysis.pictures analysis.radius_explanation analysis.explain_radius analysis.radius_profile
     analysis.backtest analysis.sensitivity analysis.watch analysis.regret analysis.course analysis.plots analysis
     radius regret __init__
     names problems experiments report terminal
@@ -134,7 +132,7 @@ def test_the_map_names_nothing_that_is_not_there() -> None:
         ("drbo.spaces.box", "from drbo.spaces import samples"),
         ("drbo.rounds.ball", "import drbo.rounds.grid"),
         ("drbo.models.gp", "def f():\n    from drbo.models.bounds import Bound"),
-        ("drbo.ambiguity.mmd", "from drbo.analysis.profile import profile"),
+        ("drbo.ambiguity.mmd", "from drbo.analysis.backtest import backtest"),
     ],
 )
 def test_the_walk_can_fail(module: str, line: str) -> None:
@@ -209,7 +207,7 @@ def inner_reaches(path: Path, source: str) -> list[str]:
             continue
         for alias in node.names:
             private = any(part.startswith("_") for part in (*module.split("."), alias.name))
-            past = alias.name in drbo.__all__ and module.count(".") > 0 and module != "drbo.radius"
+            past = alias.name in drbo.__all__ and module.count(".") > 0
             found += [f"{module}.{alias.name}"] if private or past else []
     return found
 

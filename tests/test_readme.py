@@ -78,7 +78,7 @@ def test_the_reference_names_what_exists() -> None:
     """docs/conf.py adds public names that no page names; those of `drbo.radius` are named by hand."""
     reference = "\n".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
     named = set(re.findall(r"auto\w+:: drbo\.([\w.]+)", reference))
-    assert {f"radius.{name}" for name in drbo.radius.__all__} - named == {"radius.Backtest", "radius.backtest"}
+    assert {f"radius.{name}" for name in drbo.radius.__all__} <= named
     assert {"integrations.optuna", "integrations.botorch"} <= named
     for name in named:
         thing: Any = drbo

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from drbo.analysis.backtest import Backtest as Backtest
     from drbo.analysis.backtest import backtest as backtest
     from drbo.analysis.explain_radius import explain_radius as explain_radius
-    from drbo.analysis.profile import RobustnessProfile as RobustnessProfile
-    from drbo.analysis.profile import profile as profile
-    from drbo.analysis.profile import radius_for_loss as radius_for_loss
     from drbo.analysis.radius_explanation import RadiusExplanation as RadiusExplanation
     from drbo.analysis.radius_profile import RadiusProfile as RadiusProfile
     from drbo.analysis.sensitivity import RadiusSensitivity as RadiusSensitivity
@@ -77,7 +74,6 @@ if TYPE_CHECKING:
     from drbo.rounds import ChanceConstrained as ChanceConstrained
     from drbo.rounds import Choice as Choice
     from drbo.rounds import DataDriven as DataDriven
-    from drbo.rounds import FirstOrder as FirstOrder
     from drbo.rounds import General as General
     from drbo.rounds import Informative as Informative
     from drbo.rounds import JointOptimism as JointOptimism
@@ -133,11 +129,6 @@ _HOMES = {
     ),
     "drbo.analysis.explain_radius": ("explain_radius",),
     "drbo.analysis.radius_explanation": ("RadiusExplanation",),
-    "drbo.analysis.profile": (
-        "RobustnessProfile",
-        "profile",
-        "radius_for_loss",
-    ),
     "drbo.analysis.radius_profile": ("RadiusProfile",),
     "drbo.analysis.sensitivity": ("RadiusSensitivity",),
     "drbo.analysis.watch": ("Watch",),
@@ -186,7 +177,6 @@ _HOMES = {
         "Choice",
         "Round",
         "DataDriven",
-        "FirstOrder",
         "General",
         "Informative",
         "JointOptimism",

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import drbo
-from drbo import MMD, RBF
-from drbo.radius import Backtest, backtest, empirical
+from drbo import MMD, RBF, Backtest, backtest
+from drbo.radius import empirical
 from drbo.rounds.grid import robust_scores
 
 N = 8

@@ -16,8 +16,8 @@ from drbo import (
     MMD,
     RBF,
     Box,
-    FirstOrder,
     Matern,
+    Optimism,
     Optimizer,
     Product,
     Samples,
@@ -95,7 +95,7 @@ def test_contexts_with_a_range_and_actions_of_a_box() -> None:
         ambiguity=TotalVariation(),
         setting=Simulator(radius=0.1, pick="uncertain"),
         surrogate=SURROGATE,
-        policy=FirstOrder(Uncertain()),
+        policy=Optimism(Uncertain()),
     )
     for _ in range(6):
         s = opt.ask()
@@ -120,14 +120,14 @@ def test_compressed_samples_and_mixed_columns() -> None:
 
 
 def test_a_query_changes_nothing_and_is_the_same_after_a_resume(tmp_path: Path) -> None:
-    opt = grid(6, ambiguity=KL(), policy=FirstOrder(Uncertain()))
+    opt = grid(6, ambiguity=KL(), policy=Optimism(Uncertain()))
     other = copy.deepcopy(opt)
     before, answer = len(opt.history), bits(opt.sensitivity())
     assert len(opt.history) == before
     next_one = other.ask()  # of an optimizer that was asked for no sensitivity
     for name, twin in TWINS.items():
         again = twin(opt, tmp_path / f"{name}.drbo")
-        assert again.policy == FirstOrder(Uncertain())
+        assert again.policy == Optimism(Uncertain())
         assert bits(again.sensitivity()) == answer
         s = again.ask()
         assert (s.action_index, s.context_index) == (next_one.action_index, next_one.context_index)

@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from drbo.analysis.profile import profile
 from drbo.experiments import METHODS, _figures
+from drbo.experiments._dial import Dial
 from drbo.experiments._tasks import SETTINGS, Goal
 from drbo.experiments.records import Table, select
 from drbo.experiments.style import new_figure
@@ -161,7 +161,7 @@ def test_a_comparison_with_a_constraint_has_two_more_panels() -> None:
 
 def test_dial_and_sets(problem: Problem) -> None:
     aim = Goal.of(problem, "mmd")
-    table = profile(problem.values, aim.ambiguity, problem.reference, np.linspace(0.0, 1.1, 12))
+    table = Dial.of(problem, aim, np.linspace(0.0, 1.1, 12))
     assert clashes(_figures.dial(problem, table, aim)) == []
     x = problem.robust_optimum.action_index
     names = ("mmd", "tv", "kl", "chi2", "cvar", "wasserstein")

@@ -17,11 +17,8 @@ same, within the tolerances, if outcomes change by 1e-10.
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +28,6 @@ import drbo
 from drbo import GP, MMD, RBF, DataDriven, General, LearnedGP, Matern, Optimizer, Product, Simulator
 from drbo.radius import Bootstrap, Calibrated, Decaying, Theoretical
 
-FILES = Path(__file__).with_name("files")
 RECORD = Path(__file__).with_name("choices_0_1.json")
 
 
@@ -105,7 +101,6 @@ class Run:
     script : the steps, see above
     ball : what is given with the ask at a step, in the general setting
     minimise, offset, scale : what becomes of the toy reward as an outcome
-    saved_at : the number of steps after which 0.1 saved the file of this run
     exact : actions and contexts are finite sets, no search comes before a choice
     learned : hyper-parameters are learned
     """
@@ -121,14 +116,8 @@ class Run:
     minimise: bool = False
     offset: float = 0.0
     scale: float = 1.0
-    saved_at: int | None = None
     exact: bool = False
     learned: bool = False
-
-    @property
-    def file(self) -> Path:
-        """The file that 0.1 saved."""
-        return FILES / f"{self.name}.json"
 
     @property
     def tolerance(self) -> float:
@@ -169,37 +158,28 @@ class Run:
 # --- driving a run, on 0.1 and on later versions ------------------------------------------------------------------
 
 
-@contextmanager
-def as_in_0_1() -> Iterator[None]:
-    """Let pass what 0.1 allowed and later versions warn of: functions as ambiguity sets."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield
-
-
 def drive(run: Run, opt: Optimizer, start: int = 0, stop: int | None = None) -> list[dict[str, Any]]:
     """Go through the steps from `start` to `stop`; return what was chosen at each ask."""
     choices = []
     waiting = list(opt.pending)
-    with as_in_0_1():
-        for step, letter in list(enumerate(run.script))[start:stop]:
-            if letter == "a":
-                s = opt.ask(**({} if run.ball is None else run.ball(step)))
-                waiting.append(s)
-                choices.append({"step": step, **choice(s)})
-            elif letter == "t":
-                action = run.tried(step)
-                context, how = run.observed(step)
-                opt.tell(action, run.outcome(action, context, step), **how)
-            elif letter == "c":
-                opt.cancel(waiting.pop(0))
-            elif letter == "f":
-                opt.tell(waiting.pop(0), failed=True)
-            else:
-                assert letter == "r", letter
-                s = waiting.pop(0)
-                context, how = run.observed(step) if s.context is None else (s.context, {})
-                opt.tell(s, run.outcome(s.action, context, step), **how)
+    for step, letter in list(enumerate(run.script))[start:stop]:
+        if letter == "a":
+            s = opt.ask(**({} if run.ball is None else run.ball(step)))
+            waiting.append(s)
+            choices.append({"step": step, **choice(s)})
+        elif letter == "t":
+            action = run.tried(step)
+            context, how = run.observed(step)
+            opt.tell(action, run.outcome(action, context, step), **how)
+        elif letter == "c":
+            opt.cancel(waiting.pop(0))
+        elif letter == "f":
+            opt.tell(waiting.pop(0), failed=True)
+        else:
+            assert letter == "r", letter
+            s = waiting.pop(0)
+            context, how = run.observed(step) if s.context is None else (s.context, {})
+            opt.tell(s, run.outcome(s.action, context, step), **how)
     return choices
 
 
@@ -210,10 +190,7 @@ def choice(s: Any) -> dict[str, Any]:
 
 def recommendations(opt: Optimizer) -> dict[str, dict[str, Any]]:
     """Return both recommendations: the best iterate (eq. 10), and the best action of all now."""
-    late = hasattr(opt, "recommend_iterate")
-    with as_in_0_1():
-        iterate = getattr(opt, "recommend_iterate" if late else "recommend")()
-        final = getattr(opt, "recommend" if late else "recommend_final")()
+    iterate, final = opt.recommend_iterate(), opt.recommend()
     names = ("action", "action_index", "value", "gap")
     return {
         kind: {**{name: plain(getattr(r, name)) for name in names}, "printed": str(r)}
@@ -305,17 +282,17 @@ def _run(
     finite = isinstance(actions, np.ndarray)
 
     def make() -> Optimizer:
-        with as_in_0_1():
-            return Optimizer(
-                actions if finite else box(actions),
-                contexts() if callable(contexts) else contexts,
-                ambiguity=ambiguity,
-                setting=setting,
-                surrogate=surrogate,
-                beta=beta,
-                maximize=not minimise,
-                seed=3,
-            )
+        where = contexts() if callable(contexts) else contexts
+        return Optimizer(
+            actions if finite else box(actions),
+            where,
+            ambiguity=ambiguity(where) if callable(ambiguity) else ambiguity,
+            setting=setting,
+            surrogate=surrogate,
+            beta=beta,
+            maximize=not minimise,
+            seed=3,
+        )
 
     learned = isinstance(surrogate, LearnedGP)
     by_name = axes_of(actions) if finite else actions
@@ -329,8 +306,18 @@ FIXED = GP(Product(RBF(0.4), RBF(0.5)), 0.1)
 ROUGH = GP(Product(Matern(0.8), Matern(0.9)), 0.1)
 BOXED = GP(Product(Matern(1.0), RBF(0.7)), 0.1)
 LEARNED = LearnedGP()
-UNIT = partial(MMD, kernel=RBF(0.3))  # on the unit cube, where contexts are samples or a box
 UNITS: dict[str, Any] = {"offset": 40.0, "scale": 6.0}
+
+
+def unit_mmd(contexts: drbo.Samples | drbo.Box) -> MMD:
+    """Return the MMD of 0.1, whose lengthscale was in units of the range."""
+    space = contexts.space if isinstance(contexts, drbo.Samples) else contexts
+    return MMD(kernel=RBF(tuple(0.3 * space.units)))
+
+
+def unit_wasserstein(contexts: drbo.Samples) -> drbo.Wasserstein:
+    """Return the Wasserstein set of 0.1, whose distances were in units of the range."""
+    return drbo.Wasserstein(scale=dict(zip(contexts.space.names or (), contexts.space.units.tolist(), strict=True)))
 
 
 def samples(axes: Axes, count: int, within: bool = False, **more: Any) -> Callable[[], drbo.Samples]:
@@ -351,7 +338,6 @@ RUNS: Sequence[Run] = [
         LINE,
         FEW,
         ball=varying(6, 0.15),
-        saved_at=16,
     ),
     on_grid(
         "grid_general_kl_minimise",
@@ -374,7 +360,6 @@ RUNS: Sequence[Run] = [
         ball=varying(9, 0.0),
         surrogate=LEARNED,
         minimise=True,
-        saved_at=11,
         **UNITS,
     ),
     on_grid(
@@ -385,7 +370,6 @@ RUNS: Sequence[Run] = [
         LINE,
         FEW,
         beta=drbo.TheoreticalBeta(bound=1.5, noise=0.05, delta=0.1),
-        saved_at=15,
     ),
     on_grid(
         "grid_data_wasserstein_bootstrap",
@@ -403,7 +387,6 @@ RUNS: Sequence[Run] = [
         LINE,
         DEGREES,
         surrogate=LEARNED,
-        saved_at=14,
         **UNITS,
     ),
     on_grid(
@@ -422,7 +405,6 @@ RUNS: Sequence[Run] = [
         PLANE,
         FEW,
         surrogate=LEARNED,
-        saved_at=15,
         **UNITS,
     ),
     on_grid(
@@ -444,7 +426,6 @@ RUNS: Sequence[Run] = [
         FEW,
         ball=varying(6, 0.15),
         surrogate=BOXED,
-        saved_at=11,
     ),
     on_grid(
         "box_data_mmd_bootstrap",
@@ -463,7 +444,6 @@ RUNS: Sequence[Run] = [
         SMALL,
         FEW,
         surrogate=LEARNED,
-        saved_at=12,
         **UNITS,
     ),
     # samples of contexts
@@ -471,23 +451,21 @@ RUNS: Sequence[Run] = [
         "samples_data_mmd_compressed",
         "t" + ONE * 12,
         DataDriven(radius=Theoretical(0.1, factor=0.2)),
-        UNIT,
+        unit_mmd,
         LINE,
         samples(OUTSIDE, 60, atoms=20, support=16),
         OUTSIDE,
         surrogate=BOXED,
-        saved_at=13,
     ),
     off_grid(
         "samples_simulator_wasserstein_learned",
         "tttt" + ONE * 10,
         Simulator(radius=0.15, pick="informative"),
-        drbo.Wasserstein,
+        unit_wasserstein,
         NUMBERS,
         samples(OUTSIDE, 15, support=16),
         OUTSIDE,
         surrogate=LEARNED,
-        saved_at=14,
         **UNITS,
     ),
     off_grid(
@@ -501,54 +479,49 @@ RUNS: Sequence[Run] = [
         ball=forecast(OUTSIDE, 0.2, within=False),
         surrogate=BOXED,
         minimise=True,
-        saved_at=12,
     ),
     # contexts with a range
     off_grid(
         "range_general_mmd",
         "tt" + ONE * 10,
         General(),
-        UNIT,
+        unit_mmd,
         LINE,
         samples(SEASONS, 12, within=True, support=16),
         SEASONS,
         ball=forecast(SEASONS, 0.2, within=True),
         surrogate=BOXED,
-        saved_at=10,
     ),
     off_grid(
         "range_data_wasserstein",
         "ttt" + BATCH + ONE * 7,
         DataDriven(radius=Decaying(0.5)),
-        drbo.Wasserstein,
+        unit_wasserstein,
         NUMBERS,
         samples(WIND, 8, within=True, support=16),
         WIND,
         surrogate=BOXED,
-        saved_at=11,
     ),
     off_grid(
         "range_simulator_mmd_box",
         "ttt" + ONE * 10,
         Simulator(radius=0.2, pick="uncertain"),
-        UNIT,
+        unit_mmd,
         MIXED,
         lambda: box(WIND),
         WIND,
         surrogate=BOXED,
-        saved_at=11,
     ),
     off_grid(
         "range_data_mmd_box_learned",
         "tttt" + ONE * 8,
         DataDriven(radius=0.3),
-        UNIT,
+        unit_mmd,
         NUMBERS,
         lambda: box(SEASONS),
         SEASONS,
         surrogate=LEARNED,
         minimise=True,
-        saved_at=12,
         **UNITS,
     ),
 ]

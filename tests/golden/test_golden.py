@@ -1,10 +1,10 @@
-"""The runs of `runs.py` on the drbo that is installed, against what version 0.1 chose and saved.
+"""The runs of `runs.py` on the drbo that is installed, against what version 0.1 chose.
 
 Differences on purpose, each with its reason:
 
 - A pending evaluation whose context is not known yet counts with the reference of its own round. Version 0.1 took the
   reference of the present round. It shows in `samples_general_kl_minimise` alone: its choices are compared up to the
-  first ask with something pending, and from its saved file on; its recommendations are not.
+  first ask with something pending; its recommendations are not.
 - A failure no longer shrinks a certificate (REVIEW S1). The recommendations of runs with a failure are not compared.
 - A certificate on compressed samples holds for the samples themselves (REVIEW S3), so it is lower: in
   `samples_data_mmd_compressed` the actions are compared, and that nothing more is promised than before.
@@ -25,17 +25,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drbo import AmbiguitySet, Optimizer
+from drbo import AmbiguitySet
 from drbo.radius import Calibrated, empirical
-from golden.runs import BY_NAME, RECORD, RUNS, Axes, Run, as_in_0_1, drive, named, recommendations
+from golden.runs import BY_NAME, RECORD, RUNS, Axes, Run, drive, named, recommendations
 
 RECORDED: dict[str, Any] = json.loads(RECORD.read_text())
-SAVED = [run for run in RUNS if run.saved_at is not None]
 ROUNDING = 1e-9
 """Relative and absolute, for numbers that no search comes before."""
 
 every_run = pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
-every_file = pytest.mark.parametrize("run", SAVED, ids=lambda run: run.name)
 
 
 def differences(run: Run, old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[str]:
@@ -111,9 +109,9 @@ def comparable(run: Run, choices: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [one for one in choices if one["step"] < OWN_REFERENCE.get(run.name, len(run.script))]
 
 
-def certificates(run: Run, recorded: dict[str, Any], upto: int | None = None) -> list[dict[str, Any]]:
+def certificates(run: Run, recorded: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what is compared of both recommendations; how they are printed is for readers."""
-    if "f" in run.script[:upto] or run.name in OWN_REFERENCE or run.learned:
+    if "f" in run.script or run.name in OWN_REFERENCE or run.learned:
         return []
     actions = "action", "action_index"
     final = actions if run.name in COMPRESSED else (*actions, "value", "gap")
@@ -164,31 +162,9 @@ def test_most_recommendations_are_compared() -> None:
     assert [numbers.count(n) for n in (0, 1, 2)] == [8, 0, 12]
 
 
-@every_file
-def test_saved_files_go_on(run: Run) -> None:
-    assert run.saved_at is not None
-    with as_in_0_1():
-        opt = Optimizer.load(run.file)
-    later = [one for one in RECORDED[run.name]["choices"] if one["step"] >= run.saved_at]
-    assert len(later) >= 3
-    assert differences(run, later, drive(run, opt, run.saved_at)) == []
-
-
-@every_file
-def test_saved_files_recommend(run: Run) -> None:
-    with as_in_0_1():
-        opt = Optimizer.load(run.file)
-    old, new = (
-        certificates(run, one, run.saved_at) for one in (RECORDED[run.name]["when_saved"], recommendations(opt))
-    )
-    assert differences(run, old, new) == []
-
-
 def test_the_record_is_complete() -> None:
     assert list(RECORDED) == [run.name for run in RUNS]
     assert len(RUNS) == len(BY_NAME) == 20
-    assert len(SAVED) >= 8
-    assert {run.file for run in SAVED} == set(SAVED[0].file.parent.glob("*.json"))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import heating
 import robos
 from bits import bits
 from drbo import DataDriven, General, LearnedGP, Optimizer, Setting, Simulator
-from golden.runs import BY_NAME, Run, as_in_0_1, drive
+from golden.runs import BY_NAME, Run, drive
 from queries import NO_QUERIES, QUERIES, QUICK
 
 pytestmark = pytest.mark.usefixtures("still")
@@ -54,8 +54,7 @@ def ask_again(run: Run, opt: Optimizer) -> Any:
 
 def answers(run: Run, opt: Optimizer) -> Any:
     """Return all facts, what is recommended, and what is asked next, to the last bit."""
-    with as_in_0_1():
-        return bits([opt.history, opt.pending, opt.recommend(), opt.recommend_iterate(), ask_again(run, opt)])
+    return bits([opt.history, opt.pending, opt.recommend(), opt.recommend_iterate(), ask_again(run, opt)])
 
 
 def step_by_step(run: Run, between: Callable[[Optimizer], Optimizer]) -> Optimizer:
@@ -90,8 +89,7 @@ def test_a_belief_dropped_before_every_call_changes_nothing(run: Run) -> None:
 def test_a_file_saved_and_loaded_before_every_call_changes_nothing(run: Run, tmp_path: Path) -> None:
     def loaded(opt: Optimizer) -> Optimizer:
         opt.save(tmp_path / "state.json")
-        with as_in_0_1():
-            return Optimizer.load(tmp_path / "state.json")
+        return Optimizer.load(tmp_path / "state.json")
 
     assert answers(run, step_by_step(run, loaded)) == undisturbed(run.name)
     assert len((tmp_path / "state.json").read_bytes()) > 1000
@@ -112,13 +110,12 @@ def test_no_query_changes_what_follows(run: Run, tmp_path: Path) -> None:
     """S9: the saved bytes and the next ask are the same with and without queries, after every step."""
     without, asked = run.make(), step_by_step(run, queried)
     drive(run, without)
-    with as_in_0_1():
-        for name, query in QUICK.items():
-            query(asked)
-            for number, opt in enumerate((without, asked)):
-                opt.save(tmp_path / f"{name}-{number}.json")
-            assert (tmp_path / f"{name}-0.json").read_bytes() == (tmp_path / f"{name}-1.json").read_bytes()
-        assert bits(ask_again(run, without)) == bits(ask_again(run, asked))
+    for name, query in QUICK.items():
+        query(asked)
+        for number, opt in enumerate((without, asked)):
+            opt.save(tmp_path / f"{name}-{number}.json")
+        assert (tmp_path / f"{name}-0.json").read_bytes() == (tmp_path / f"{name}-1.json").read_bytes()
+    assert bits(ask_again(run, without)) == bits(ask_again(run, asked))
     assert bits(without.history) == bits(asked.history)
 
 
@@ -137,17 +134,16 @@ def test_no_other_query_changes_what_follows(name: str, tmp_path: Path) -> None:
     run = dataclasses.replace(BY_NAME[name], script=BY_NAME[name].script[:9])
     one, two = run.make(), run.make()
     answered = set()
-    with as_in_0_1():
-        for opt in (one, two):
-            drive(run, opt)
-        for query in QUERIES.keys() - QUICK.keys():
-            with contextlib.suppress(TypeError):  # no answer where contexts are more than the atoms
-                QUERIES[query](two)
-                answered.add(query)
-        for number, opt in enumerate((one, two)):
-            opt.save(tmp_path / f"{number}.json")
-        assert (tmp_path / "0.json").read_bytes() == (tmp_path / "1.json").read_bytes()
-        assert bits(ask_again(run, one)) == bits(ask_again(run, two))
+    for opt in (one, two):
+        drive(run, opt)
+    for query in QUERIES.keys() - QUICK.keys():
+        with contextlib.suppress(TypeError):  # no answer where contexts are more than the atoms
+            QUERIES[query](two)
+            answered.add(query)
+    for number, opt in enumerate((one, two)):
+        opt.save(tmp_path / f"{number}.json")
+    assert (tmp_path / "0.json").read_bytes() == (tmp_path / "1.json").read_bytes()
+    assert bits(ask_again(run, one)) == bits(ask_again(run, two))
     assert QUERIES.keys() - QUICK.keys() - answered <= {"probability", "value_at_risk", "classify", "watch"}
 
 

@@ -1,7 +1,6 @@
 """What is claimed: every combination that the constructor accepts, what it prints, and what the documents say of it."""
 
 import itertools
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -224,22 +223,6 @@ def test_units_fixed_beforehand_change_nothing_but_the_units(size: float) -> Non
     chosen, value, beta = run(1.0, 0.0)
     assert run(size, 3.0 * size)[0] == chosen
     assert run(size, 3.0 * size)[1:] == pytest.approx((value, beta), rel=1e-9)
-
-
-def test_a_file_of_0_1_with_the_refused_pair_loads_with_a_warning(tmp_path: Path) -> None:
-    """REVIEW S2: such a file goes on, and prints no probability."""
-    files = sorted((ROOT / "tests" / "golden" / "files").glob("*learned*.json"))
-    document = json.loads(files[0].read_text())
-    document["beta"] = {"kind": "TheoreticalBeta", "bound": 2.0, "noise": 0.1, "delta": 0.1}
-    path = tmp_path / "old.json"
-    path.write_text(json.dumps(document))
-    with pytest.warns(RuntimeWarning, match="for which there is no theorem"):
-        opt = Optimizer.load(path)
-    printed = words_of(opt.recommend())
-    assert "with probability" not in printed
-    assert "estimated" in printed
-    opt.save(tmp_path / "new.drbo")
-    assert "with probability" not in words_of(Optimizer.load(tmp_path / "new.drbo").recommend())
 
 
 def test_a_width_of_its_own_for_certificates() -> None:

@@ -35,9 +35,7 @@ def test_every_command_appends_one_record(tmp_path: Path) -> None:
     opt.tell(third.action, 2.0, context=third.context)
     facts = opt.history
     assert [type(fact) for fact in facts] == [Asked, Told, Cancelled, Asked, Told, Told]
-    assert [fact.time for fact in facts if not isinstance(fact, drbo.optimizer.history.Imported)] == [
-        1000.0, 1001.0, 1002.0, 1003.0, 1004.0, 1005.0,
-    ]  # fmt: skip
+    assert [fact.time for fact in facts] == [1000.0, 1001.0, 1002.0, 1003.0, 1004.0, 1005.0]
     assert isinstance(facts[0], Asked)
     assert [p.number for p in facts[0].proposals] == [0, 1]
     assert isinstance(facts[2], Cancelled)

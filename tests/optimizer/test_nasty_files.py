@@ -196,14 +196,6 @@ WHOLE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a part of the first line": (lambda data: data.split(b"\n")[0][:-5], "its first record is not complete"),
     "no end": (lambda _: b'{"crc":"00000000","record":' + b"1" * 10_000_000, "its first record is not complete"),
     "half a letter": (lambda _: checksummed([b'{"kind": "optimi\xc3"}']), "can't decode"),
-    "an old file, nested": (
-        lambda _: b'{"format":"drbo optimizer","version":2,"actions":' + b"[" * 100_000,
-        "is not a saved optimizer",
-    ),
-    "an old file, named twice": (
-        lambda _: b'{"format":"drbo optimizer","version":2,"version":2}',
-        "is not a saved optimizer: .* twice",
-    ),
 }
 
 

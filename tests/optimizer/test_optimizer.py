@@ -328,7 +328,6 @@ def test_recommend_needs_an_ask() -> None:
         make(General()).recommend()
 
 
-@pytest.mark.filterwarnings("ignore:ambiguity as a function:DeprecationWarning")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -343,7 +342,7 @@ def test_recommend_needs_an_ask() -> None:
         ({"beta": "2"}, "beta must be a number"),
         ({"seed": 1.7}, "seed must be a whole number"),
         ({"seed": -1}, "seed must be at least 0"),
-        ({"ambiguity": drbo.KL}, "ambiguity must be a set, or a function from contexts to one"),
+        ({"ambiguity": drbo.KL}, "ambiguity must be an AmbiguitySet such as"),
     ],
 )
 def test_bad_construction(arguments: dict[str, Any], message: str) -> None:
@@ -513,25 +512,6 @@ def test_a_box_from_a_mapping() -> None:
         assert 40 <= s.action["order"] <= 200
         opt.tell(s, s.action["order"] / 200)
     assert opt.results[1].action == second.action
-
-
-def test_the_old_name_of_a_recommendation_warns() -> None:
-    opt = make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"))
-    run(opt, 3)
-    with pytest.warns(DeprecationWarning, match="recommend_final is now called recommend"):
-        old = opt.recommend_final()
-    assert bits(old) == bits(opt.recommend())
-    with pytest.warns(DeprecationWarning, match="recommend_final"):
-        assert opt.recommend_final(robos.TRUTH, 0.1).radius == 0.1
-
-
-def test_a_function_as_a_set_warns_and_works() -> None:
-    setting = Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain")
-    with pytest.warns(DeprecationWarning, match="ambiguity as a function from contexts is deprecated"):
-        opt = make(setting, ambiguity=lambda points: drbo.MMD(points, robos.MMD_KERNEL))
-    usual = make(setting)
-    for a, b in zip(run(opt, 4), run(usual, 4), strict=True):
-        assert (a.action_index, a.context_index) == (b.action_index, b.context_index)
 
 
 def test_predictions_are_in_the_users_units() -> None:

@@ -298,7 +298,7 @@ def test_a_file_of_another_configuration_is_refused(tmp_path: Path) -> None:
     assert own.n_told == 1
     assert path.read_bytes() == before
     path.write_text("apples")
-    with pytest.raises(ValueError, match=r"state\.json is not of format 3: go on from it with Optimizer\.load"):
+    with pytest.raises(ValueError, match=r"state\.json is not a saved optimizer"):
         make().resume(path)
 
 

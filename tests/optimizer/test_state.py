@@ -5,7 +5,7 @@ import pytest
 
 from drbo.kernels import RBF, Product
 from drbo.models.gp import GP, FittedGP
-from drbo.optimizer.history import Asked, Cancelled, Imported, Proposal, Told
+from drbo.optimizer.history import Asked, Cancelled, Proposal, Told
 from drbo.optimizer.state import State, observations
 from drbo.spaces.space import Point
 
@@ -102,16 +102,3 @@ def test_what_a_model_learns_from() -> None:
     assert one.outcome == 2.0
     (failed,) = observations(told(None, 0.1, None), NEW.units(1.0))
     assert failed.outcome is None
-
-
-def test_an_import_is_one_record() -> None:
-    s = state()
-    best = asked(proposal(0, 0.7, 5.0))
-    further = np.array([[0.25]])
-    Imported((told(None, 0.1), told(None, 0.2, None)), (asked(proposal(6, 0.3, -np.inf)),), best, 7, None, 0.2, NEW,
-             further).apply(s)  # fmt: skip
-    assert (s.n_asked, list(s.pending), len(s.told_so_far), s.terms.radius) == (7, [6], 2, 0.2)
-    assert s.fit is NEW
-    assert s.incumbent is not None
-    assert s.incumbent.proposal.action.coordinates == 0.7
-    np.testing.assert_array_equal(s.further, further)

@@ -85,7 +85,7 @@ def test_a_copy_has_a_lock_of_its_own(again: Any) -> None:
 def test_every_call_takes_the_lock() -> None:
     """The calls below show what the lock does; this finds a new method or property that does not take it."""
     free = NO_QUERIES["configuration"] | {"from_frame", "load"}  # what never changes, and what makes an optimizer
-    by_others = {"recommend_final", "plot", "report"}  # which call locked ones
+    by_others = {"plot", "report"}  # which call locked ones
     for name in {name for name in dir(Optimizer) if not name.startswith("_")} - free - by_others:
         member = inspect.getattr_static(Optimizer, name)
         function: Any = member.fget if isinstance(member, property) else member

@@ -242,12 +242,11 @@ def test_a_failure_in_an_unknown_context_is_not_counted_as_a_context() -> None:
     np.testing.assert_array_equal(np.flatnonzero(opt.ask().reference), [7, 9])
 
 
-@pytest.mark.filterwarnings("ignore:ambiguity as a function:DeprecationWarning")
 def test_bad_construction() -> None:
     for arguments, message in (
         (
             {"contexts": drbo.Samples(np.zeros((3, 2))), "ambiguity": lambda _: 3},
-            "function that returns an AmbiguitySet",
+            "ambiguity must be an AmbiguitySet such as",
         ),
         (
             {

@@ -99,7 +99,6 @@ def test_the_range_of_numbers_is_a_unit_cube() -> None:
     assert outside.index is None
     np.testing.assert_array_equal(samples.space.decode(outside), [5.0, 5.5])
     np.testing.assert_array_equal(samples.space.measured(samples.points), samples.data)
-    np.testing.assert_array_equal(samples.space.unmeasured(np.array([[3.0, 6.0]])), [[1.0, 1.0]])
     np.testing.assert_array_equal(samples.space.widths(np.array([[0.5, 0.5]])), [[1.0, 0.5]])
     np.testing.assert_array_equal(samples.space.units, [2.0, 1.0])
 

@@ -12,7 +12,6 @@ from drbo.optimizer.incumbent import best_in
 from drbo.optimizer.knowledge import Knowledge
 from drbo.optimizer.state import State, Terms
 from drbo.rounds.ball import Ball, Certificate
-from drbo.rounds.first_order import further
 from drbo.spaces.space import Point
 
 _NEAR = 1e-3
@@ -78,7 +77,7 @@ def sensitivity_known(known: Knowledge, action: Point | None, radius: Any, terms
     centre = _with(wide, near).at(0.0)
     reference, _ = _certified(known, state, centre, action)
     slope, slope_at_reference = _slope(known, state, wide, action), _slope(known, state, centre, action)
-    approximate = reference.lower_bound - (slope_at_reference * further(ball) if slope_at_reference else 0.0)
+    approximate = reference.lower_bound - (slope_at_reference * ball.reach if slope_at_reference else 0.0)
     units, space = known.certifying(state, ball).units, known.configuration.search.space
     return RadiusSensitivity(
         action=space.decode(action),

@@ -5,16 +5,20 @@ DRBO-KDE   x_t = argmax_x min E_{c ~ q} ucb_t(x, c), TV(q, p_t) <= r_t     (Huan
 WDRBO      x_t = argmax_x E_{c ~ p_t} ucb_t(x, c) - r_t L_t(x)         p_t: empirical distribution of the contexts seen,
                                                                        L_t(x): Lipschitz constant of ucb_t(x, .)
                                                                        (Micheli et al., AISTATS 2025)
+first order  x_t = argmax_x V_x(0) - S_x(0) r_t^a                      V_x: worst case of ucb_t(x, .), S_x: its
+                                                                       sensitivity -dV_x / d(r^a), a: the set's power
+                                                                       (Tay et al., ICML 2022)
 
 Here contexts are a finite set. The kernel density estimate is put on its points and normalised. The Lipschitz constant
 is the largest slope between two points. The penalty of WDRBO is a lower bound of the worst case in the Wasserstein ball
-of radius r_t, which drbo computes exactly (`Wasserstein`).
+of radius r_t, which drbo computes exactly (`Wasserstein`). Where V is convex in r^a, as for MMD, total variation and
+Wasserstein sets, V to first order is never above the worst case, and may lie below the lowest value.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,11 +28,10 @@ from drbo import UPPER, AmbiguitySet, Bound, Choice, Policy, Round, Setting
 from drbo.ambiguity.contexts import Contexts
 from drbo.ambiguity.reference import Reference
 from drbo.rounds import Beliefs, Candidates, Found
+from drbo.rounds.ball import TIE, Ball, first_of_the_best
+from drbo.rounds.policies import ActionFirst, picked
 from drbo.spaces import Point
 from drbo.validation import FloatArray
-
-_TIE = 1e-10
-"""Scores closer than this share of the range of the bounds are a tie, and the first one wins."""
 
 
 def kernel_density(seen: FloatArray, points: FloatArray) -> FloatArray:
@@ -89,11 +92,10 @@ class LipschitzPenalty(Policy):
         def best(candidates: Candidates) -> Found:
             ucb = candidates.values(bound, np.arange(len(candidates.points)))
             scores = lipschitz_scores(ucb, ball.contexts, ball.weights, ball.radius)
-            first = int(np.argmax(scores >= scores.max() - _TIE * float(np.ptp(ucb))))
+            first = first_of_the_best(scores, TIE * float(np.ptp(ucb)))
             return Found(candidates.point(first), float(scores[first]))
 
-        found = round.search.best_by(ball, best, round.near)
-        assert found is not None  # there is a best of any candidates
+        found = _best_by(round, bound, best)
         return Choice(found.action, None, found.score, ball)
 
 
@@ -105,3 +107,46 @@ def lipschitz_scores(values: FloatArray, contexts: FloatArray, weights: FloatArr
     apart[apart == 0.0] = np.inf
     slopes = np.array([(np.abs(v[:, None] - v) / apart).max() for v in values])
     return np.asarray(values @ weights - radius * slopes)
+
+
+@dataclass(frozen=True)
+class FirstOrder(ActionFirst):
+    """The action whose upper confidence bound has the best worst case to first order in the radius.
+
+    At an infinite radius, as before the first context of the data-driven setting, the worst case itself is taken.
+
+    Parameters
+    ----------
+    contexts : the rule that picks the context; None where nature does
+    """
+
+    def choose(self, round: Round, beliefs: Beliefs) -> Choice:
+        """Return x_t = argmax_x V_x(0) - S_x(0) eps^a for the upper bounds of x, and its contexts."""
+        ball = round.ball
+        bound = Bound(beliefs.expected(ball), beliefs.width, UPPER)
+
+        def best(candidates: Candidates) -> Found:
+            ucb = candidates.values(bound, np.arange(len(candidates.points)))
+            scores = first_order(ball, ucb)
+            first = first_of_the_best(scores, TIE * float(np.ptp(ucb)))
+            return Found(candidates.point(first), float(scores[first]))
+
+        found = _best_by(round, bound, best)
+        score = float(ball.worst_case(bound.of_action(found.action)).expectation)
+        ball, score = ball.widened(Bound(beliefs.certain(ball), beliefs.width, UPPER), found.action, score)
+        return picked(self.contexts, round, beliefs, ball, Found(found.action, score))
+
+
+def first_order(ball: Ball, values: FloatArray) -> FloatArray:
+    """Return the worst case (m,) of each row of values (m, n) to first order; the exact one at an infinite radius."""
+    if math.isinf(ball.radius):
+        return ball.worst_cases(values).expectation
+    centre = ball.at(0.0)
+    slopes = ball.ambiguity.slopes(values, ball.weights, centre.radius)
+    return np.asarray(centre.worst_cases(values).expectation - slopes * ball.reach)
+
+
+def _best_by(round: Round, bound: Bound, best: Callable[[Candidates], Found]) -> Found:
+    """Return the best action by a score of its own; the baseline if no action meets the floor of the round."""
+    found = round.search.best_by(round.ball, best, round.near)
+    return round.search.best(round.ball, bound, round.near, round.under_way[:0]) if found is None else found

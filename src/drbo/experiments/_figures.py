@@ -10,7 +10,7 @@ from matplotlib import colors, dates
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from drbo import RobustnessProfile
+from drbo.experiments._dial import Dial
 from drbo.experiments._tasks import SETTINGS, Goal
 from drbo.experiments.records import Table, select
 from drbo.experiments.statistics import mean_and_error, per_run
@@ -301,7 +301,7 @@ LARGEST_SHOWN = 0.5
 """The largest radius of the panels of figure 3."""
 
 
-def dial(problem: Problem, profile: RobustnessProfile, goal: Goal) -> Figure:
+def dial(problem: Problem, profile: Dial, goal: Goal) -> Figure:
     """Return how action, value and worst distribution move from stochastic to worst case as the radius grows."""
     with mpl.rc_context(STYLE):
         figure = new_figure(12.0, 3.9)

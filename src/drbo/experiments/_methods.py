@@ -15,7 +15,6 @@ from drbo import (
     ChanceConstrained,
     DataDriven,
     Expectation,
-    FirstOrder,
     Informative,
     JointOptimism,
     LevelSet,
@@ -34,7 +33,7 @@ from drbo import (
     Undecided,
     Wasserstein,
 )
-from drbo.experiments._competitors import KernelDensity, LipschitzPenalty
+from drbo.experiments._competitors import FirstOrder, KernelDensity, LipschitzPenalty
 from drbo.experiments._tasks import SETTINGS, Goal, Task
 from drbo.names import MethodName, SettingName
 from drbo.problems import Problem

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from drbo import profile, radius_for_loss, validation
+from drbo import validation
 from drbo._extras import require
+from drbo.experiments._dial import Dial
 from drbo.experiments._methods import METHODS, OF_THE_PAPER
 from drbo.experiments._runs import run
 from drbo.experiments._sweep import Execution, sweep
-from drbo.experiments._tasks import SETS, SETTINGS, SHARE, Goal, data_driven_radius
+from drbo.experiments._tasks import SETS, SETTINGS, SHARE, Goal, data_driven_radius, radius_for_loss
 from drbo.experiments.records import Store, Table, select
 from drbo.experiments.statistics import mean_and_error, number, per_run
 from drbo.experiments.wind_year import WindYear, backtest_table, decide
@@ -274,12 +275,11 @@ def dial(plan: Plan) -> Outcome:
     problem = benchmark_1()
     aim = Goal.of(problem, plan.ambiguity)
     largest = _radius_of_nearly_the_worst(problem, plan.ambiguity)
-    result = profile(problem.values, aim.ambiguity, problem.reference, np.linspace(0.0, largest, 121))
+    result = Dial.of(problem, aim, np.linspace(0.0, largest, 121))
     files = style.save(_figures.dial(problem, result, aim), plan.out / plan.named("dial"))
     rows = []
     for i in sorted({int(np.argmax(result.action_index == x)) for x in result.action_index}):
-        row = result.rows()[i]
-        rows.append({"action": float(problem.actions[result.action_index[i], 0]), **row})
+        rows.append({"action": float(problem.actions[result.action_index[i], 0]), **result.row(i)})
     return Outcome(files, rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,12 +17,12 @@ from drbo import (
     ChiSquare,
     CVaR,
     DataDriven,
+    Expectation,
     General,
     Setting,
     Simulator,
     TotalVariation,
     Wasserstein,
-    radius_for_loss,
 )
 from drbo.names import SetName, SettingName
 from drbo.problems import Problem
@@ -61,6 +62,29 @@ class Goal:
     def worst_cases(self, problem: Problem, values: FloatArray) -> FloatArray:
         """Return the worst-case expectation (m,) of values (m, n_contexts) in the ball of the problem's reference."""
         return self.ambiguity.worst_case(values, problem.reference, self.radius).expectation
+
+
+def radius_for_loss(values: FloatArray, ambiguity: AmbiguitySet, reference: FloatArray, loss: float) -> float:
+    """Return the smallest radius at which the worst case of values (n_contexts,) is `loss` below their expectation.
+
+    It is infinite if there is none. Found by bisection to about 1e-12 of the radius: the worst case falls with it.
+    """
+    target = float(Expectation().worst_case(values, reference, 0.0).expectation) - loss  # counted as `reached` counts
+
+    def reached(radius: float) -> bool:
+        return float(ambiguity.worst_case(values, reference, radius).expectation) <= target
+
+    if not reached(math.inf):
+        return math.inf
+    if reached(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while not reached(high):
+        low, high = high, 2.0 * high
+    while high - low > 1e-12 * high and high > 1e-300:  # any radius but 0 may do
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
 
 
 SHARE = 0.2

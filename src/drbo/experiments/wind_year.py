@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo import GP, AmbiguitySet, Optimism, Optimizer, Simulator, Uncertain
+from drbo import GP, AmbiguitySet, Backtest, Optimism, Optimizer, Simulator, Uncertain, backtest
 from drbo.experiments._methods import METHODS, OF_THE_PAPER
 from drbo.experiments._runs import generator
 from drbo.experiments._tasks import Goal
 from drbo.experiments.records import Table
 from drbo.names import MethodName
 from drbo.problems import WINDOW_HOURS, Problem, WindSeries, nearest_context, revenue, wind
-from drbo.radius import Backtest, backtest, empirical
+from drbo.radius import empirical
 from drbo.validation import FloatArray
 
 MMD_RADII = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5)

@@ -132,28 +132,6 @@ class ConstantBeta:
         return self.value
 
 
-@dataclass(frozen=True)
-class UnprovenBeta(TheoreticalBeta):
-    """The width of `TheoreticalBeta` with a surrogate that learns, as files of version 0.1 may hold it.
-
-    Nothing is known of the probability that it fails with: the version that wrote the file should have refused it.
-    """
-
-    proven: ClassVar[bool] = False
-
-    def width(
-        self,
-        information_gain: float,
-        ridge: float,
-        events: int = 1,
-        units: Units | None = None,
-        errors_known: bool = False,
-    ) -> float:
-        """Return what version 0.1 computed, in whatever units the outcomes are."""
-        del units
-        return super().width(information_gain, ridge, events, errors_known=errors_known)
-
-
 Beta = ConstantBeta | TheoreticalBeta
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import warnings
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -217,13 +216,6 @@ class Answers(View):
             certified=self._configuration.search.exhaustive,
             claim=claims.certificate(self.surrogate, self._configuration.certificate_beta),
         )
-
-    def recommend_final(
-        self, reference: ArrayLike | Mapping[Any, float] | Samples | None = None, radius: float | None = None
-    ) -> Recommendation:
-        """Return `recommend(reference, radius)`, its name since version 0.2."""
-        warnings.warn("recommend_final is now called recommend", DeprecationWarning, stacklevel=2)
-        return self.recommend(reference, radius)
 
     @computing
     def predict(self, action: Any, context: Any) -> Any:

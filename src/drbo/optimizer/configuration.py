@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -11,7 +10,6 @@ from drbo import validation
 from drbo.ambiguity.contexts import Contexts
 from drbo.ambiguity.contract import AmbiguitySet
 from drbo.ambiguity.finite_contexts import FiniteContexts
-from drbo.ambiguity.function import FunctionSet
 from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.sampled_contexts import SPREAD, SampledContexts
 from drbo.models.bounds import Beta, as_beta
@@ -105,7 +103,7 @@ class Configuration:
             raise TypeError(f"surrogate must be a GP or a LearnedGP, got {model!r}")
         if not (policy is None or isinstance(policy, Policy)):
             raise TypeError(f"policy must be a Policy such as drbo.Optimism(), or None, got {policy!r}")
-        if not (ambiguity is None or isinstance(ambiguity, AmbiguitySet) or callable(ambiguity)):
+        if not (ambiguity is None or isinstance(ambiguity, AmbiguitySet)):
             raise TypeError(f"ambiguity must be an AmbiguitySet such as drbo.MMD(kernel=...), got {ambiguity!r}")
         number = validation.whole_number("seed", seed, least=0)
         chosen_from = _chosen_from(actions, model)
@@ -229,16 +227,6 @@ def _spread(box: Box) -> int:
     return SPREAD if every is None else max(len(every), 1)
 
 
-def _family(ambiguity: Any, space: Space) -> AmbiguitySet:
+def _family(ambiguity: AmbiguitySet | None, space: Space) -> AmbiguitySet:
     """Return the family of sets: by default an MMD in units of each column's range."""
-    if ambiguity is None:
-        return MMD()
-    if isinstance(ambiguity, AmbiguitySet):
-        return ambiguity.with_columns(space.columns)
-    warnings.warn(
-        "ambiguity as a function from contexts is deprecated: give drbo.MMD(kernel=...) or drbo.Wasserstein(), whose "
-        "distances are in the units of the contexts",
-        DeprecationWarning,
-        stacklevel=5,
-    )
-    return FunctionSet(ambiguity, space)
+    return MMD() if ambiguity is None else ambiguity.with_columns(space.columns)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import functools
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -37,7 +36,6 @@ from drbo.models import bounds, gp, learned
 from drbo.rounds import (
     chance,
     contexts,
-    first_order,
     joint_optimism,
     learned_radius,
     policies,
@@ -53,7 +51,7 @@ _OWN = {
     cls.__name__: cls
     for cls in (
         kernels.RBF, kernels.Matern, kernels.ConstantKernel, kernels.Product, gp.GP, gp.FittedGP, learned.LearnedGP,
-        bounds.TheoreticalBeta, bounds.ConstantBeta, bounds.UnprovenBeta, radius.Constant, radius.Own,
+        bounds.TheoreticalBeta, bounds.ConstantBeta, radius.Constant, radius.Own,
         radius.Theoretical, radius.Decaying, learned_radius.Bootstrap, learned_radius.Calibrated,
         radius.EmpiricalLikelihood,
         parameters.Real, parameters.Log, parameters.Integer, choices.Categorical, choices.Ordinal,
@@ -62,12 +60,16 @@ _OWN = {
         contexts.Uncertain, contexts.Informative, contexts.Pessimistic, MMD, TotalVariation, KL, ChiSquare, CVaR,
         Wasserstein, Expectation, Neighbourhood, Moments, Shares, AnyOf, Intersection, satisficing.Satisficing,
         thompson.Thompson, chance.Chance, chance.Undecided, chance.LevelSet, chance.ChanceConstrained,
-        first_order.FirstOrder, joint_optimism.JointOptimism,
+        joint_optimism.JointOptimism,
         value_of_information.ValueOfInformation,
     )
 }  # fmt: skip
-_FUNCTIONS = {cls.__name__: cls for cls in (MMD, Neighbourhood, Wasserstein)}
-"""The classes that version 0.1 took as functions from contexts to a set."""
+_DROPPED = {
+    "UnprovenBeta": "a width of drbo 0.1",
+    "family": "a function as ambiguity, as drbo 0.1 took it",
+    "FirstOrder": "the policy FirstOrder of drbo 0.2",
+}
+"""What files of 0.2 may hold that this version has not, by its kind."""
 
 _LONGEST = 500
 """Characters of an error that are told."""
@@ -79,6 +81,10 @@ class UnknownClassError(TypeError):
 
 class RefusedError(ValueError):
     """A file that is in order but cannot be loaded: none of ours, of another version, or of another optimizer."""
+
+
+class TooOldError(RefusedError):
+    """A file or a record that only version 0.1 or 0.2 reads; the text goes on from the name of the file."""
 
 
 def shortened(text: str) -> str:
@@ -102,9 +108,6 @@ def encode(value: Any) -> Any:
         return {"kind": "tuple", "items": [encode(item) for item in value]}
     if isinstance(value, dict):
         return {"kind": "mapping", "items": [[encode(name), encode(item)] for name, item in value.items()]}
-    function = value.func if isinstance(value, functools.partial) else value
-    if isinstance(function, type) and function in _FUNCTIONS.values() and not getattr(value, "args", ()):
-        return {"kind": "family", "of": function.__name__, "given": encode(getattr(value, "keywords", {}))}
     own = _OWN.get(type(value).__name__)
     arguments = encode(_arguments(value))
     if own is type(value):
@@ -127,6 +130,8 @@ def decode(value: Any, classes: Sequence[type] = ()) -> Any:
         return _handed_over(value["of"], classes)[value["name"]]  # type: ignore[index]
     if kind == "class":
         return _made(_handed_over(value["name"], classes), decode(value["arguments"], classes))
+    if kind in _DROPPED:
+        raise TooOldError(f"holds {_DROPPED[kind]}, which this version does not read")
     if kind not in _OWN:
         raise ValueError(f"it holds an object of the unknown kind {kind!r}")
     return _made(_OWN[kind], decode(value["arguments"], classes))
@@ -163,9 +168,8 @@ PLAIN: dict[str, Callable[[dict[str, Any], Callable[[Any], Any]], Any]] = {
     "array": lambda value, _: _array(value),
     "tuple": lambda value, decoded: tuple(decoded(item) for item in value["items"]),
     "mapping": lambda value, decoded: _unique([(decoded(name), decoded(item)) for name, item in value["items"]]),
-    "family": lambda value, decoded: functools.partial(_FUNCTIONS[value["of"]], **decoded(value["given"])),
 }
-"""How JSON that is no object of a class is read, by its kind, in every version; the second argument reads its parts."""
+"""How JSON that is no object of a class is read, by its kind; the second argument reads its parts."""
 
 
 def classes_in(value: Any) -> set[type]:
@@ -176,15 +180,13 @@ def classes_in(value: Any) -> set[type]:
         return classes_in(list(value.values()))
     if value is None or isinstance(value, bool | str | int | float | np.generic | np.ndarray | type):
         return set()
-    if isinstance(value, functools.partial):
-        return classes_in(value.keywords)
     own = {type(value)} - set(_OWN.values())
     return own | classes_in(_arguments(value))
 
 
 def _arguments(value: Any) -> dict[str, Any]:
     """Return what an object is made of, by the names of its arguments."""
-    if hasattr(value, "arguments"):
+    if hasattr(value, "arguments") and not isinstance(value, type):
         return dict(value.arguments())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
@@ -192,7 +194,7 @@ def _arguments(value: Any) -> dict[str, Any]:
         return {}
     raise TypeError(
         f"save cannot write {value!r}: make its class a frozen dataclass, or give it a method arguments() that returns "
-        "what its constructor takes; in place of a function from contexts to a set, drbo.MMD(kernel=...) can be saved"
+        "what its constructor takes"
     )
 
 

@@ -39,9 +39,6 @@ class Ledger(Protocol):
     def amended(self, record: Amended) -> None:
         """Take note of a result that was corrected."""
 
-    def imported(self, record: Imported) -> None:
-        """Take note of what a file of version 0.1 held."""
-
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
@@ -51,8 +48,8 @@ class Proposal:
     ----------
     number : counts the suggestions of an optimizer from 0
     action, context : what to evaluate; no context where nature picks it
-    radius : of the set of its round, what compression costs included; nan for an iterate of a file of version 0.1 that
-        does not hold its set, which is then certified for the present one
+    radius : of the set of its round, what compression costs included; nan if that set is not known, as for
+        a trial that others enqueued: it is then certified for the present one
     score : the worst-case expectation that it was chosen for, of an upper bound or a draw, in the user's units
     guarantee : its worst-case lower confidence bound at its own time, on the atoms of then, in the user's units: eq. 10
         picks by it
@@ -210,33 +207,4 @@ class Amended(Record):
         ledger.amended(self)
 
 
-@dataclass(frozen=True, eq=False)
-class Imported(Record):
-    """What a file of version 0.1 held. Times are not known, and recommendations are certified anew.
-
-    Attributes
-    ----------
-    told : the results, in order
-    pending : the suggestions that were pending, each with its round's set
-    best : the iterate that was recommended, with its round's set if the file holds it; None if there was none
-    n_asked : how many suggestions there had been
-    reference, radius : of the last ask, as they were given
-    fit : the hyper-parameters
-    further : (k, d) the contexts that the adversary had wanted
-    """
-
-    told: tuple[Told, ...]
-    pending: tuple[Asked, ...]
-    best: Asked | None
-    n_asked: int
-    reference: Any
-    radius: float | None
-    fit: FittedGP
-    further: FloatArray
-
-    def apply(self, ledger: Ledger) -> None:
-        """Tell a ledger of this record."""
-        ledger.imported(self)
-
-
-Fact = Asked | Told | Cancelled | Retracted | Amended | Imported
+Fact = Asked | Told | Cancelled | Retracted | Amended

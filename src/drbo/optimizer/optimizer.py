@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.ambiguity.function import AmbiguityFunction
 from drbo.models.bounds import TheoreticalBeta
 from drbo.models.gp import GP
 from drbo.models.learned import LearnedGP
@@ -81,7 +80,7 @@ class Optimizer(Stored):
         actions: FiniteGiven | Box,
         contexts: FiniteGiven | Mapping[Any, float] | Samples | Box,
         *,
-        ambiguity: AmbiguitySet | AmbiguityFunction | None = None,
+        ambiguity: AmbiguitySet | None = None,
         setting: Setting,
         surrogate: GP | LearnedGP | None = None,
         beta: float | TheoreticalBeta = 2.0,

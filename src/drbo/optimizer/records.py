@@ -17,9 +17,8 @@ import numpy as np
 
 from drbo import validation
 from drbo.models.gp import FittedGP
-from drbo.optimizer import storage_0_1
-from drbo.optimizer.encoding import RefusedError, UnknownClassError, decode, encode, shortened
-from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Imported, Proposal, Retracted, Told
+from drbo.optimizer.encoding import RefusedError, TooOldError, UnknownClassError, decode, encode, shortened
+from drbo.optimizer.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
@@ -136,27 +135,12 @@ def _write_amended(fact: Amended, position: Any) -> dict[str, Any]:
     }
 
 
-def _write_imported(fact: Imported, position: Any) -> dict[str, Any]:
-    return {
-        "kind": "imported",
-        "told": [_write_told(told, position) for told in fact.told],
-        "pending": [_write_asked(asked, position) for asked in fact.pending],
-        "best": None if fact.best is None else _write_asked(fact.best, position),
-        "n_asked": fact.n_asked,
-        "reference": position(fact.reference),
-        "radius": encode(fact.radius),
-        "fit": encode(fact.fit),
-        "further": fact.further.tolist(),
-    }
-
-
 _WRITERS: dict[type, Callable[..., dict[str, Any]]] = {
     Asked: _write_asked,
     Told: _write_told,
     Cancelled: _write_cancelled,
     Retracted: _write_retracted,
     Amended: _write_amended,
-    Imported: _write_imported,
 }
 
 
@@ -190,9 +174,7 @@ class Reader:
             number, stderrs = _count(record["result"]), self._stderrs(record)
             return Amended(_time(record), number, *self._outcomes(record), stderrs, _weights(record))
         if kind == "imported":
-            return self._imported(record)
-        if kind == "0.1":
-            return storage_0_1.imported(record["state"], self.actions, self.contexts)
+            raise TooOldError("holds results that were imported from drbo 0.1, which this version does not read")
         raise ValueError(f"it holds a record of the unknown kind {kind!r}, perhaps of a later version of drbo")
 
     def _asked(self, record: dict[str, Any]) -> Asked:
@@ -240,21 +222,6 @@ class Reader:
         stderrs = self._stderrs(record)
         drawn, weights = bool(record["drawn"]), _weights(record)
         return Told(_time(record), number, action, contexts, outcomes, drawn, stderrs, weights)
-
-    def _imported(self, record: dict[str, Any]) -> Imported:
-        fit = self._fit(record["fit"])
-        if fit is None:
-            raise ValueError("it holds an import without hyper-parameters")
-        return Imported(
-            tuple(self._told(told) for told in record["told"]),
-            tuple(self._asked(asked) for asked in record["pending"]),
-            None if record["best"] is None else self._asked(record["best"]),
-            _count(record["n_asked"]),
-            self._reference(record),
-            None if record["radius"] is None else _radius(record["radius"]),
-            fit,
-            self._further(record),
-        )
 
     def _further(self, record: dict[str, Any]) -> FloatArray:
         points = np.array(record["further"], dtype=float).reshape(-1, self.contexts.dimension)
@@ -314,7 +281,7 @@ def _known(value: Any) -> float:
 
 
 def _radius(value: Any, *, unknown: bool = False) -> float:
-    """Return a radius; nan only where it may be `unknown`, as that of a round of version 0.1 or of a study."""
+    """Return a radius; nan only where it may be `unknown`, as for a trial that others enqueued."""
     number = _float(value)
     return number if unknown and math.isnan(number) else validation.radius(number)
 

@@ -14,7 +14,7 @@ from drbo.models.gp import FittedGP
 from drbo.models.observation import Observation
 from drbo.models.outcomes import Outcomes
 from drbo.models.units import Units
-from drbo.optimizer.history import Amended, Asked, Cancelled, Imported, Proposal, Retracted, Told
+from drbo.optimizer.history import Amended, Asked, Cancelled, Proposal, Retracted, Told
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
 
@@ -195,20 +195,6 @@ class State:
             raise ValueError(f"suggestion {number} is told or cancelled twice")
         self._answered.add(number)
         self.pending.pop(number, None)
-
-    def imported(self, record: Imported) -> None:
-        """Take note of what a file of version 0.1 held."""
-        for told in record.told:
-            self.told(told)
-        for asked in record.pending:
-            self.asked(asked)
-        if record.best is not None:
-            for proposal in record.best.proposals:
-                self._consider(self.iterate(proposal, Terms(record.best.reference)))
-        if any(number >= record.n_asked for number in self.pending):
-            raise ValueError(f"it says {record.n_asked} suggestions, and holds suggestion {max(self.pending)}")
-        self.n_asked, self.terms = record.n_asked, Terms(record.reference, record.radius)
-        self.fit, self.further = record.fit, record.further
 
     def _consider(self, iterate: Iterate) -> None:
         """Let an iterate lead if its guarantee is the largest so far; the first of equals leads."""

@@ -31,8 +31,7 @@ from typing import Any, BinaryIO
 
 from drbo import _files
 from drbo._text import printable
-from drbo.optimizer import storage_0_1
-from drbo.optimizer.encoding import RefusedError, UnknownClassError, decode, encode, parsed, shortened
+from drbo.optimizer.encoding import RefusedError, TooOldError, UnknownClassError, decode, encode, parsed, shortened
 from drbo.optimizer.history import Fact
 from drbo.optimizer.records import Reader, record_of, told_as
 from drbo.spaces.space import Space
@@ -45,6 +44,8 @@ _LARGEST = 100_000_000
 _HEAD, _TAIL = '{"crc":"%08x","record":', "}"
 _HEAD_LENGTH = len(_HEAD % 0)
 _BEGINNING = _HEAD.split("%", maxsplit=1)[0].encode()
+_BEGINNING_0_1 = b'{"format":"drbooptimizer"'
+"""How a file of version 0.1 begins, without its spaces."""
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
@@ -188,23 +189,21 @@ def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None
         raise RefusedError(f"{path} is not a saved optimizer: it is a folder, a pipe or a device")
     with _files.locked(path, reading=True), told_as_damage(path), path.open("rb") as text:
         signature = _files.signature(target)  # before the text: a file that changes in between is noticed by `save`
-        of_this_kind = text.read(len(_BEGINNING)) == _BEGINNING
+        beginning = text.read(100)
+        if not beginning.startswith(_BEGINNING):
+            if b"".join(beginning.split()).startswith(_BEGINNING_0_1):
+                raise TooOldError("was saved by drbo 0.1, whose files this version does not read")
+            raise RefusedError(f"{path} is not a saved optimizer")
         text.seek(0)
-        size = min(path.stat().st_size, _LARGEST)
-        texts, crc, ended = _checked_lines(path, text) if of_this_kind else ([text.read(size)], 0, False)
+        texts, crc, ended = _checked_lines(path, text)
     with told_as_damage(path):
-        if not of_this_kind:
-            if like is not None:
-                raise RefusedError(f"{path} is not of format {FORMAT}: go on from it with Optimizer.load")
-            configuration, state = storage_0_1.read(texts[0], str(path))
-            return Contents(configuration, [{"kind": "0.1", "state": state}], File(target, signature), classes)
         records = [parsed(text) for text in texts]
         head = records[0]
         if head.get("kind") != "optimizer":
             raise ValueError("it does not begin with a configuration")
         if head["format"] != FORMAT:
             other = shortened(repr(head["format"]))
-            raise RefusedError(f"{path} is of format {other}; this drbo reads formats up to {FORMAT}")
+            raise RefusedError(f"{path} is of format {other}; this drbo reads format {FORMAT}")
         if like is not None:
             _check_alike(path, head["configuration"], encode(like))
         configuration = decode(head["configuration"], classes)
@@ -271,5 +270,5 @@ def told_as_damage(path: str | Path) -> Iterator[None]:
     try:
         with told_as(f"{path} is damaged: "):
             yield
-    except UnknownClassError as error:
+    except (UnknownClassError, TooOldError) as error:
         raise ValueError(f"{path} {shortened(str(error))}") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,9 +41,7 @@ class Stored(Analyses):
             return {"arguments": self._configuration.arguments, "facts": list(self._facts)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # it was given when the optimizer was made
-            Stored.__init__(self, **state["arguments"])
+        Stored.__init__(self, **state["arguments"])
         self._facts.extend(state["facts"])
 
     @alone

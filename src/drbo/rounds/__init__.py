@@ -3,7 +3,6 @@
 from drbo.rounds.beliefs import Beliefs
 from drbo.rounds.chance import Chance, ChanceConstrained, LevelSet, Undecided
 from drbo.rounds.contexts import ContextRule, Informative, Pessimistic, Uncertain
-from drbo.rounds.first_order import FirstOrder
 from drbo.rounds.joint_optimism import JointOptimism
 from drbo.rounds.policies import Choice, MeanEmbedding, Optimism, Policy, Round
 from drbo.rounds.satisficing import Satisficing
@@ -20,7 +19,6 @@ __all__ = [
     "Choice",
     "ContextRule",
     "DataDriven",
-    "FirstOrder",
     "Found",
     "General",
     "Informative",

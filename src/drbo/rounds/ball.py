@@ -108,6 +108,15 @@ class Ball:
         """Return the ball with another radius, to which what compression costs is added."""
         return replace(self, radius=radius + self.reference.error)
 
+    @property
+    def reach(self) -> float:
+        """How far the ball reaches beyond the reference: eps^a, less that of what compression costs.
+
+        a is the `radius_power` of the set.
+        """
+        power = self.ambiguity.radius_power
+        return float(self.radius**power - self.at(0.0).radius ** power)
+
     def same_set_as(self, other: Ball) -> bool:
         """Return whether the other ball holds the same distributions on the same atoms, to the last bit."""
         return (

@@ -149,10 +149,6 @@ class Box(Space):
         """Return coordinates (n, d) in the user's units."""
         return np.asarray(self._origin + coordinates * self._unit)
 
-    def unmeasured(self, positions: FloatArray) -> FloatArray:
-        """Return the coordinates (n, d) of positions (n, d) in the user's units."""
-        return np.asarray((positions - self._origin) / self._unit)
-
     @property
     def units(self) -> FloatArray:
         """How many of the user's units a step of 1 is in each coordinate, (d,)."""

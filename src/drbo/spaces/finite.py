@@ -176,10 +176,6 @@ class FiniteSet(Space):
             return self.points
         return np.asarray(self._low + coordinates * self._unit)
 
-    def unmeasured(self, positions: FloatArray) -> FloatArray:
-        """Return the coordinates (n, d) of positions (n, d) in the units of the points."""
-        return np.asarray((positions - self._low) / self._unit)
-
     @property
     def units(self) -> FloatArray:
         """How many of the user's units a step of 1 is in each coordinate, (d,)."""

@@ -96,10 +96,6 @@ class DataRange(Space):
         """Return coordinates (n, d) in the user's units."""
         return np.asarray(self.low + coordinates * self.span)
 
-    def unmeasured(self, positions: FloatArray) -> FloatArray:
-        """Return the coordinates (n, d) of positions (n, d) in the user's units."""
-        return np.asarray((positions - self.low) / self.span)
-
     @property
     def units(self) -> FloatArray:
         """How many of the user's units a step of 1 is in each coordinate, (d,)."""
@@ -273,7 +269,7 @@ def _read(
         if labels:
             raise TypeError("labels must be given for columns with names: give a table, or names=...")
         values, space = _numbers(data, names)
-        return values, space, validation.frozen(space.unmeasured(values))
+        return values, space, validation.frozen((values - space.low) / space.span)
     unknown = [name for name in labels if name not in table]
     if unknown:
         raise ValueError(f"labels has unknown {', '.join(map(str, unknown))}; the columns are {', '.join(table)}")

@@ -95,10 +95,6 @@ class Space(ABC):
     def measured(self, coordinates: FloatArray) -> FloatArray:
         """Return coordinates (n, d) in the user's units; log units for `Log`, and labels are 1 apart or equal."""
 
-    @abstractmethod
-    def unmeasured(self, positions: FloatArray) -> FloatArray:
-        """Return the coordinates (n, d) of positions (n, d) in the user's units: the inverse of `measured`."""
-
     @property
     @abstractmethod
     def units(self) -> FloatArray:

@@ -4,23 +4,28 @@ import numpy as np
 import pytest
 
 from drbo import (
+    GP,
     KL,
     MMD,
+    RBF,
     ChiSquare,
-    FirstOrder,
+    DataDriven,
     Informative,
     Matern,
     Neighbourhood,
+    Optimizer,
+    Policy,
+    Product,
     TotalVariation,
     Uncertain,
     Wasserstein,
 )
 from drbo.ambiguity import AmbiguitySet
+from drbo.experiments._competitors import FirstOrder, LipschitzPenalty, first_order
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball
 from drbo.rounds.box import BoxSearch
 from drbo.rounds.contexts import ContextRule
-from drbo.rounds.first_order import first_order
 from drbo.rounds.grid import GridSearch
 from drbo.rounds.policies import Round
 from drbo.spaces import Box
@@ -91,3 +96,20 @@ def test_a_set_without_a_derivative_is_refused() -> None:
     ball = Ball(Neighbourhood(CONTEXTS.points), REFERENCE, 0.1, CONTEXTS, 0)
     with pytest.raises(TypeError, match="Neighbourhood has no sensitivity"):
         FirstOrder().choose(Round(ball, GridSearch(ACTIONS), NOWHERE, NOWHERE), beliefs())
+
+
+@pytest.mark.parametrize(("policy", "ambiguity"), [(FirstOrder(), KL()), (LipschitzPenalty(), Wasserstein())], ids=repr)
+def test_a_floor_that_no_action_meets_gives_the_baseline(policy: Policy, ambiguity: AmbiguitySet) -> None:
+    """V6."""
+    opt = Optimizer(
+        ACTIONS.points,
+        CONTEXTS.points,
+        ambiguity=ambiguity,
+        setting=DataDriven(radius=0.1),
+        surrogate=GP(Product(RBF(0.3), RBF(0.3)), 0.1),
+        policy=policy,
+        baseline=ACTIONS.points[2],
+    )
+    opt.tell(ACTIONS.points[2], 0.0, context_index=0)
+    s = opt.ask(guarantee=1e6)
+    assert (s.action_index, s.fallback) == (2, True)
