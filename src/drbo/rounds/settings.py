@@ -34,6 +34,8 @@ class Setting(ABC):
     """How many events share the probability of failure delta, for `TheoreticalBeta`."""
     theorem: str | None = None
     """The theorem that bounds the regret of the paper's policy where nature picks contexts, if there is one."""
+    delta: float | None = None
+    """The delta that the radius was made with, which the width must share for the theorem; None if any will do."""
 
     @property
     def past(self) -> Indices:
@@ -113,8 +115,9 @@ class DataDriven(Setting):
         one counts 1
 
     Contexts that were given as `Samples` are the past, the oldest first. A rule for the radius sees the contexts of the
-    window alone; with a half-life it sees their weights w, and they count as (sum w)^2 / sum w^2 samples. No theorem
-    bounds the regret where the past is forgotten.
+    window alone; with a half-life it sees their weights w, and they count as (sum w)^2 / sum w^2 samples. Corollary 4
+    bounds the regret for the radius `Theoretical(delta)` and a `TheoreticalBeta` of the same delta. No theorem does for
+    another radius, or where the past is forgotten.
     """
 
     events = 3
@@ -130,7 +133,8 @@ class DataDriven(Setting):
         self.delta = validation.probability("delta", delta)
         self.radius = Theoretical(self.delta) if radius is None else as_rule("radius", radius)
         self._memory = Memory(window, half_life)
-        self.theorem = None if self._memory.forgets else "Corollary 4"
+        of_the_paper = self.radius == Theoretical(self.delta) and not self._memory.forgets
+        self.theorem = "Corollary 4" if of_the_paper else None
         self._radius_given = radius is not None
 
     def __repr__(self) -> str:
