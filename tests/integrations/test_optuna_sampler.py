@@ -439,6 +439,20 @@ def test_a_study_knows_its_sampler(tmp_path: Path) -> None:
         get_robust_params(study_of(None, storage=sqlite(tmp_path), study_name="two"))
 
 
+def test_a_study_of_0_2_with_a_pick_and_a_policy_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """REVIEW V8: version 0.2 took both, and the policy counted."""
+    with monkeypatch.context() as patch:
+        patch.setattr(drbo.Simulator, "check_policy", lambda *_: None)
+        sampler = make(policy=drbo.Optimism(drbo.Informative()))
+        study = study_of(sampler)
+        study.optimize(objective, n_trials=2)
+    with pytest.warns(UserWarning, match="Only one of them may be given"):
+        again = RobustSampler.from_study(study)
+    assert again._text == sampler._text
+    with pytest.warns(UserWarning, match="Only one of them may be given"):
+        assert again.optimizer(study).policy == drbo.Optimism(drbo.Informative())
+
+
 def _damaged(study: optuna.Study, how: str) -> str:
     """Damage the configuration that a study holds; return the attribute that the error must name."""
     attributes = study._storage.get_study_system_attrs(study._study_id)

@@ -57,21 +57,23 @@ def words_of(r: drbo.Recommendation) -> str:
     return " ".join(str(r).split())
 
 
+def _pick(policy: Any) -> Any:
+    return None if policy else "uncertain"
+
+
 def make(surrogate: Any, beta: Any, setting: str, ambiguity: Any, contexts: str, policy: Any) -> Optimizer:
-    finite = contexts == "finite"
-    made = {
+    finite, pick = contexts == "finite", _pick(policy)
+    made: dict[str, Any] = {
         "general": General(),
         "data-driven": DataDriven(),
         "data-driven, a radius of 0.1": DataDriven(radius=0.1),
-        "simulator": Simulator(np.full(4, 0.25), 0.1, pick="uncertain")
-        if finite
-        else Simulator(radius=0.1, pick="uncertain"),
-    }[setting]
+        "simulator": Simulator(np.full(4, 0.25) if finite else None, 0.1, pick=pick),
+    }
     return Optimizer(
         POINTS,
         CONTEXTS[contexts],
         ambiguity=ambiguity,
-        setting=made,
+        setting=made[setting],
         surrogate=surrogate,
         beta=beta,
         policy=policy,

@@ -43,7 +43,8 @@ class Stored(Analyses):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # it was given when the optimizer was made
+            for category in (DeprecationWarning, UserWarning):  # they were given when the optimizer was made
+                warnings.simplefilter("ignore", category)
             Stored.__init__(self, **state["arguments"])
         self._facts.extend(state["facts"])
 
