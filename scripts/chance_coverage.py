@@ -67,7 +67,7 @@ def run(kind: str, n_contexts: int, seed: int) -> list[dict[str, Any]]:
         ACTIONS,
         contexts,
         ambiguity=drbo.TotalVariation(),
-        setting=drbo.Simulator(reference, RADIUS, pick="uncertain"),
+        setting=drbo.Simulator(reference, RADIUS),
         surrogate=drbo.LearnedGP() if kind == "learned" else drbo.GP(KERNEL, NOISE),
         beta=drbo.TheoreticalBeta(norm, NOISE) if kind == "Lemma 1" else 2.0,
         policy=drbo.LevelSet(chance, drbo.Undecided(chance)),

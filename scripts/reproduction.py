@@ -279,7 +279,7 @@ def _deployed(variant: Variant, problem: Problem, reference: np.ndarray, rng: np
         problem.actions,
         problem.contexts,
         ambiguity=variant.ambiguity(problem),
-        setting=Simulator(reference, variant.radius, pick="uncertain"),
+        setting=Simulator(reference, variant.radius),
         surrogate=GP(problem.gp_kernel, variant.noise),
         beta=2.0,
         policy=Optimism(variant.contexts),

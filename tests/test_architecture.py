@@ -29,7 +29,8 @@ MAP = """
     ambiguity.any_of ambiguity.intersection ambiguity
     ambiguity.compression ambiguity.reference ambiguity.contexts ambiguity.finite_contexts ambiguity.sampled_contexts
     rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
-    rounds.beliefs rounds.safe rounds.contexts rounds.policies rounds.thompson rounds.satisficing rounds.chance
+    rounds.beliefs rounds.repeats
+    rounds.safe rounds.contexts rounds.policies rounds.thompson rounds.satisficing rounds.chance
     rounds.joint_optimism rounds.value_of_information
     rounds.blocks
     rounds.radius rounds.learned_radius rounds.settings rounds

@@ -93,7 +93,7 @@ def test_contexts_with_a_range_and_actions_of_a_box() -> None:
         Box(x=(0.0, 1.0)),
         Samples(np.linspace(0.3, 0.6, 10), within=Box(c=(0.0, 1.0))),
         ambiguity=TotalVariation(),
-        setting=Simulator(radius=0.1, pick="uncertain"),
+        setting=Simulator(radius=0.1),
         surrogate=SURROGATE,
         policy=Optimism(Uncertain()),
     )
@@ -120,7 +120,7 @@ def test_compressed_samples_and_mixed_columns() -> None:
 
 
 def test_a_query_changes_nothing_and_is_the_same_after_a_resume(tmp_path: Path) -> None:
-    opt = grid(6, ambiguity=KL(), policy=Optimism(Uncertain()))
+    opt = grid(6, ambiguity=KL(), policy=Optimism(Uncertain()), setting=Simulator(P, 0.2))
     other = copy.deepcopy(opt)
     before, answer = len(opt.history), bits(opt.sensitivity())
     assert len(opt.history) == before

@@ -1,6 +1,7 @@
 """The sampler for Optuna: what it suggests, what it keeps, and what it believes."""
 
 import copy
+import hashlib
 import json
 import math
 import pickle
@@ -436,6 +437,132 @@ def test_a_study_knows_its_sampler(tmp_path: Path) -> None:
     assert RobustSampler.from_study(plain)._text == sampler._text
     with pytest.raises(ValueError, match="has not been run with a RobustSampler"):
         get_robust_params(study_of(None, storage=sqlite(tmp_path), study_name="two"))
+
+
+def test_a_study_of_0_2_with_a_pick_and_a_policy_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """REVIEW V8: version 0.2 took both, and the policy counted."""
+    with monkeypatch.context() as patch:
+        patch.setattr(drbo.Simulator, "check_policy", lambda *_: None)
+        sampler = make(policy=drbo.Optimism(drbo.Informative()))
+        study = study_of(sampler)
+        study.optimize(objective, n_trials=2)
+    with pytest.warns(UserWarning, match="Only one of them may be given"):
+        again = RobustSampler.from_study(study)
+    assert again._text == sampler._text
+    with pytest.warns(UserWarning, match="Only one of them may be given"):
+        assert again.optimizer(study).policy == drbo.Optimism(drbo.Informative())
+
+
+def _damaged(study: optuna.Study, how: str) -> str:
+    """Damage the configuration that a study holds; return the attribute that the error must name."""
+    attributes = study._storage.get_study_system_attrs(study._study_id)
+    head = attributes[CONFIGURATION]
+    part = f"{CONFIGURATION}:{head['digest']}:0"
+    changes: dict[str, tuple[str, Any]] = {
+        "an edited radius": (part, attributes[part].replace('["value", 0.15]', '["value", 0.0]')),
+        "bad JSON": (part, "{"),
+        "a part of another type": (part, 3),
+        "a part that is missing": (CONFIGURATION, {**head, "parts": 2}),
+        "no parts": (CONFIGURATION, {"digest": head["digest"]}),
+        "no digest": (CONFIGURATION, {"parts": 1}),
+        "parts of another type": (CONFIGURATION, {**head, "parts": "1"}),
+        "a negative number of parts": (CONFIGURATION, {**head, "parts": -1}),
+        "another digest": (CONFIGURATION, {**head, "digest": "0" * 16}),
+        "a digest of another type": (CONFIGURATION, {**head, "digest": 3}),
+        "a list in place of the head": (CONFIGURATION, [1, 2]),
+        "None in place of the head": (CONFIGURATION, None),
+        "no configuration": (part, "[]"),
+    }
+    key, value = changes[how]
+    assert value != attributes[key]
+    study._storage.set_study_system_attr(study._study_id, key, value)
+    if how in ("no configuration", "bad JSON"):  # with the digest of its own
+        digest = hashlib.sha256(value.encode()).hexdigest()[:16]
+        study._storage.set_study_system_attr(study._study_id, f"{CONFIGURATION}:{digest}:0", value)
+        study._storage.set_study_system_attr(study._study_id, CONFIGURATION, {"digest": digest, "parts": 1})
+    return CONFIGURATION
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "an edited radius",
+        "bad JSON",
+        "a part of another type",
+        "a part that is missing",
+        "no parts",
+        "no digest",
+        "parts of another type",
+        "a negative number of parts",
+        "another digest",
+        "a digest of another type",
+        "a list in place of the head",
+        "None in place of the head",
+        "no configuration",
+    ],
+)
+def test_a_damaged_configuration_is_named_and_never_used(how: str) -> None:
+    """REVIEW V5: an edited radius changed the certified value in silence, other damage raised a raw KeyError."""
+    sampler = make(setting=drbo.Simulator(radius=0.15, pick="uncertain"))
+    study = study_of(sampler, study_name="heating")
+    study.optimize(objective, n_trials=2)
+    words = rf"study 'heating': attribute {_damaged(study, how)}.* is damaged: .*restore the study from a backup"
+    plain = optuna.load_study(storage=study._storage, study_name="heating", sampler=optuna.samplers.RandomSampler())
+    for read in (RobustSampler.from_study, get_robust_params, get_robust_trial):
+        with pytest.raises(ValueError, match=words):
+            read(plain)
+    with pytest.raises(ValueError, match=words):
+        study.ask()
+    again = study_of(sampler)  # what the error says to do
+    again.add_trials(study.trials)
+    assert len(sampler.optimizer(again).results) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ([], "it is a list"),
+        ({"space": 1}, "it lacks 'action'"),
+        ({"action": {}, "context": {}, "space": None, "asked": 3}, "'asked'"),
+        ("without asked", "it lacks 'asked'"),
+        ("no proposal", "proposal"),
+        ("another radius", "holds 'wide' in place of a number"),
+        ("an action of another type", "'action'"),
+    ],
+)
+def test_a_damaged_suggestion_is_named_with_its_trial(value: Any, words: str) -> None:
+    """REVIEW V5: what the storage holds of a trial, edited by hand."""
+    sampler = make()
+    study = study_of(sampler, study_name="heating")
+    study.optimize(objective, n_trials=3)
+    last = study.trials[2]
+    good = copy.deepcopy(last.system_attrs[SUGGESTION])
+    if value == "without asked":
+        value = {name: part for name, part in good.items() if name != "asked"}
+    elif value == "no proposal":
+        value = {**good, "asked": {**good["asked"], "proposals": []}}
+    elif value == "another radius":
+        value = {**good, "asked": {**good["asked"], "proposals": [{**good["asked"]["proposals"][0], "radius": "wide"}]}}
+    elif value == "an action of another type":
+        value = {**good, "action": 3}
+    last.system_attrs[SUGGESTION] = value
+    other = study_of(sampler, study_name="cooling")
+    other.add_trials([*study.trials[:2], last])
+    found = (
+        rf"study 'cooling': attribute {SUGGESTION} of trial 2 is damaged: .*{words}.*restore the study from a backup"
+    )
+    with pytest.raises(ValueError, match=found):
+        sampler.recommend(other)
+    with pytest.raises(ValueError, match=found):
+        other.ask()
+    again, t = study_of(sampler), other.trials[2]  # what the error says to do
+    again.add_trials(other.trials[:2])
+    again.add_trial(
+        create_trial(
+            params=t.params, distributions=t.distributions, user_attrs=t.user_attrs, state=t.state, values=t.values
+        )
+    )
+    assert len(sampler.optimizer(again).results) == 3
 
 
 def test_copies_of_a_sampler() -> None:

@@ -174,7 +174,7 @@ def test_what_cannot_be_is_refused() -> None:
 def test_policies_survive_copies_files_failures_and_pending(kind: Any, tmp_path: Path) -> None:
     chance = Chance(0.8, above=0.95)
     policy = kind(chance, Undecided(chance))
-    setting = Simulator(P, 0.1, pick="uncertain")
+    setting = Simulator(P, 0.1)
     opt, other = (grid(5, policy=policy, setting=setting) for _ in range(2))
     for one in (opt, other):
         for k in range(6):
@@ -196,7 +196,7 @@ def test_policies_survive_copies_files_failures_and_pending(kind: Any, tmp_path:
 
 def test_the_level_set_policy_classifies_everything() -> None:
     chance = Chance(0.8, above=0.95)
-    opt = grid(0, policy=LevelSet(chance, Undecided(chance)), setting=Simulator(P, 0.1, pick="uncertain"))
+    opt = grid(0, policy=LevelSet(chance, Undecided(chance)), setting=Simulator(P, 0.1))
     start = opt.classify(chance).labels.count("open")
     for _ in range(50):
         s = opt.ask()

@@ -38,9 +38,9 @@ from drbo.optimizer import claims
 
 ROOT = Path(__file__).parents[2]
 KERNEL = Product(RBF(0.3), RBF(0.3))
-SURROGATES = [GP(KERNEL, 0.1), GP(KERNEL, 0.1, offset=5.0, scale=3.0), LearnedGP(), LearnedGP(noise=0.1)]
+SURROGATES: list[Any] = [GP(KERNEL, 0.1), GP(KERNEL, 0.1, offset=5.0, scale=3.0), LearnedGP(), LearnedGP(noise=0.1)]
 BETAS: list[Any] = [2.0, TheoreticalBeta(bound=1.0, noise=0.1)]
-SETTINGS = ["general", "data-driven", "simulator"]
+SETTINGS = ["general", "data-driven", "data-driven, a radius of 0.1", "simulator"]
 SETS = [MMD(), TotalVariation(), KL(), ChiSquare(), CVaR(), Wasserstein(), Expectation(), Neighbourhood()]
 POINTS = np.linspace(0.0, 1.0, 4)
 CONTEXTS: dict[str, Any] = {
@@ -56,20 +56,23 @@ def words_of(r: drbo.Recommendation) -> str:
     return " ".join(str(r).split())
 
 
+def _pick(policy: Any) -> Any:
+    return None if policy else "uncertain"
+
+
 def make(surrogate: Any, beta: Any, setting: str, ambiguity: Any, contexts: str, policy: Any) -> Optimizer:
-    finite = contexts == "finite"
-    made = {
+    finite, pick = contexts == "finite", _pick(policy)
+    made: dict[str, Any] = {
         "general": General(),
-        "data-driven": DataDriven(radius=0.1),
-        "simulator": Simulator(np.full(4, 0.25), 0.1, pick="uncertain")
-        if finite
-        else Simulator(radius=0.1, pick="uncertain"),
-    }[setting]
+        "data-driven": DataDriven(),
+        "data-driven, a radius of 0.1": DataDriven(radius=0.1),
+        "simulator": Simulator(np.full(4, 0.25) if finite else None, 0.1, pick=pick),
+    }
     return Optimizer(
         POINTS,
         CONTEXTS[contexts],
         ambiguity=ambiguity,
-        setting=made,
+        setting=made[setting],
         surrogate=surrogate,
         beta=beta,
         policy=policy,
@@ -110,13 +113,42 @@ def test_every_combination_claims_what_the_table_says() -> None:
 
 
 def expected_theorem(setting: str, ambiguity: Any, policy: Any) -> bool:
-    """Written down from the paper: who picks the context decides, and in which set; its policy is optimism."""
+    """Written down from the paper: who picks the context decides, the set and the radius; its policy is optimism."""
     if isinstance(policy, Thompson):
         return False
     by_learner = setting == "simulator" if policy is None else policy.contexts is not None
     if by_learner:
         return policy is None or policy.contexts == Uncertain()
     return setting in ("general", "data-driven") and isinstance(ambiguity, MMD)
+
+
+@pytest.mark.parametrize(
+    ("setting", "proven"),
+    [
+        (DataDriven(), True),
+        (DataDriven(radius=drbo.radius.Theoretical()), True),
+        (DataDriven(0.05), False),
+        (DataDriven(radius=drbo.radius.Theoretical(0.05)), False),
+        (DataDriven(radius=drbo.radius.Theoretical(factor=0.01)), False),
+        (DataDriven(radius=drbo.radius.Theoretical(factor=2.0)), False),
+        (DataDriven(radius=drbo.radius.Bootstrap()), False),
+        (DataDriven(radius=drbo.radius.Decaying(10.0)), False),
+        (DataDriven(radius=0.0), False),
+        (DataDriven(radius=np.inf), False),
+    ],
+    ids=repr,
+)
+def test_corollary_4_is_claimed_for_the_radius_of_the_paper_alone(setting: DataDriven, proven: bool) -> None:
+    """REVIEW V4: it was claimed for `radius=0.0`, for a factor of 0.01 and for `Bootstrap()`."""
+    beta = TheoreticalBeta(bound=1.0, noise=0.1, delta=0.1)
+    claim = claims.regret(SURROGATES[0], beta, setting, Optimism(), MMD(), exact=True)
+    assert (claim.proven, claim.source) == ((True, "Corollary 4") if proven else (False, "none"))
+
+
+def test_corollary_4_with_another_delta_needs_the_radius_of_that_delta() -> None:
+    beta = TheoreticalBeta(bound=1.0, noise=0.1, delta=0.05)
+    for setting, proven in ((DataDriven(0.05), True), (DataDriven(), False)):
+        assert claims.regret(SURROGATES[0], beta, setting, Optimism(), MMD(), exact=True).proven == proven
 
 
 @pytest.mark.parametrize("contexts", CONTEXTS)

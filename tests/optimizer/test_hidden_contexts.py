@@ -233,7 +233,7 @@ def test_results_as_tables_pages_and_text(tmp_path: Path) -> None:
 
 def test_labels_samples_and_given() -> None:
     labels = drbo.Optimizer(
-        X, {"young": 3, "old": 1}, ambiguity=drbo.KL(), setting=drbo.Simulator(radius=0.1, pick="uncertain"),
+        X, {"young": 3, "old": 1}, ambiguity=drbo.KL(), setting=drbo.Simulator(radius=0.1),
         surrogate=GP,
         policy=drbo.Optimism(),
     )  # fmt: skip

@@ -107,7 +107,7 @@ ROOMS: dict[str, tuple[type, dict[str, Any]]] = {
     ),
     "kernel of an MMD": (RationalQuadratic, {"ambiguity": drbo.MMD(kernel=RationalQuadratic(5.0))}),
     "setting": (Seasonal, {"setting": Seasonal(0.2)}),
-    "policy": (Greedy, {"policy": Greedy(3)}),
+    "policy": (Greedy, {"policy": Greedy(3), "setting": Simulator(robos.REFERENCE, 0.2)}),
     "set called KL": (KL, {"ambiguity": KL()}),
 }
 every_room = pytest.mark.parametrize("room", ROOMS)

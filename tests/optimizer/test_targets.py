@@ -140,7 +140,7 @@ def test_a_box_with_compressed_samples(goal: Any) -> None:
     rng = np.random.default_rng(1)
     samples = Samples({"demand": rng.normal(0.4, 0.15, 300)}, atoms=12)
     opt = Optimizer(
-        Box(x=(0.0, 1.0)), samples, setting=Simulator(radius=0.1, pick="uncertain"),
+        Box(x=(0.0, 1.0)), samples, setting=Simulator(radius=0.1),
         surrogate=GP(Product(RBF(0.4), RBF(0.4)), 0.05),
         policy=Satisficing(0.8, goal, Uncertain()),
     )  # fmt: skip
@@ -158,7 +158,7 @@ def test_a_box_with_compressed_samples(goal: Any) -> None:
 @pytest.mark.parametrize("ambiguity", [pytest.param(None, marks=pytest.mark.slow), TotalVariation()], ids=repr)
 def test_contexts_with_a_range(ambiguity: Any) -> None:
     opt = Optimizer(
-        ranges.GRID, ranges.SAMPLES, ambiguity=ambiguity, setting=Simulator(radius=0.1, pick="uncertain"),
+        ranges.GRID, ranges.SAMPLES, ambiguity=ambiguity, setting=Simulator(radius=0.1),
         surrogate=ranges.FIXED,
         policy=Satisficing(-3.0, "radius", Uncertain()),
     )  # fmt: skip
@@ -190,7 +190,7 @@ def test_the_policy_learns_to_reach_the_target() -> None:
     """On RoBOS' own function the target 0.3 is reached at every radius by x = -0.5, and by no other action."""
     for goal in ("fragility", "radius"):
         policy = Satisficing(0.3, goal, Uncertain())
-        opt = robos.make(Simulator(robos.REFERENCE, robos.RADIUS, pick="uncertain"), policy=policy)
+        opt = robos.make(Simulator(robos.REFERENCE, robos.RADIUS), policy=policy)
         asked = robos.run(opt, 20)
         assert [s.action_index for s in asked[-6:]] == [3] * 6
         assert opt.recommend_for(0.22).action_index == 3
@@ -209,7 +209,7 @@ def test_the_policy_with_limits_in_production() -> None:
 
 def heating_with_limits() -> Optimizer:
     opt = Optimizer(
-        ranges.GRID, ranges.SAMPLES, setting=Simulator(radius=0.1, pick="uncertain"),
+        ranges.GRID, ranges.SAMPLES, setting=Simulator(radius=0.1),
         surrogate=ranges.FIXED, baseline=ranges.GRID[10],
         policy=Satisficing(-3.0, "radius", Uncertain()),
     )  # fmt: skip

@@ -19,7 +19,7 @@ FIXED = GP(Product(Matern(0.3), RBF(0.4)), 0.1)
 
 
 def grid(**options: Any) -> Optimizer:
-    return Optimizer(X, C, setting=Simulator(np.ones(5), 0.2, pick="uncertain"), surrogate=FIXED, **options)
+    return Optimizer(X, C, setting=Simulator(np.ones(5), 0.2), surrogate=FIXED, **options)
 
 
 def labels(**options: Any) -> Optimizer:
@@ -35,15 +35,13 @@ def box(**options: Any) -> Optimizer:
 
 def ranges(**options: Any) -> Optimizer:
     samples = drbo.Samples(np.random.default_rng(0).random((12, 1)), within=Box(c=(0.0, 1.0)))
-    return Optimizer(X, samples, setting=Simulator(radius=0.2, pick="uncertain"), surrogate=FIXED, **options)
+    return Optimizer(X, samples, setting=Simulator(radius=0.2), surrogate=FIXED, **options)
 
 
 def perturbed(**options: Any) -> Optimizer:
     wobble = drbo.Perturbation(x=drbo.Normal(0.0, 0.05))
     of_places = GP(Product(Matern(0.3), drbo.ConstantKernel()), 0.1)
-    return Optimizer(
-        Box(x=(0.0, 1.0)), wobble, setting=Simulator(radius=0.1, pick="uncertain"), surrogate=of_places, **options
-    )
+    return Optimizer(Box(x=(0.0, 1.0)), wobble, setting=Simulator(radius=0.1), surrogate=of_places, **options)
 
 
 SPACES: dict[str, tuple[Callable[..., Optimizer], Any, dict[str, Any]]] = {
@@ -121,20 +119,16 @@ def test_it_finds_the_robust_optimum() -> None:
 
 def test_a_kernel_without_a_spectral_density_is_refused_where_draws_need_it() -> None:
     model = GP(Product(Cosine(), RBF(0.3)), 0.1)
-    Optimizer(
-        X, C, setting=Simulator(np.ones(5), 0.2, pick="uncertain"), surrogate=model, policy=Thompson(Uncertain())
-    ).ask()
+    Optimizer(X, C, setting=Simulator(np.ones(5), 0.2), surrogate=model, policy=Thompson(Uncertain())).ask()
     with pytest.raises(TypeError, match=r"Cosine\(\) has no spectral density"):
         Optimizer(
             Box(x=(0, 1)),
             C,
-            setting=Simulator(np.ones(5), 0.2, pick="uncertain"),
+            setting=Simulator(np.ones(5), 0.2),
             surrogate=model,
             policy=Thompson(Uncertain()),
         )
     within = drbo.Samples([[0.1], [0.2]], within=Box(c=(0, 1)))
     turned = GP(Product(RBF(0.3), Cosine()), 0.1)
     with pytest.raises(TypeError, match=r"Cosine\(\) has no spectral density"):
-        Optimizer(
-            X, within, setting=Simulator(radius=0.2, pick="uncertain"), surrogate=turned, policy=Thompson(Uncertain())
-        )
+        Optimizer(X, within, setting=Simulator(radius=0.2), surrogate=turned, policy=Thompson(Uncertain()))

@@ -22,30 +22,34 @@ POLICIES = {"valuable": None, "joint": drbo.JointOptimism(drbo.Informative())}
 FIXED = GP(Product(Matern(0.3), RBF(0.4)), 0.1)
 
 
+def _pick(options: dict[str, Any]) -> Any:
+    return None if options.get("policy") else "valuable"
+
+
 def grid(**options: Any) -> Optimizer:
-    return Optimizer(X, C, setting=Simulator(np.ones(5), 0.2, pick="valuable"), surrogate=FIXED, **options)
+    return Optimizer(X, C, setting=Simulator(np.ones(5), 0.2, pick=_pick(options)), surrogate=FIXED, **options)
 
 
 def labels(**options: Any) -> Optimizer:
-    setting = Simulator(radius=0.1, pick="valuable")
+    setting = Simulator(radius=0.1, pick=_pick(options))
     return Optimizer(["a", "b", "c"], {"young": 5, "old": 3}, setting=setting, maximize=False, **options)
 
 
 def box(**options: Any) -> Optimizer:
     samples = drbo.Samples({"c": np.random.default_rng(0).normal(size=30)})
     actions = Box(x=(0.0, 2.0), k=drbo.Integer(0, 2))
-    return Optimizer(actions, samples, setting=Simulator(radius=0.1, pick="valuable"), **options)
+    return Optimizer(actions, samples, setting=Simulator(radius=0.1, pick=_pick(options)), **options)
 
 
 def ranges(**options: Any) -> Optimizer:
     samples = drbo.Samples(np.random.default_rng(0).random((12, 1)), within=Box(c=(0.0, 1.0)))
-    return Optimizer(X, samples, setting=Simulator(radius=0.2, pick="valuable"), surrogate=FIXED, **options)
+    return Optimizer(X, samples, setting=Simulator(radius=0.2, pick=_pick(options)), surrogate=FIXED, **options)
 
 
 def perturbed(**options: Any) -> Optimizer:
     wobble = drbo.Perturbation(x=drbo.Normal(0.0, 0.05))
     of_places = GP(Product(Matern(0.3), drbo.ConstantKernel()), 0.1)
-    setting = Simulator(radius=0.1, pick="valuable")
+    setting = Simulator(radius=0.1, pick=_pick(options))
     return Optimizer(Box(x=(0.0, 1.0)), wobble, setting=setting, surrogate=of_places, **options)
 
 

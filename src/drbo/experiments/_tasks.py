@@ -201,4 +201,4 @@ class Task:
             return General()
         if self.setting == SettingName.DATA_DRIVEN:
             return DataDriven(radius=self.rule)
-        return Simulator(self.problem.reference, radius, pick="uncertain")
+        return Simulator(self.problem.reference, radius)

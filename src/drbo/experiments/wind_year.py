@@ -90,7 +90,7 @@ def decide(
         scores = problem.ambiguity.worst_case(f, reference, radii["DRBO"]).expectation
         chosen = {"exact DRO": int(np.argmax(scores)), "no commitment": 0}
         for name, ambiguity in sets.items():
-            setting = Simulator(reference, radii.get(name, 0.0), pick="uncertain")
+            setting = Simulator(reference, radii.get(name, 0.0))
             chosen[name] = _solve_hour(problem, ambiguity, setting, rounds, generator(seed + run, hour))
         for name, x in chosen.items():
             earned = float(revenue(actions[x], power[hour]))

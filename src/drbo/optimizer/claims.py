@@ -110,7 +110,8 @@ def regret(
     surrogate: GP | LearnedGP, beta: Beta, setting: Setting, policy: Policy, ambiguity: AmbiguitySet, exact: bool
 ) -> Claim:
     """Return the claim about the cost of the evaluations; `exact`: whether actions and contexts are finite sets."""
-    theorem = policy.theorem(setting.theorem if ambiguity.has_shift_norm else None)
+    by_nature = ambiguity.has_shift_norm and setting.delta in (None, beta.delta)
+    theorem = policy.theorem(setting.theorem if by_nature else None)
     if certificate(surrogate, beta).proven and exact and theorem is not None:
         return Claim(True, theorem, f"the robust regret of all rounds is bounded by {theorem}")
     return Claim(False, "none", "nothing is claimed about the regret")

@@ -124,6 +124,8 @@ class Configuration:
         first_fit = model.first_fit(
             search.space.dimension, inputs.d_context(nature.space.dimension), 1.0 if upward else -1.0
         )
+        if policy is not None:
+            setting.check_policy(policy)
         chosen = setting.policy if policy is None else policy
         chosen.check(search, first_fit.gp, nature)
         today = None if baseline is None else frozen_copy(search.space.encode("baseline", baseline))

@@ -33,7 +33,7 @@ from drbo.optimizer.suggestion import Result, Suggestion
 from drbo.optimizer.view import alone, computing
 from drbo.rounds.policies import Policy
 from drbo.rounds.radius import RadiusRule
-from drbo.rounds.settings import DataDriven, Setting
+from drbo.rounds.settings import DataDriven, Setting, Simulator
 from drbo.spaces.box import Box
 from drbo.spaces.labels import FiniteGiven
 from drbo.spaces.samples import Samples
@@ -402,6 +402,11 @@ class Optimizer(Stored):
             # Nobody knows in which context it failed: the likeliest one keeps it from being asked again.
             reference = self._known.reference_of(iterate)
             return (reference.atom(int(np.argmax(reference.weights))),), False
+        if unknown and contexts is None and not nature.all_known and isinstance(self.setting, Simulator):
+            raise TypeError(
+                f"tell needs the observed context, either as context=c or as context_index=j: policy={self.policy!r} "
+                "picks none. A policy with a rule picks it, such as contexts=drbo.Informative()"
+            )
         return reports.observed_contexts(nature, context, context_index, contexts), True
 
     def _told(self, result: Result | int) -> tuple[int, Told]:

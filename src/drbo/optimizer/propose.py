@@ -12,6 +12,7 @@ from drbo.optimizer.production import Wishes
 from drbo.optimizer.state import Terms
 from drbo.rounds.ball import frozen_copy
 from drbo.rounds.policies import Round
+from drbo.rounds.repeats import Avoiding, Failures
 
 
 def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: Wishes, n_contexts: int) -> Proposal:
@@ -23,7 +24,11 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
     away = known.rows([*state.under_way, *(p.action for p in before)])
     limits = wishes.limits(state, beliefs, ball, before, own.search)
     number = state.n_asked + len(before)
-    round_ = Round(ball, limits.search(own.search), known.near(state), away, n_contexts, (own.seed, number))
+    failures = Failures(state.failed_pairs)
+    exhausted, search = failures.exhausted(ball), limits.search(own.search)
+    if exhausted:
+        search = Avoiding(search, exhausted)
+    round_ = Round(ball, search, known.near(state), away, n_contexts, (own.seed, number), failures)
     choice = own.policy.choose(round_, beliefs)
     if n_contexts > 1 and len(choice.contexts) != n_contexts:
         raise TypeError(

@@ -221,6 +221,12 @@ class State:
         return outcomes_of(self.told_so_far, Units(self._sign))
 
     @property
+    def failed_pairs(self) -> list[tuple[Point, Point]]:
+        """The evaluations that failed: an action, and each of the contexts of the evaluation."""
+        failed = [record for record in self.told_so_far if record.failed] if self.failed else []
+        return [(record.action, context) for record in failed for context in record.contexts]
+
+    @property
     def under_way(self) -> list[Point]:
         """The actions that are pending or failed."""
         return [*self.failed.values(), *(iterate.proposal.action for iterate in self.pending.values())]

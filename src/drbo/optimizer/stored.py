@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,7 +42,9 @@ class Stored(Analyses):
             return {"arguments": self._configuration.arguments, "facts": list(self._facts)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        Stored.__init__(self, **state["arguments"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # it was given when the optimizer was made
+            Stored.__init__(self, **state["arguments"])
         self._facts.extend(state["facts"])
 
     @alone

@@ -149,6 +149,10 @@ class Ball:
         del bound, action
         return self, score
 
+    def elsewhere(self) -> FloatArray:
+        """Return contexts (k, d) beside the atoms that can be evaluated, well spread; none, as there are no others."""
+        return self.contexts[:0]
+
     def draw_of(self, posterior: AnyPosterior, rng: np.random.Generator) -> AnyDraw:
         """Return a draw of f on the atoms."""
         return posterior.draw(rng)

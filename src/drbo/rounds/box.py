@@ -28,7 +28,7 @@ from drbo.models.gp import GP
 from drbo.models.inputs import PAIRS, Inputs
 from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import Ball
-from drbo.rounds.search import Candidates, Found, Indices, WholeSearch
+from drbo.rounds.search import Candidates, Found, Indices, NoActionLeftError, WholeSearch
 from drbo.spaces.box import Box
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -157,7 +157,7 @@ def best_in_box(
     candidates = _candidates(box, known, seed)
     candidates = candidates[~_same_action(box, candidates, failed)]
     if not len(candidates):
-        raise RuntimeError("every action has failed: there is none to recommend")
+        raise NoActionLeftError
     taboo = _same_action(box, candidates, away)
     if taboo.all():  # repeat the best one rather than fail
         away = away[:0]

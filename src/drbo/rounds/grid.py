@@ -24,7 +24,7 @@ from drbo.models.gp import GP
 from drbo.models.inputs import PAIRS, Inputs
 from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import TIE, Ball
-from drbo.rounds.search import Candidates, Found, Indices, WholeSearch
+from drbo.rounds.search import Candidates, Found, Indices, NoActionLeftError, WholeSearch
 from drbo.spaces.finite import FiniteSet
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -57,7 +57,7 @@ class GridSearch(WholeSearch):
         if failed:
             rows = Candidates(self.space.coordinates).others(failed)  # equal actions may stand there more than once
             if not len(rows):
-                raise RuntimeError("every action has failed: there is none to recommend")
+                raise NoActionLeftError
             values = values[rows]
         last, feasible = self._met, None
         if last is not None and last[0].same_set_as(ball):

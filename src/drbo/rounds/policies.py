@@ -13,6 +13,7 @@ from drbo.models.gp import GP
 from drbo.rounds.ball import Ball
 from drbo.rounds.beliefs import Beliefs
 from drbo.rounds.contexts import ContextRule, check_rule
+from drbo.rounds.repeats import NOTHING_FAILED, Failures
 from drbo.rounds.search import Found, Search
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -33,6 +34,7 @@ class Round:
     under_way : (l, d) actions that are pending or failed
     n_contexts : how many contexts are wanted for the action, where the learner picks them
     seed : of the optimizer, and the number of the suggestion
+    failures : evaluations that failed, which are not chosen again
     """
 
     ball: Ball
@@ -41,6 +43,7 @@ class Round:
     under_way: FloatArray
     n_contexts: int = 1
     seed: tuple[int, int] = (0, 0)
+    failures: Failures = NOTHING_FAILED
 
     def away(self, rule: ContextRule | None) -> FloatArray:
         """Return the actions (k, d) that should not be repeated, for a rule that picks contexts, or None for nature.
@@ -143,15 +146,18 @@ def picked(
 ) -> Choice:
     """Return the choice of an action with the contexts that a rule picks, each as if those before were told.
 
-    Without a rule nature picks the context. `first` is the first context, where it has been picked already.
+    Without a rule nature picks the context. `first` is the first context, where it has been picked already. A
+    context in which the action failed gives way to another one.
     """
     if rule is None:
         return Choice(found.action, None, found.score, ball)
-    first = rule.pick(ball, beliefs, found.action) if first is None else first
+    action = found.action
+    first = rule.pick(ball, beliefs, action) if first is None else first
+    first = round.failures.instead(ball, beliefs, action, first)
     more: list[Point] = []
     while 1 + len(more) < round.n_contexts:
-        known = beliefs.also(ball, found.action, (first, *more))
-        more.append(rule.pick(ball, known, found.action))
+        known = beliefs.also(ball, action, (first, *more))
+        more.append(round.failures.instead(ball, known, action, rule.pick(ball, known, action)))
     return Choice(found.action, first, found.score, ball, tuple(more))
 
 

@@ -74,6 +74,10 @@ class RangeBall(Ball):
         refined = refine(self, bound.curve(action.coordinates), certify=False)
         return self.adopting(refined), float(refined.worst_case.expectation)
 
+    def elsewhere(self) -> FloatArray:
+        """Return contexts (k, d) all over the range."""
+        return self.box.sample(_CANDIDATES, self.seed)
+
     def draw_of(self, posterior: AnyPosterior, rng: np.random.Generator) -> AnyDraw:
         """Return a draw of f, which is a function on the whole range."""
         return posterior.draw(rng, between=True)

@@ -62,6 +62,13 @@ class Candidates:
         return np.flatnonzero(~(self.points[:, None, :] == bad[None, :, :]).all(axis=2).any(axis=1))
 
 
+class NoActionLeftError(RuntimeError):
+    """Every action is one of those that must not be returned."""
+
+    def __init__(self) -> None:
+        super().__init__("every action has failed: there is none to recommend")
+
+
 Pick = Callable[[Candidates], Found | None]
 """What compares candidates by a score of its own: it returns the best of them, or None if none will do."""
 
@@ -106,7 +113,8 @@ class WholeSearch(Search):
 
     def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
         """Return the best of all candidates, moved to better ones around it as long as there are any."""
-        found = pick(self.candidates(near, ball.seed).without(failed))
+        candidates = self.candidates(near, ball.seed).without(failed)
+        found = pick(candidates) if len(candidates.points) else None
         for i, distance in enumerate(_DISTANCES):
             if found is None:
                 break

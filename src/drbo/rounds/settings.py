@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +35,8 @@ class Setting(ABC):
     """How many events share the probability of failure delta, for `TheoreticalBeta`."""
     theorem: str | None = None
     """The theorem that bounds the regret of the paper's policy where nature picks contexts, if there is one."""
+    delta: float | None = None
+    """The delta that the radius was made with, which the width must share for the theorem; None if any will do."""
 
     @property
     def past(self) -> Indices:
@@ -47,6 +50,9 @@ class Setting(ABC):
 
     def check(self, contexts: Contexts) -> None:  # noqa: B027  # most settings fit any contexts
         """Raise if the setting was made for other contexts."""
+
+    def check_policy(self, policy: Policy) -> None:  # noqa: B027  # most settings name none
+        """Raise if the setting names another policy by an argument of its own."""
 
     def check_radius(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:  # noqa: B027  # most have no rule
         """Raise if the setting's rule for the radius has no answer for this set on these contexts."""
@@ -113,8 +119,9 @@ class DataDriven(Setting):
         one counts 1
 
     Contexts that were given as `Samples` are the past, the oldest first. A rule for the radius sees the contexts of the
-    window alone; with a half-life it sees their weights w, and they count as (sum w)^2 / sum w^2 samples. No theorem
-    bounds the regret where the past is forgotten.
+    window alone; with a half-life it sees their weights w, and they count as (sum w)^2 / sum w^2 samples. Corollary 4
+    bounds the regret for the radius `Theoretical(delta)` and a `TheoreticalBeta` of the same delta. No theorem does for
+    another radius, or where the past is forgotten.
     """
 
     events = 3
@@ -130,7 +137,8 @@ class DataDriven(Setting):
         self.delta = validation.probability("delta", delta)
         self.radius = Theoretical(self.delta) if radius is None else as_rule("radius", radius)
         self._memory = Memory(window, half_life)
-        self.theorem = None if self._memory.forgets else "Corollary 4"
+        of_the_paper = self.radius == Theoretical(self.delta) and not self._memory.forgets
+        self.theorem = "Corollary 4" if of_the_paper else None
         self._radius_given = radius is not None
 
     def __repr__(self) -> str:
@@ -195,6 +203,9 @@ class DataDriven(Setting):
 class Simulator(Setting):
     """The learner picks the context of every evaluation (algorithm 2).
 
+    The policy picks it: the one that `pick` names, or `Optimizer(policy=...)`. Giving both is an error. A policy that
+    picks no context, such as `Thompson()`, leaves it to the caller: `tell(s, y, context=c)`.
+
     Reference and radius may also be given for one round, `ask(reference=..., radius=...)`: P_t and epsilon_t of
     algorithm 2.
 
@@ -207,8 +218,9 @@ class Simulator(Setting):
         of its own, as `Moments` has
     history : (t,) indices of past contexts in the order of time; their empirical distribution is the reference if none
         is given
-    pick : how an evaluation is chosen.
-        "informative", the default: the action of the paper, x_t, and the context whose outcome tells most about its
+    pick : the name of the policy that chooses an evaluation; by default "informative", unless the optimizer is given a
+        policy.
+        "informative": the action of the paper, x_t, and the context whose outcome tells most about its
         worst-case expectation, argmax_c Cov(f(x_t, c), <w_t, f(x_t, .)>)^2 / (sigma_t^2(x_t, c) + ridge), w_t the worst
         case of the lcb. In a simulator only the decision at the end counts, and it needs fewer evaluations for that
         than the paper's rule: with hyper-parameters learned it had the smaller regret in 57 of 80 runs,
@@ -228,10 +240,12 @@ class Simulator(Setting):
         radius: RadiusRule | float | None = None,
         *,
         history: ArrayLike | None = None,
-        pick: Literal["uncertain", "informative", "pessimistic", "valuable"] = "informative",
+        pick: Literal["uncertain", "informative", "pessimistic", "valuable"] | None = None,
     ) -> None:
-        validation.one_of("pick", pick, *_POLICIES)
+        if pick is not None:
+            validation.one_of("pick", pick, *_POLICIES)
         self.pick = pick
+        self._read = False
         if isinstance(reference, Samples):
             raise TypeError("reference must be weights, one per context; samples are given as contexts=Samples(...)")
         self.reference: FloatArray | dict[Any, float] | None = None
@@ -248,12 +262,21 @@ class Simulator(Setting):
         self.history.flags.writeable = False
 
     def __repr__(self) -> str:
-        return f"Simulator(radius={self.radius}, pick={self.pick!r})"
+        pick = "" if self.pick is None else f", pick={self.pick!r}"
+        return f"Simulator(radius={self.radius}{pick})"
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the setting was made of, by the names of the arguments."""
+        """Return what the setting was made of, by the names of the arguments; the default of `pick` by its name."""
         history = self.history if self.history.size else None
-        return {"reference": self.reference, "radius": self.radius, "history": history, "pick": self.pick}
+        pick = self.pick or _DEFAULT_PICK
+        return {"reference": self.reference, "radius": self.radius, "history": history, "pick": pick}
+
+    @classmethod
+    def from_arguments(cls, *, pick: Any = None, **arguments: Any) -> Self:
+        """Return the setting of a file, which names the default of `pick` even where a policy was given beside it."""
+        made = cls(**arguments, pick=None if pick == _DEFAULT_PICK else pick)
+        made._read = True
+        return made
 
     @property
     def past(self) -> Indices:
@@ -263,7 +286,24 @@ class Simulator(Setting):
     @property
     def policy(self) -> Policy:
         """What picks action and context."""
-        return _POLICIES[self.pick]
+        return _POLICIES[self.pick or _DEFAULT_PICK]
+
+    def check_policy(self, policy: Policy) -> None:
+        """Raise if `pick` was given, too; a file of version 0.2 may have both, and then the policy counts."""
+        if self.pick is None:
+            return
+        both = f"setting=Simulator(pick={self.pick!r}) and policy={policy!r}"
+        if not self._read:
+            raise ValueError(
+                f"{both} both say who picks the context: leave out pick, which is the name of a policy, or leave out "
+                "policy"
+            )
+        warnings.warn(
+            f"the file has {both}. Only one of them may be given: the policy counts, as in version 0.2, and pick does "
+            "nothing",
+            UserWarning,
+            stacklevel=6,
+        )
 
     def check(self, contexts: Contexts) -> None:
         """Raise if the setting has no reference for these contexts, or one for others."""
@@ -308,3 +348,4 @@ _POLICIES: dict[str, Policy] = {
     "pessimistic": Optimism(Pessimistic()),
     "valuable": ValueOfInformation(),
 }
+_DEFAULT_PICK = "informative"

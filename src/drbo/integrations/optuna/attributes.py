@@ -7,6 +7,7 @@ last: a study whose head is there has all parts.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,8 +38,21 @@ def mark(study: optuna.Study, trial: FrozenTrial, key: str, value: Any) -> None:
         study._storage.set_trial_system_attr(trial._trial_id, key, value)
 
 
+def damage(study_name: str, attribute: str, why: str, copied: str = "new.add_trials(old.trials)") -> ValueError:
+    """Return the error for an attribute that does not hold what was stored; `copied` is how to copy the trials."""
+    return ValueError(
+        f"study {study_name!r}: attribute {attribute} is damaged: {why}. Nothing is read from it: restore the study "
+        f"from a backup, or begin a study of another name with RobustSampler(...) and copy the trials, {copied}"
+    )
+
+
+def digest_of(text: str) -> str:
+    """Return what tells the text of a configuration from others."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def store_configuration(study: optuna.Study, text: str, digest: str) -> None:
-    """Store the text of a configuration, and the digest that tells it from others."""
+    """Store the text of a configuration, and its digest."""
     parts = [text[i : i + _PART] for i in range(0, len(text), _PART)]
     for i, part in enumerate(parts):
         study._storage.set_study_system_attr(study._study_id, f"{CONFIGURATION}:{digest}:{i}", part)
@@ -51,6 +65,21 @@ def stored_configuration(study: optuna.Study) -> tuple[str, str] | None:
     attributes: Mapping[str, Any] = study._storage.get_study_system_attrs(study._study_id)
     if CONFIGURATION not in attributes:
         return None
-    head = attributes[CONFIGURATION]
-    text = "".join(attributes[f"{CONFIGURATION}:{head['digest']}:{i}"] for i in range(head["parts"]))
-    return text, head["digest"]
+    head, name = attributes[CONFIGURATION], study.study_name
+    if not isinstance(head, Mapping):
+        raise damage(name, CONFIGURATION, f"it must be a mapping, got {type(head).__name__}")
+    digest, count = head.get("digest"), head.get("parts")
+    if not isinstance(digest, str):
+        raise damage(name, CONFIGURATION, f"its 'digest' must be a text, got {digest!r}")
+    if not isinstance(count, int) or count < 1:
+        raise damage(name, CONFIGURATION, f"its 'parts' must be a whole number from 1 on, got {count!r}")
+    keys = [f"{CONFIGURATION}:{digest}:{i}" for i in range(min(count, len(attributes)))]
+    for key in keys:
+        if not isinstance(attributes.get(key), str):
+            raise damage(name, key, "it must be a text, and is missing or something else")
+    text = "".join(attributes[key] for key in keys)
+    if digest_of(text) != digest:
+        raise damage(
+            name, CONFIGURATION, f"the configuration was changed after the study began: its digest is {digest}"
+        )
+    return text, digest

@@ -15,7 +15,6 @@ A suggestion is made when a trial begins (`before_trial`), so that it is in the 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import threading
@@ -32,7 +31,16 @@ from optuna.trial import FrozenTrial, TrialState
 
 import drbo
 from drbo import validation
-from drbo.integrations.optuna.attributes import all_trials, check_study, mark, store_configuration, stored_configuration
+from drbo.integrations.optuna.attributes import (
+    CONFIGURATION,
+    all_trials,
+    check_study,
+    damage,
+    digest_of,
+    mark,
+    store_configuration,
+    stored_configuration,
+)
 from drbo.integrations.optuna.parameters import box_of, digest, fitted, value_at, well_spread
 from drbo.integrations.optuna.trials import (
     FAILED,
@@ -40,6 +48,7 @@ from drbo.integrations.optuna.trials import (
     Replayed,
     common_space,
     conditions,
+    suggestion_of,
     under_way,
     varying,
 )
@@ -117,12 +126,12 @@ class RobustSampler(BaseSampler):
         self._samples = drbo.Samples([], within=contexts) if isinstance(contexts, drbo.Box) else contexts
         self._patience = validation.radius(patience, "patience")
         self._text = json.dumps(drbo.to_json(self._arguments), allow_nan=False)
-        self._digest = hashlib.sha256(self._text.encode()).hexdigest()[:16]
+        self._digest = digest_of(self._text)
         self._forget()
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._followed: tuple[Any, Replayed] | None = None  # the space, direction and fixed values it is for
+        self._followed: tuple[Any, Replayed] | None = None  # the study, space, direction and fixed values
         self._warned: set[tuple[str, int]] = set()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -139,7 +148,13 @@ class RobustSampler(BaseSampler):
         stored = stored_configuration(study)
         if stored is None:
             raise ValueError(f"study {study.study_name!r} has not been run with a RobustSampler")
-        return cls(**drbo.from_json(json.loads(stored[0]), own))
+        try:
+            arguments = drbo.from_json(json.loads(stored[0]), own)
+        except ValueError as error:
+            raise damage(study.study_name, CONFIGURATION, str(error)) from None
+        if not isinstance(arguments, dict):
+            raise damage(study.study_name, CONFIGURATION, "it must be the arguments of a RobustSampler by name")
+        return cls(**arguments)
 
     @property
     def contexts(self) -> drbo.Samples | drbo.Box:
@@ -253,15 +268,15 @@ class RobustSampler(BaseSampler):
 
     def _suggestion(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
         """Return what the trial evaluates: as it was stored, or else chosen now and stored."""
-        stored = study._storage.get_trial(trial._trial_id).system_attrs.get(SUGGESTION)
-        if stored is None:
+        stored = suggestion_of(study._storage.get_trial(trial._trial_id), study.study_name)
+        if not stored:
             stored = self._choose(study, trial)
             mark(study, trial, SUGGESTION, stored)
             if "asked" in stored:  # dashboards show user attributes only
                 (proposal,) = stored["asked"]["proposals"]
                 for name in ("guarantee", "radius"):
                     study._storage.set_trial_user_attr(trial._trial_id, f"drbo:{name}", proposal[name])
-        return dict(stored)
+        return stored
 
     def _choose(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
         trials = all_trials(study)
@@ -339,13 +354,13 @@ class RobustSampler(BaseSampler):
     ) -> Replayed:
         maximize = study.direction == optuna.study.StudyDirection.MAXIMIZE
         opt = drbo.Optimizer(box_of(space, pinned), **self._arguments, maximize=maximize)
-        return Replayed(opt, space, self.contexts, self.names, self._row)
+        return Replayed(opt, study.study_name, space, self.contexts, self.names, self._row)
 
     def _followed_by(
         self, study: optuna.Study, space: Mapping[str, BaseDistribution], pinned: Mapping[str, Any]
     ) -> Replayed:
         """Return what followed the trials so far, or a new one if the space has changed."""
-        key = digest(space), study.direction, repr(pinned)
+        key = study.study_name, digest(space), study.direction, repr(pinned)
         if self._followed is None or self._followed[0] != key:
             self._followed = key, self._replayed(study, space, pinned)
         return self._followed[1]
@@ -372,7 +387,10 @@ class RobustSampler(BaseSampler):
             raise ValueError(self._difference(study, text))
 
     def _difference(self, study: optuna.Study, text: str) -> str:
-        theirs, own = (dict(json.loads(one)["items"]) for one in (text, self._text))
+        try:
+            theirs, own = (dict(json.loads(one)["items"]) for one in (text, self._text))
+        except (ValueError, TypeError, KeyError) as error:
+            raise damage(study.study_name, CONFIGURATION, f"it is no configuration ({error})") from None
         differing = [name for name in own if own[name] != theirs.get(name)]
         return (
             f"study {study.study_name!r} was begun with another {' and '.join(differing)}: give RobustSampler the same "

@@ -13,6 +13,7 @@ A trial's conditions are among its parameters (somebody chose them) or its user 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from optuna.search_space import intersection_search_space
 from optuna.trial import FrozenTrial, TrialState
 
 import drbo
+from drbo.integrations.optuna.attributes import damage
 from drbo.integrations.optuna.parameters import digest
 
 SUGGESTION = "drbo:suggestion"
@@ -61,6 +63,45 @@ def heard_of(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> bool:
     return SUGGESTION in trial.system_attrs or all(name in trial.params for name in space)
 
 
+def suggestion_of(trial: FrozenTrial, study_name: str) -> dict[str, Any]:
+    """Return what was suggested for a trial, as it was stored; nothing if it has none."""
+    if SUGGESTION not in trial.system_attrs:
+        return {}
+    stored = trial.system_attrs[SUGGESTION]
+    wrong = _wrong(stored)
+    if wrong:
+        raise _damage(trial, study_name, wrong)
+    return dict(stored)
+
+
+def _wrong(stored: Any) -> str:
+    """Return what is wrong with the form of a stored suggestion; an empty text if nothing is."""
+    if not isinstance(stored, Mapping):
+        return f"it is a {type(stored).__name__}, and must be a mapping"
+    for name in ("space", "action", "context"):
+        if name not in stored:
+            return f"it lacks {name!r}"
+    for name in ("action", "context"):
+        if not isinstance(stored[name], Mapping | None):
+            return f"its {name!r} must be a mapping or null, got {stored[name]!r}"
+    if stored["space"] is not None and "asked" not in stored:
+        return "it lacks 'asked'"
+    asked = stored.get("asked", {"proposals": [{}]})
+    proposals = asked.get("proposals") if isinstance(asked, Mapping) else None
+    if not isinstance(proposals, list) or len(proposals) != 1:
+        return "its 'asked' must be a record of one proposal"
+    return ""
+
+
+def _damage(trial: FrozenTrial, study_name: str, why: str) -> ValueError:
+    """Return the error for a damaged suggestion: without it the trial counts all the same."""
+    copied = (
+        f"trial {trial.number} without its system attributes: optuna.trial.create_trial(params=t.params, "
+        "distributions=t.distributions, user_attrs=t.user_attrs, state=t.state, values=t.values)"
+    )
+    return damage(study_name, f"{SUGGESTION} of trial {trial.number}", why, copied)
+
+
 @dataclass
 class Replayed:
     """An optimizer that follows the trials of a study.
@@ -68,12 +109,14 @@ class Replayed:
     Attributes
     ----------
     optimizer : its facts are those of the trials
+    study_name : for errors
     space : the search space of the actions
     contexts, names : the contexts, and the names of the conditions
     guess : from the number of a trial to conditions, for failures in unknown ones
     """
 
     optimizer: drbo.Optimizer
+    study_name: str
     space: Mapping[str, BaseDistribution]
     contexts: drbo.Samples | drbo.Box
     names: Sequence[str]
@@ -98,8 +141,22 @@ class Replayed:
             records += self._records(trial, space)
             ends.append(keep + len(records))
         if records or keep < len(self.optimizer.history):
-            self.optimizer.replay(records, keep=keep)
+            try:
+                self.optimizer.replay(records, keep=keep)
+            except ValueError:
+                self._name_damage(trials[same:])
+                raise
         self._entries, self._ends = entries, ends
+
+    def _name_damage(self, trials: Sequence[FrozenTrial]) -> None:
+        """Raise an error that names the first trial whose suggestion is no record by itself."""
+        alone = copy.deepcopy(self.optimizer)
+        for trial in trials:
+            stored = suggestion_of(trial, self.study_name)
+            try:
+                alone.replay([stored["asked"]] if "asked" in stored else [])
+            except ValueError as error:
+                raise _damage(trial, self.study_name, str(error)) from None
 
     def _entry(self, trial: FrozenTrial) -> tuple[Any, ...]:
         """Return what tells whether a trial is still the one that it was."""
@@ -107,7 +164,7 @@ class Replayed:
         return trial.number, trial.state, trial.datetime_start, trial.datetime_complete, known
 
     def _records(self, trial: FrozenTrial, space: str) -> list[dict[str, Any]]:
-        suggestion = trial.system_attrs.get(SUGGESTION, {})
+        suggestion = suggestion_of(trial, self.study_name)
         asked = [suggestion["asked"]] if suggestion.get("space") == space else []
         if trial.state == TrialState.WAITING:
             return []

@@ -1,0 +1,102 @@
+"""Evaluations that failed are not repeated: the same action in the same context, as long as there is another pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drbo.models.estimate import Estimate
+from drbo.models.gp import GP
+from drbo.models.posterior import AnyPosterior
+from drbo.rounds.ball import Ball
+from drbo.rounds.beliefs import Beliefs
+from drbo.rounds.search import Found, NoActionLeftError, Pick, Search
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+_ROUNDING = 1e-9
+"""Points that differ by no more in any coordinate are the same: a user may tell them by their values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Failures:
+    """Evaluations that failed: `pairs` of an action and a context."""
+
+    pairs: Sequence[tuple[Point, Point]] = ()
+
+    def exhausted(self, ball: Ball) -> list[Point]:
+        """Return the actions that failed in every context of a ball."""
+        if len(self.pairs) < len(ball.contexts) or len(ball.elsewhere()):
+            return []
+        different = {action.coordinates.tobytes(): action for action, _ in self.pairs}.values()
+        return [action for action in different if not len(self._left(ball, action))]
+
+    def instead(self, ball: Ball, beliefs: Beliefs, action: Point, context: Point) -> Point:
+        """Return a context, or where the action failed in it the least known of those in which it did not.
+
+        The context itself is returned where the action failed in all of them.
+        """
+        if not _among(context.coordinates[None], self._contexts(action)).any():
+            return context
+        left = self._left(ball, action)
+        if not len(left):
+            return context
+        curve = beliefs.expected(ball).curve(action.coordinates, 0.0)
+        at = left[int(np.argmax(curve.variance(left)))]
+        atoms = np.flatnonzero((ball.contexts == at).all(axis=1))
+        return ball.reference.atom(int(atoms[0])) if len(atoms) else Point(at)
+
+    def _left(self, ball: Ball, action: Point) -> FloatArray:
+        """Return the contexts (k, d) of a ball in which an action has not failed."""
+        every = np.concatenate([ball.contexts, ball.elsewhere()])
+        return every[~_among(every, self._contexts(action))]
+
+    def _contexts(self, action: Point) -> FloatArray:
+        """Return the contexts (k, d) in which an action failed."""
+        if not self.pairs:
+            return np.empty((0, 0))
+        actions, contexts = (np.array([point.coordinates for point in side]) for side in zip(*self.pairs, strict=True))
+        return contexts[_among(actions, action.coordinates[None])]
+
+
+NOTHING_FAILED = Failures()
+
+
+def _among(points: FloatArray, others: FloatArray) -> NDArray[np.bool_]:
+    """Return (m,): which points (m, d) are one of the others (k, d)."""
+    found = np.zeros(len(points), dtype=bool)
+    for other in others:
+        found |= (np.abs(points - other) <= _ROUNDING).all(axis=1)
+    return found
+
+
+class Avoiding(Search):
+    """A search that leaves out some actions, unless there is no other."""
+
+    def __init__(self, inner: Search, left_out: Sequence[Point]) -> None:
+        self.space, self._inner, self._left_out = inner.space, inner, left_out
+
+    def prior(self, gp: GP, contexts: FloatArray) -> AnyPosterior:
+        """Return the posterior of no observation, on contexts (n, d)."""
+        return self._inner.prior(gp, contexts)
+
+    def best(
+        self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
+    ) -> Found:
+        """Return the best of the other actions."""
+        try:
+            return self._inner.best(ball, bound, near, away, [*failed, *self._left_out])
+        except NoActionLeftError:
+            return self._inner.best(ball, bound, near, away, failed)
+
+    def compares(self, ball: Ball) -> bool:
+        """Return whether `best_by` can be asked in a ball."""
+        return self._inner.compares(ball)
+
+    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
+        """Return the best of the other actions by a score of its own."""
+        found = self._inner.best_by(ball, pick, near, [*failed, *self._left_out])
+        return self._inner.best_by(ball, pick, near, failed) if found is None else found

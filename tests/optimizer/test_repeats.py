@@ -1,0 +1,125 @@
+"""An evaluation that failed is not asked for again, as long as there is another one."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drbo import (
+    GP,
+    RBF,
+    Box,
+    Informative,
+    Integer,
+    JointOptimism,
+    Matern,
+    Optimism,
+    Optimizer,
+    Pessimistic,
+    Product,
+    Samples,
+    Simulator,
+    Suggestion,
+    Thompson,
+    Uncertain,
+    ValueOfInformation,
+)
+
+X, C = np.linspace(0.0, 1.0, 4), np.linspace(0.0, 1.0, 3)
+FIXED = GP(Product(Matern(0.3), RBF(0.3)), 0.5)  # so noisy that a repetition looks worthwhile
+SPACES: dict[str, tuple[Any, Any, int]] = {
+    "grid": (X, C, 12),
+    "grid, samples": (X, Samples(C[:, None]), 12),
+    "grid, range": (X, Samples(C[:, None], within=Box(c=(0.0, 1.0))), 12),
+    "whole numbers": (Box(n=Integer(1, 4)), C, 12),
+    "box": (Box(x=(0.0, 1.0)), C, 12),
+    "box, range": (Box(x=(0.0, 1.0)), Box(c=(0.0, 1.0)), 12),
+}
+POLICIES: dict[str, Any] = {
+    "informative": Optimism(Informative()),
+    "uncertain": Optimism(Uncertain()),
+    "pessimistic": Optimism(Pessimistic()),
+    "joint": JointOptimism(Informative()),
+    "Thompson": Thompson(Uncertain()),
+    "valuable": ValueOfInformation(draws=8),
+}
+
+
+def make(kind: str, policy: Any, **more: Any) -> Optimizer:
+    actions, contexts, _ = SPACES[kind]
+    reference = np.ones(3) if contexts is C else None
+    return Optimizer(
+        actions, contexts, setting=Simulator(reference, 0.2), surrogate=FIXED, policy=policy, beta=0.5, **more
+    )
+
+
+def pairs(s: Suggestion) -> list[tuple[bytes, bytes]]:
+    """Return the evaluations of a suggestion, rounded as a file or a user may round them."""
+    x = np.round(s.action_point.coordinates, 9).tobytes()
+    return [
+        (x, np.round(np.atleast_1d(list(c.values()) if isinstance(c, dict) else c), 9).tobytes()) for c in s.contexts
+    ]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("kind", SPACES)
+def test_what_failed_is_not_asked_again_until_all_has_failed(kind: str, policy: str) -> None:
+    """REVIEW W6. The action with the best mean fails always: every pair is tried once before any is tried again."""
+    opt = make(kind, POLICIES[policy])
+    best = {"grid": X[3], "box": {"x": 1.0}, "whole numbers": {"n": 4}}[kind.split(",")[0]]
+    opt.tell(best, 5.0, context={"c": 0.5} if "range" in kind else C[1])
+    tried: list[tuple[bytes, bytes]] = []
+    for _ in range(SPACES[kind][2]):
+        s = opt.ask()
+        tried += pairs(s)
+        opt.tell(s, failed=True)
+    assert len(set(tried)) == len(tried)
+    opt.tell(opt.ask(), failed=True)  # where all has failed, something is asked for all the same
+
+
+@pytest.mark.parametrize("kind", ["grid", "box"])
+@pytest.mark.parametrize("policy", ["informative", "uncertain", "Thompson"])
+def test_several_contexts_and_several_workers(kind: str, policy: str) -> None:
+    """REVIEW W6: four workers with `ask(n_contexts=...)`; a failure is of all contexts of its suggestion."""
+    opt = make(kind, POLICIES[policy])
+    opt.tell(X[3] if kind == "grid" else {"x": 1.0}, 5.0, context=C[1])
+    failed: set[tuple[bytes, bytes]] = set()
+    under_way = [opt.ask(n_contexts=2) for _ in range(2)]
+    for _ in range(4):
+        s = under_way.pop(0)
+        failed |= set(pairs(s))
+        opt.tell(s, failed=True)
+        more = opt.ask(2, n_contexts=2)
+        under_way += more
+        if kind == "box" or len(failed) <= 10:
+            assert not failed & {pair for one in more for pair in pairs(one)}
+
+
+def test_an_action_of_ones_own_choice_is_evaluated_elsewhere_and_then_again() -> None:
+    opt = make("grid", Optimism(Uncertain()))
+    asked = []
+    for _ in range(4):
+        s = opt.ask(action=X[2])
+        asked.append(s.context_index)
+        opt.tell(s, failed=True)
+    assert sorted(asked[:3]) == [0, 1, 2]
+
+
+def test_a_retracted_failure_may_be_asked_again() -> None:
+    opt = make("grid", Optimism(Pessimistic()))
+    first = opt.ask()
+    opt.tell(first, failed=True)
+    assert pairs(opt.ask()) != pairs(first)
+    opt.retract(0)
+    for s in opt.pending:
+        opt.cancel(s)
+    assert pairs(opt.ask()) == pairs(first)
+
+
+def test_what_failed_by_an_action_told_by_value() -> None:
+    """The action and the context of a log are off by rounding."""
+    opt = make("box", Optimism(Pessimistic()))
+    first = opt.ask()
+    opt.tell({"x": first.action["x"] + 1e-12}, failed=True, context=first.context)
+    opt.cancel(first)
+    assert pairs(opt.ask()) != pairs(first)
