@@ -12,11 +12,11 @@ import numpy as np
 from matplotlib.axes import Axes
 
 import drbo
-from drbo.ambiguity.reference import Reference
+from drbo.contexts.reference import Reference
 from drbo.experiments import style
 from drbo.models.curve import Curve
 from drbo.models.regression import Posterior
-from drbo.rounds.range import RangeBall, refine
+from drbo.rounds.range_ball import RangeBall, refine
 from drbo.validation import FloatArray
 
 RADIUS = 0.35

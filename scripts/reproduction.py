@@ -38,8 +38,7 @@ from drbo import (
     maximum_information_gain,
     regret,
 )
-from drbo.experiments.records import read_csv, select
-from drbo.experiments.statistics import mean_and_error, per_run
+from drbo.experiments.records import mean_and_error, per_run, read_csv, select
 from drbo.experiments.wind_year import WindYear
 from drbo.problems import (
     Problem,

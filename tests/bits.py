@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from drbo import AmbiguitySet
-from drbo.optimizer.explanation import Deferred
+from drbo.knowledge.explanation import Deferred
 from drbo.spaces.space import Point
 
 

@@ -17,7 +17,7 @@ settings.load_profile("short")
 @pytest.fixture
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all records have the same time."""
-    monkeypatch.setattr("drbo.optimizer.history.now", lambda: 0.0)
+    monkeypatch.setattr("drbo.knowledge.history.now", lambda: 0.0)
 
 
 def pytest_assertrepr_compare(op: str, left: Any, right: Any) -> list[str] | None:

@@ -1,9 +1,10 @@
-"""Data flows one way: a module imports only from modules above it in the map, inside folders too."""
+"""Data flows one way: a folder imports only from folders above it, and inside a folder there are no cycles."""
 
 import ast
 import re
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -12,72 +13,36 @@ import drbo
 
 ROOT = Path(drbo.__file__).parent
 TOP = Path(__file__).parents[1]
-MAP = """
-    _text validation _extras _compiled _threads _files kernels
-    spaces.rows spaces.columns spaces.space spaces.parameters spaces.choices spaces.finite spaces.labels spaces.kinds
-    spaces.box
-    spaces.shift spaces.samples spaces.perturbation spaces
-    models.units models.outcomes models.observation models.curve models.estimate models.features models.path
-    models._cholesky models.gp models.inverse models.factor models.regression models.grid models.likelihood
-    models.kronecker models.kronecker_posterior models.log_posterior models.learned models.posterior
-    models.perturbed models.inputs models.bounds models
-    ambiguity.contract ambiguity.peak ambiguity.pivoted ambiguity.scaling ambiguity.on_support ambiguity._affine_qr
-    ambiguity._block_pivoting ambiguity._mmd_pricing ambiguity._mmd_solver ambiguity._gram_start
-    ambiguity._many_features ambiguity._transport_solver ambiguity._simplex ambiguity.linear
-    ambiguity.mmd ambiguity.total_variation ambiguity.kl ambiguity.chi_square ambiguity.cvar ambiguity.wasserstein
-    ambiguity.expectation ambiguity.neighbourhood ambiguity.moments ambiguity.shares ambiguity.scenarios
-    ambiguity.any_of ambiguity.intersection ambiguity
-    ambiguity.compression ambiguity.reference ambiguity.contexts ambiguity.finite_contexts ambiguity.sampled_contexts
-    rounds.ball rounds.prices rounds.range rounds.represented rounds.balls rounds.search rounds.grid rounds.box
-    rounds.beliefs rounds.repeats
-    rounds.safe rounds.contexts rounds.policies rounds.thompson rounds.satisficing rounds.chance
-    rounds.joint_optimism rounds.value_of_information
-    rounds.blocks
-    rounds.radius rounds.learned_radius rounds.settings rounds
-    optimizer.claims optimizer.history optimizer.encoding optimizer.explanation optimizer.markup
-    optimizer.probabilities optimizer.suggestion optimizer.tables optimizer.state optimizer.belief
-    optimizer.configuration optimizer.production optimizer.log optimizer.reports optimizer.knowledge
-    optimizer.propose optimizer.incumbent optimizer.targets optimizer.chances
-    optimizer.explain optimizer.checks optimizer.view optimizer.answers optimizer.analyses
-    optimizer.records optimizer.storage optimizer.stored optimizer.optimizer optimizer.progress
-    optimizer.parallel optimizer
-    analysis.pictures analysis.radius_explanation analysis.explain_radius analysis.radius_profile
-    analysis.backtest analysis.sensitivity analysis.watch analysis.regret analysis.course analysis.plots analysis
-    radius regret __init__
-    names problems experiments report terminal
-    integrations integrations.botorch integrations.optuna.attributes integrations.optuna.parameters
-    integrations.optuna.trials integrations.optuna.waiting integrations.optuna.sampler integrations.optuna.studies
-    integrations.optuna.figures integrations.optuna
-    printing reading cli __main__
-""".split()  # noqa: SIM905  # a list of names, one line per step of the story
-"""Every module of drbo, in the order in which data flows; `problems`, `experiments` and `report` are one room each."""
-HANDED_ON = {
-    "optimizer.analyses": {
-        "analysis.backtest",
-        "analysis.explain_radius",
-        "analysis.radius_explanation",
-        "analysis.plots",
-        "analysis.radius_profile",
-        "analysis.sensitivity",
-        "analysis.watch",
-        "report",
-    }
-}
-"""What methods of one line hand the optimizer to, with the import inside: the one exception to the order."""
-WHOLE_ROOMS = ("problems", "experiments", "report")
+ORDER = (
+    ("validation", "_compiled", "_threads", "_files"),
+    ("kernels",),
+    ("spaces",),
+    ("models",),
+    ("ambiguity",),
+    ("contexts",),
+    ("rounds",),
+    ("knowledge",),
+    ("analysis",),
+    ("optimizer",),
+    ("radius", "regret"),
+    ("__init__",),
+    ("names",),
+    ("problems",),
+    ("experiments", "report"),
+    ("integrations",),
+    ("terminal", "console"),
+    ("cli",),
+    ("__main__",),
+)
+"""The folders, and the modules at the top level, in the order in which data flows."""
+PLACES = {name: i for i, level in enumerate(ORDER) for name in level}
+DOWNWARDS = {"optimizer": {"report"}, "report": {"optimizer"}}
+"""`Optimizer.report` and `Optimizer.plot` import the report inside of the method: the one exception to the order."""
+PUBLIC_ONLY = ("names", "problems", "experiments", "report", "integrations", "terminal", "console", "cli", "__main__")
 EXTRAS = (
     "matplotlib", "pandas", "rich", "typer", "joblib", "distributed", "plotly", "cvxpy", "clarabel", "torch", "sklearn",
     "optuna",
 )  # fmt: skip
-
-
-def place(module: str) -> str | None:
-    """Return the entry of the map that a module such as `drbo.spaces.box` belongs to; None if it is no module."""
-    name = module.removeprefix("drbo").removeprefix(".") or "__init__"
-    room = name.split(".")[0]
-    if room in WHOLE_ROOMS:
-        return name if name in MAP else room
-    return name if name in MAP else None
 
 
 def module_of(path: Path) -> str:
@@ -87,6 +52,15 @@ def module_of(path: Path) -> str:
     return "drbo." + ".".join(parts)
 
 
+MODULES = {module_of(path): path for path in sorted(ROOT.rglob("*.py"))}
+SOURCES = [path for path in MODULES.values() if path != ROOT / "__init__.py"]
+
+
+def room(module: str) -> str:
+    """Return the folder of a module such as `drbo.spaces.box`, or its name if it is in none."""
+    return [*module.split("."), "__init__"][1]
+
+
 def imports(source: str) -> set[str]:
     """Return the modules of drbo that a source imports, wherever the import stands."""
     found = set()
@@ -94,50 +68,89 @@ def imports(source: str) -> set[str]:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "drbo":
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                found.add(inner if place(inner) in MAP and place(inner) != place(node.module) else node.module)
+                found.add(inner if inner in MODULES else node.module)
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names if alias.name.split(".")[0] == "drbo"}
     return found
 
 
 def violations(module: str, source: str) -> list[str]:
-    own = place(module)
-    assert own is not None, f"{module} is not on the map"
-    wrong = []
-    for other in sorted(imports(source)):
-        there = place(other)
-        if there in HANDED_ON.get(own, ()):
-            continue
-        if there is None or (MAP.index(there) >= MAP.index(own) and there != own):
-            wrong.append(f"{module} imports {other}")
-    return wrong
-
-
-SOURCES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+    own = room(module)
+    return [
+        f"{module} imports {other}"
+        for other in sorted(imports(source))
+        if room(other) != own and room(other) not in DOWNWARDS.get(own, ()) and PLACES[room(other)] >= PLACES[own]
+    ]
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: module_of(path))
-def test_imports_follow_the_map(path: Path) -> None:
+def test_imports_follow_the_order_of_the_folders(path: Path) -> None:
     assert violations(module_of(path), path.read_text()) == []
 
 
-def test_the_map_names_nothing_that_is_not_there() -> None:
-    there = {place(module_of(path)) for path in ROOT.rglob("*.py")}
-    assert set(MAP) <= there
+def cycle(sources: dict[str, str]) -> list[str]:
+    """Return modules that import one another in a ring; none if there is no ring.
+
+    A package that imports its own modules, as `drbo.spaces` does, is not part of any.
+    """
+    packages = {name for name, path in MODULES.items() if path.name == "__init__.py"}
+    graph = {name: imports(source) & set(sources) - packages for name, source in sources.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+@pytest.mark.parametrize("folder", sorted({room(module) for module in MODULES}))
+def test_no_cycles_inside_a_folder(folder: str) -> None:
+    assert cycle({name: path.read_text() for name, path in MODULES.items() if room(name) == folder}) == []
 
 
 @pytest.mark.parametrize(
     ("module", "line"),
     [
         ("drbo.spaces.box", "from drbo.optimizer import Optimizer"),
-        ("drbo.spaces.box", "from drbo.spaces import samples"),
-        ("drbo.rounds.ball", "import drbo.rounds.grid"),
-        ("drbo.models.gp", "def f():\n    from drbo.models.bounds import Bound"),
-        ("drbo.ambiguity.mmd", "from drbo.analysis.backtest import backtest"),
+        ("drbo.rounds.ball", "import drbo.knowledge.state"),
+        ("drbo.models.gp", "def f():\n    from drbo.ambiguity import MMD"),
+        ("drbo.ambiguity.mmd", "from drbo.analysis.profile import RadiusProfile"),
+        ("drbo.spaces.box", "from drbo import Box"),
     ],
 )
 def test_the_walk_can_fail(module: str, line: str) -> None:
     assert violations(module, line) != []
+
+
+def test_a_cycle_is_found() -> None:
+    ring = {
+        "drbo.spaces.box": "from drbo.spaces.samples import Samples",
+        "drbo.spaces.samples": "from drbo.spaces import box",
+    }
+    assert set(cycle(ring)) == set(ring)
+
+
+def test_module_names_are_told_apart_at_a_glance() -> None:
+    """No two modules have names that differ by a letter or a plural, in whatever folder."""
+    names = sorted(path.stem.strip("_") for path in SOURCES if path.stem not in ("__init__", "__main__"))
+    alike = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if alike_names(a, b)]
+    assert alike == []
+
+
+def alike_names(a: str, b: str) -> bool:
+    """Return whether two names are the same, or one letter turns one into the other."""
+    short, long = sorted((a, b), key=len)
+    if len(long) - len(short) > 1:
+        return False
+    if len(long) == len(short):
+        return sum(x != y for x, y in zip(a, b, strict=True)) <= 1
+    return any(long[:i] + long[i + 1 :] == short for i in range(len(long)))
+
+
+def test_names_that_are_alike_are_found() -> None:
+    assert alike_names("ball", "balls")
+    assert alike_names("chance", "change")
+    assert alike_names("box", "box")
+    assert not alike_names("box", "boxes")
 
 
 def private_reaches(source: str) -> list[str]:
@@ -151,7 +164,7 @@ def private_reaches(source: str) -> list[str]:
             found += [
                 f"{node.module}.{alias.name}"
                 for alias in node.names
-                if alias.name.startswith("_") and place(f"{node.module}.{alias.name}") is None
+                if alias.name.startswith("_") and f"{node.module}.{alias.name}" not in MODULES
             ]
     for node in ast.walk(tree):
         if (
@@ -170,25 +183,20 @@ def test_no_private_name_is_reached_across_modules(path: Path) -> None:
 
 
 def test_a_private_reach_is_noticed() -> None:
-    assert private_reaches("from drbo.rounds.grid import _tighten") == ["drbo.rounds.grid._tighten"]
+    assert private_reaches("from drbo.rounds.grid_search import _tighten") == ["drbo.rounds.grid_search._tighten"]
     assert private_reaches("from drbo.rounds import grid\ngrid._tighten()") == ["grid._tighten"]
 
 
 OUTSIDE = [
+    *(path for path in SOURCES if room(module_of(path)) in PUBLIC_ONLY),
     *(
         path
-        for path in SOURCES
-        if place(module_of(path)) in ("names", *WHOLE_ROOMS, "terminal", "printing", "reading", "cli")
-    ),
-    *sorted((ROOT / "integrations").rglob("*.py")),
-    *(
-        path
-        for room in ("scripts", "benchmarks", "examples", "integrations")
-        for path in sorted((TOP / room).rglob("*.py"))
+        for folder in ("scripts", "benchmarks", "examples", "integrations")
+        for path in sorted((TOP / folder).rglob("*.py"))
     ),
 ]
 """What uses drbo from outside: rooms that nothing else imports, and the programs beside the package."""
-TOOLS = {"drbo._text", "drbo._extras", "drbo._files"}
+TOOLS = {"drbo.validation", "drbo._files"}
 """Private modules that rooms of the package share: text for terminals, what to install, and how files are written."""
 MEASURED = {"adversaries.py": {"drbo.ambiguity._mmd_pricing"}}
 """A benchmark that measures one step inside of a solver."""
@@ -219,24 +227,19 @@ def test_what_is_outside_uses_the_public_names(path: Path) -> None:
 
 
 def test_a_reach_into_drbo_is_noticed() -> None:
-    script, room = TOP / "scripts" / "any.py", ROOT / "experiments" / "any.py"
-    assert inner_reaches(script, "from drbo.problems._branin import branin") == ["drbo.problems._branin.branin"]
-    assert inner_reaches(script, "from drbo.problems import _branin") == ["drbo.problems._branin"]
+    script, inside = TOP / "scripts" / "any.py", ROOT / "experiments" / "any.py"
+    assert inner_reaches(script, "from drbo.problems._benchmarks import branin") == ["drbo.problems._benchmarks.branin"]
+    assert inner_reaches(script, "from drbo.problems import _benchmarks") == ["drbo.problems._benchmarks"]
     assert inner_reaches(script, "from drbo.models.gp import GP") == ["drbo.models.gp.GP"]
     assert inner_reaches(script, "from drbo._files import locked") == ["drbo._files.locked"]
-    assert inner_reaches(room, "from drbo._files import locked\nfrom drbo.experiments._runs import run") == []
-    assert inner_reaches(room, "from drbo._threads import one_thread") == ["drbo._threads.one_thread"]
+    assert inner_reaches(inside, "from drbo._files import locked\nfrom drbo.experiments._runs import run") == []
+    assert inner_reaches(inside, "from drbo._threads import one_thread") == ["drbo._threads.one_thread"]
 
 
 def test_nothing_heavy_is_imported_with_the_core() -> None:
     """Importing every room from spaces to analysis brings none of the packages that belong to extras."""
-    rooms = [
-        module_of(path)
-        for path in SOURCES
-        if place(module_of(path)) not in ("problems", "experiments", "reading", "cli")
-    ]
-    apart = ("experiments", "integrations", "__main__")
-    rooms = [name for name in rooms if not any(part in name for part in apart)]
+    apart = ("problems", "experiments", "integrations", "console", "cli", "__main__")
+    rooms = [name for name in MODULES if room(name) not in apart]
     code = f"import sys, importlib\nfor m in {rooms!r}: importlib.import_module(m)\n"
     code += f"print([m for m in {EXTRAS!r} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -48,7 +48,7 @@ def test_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_production_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = example("production", monkeypatch)
-    monkeypatch.setattr("drbo.optimizer.history.now", lambda: 0.0)  # records have a time, which differs
+    monkeypatch.setattr("drbo.knowledge.history.now", lambda: 0.0)  # records have a time, which differs
     without_a_stop = module.main(tmp_path / "one.json", shifts=8)
     run_shift = module.run_shift
 
@@ -69,7 +69,7 @@ def test_production_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest
 
 def test_a_newsvendor_goes_on_after_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = example("newsvendor_weekday", monkeypatch)
-    monkeypatch.setattr("drbo.optimizer.history.now", lambda: 0.0)  # records have a time, which differs
+    monkeypatch.setattr("drbo.knowledge.history.now", lambda: 0.0)  # records have a time, which differs
     without_a_crash = module.main(tmp_path / "one.json", days=8)
     demand_of = module.demand_of
 

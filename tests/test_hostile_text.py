@@ -23,7 +23,7 @@ from drbo.cli import app
 from drbo.integrations.optuna import RobustSampler, plot_guarantees, plot_radii, plot_worst_case
 from drbo.report.page import page
 from integrations.weather import FIXED, study_of
-from optimizer.damage import with_checksums
+from knowledge.damage import with_checksums
 
 HOSTILE = (
     "<script>alert(1)</script>",

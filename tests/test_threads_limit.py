@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import drbo
 from drbo._threads import one_thread
-from drbo.ambiguity.compression import compress
+from drbo.contexts.compression import compress
 from drbo.models import learned
 from drbo.models.outcomes import Outcomes, standardisation
 from interrupts import interrupted, lines

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from drbo.analysis.backtest import Backtest as Backtest
     from drbo.analysis.backtest import backtest as backtest
     from drbo.analysis.explain_radius import explain_radius as explain_radius
+    from drbo.analysis.profile import RadiusProfile as RadiusProfile
     from drbo.analysis.radius_explanation import RadiusExplanation as RadiusExplanation
-    from drbo.analysis.radius_profile import RadiusProfile as RadiusProfile
     from drbo.analysis.sensitivity import RadiusSensitivity as RadiusSensitivity
     from drbo.analysis.watch import Watch as Watch
     from drbo.kernels import RBF as RBF
@@ -129,7 +129,7 @@ _HOMES = {
     ),
     "drbo.analysis.explain_radius": ("explain_radius",),
     "drbo.analysis.radius_explanation": ("RadiusExplanation",),
-    "drbo.analysis.radius_profile": ("RadiusProfile",),
+    "drbo.analysis.profile": ("RadiusProfile",),
     "drbo.analysis.sensitivity": ("RadiusSensitivity",),
     "drbo.analysis.watch": ("Watch",),
     "drbo.kernels": (

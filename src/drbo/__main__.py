@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from drbo._extras import MissingExtraError, require
+from drbo.validation import MissingExtraError, require
 
 
 def main() -> None:

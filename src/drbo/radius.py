@@ -1,8 +1,8 @@
 """Rules for the radius."""
 
-from drbo.ambiguity.reference import empirical
+from drbo.contexts.reference import empirical
 from drbo.rounds.learned_radius import Bootstrap, Calibrated
-from drbo.rounds.radius import Constant, Decaying, EmpiricalLikelihood, RadiusRule, Theoretical
+from drbo.rounds.radius_rules import Constant, Decaying, EmpiricalLikelihood, RadiusRule, Theoretical
 
 __all__ = [
     "Bootstrap",

@@ -1,6 +1,6 @@
 """Robust regret of a run on a known f, and the paper's bounds on it."""
 
-from drbo.analysis.regret import (
+from drbo.analysis.robust_regret import (
     RobustRegret,
     crude_shift_norm,
     data_driven_bound,

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drbo import Optimizer
-from drbo._text import printable
-from drbo.analysis.course import Course, course
-from drbo.spaces.rows import row, words
-from drbo.validation import FloatArray
+from drbo.report.plots import Course, course
+from drbo.spaces.columns import row, words
+from drbo.validation import FloatArray, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

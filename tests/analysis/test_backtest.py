@@ -10,7 +10,7 @@ import pytest
 import drbo
 from drbo import MMD, RBF, Backtest, backtest
 from drbo.radius import empirical
-from drbo.rounds.grid import robust_scores
+from drbo.rounds.grid_search import robust_scores
 
 N = 8
 SET = MMD(np.linspace(0, 1, N), RBF(0.2))

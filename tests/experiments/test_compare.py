@@ -9,8 +9,7 @@ from drbo.experiments import METHODS, SETTINGS, Execution, Plan, compare, method
 from drbo.experiments._compare import compare_rows
 from drbo.experiments._runs import generator
 from drbo.experiments._tasks import Task
-from drbo.experiments.records import read_csv
-from drbo.experiments.statistics import mean_and_error
+from drbo.experiments.records import mean_and_error, read_csv
 from drbo.names import MethodName
 from drbo.problems import benchmark_1, robos
 from drbo.regret import robust_regret

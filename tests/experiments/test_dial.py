@@ -12,7 +12,7 @@ import robos
 from drbo.experiments._dial import Dial
 from drbo.experiments._tasks import Goal, radius_for_loss
 from drbo.problems import benchmark_1, by_name, wind
-from drbo.rounds.grid import robust_scores
+from drbo.rounds.grid_search import robust_scores
 from tolerances import CLOSED_FORM
 
 PROBLEM = by_name("robos")

@@ -24,9 +24,9 @@ from drbo.ambiguity import AmbiguitySet
 from drbo.experiments._competitors import FirstOrder, LipschitzPenalty, first_order
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball
-from drbo.rounds.box import BoxSearch
-from drbo.rounds.contexts import ContextRule
-from drbo.rounds.grid import GridSearch
+from drbo.rounds.box_search import BoxSearch
+from drbo.rounds.context_rules import ContextRule
+from drbo.rounds.grid_search import GridSearch
 from drbo.rounds.policies import Round
 from drbo.spaces import Box
 from drbo.validation import FloatArray

@@ -10,7 +10,7 @@ import pytest
 
 from drbo.experiments import SETS, SETTINGS, Execution, Plan, corollary4, run
 from drbo.experiments._reproduce import regret_rows, regret_sweep
-from drbo.experiments._sweep import sweep
+from drbo.experiments._runs import sweep
 from drbo.experiments._tasks import Goal
 from drbo.experiments.records import Store, Table, select
 from drbo.names import MethodName

@@ -7,7 +7,7 @@ import pytest
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
 import drbo
-from drbo.integrations.optuna.parameters import Levels, box_of, digest, fitted, parameter_of, value_at
+from drbo.integrations.optuna.search_spaces import Levels, box_of, digest, fitted, parameter_of, value_at
 
 EVERY: list[BaseDistribution] = [
     FloatDistribution(-1.0, 2.0),

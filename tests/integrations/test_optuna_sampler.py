@@ -18,9 +18,8 @@ from optuna.trial import TrialState, create_trial
 
 import drbo
 from drbo.integrations.optuna import RobustSampler, get_robust_params, get_robust_trial, observe
-from drbo.integrations.optuna.attributes import CONFIGURATION
 from drbo.integrations.optuna.studies import sampler_of
-from drbo.integrations.optuna.trials import FAILED, SILENT, SUGGESTION
+from drbo.integrations.optuna.trials import CONFIGURATION, FAILED, SILENT, SUGGESTION
 from drbo.models.regression import Posterior
 from integrations.weather import FIXED, HISTORY, ROWS, cost, derived, make, objective, recommended, study_of
 

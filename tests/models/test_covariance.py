@@ -8,7 +8,7 @@ from drbo.models.kronecker_posterior import KroneckerPosterior
 from drbo.models.observation import Observation
 from drbo.models.perturbed import PerturbedPosterior
 from drbo.models.regression import Posterior
-from drbo.spaces.shift import Shift
+from drbo.spaces.space import Shift
 from drbo.validation import FloatArray
 
 MODEL = GP(Product(Matern(0.4), RBF(0.3)), 0.2)

@@ -19,8 +19,7 @@ from drbo.models.kronecker_posterior import KroneckerPosterior
 from drbo.models.observation import Observation
 from drbo.models.perturbed import PerturbedPosterior
 from drbo.models.regression import Posterior
-from drbo.spaces.shift import Shift
-from drbo.spaces.space import Point
+from drbo.spaces.space import Point, Shift
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES
 
 LARGEST = 5.5

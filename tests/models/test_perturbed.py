@@ -9,8 +9,7 @@ from drbo import GP, ConstantKernel, Matern, Product
 from drbo.kernels import Along, Kernel
 from drbo.models.observation import Observation
 from drbo.models.perturbed import PerturbedPosterior
-from drbo.spaces.shift import Shift
-from drbo.spaces.space import Point
+from drbo.spaces.space import Point, Shift
 from drbo.validation import FloatArray
 from tolerances import FINITE_DIFFERENCES, SOLVER
 

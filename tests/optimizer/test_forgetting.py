@@ -8,9 +8,9 @@ import pytest
 
 import drbo
 from drbo import GP, RBF, DataDriven, Optimizer, Product, Samples
-from drbo.ambiguity.finite_contexts import FiniteContexts
-from drbo.ambiguity.reference import Memory
-from drbo.ambiguity.sampled_contexts import SampledContexts
+from drbo.contexts.finite_contexts import FiniteContexts
+from drbo.contexts.reference import Memory
+from drbo.contexts.sampled_contexts import SampledContexts
 from drbo.radius import Bootstrap, Calibrated, Constant, Decaying, RadiusRule, Theoretical, empirical
 from drbo.spaces import FiniteSet
 

@@ -368,7 +368,7 @@ def test_an_iterate_is_certified_for_what_it_knew() -> None:
 def test_a_damaged_known_part_is_refused(tmp_path: Path) -> None:
     opt = make(DataDriven(radius=Constant(0.1)))
     ask(opt, "Mon")
-    opt._facts[0] = drbo.optimizer.history.Asked(**{**vars(opt._facts[0]), "given": {"weekday": "Sun"}})
+    opt._facts[0] = drbo.knowledge.history.Asked(**{**vars(opt._facts[0]), "given": {"weekday": "Sun"}})
     opt.save(tmp_path / "a.json")
     with pytest.raises(ValueError, match=r"is damaged: .*must be one of 'Mon'"):
         Optimizer.load(tmp_path / "a.json")

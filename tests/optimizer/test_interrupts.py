@@ -13,7 +13,7 @@ import ranges
 import robos
 from bits import bits
 from drbo import DataDriven, LearnedGP, Optimizer, Setting, Simulator
-from drbo.optimizer.state import State
+from drbo.knowledge.state import State
 from interrupts import interrupted
 from robos import SETTINGS, ask, make, run
 
@@ -135,7 +135,7 @@ def test_an_interrupt_between_new_hyper_parameters_and_their_posterior(monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LearnedGP, "refit", counted)
-    monkeypatch.setattr(drbo.optimizer.belief.Belief, "after", stopped)
+    monkeypatch.setattr(drbo.knowledge.belief.Belief, "after", stopped)
     with pytest.raises(KeyboardInterrupt):
         opt.ask()
     monkeypatch.undo()
@@ -185,7 +185,7 @@ def test_an_interrupted_tell_can_be_repeated(monkeypatch: pytest.MonkeyPatch) ->
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(drbo.optimizer.reports, "checked_outcomes", stopped)
+    monkeypatch.setattr(drbo.knowledge.telling, "checked_outcomes", stopped)
     with pytest.raises(KeyboardInterrupt):
         opt.tell(s, 1.0)
     monkeypatch.undo()
@@ -227,7 +227,7 @@ def test_an_interrupt_while_the_adversary_searches(setting: Setting, monkeypatch
     def stopped(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(drbo.rounds.range, "_downhill", stopped)
+    monkeypatch.setattr(drbo.rounds.range_ball, "_downhill", stopped)
     with pytest.raises(KeyboardInterrupt):
         ranges.ask(opt, 2)
     monkeypatch.undo()

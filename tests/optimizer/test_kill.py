@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from drbo import GP, MMD, RBF, Optimizer, Product, Simulator
-from drbo.optimizer.history import Asked
+from drbo.knowledge.history import Asked
 
 
 def outcome(action: float, context: float) -> float:

@@ -24,7 +24,7 @@ from drbo import (
     TheoreticalBeta,
 )
 from drbo.rounds.ball import TIE
-from drbo.rounds.grid import robust_scores
+from drbo.rounds.grid_search import robust_scores
 from robos import SET, SETTINGS, SURROGATE, ask, make, posterior, run, tell
 from tolerances import CLOSED_FORM
 

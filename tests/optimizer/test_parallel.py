@@ -20,8 +20,8 @@ import pytest
 import drbo
 from bits import bits
 from drbo import DataDriven, General, Optimizer
-from drbo.optimizer.history import Asked, Told
-from drbo.optimizer.progress import Progress
+from drbo.knowledge.history import Asked, Told
+from drbo.optimizer.parallel import Progress
 from optimizer.evaluations import GRID, drawn, ends_its_process, fails_often, outcome, worker
 
 TESTS = Path(__file__).parents[1]

@@ -9,7 +9,7 @@ import pytest
 
 import drbo
 from drbo import MMD, DataDriven, General, Matern, Optimizer, Setting, Simulator
-from drbo.optimizer.history import Told
+from drbo.knowledge.history import Told
 from ranges import ACTIONS, CONTEXTS, FIXED, GRID, SAMPLES, SETTINGS, ask, forecast, heating, nature, run, tell
 
 every_setting = pytest.mark.parametrize("setting", SETTINGS, ids=repr)

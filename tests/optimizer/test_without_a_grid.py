@@ -26,8 +26,8 @@ from drbo import (
     Setting,
     Simulator,
 )
-from drbo.optimizer.history import Asked, Told
-from drbo.rounds.radius import RadiusRule
+from drbo.knowledge.history import Asked, Told
+from drbo.rounds.radius_rules import RadiusRule
 from heating import BOX, FIXED, HISTORY, SETTINGS, ask, heating, make, run, tell
 
 

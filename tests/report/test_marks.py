@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from drbo.report.figures import Axis, Figure, along, beside, legend, plane
+from drbo.report.drawing import Axis, Figure, along, beside, legend, plane
 from drbo.report.marks import Band, Bars, Cells, Line, Points, Rule
 from drbo.report.scales import Factors, Labels, Numbers, Shares
 

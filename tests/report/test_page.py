@@ -13,7 +13,7 @@ import pytest
 from drbo import GP, RBF, Box, General, Optimizer, Perturbation, Product, Simulator
 from drbo.report import write
 from drbo.report.contents import Contents
-from drbo.report.figures import Figure
+from drbo.report.drawing import Figure
 from drbo.report.page import page
 from report.runs import RUNS, box, grid
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drbo import GP, RBF, GridPosterior, Product
-from drbo.ambiguity.finite_contexts import FiniteContexts
+from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.models.observation import Observation
 from drbo.models.regression import Posterior
 from drbo.models.units import Units

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from drbo import GP, MMD, RBF, AmbiguitySet, Expectation, GridPosterior, Product, TotalVariation, Wasserstein
-from drbo.ambiguity.finite_contexts import FiniteContexts
+from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.rounds.ball import Ball, first_of_the_best, frozen_copy
 from drbo.spaces import FiniteSet, Point

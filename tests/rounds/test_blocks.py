@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from drbo import KL, MMD, RBF, TotalVariation, Wasserstein
-from drbo.rounds.blocks import autocorrelation, block_length, in_blocks
+from drbo.rounds.learned_radius import autocorrelation, block_length, in_blocks
 
 LEVELS = 40
 

@@ -13,10 +13,10 @@ from drbo.ambiguity import AmbiguitySet
 from drbo.models.bounds import LOWER, UPPER, Bound, simultaneous
 from drbo.models.units import Units
 from drbo.rounds.ball import Ball
-from drbo.rounds.balls import make_ball
 from drbo.rounds.chance import Event, ModelEvent, bracket, worst_quantile
-from drbo.rounds.grid import GridSearch
+from drbo.rounds.grid_search import GridSearch
 from drbo.rounds.policies import Round
+from drbo.rounds.range_ball import make_ball
 from rounds.beliefs import ACTIONS, CONTEXTS, REFERENCE, beliefs
 from tolerances import SOLVER
 

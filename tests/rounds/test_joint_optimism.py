@@ -8,7 +8,7 @@ import pytest
 
 import drbo
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.ambiguity.finite_contexts import FiniteContexts
+from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.models.bounds import UPPER, AverageBound, Bound
 from drbo.models.grid import GridPosterior
 from drbo.models.observation import Observation

@@ -5,11 +5,10 @@ import pytest
 
 import drbo
 from drbo import GP, LOWER, MMD, RBF, Bound, Matern, Optimizer, Product, Samples, Simulator
-from drbo.ambiguity.sampled_contexts import SampledContexts
+from drbo.contexts.sampled_contexts import SampledContexts
 from drbo.models.regression import Posterior
-from drbo.rounds.balls import make_ball
-from drbo.rounds.prices import Prices
-from drbo.rounds.represented import RepresentedBall, lowest_excess
+from drbo.rounds.ball import Prices
+from drbo.rounds.range_ball import RepresentedBall, lowest_excess, make_ball
 from drbo.spaces import Point
 from tolerances import CLOSED_FORM
 

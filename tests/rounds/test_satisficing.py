@@ -25,13 +25,13 @@ from drbo import (
     Wasserstein,
 )
 from drbo.ambiguity import AmbiguitySet
-from drbo.ambiguity.finite_contexts import FiniteContexts
+from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball
-from drbo.rounds.balls import make_ball
-from drbo.rounds.box import BoxSearch
-from drbo.rounds.grid import GridSearch
+from drbo.rounds.box_search import BoxSearch
+from drbo.rounds.grid_search import GridSearch
 from drbo.rounds.policies import Round
+from drbo.rounds.range_ball import make_ball
 from drbo.rounds.satisficing import Goal, WorstByRadius, critical_radius, fragility, picker, satisfy
 from drbo.spaces import FiniteSet
 from rounds.beliefs import ACTIONS, CONTEXTS, REFERENCE, beliefs

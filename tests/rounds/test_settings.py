@@ -22,9 +22,9 @@ from drbo import (
     Uncertain,
     ValueOfInformation,
 )
-from drbo.ambiguity.contexts import Contexts
-from drbo.ambiguity.finite_contexts import FiniteContexts
-from drbo.ambiguity.sampled_contexts import SampledContexts
+from drbo.contexts.finite_contexts import FiniteContexts
+from drbo.contexts.nature import Contexts
+from drbo.contexts.sampled_contexts import SampledContexts
 from drbo.radius import Bootstrap, Constant, Theoretical, empirical
 from drbo.rounds.policies import Policy
 from drbo.spaces import FiniteSet

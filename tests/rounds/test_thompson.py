@@ -6,9 +6,9 @@ import pytest
 from drbo import KL, MMD, RBF, Informative, Thompson, TotalVariation, Uncertain
 from drbo.ambiguity import AmbiguitySet
 from drbo.rounds.ball import Ball
-from drbo.rounds.box import BoxSearch
-from drbo.rounds.contexts import ContextRule
-from drbo.rounds.grid import GridSearch, robust_scores
+from drbo.rounds.box_search import BoxSearch
+from drbo.rounds.context_rules import ContextRule
+from drbo.rounds.grid_search import GridSearch, robust_scores
 from drbo.rounds.policies import Round
 from drbo.spaces import Box
 from rounds.beliefs import ACTIONS, CONTEXTS, REFERENCE, beliefs

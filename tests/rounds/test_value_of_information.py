@@ -6,9 +6,9 @@ from scipy.special import ndtri
 
 import drbo
 from drbo import GP, RBF, GridPosterior, Product, ValueOfInformation
-from drbo.ambiguity.finite_contexts import FiniteContexts
+from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.rounds.ball import Ball
-from drbo.rounds.grid import GridSearch
+from drbo.rounds.grid_search import GridSearch
 from drbo.rounds.policies import Round
 from drbo.rounds.value_of_information import Draws
 from drbo.spaces import FiniteSet

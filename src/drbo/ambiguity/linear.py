@@ -25,7 +25,7 @@ from drbo._compiled import announce
 from drbo.ambiguity._simplex import solve_rows
 from drbo.ambiguity.contract import EPSILON, NEXT, AmbiguitySet, Dual, WorstCase
 from drbo.ambiguity.scaling import in_unit_range
-from drbo.spaces.columns import Column, plain
+from drbo.spaces.columns import Column, unnamed_columns
 from drbo.validation import FloatArray
 
 ROUNDING = 1e-12
@@ -61,7 +61,7 @@ class Linear(AmbiguitySet):
             super().on(points, scales)
             return self
         c = validation.frozen(validation.points("points", points))
-        made = copy.copy(self if self._columns is not None else self.with_columns(plain(c)))
+        made = copy.copy(self if self._columns is not None else self.with_columns(unnamed_columns(c)))
         made.contexts, made.n_contexts = c, len(c)
         made.features = validation.frozen(made._features(c))
         return made

@@ -9,10 +9,9 @@ from typing import Any, Self
 import numpy as np
 
 from drbo import validation
-from drbo._text import printable
 from drbo.ambiguity.linear import ROUNDING, Linear
 from drbo.spaces.columns import Column, named
-from drbo.validation import FloatArray
+from drbo.validation import FloatArray, printable
 
 
 class Moments(Linear):

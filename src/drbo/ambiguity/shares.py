@@ -9,11 +9,10 @@ from typing import Any, Self
 import numpy as np
 
 from drbo import validation
-from drbo._text import printable
 from drbo.ambiguity.contract import Dual, WorstCase, expectations
 from drbo.ambiguity.linear import Linear, certificate, support
 from drbo.spaces.columns import Column, named
-from drbo.validation import FloatArray
+from drbo.validation import FloatArray, printable
 
 Bounds = tuple[float, float]
 _SAME = 1e-9

@@ -10,20 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
-from drbo._extras import require
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.ambiguity.reference import Indices, empirical
-from drbo.ambiguity.sampled_contexts import SampledContexts
 from drbo.analysis.pictures import against_radius
+from drbo.analysis.recommend import best_in
+from drbo.contexts.reference import Indices, empirical
+from drbo.contexts.sampled_contexts import SampledContexts
+from drbo.knowledge.knowledge import Knowledge
+from drbo.knowledge.state import Terms
+from drbo.knowledge.telling import in_order
 from drbo.models.bounds import LOWER, Bound
-from drbo.optimizer.incumbent import best_in
-from drbo.optimizer.knowledge import Knowledge
-from drbo.optimizer.state import Terms
-from drbo.optimizer.tables import in_order
-from drbo.rounds.grid import best_action
+from drbo.rounds.grid_search import best_action
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
-from drbo.validation import FloatArray
+from drbo.validation import FloatArray, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

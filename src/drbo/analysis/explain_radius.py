@@ -20,16 +20,16 @@ import numpy as np
 from scipy.optimize import brentq
 
 from drbo import validation
-from drbo.ambiguity.contexts import Contexts
 from drbo.ambiguity.contract import AmbiguitySet
 from drbo.ambiguity.mmd import MMD
-from drbo.ambiguity.reference import Indices, Reference, empirical
-from drbo.ambiguity.sampled_contexts import SampledContexts
 from drbo.analysis.radius_explanation import Likelier, RadiusExplanation, Relabelled, Shift, Window
-from drbo.optimizer.knowledge import Knowledge
-from drbo.optimizer.state import Terms
-from drbo.rounds.balls import make_ball
-from drbo.rounds.blocks import autocorrelation
+from drbo.contexts.nature import Contexts
+from drbo.contexts.reference import Indices, Reference, empirical
+from drbo.contexts.sampled_contexts import SampledContexts
+from drbo.knowledge.knowledge import Knowledge
+from drbo.knowledge.state import Terms
+from drbo.rounds.learned_radius import autocorrelation
+from drbo.rounds.range_ball import make_ball
 from drbo.spaces.columns import Column
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Space

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from drbo._extras import require
-from drbo.validation import FloatArray
+from drbo.validation import FloatArray, require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

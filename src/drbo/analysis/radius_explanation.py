@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from drbo._text import printable
+from drbo.validation import printable
 
 _DISTINCT = 0.2
 """From this autocorrelation on, neighbouring days are said to resemble each other."""

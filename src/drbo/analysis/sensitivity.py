@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from drbo import validation
+from drbo.analysis.recommend import best_in
+from drbo.knowledge.knowledge import Knowledge
+from drbo.knowledge.state import State, Terms
 from drbo.models.bounds import LOWER, Bound
-from drbo.optimizer.incumbent import best_in
-from drbo.optimizer.knowledge import Knowledge
-from drbo.optimizer.state import State, Terms
 from drbo.rounds.ball import Ball, Certificate
 from drbo.spaces.space import Point
 

@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 
 from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.optimizer.knowledge import Knowledge
-from drbo.optimizer.state import Terms
-from drbo.optimizer.tables import in_order
+from drbo.knowledge.knowledge import Knowledge
+from drbo.knowledge.state import Terms
+from drbo.knowledge.telling import in_order
 from drbo.validation import FloatArray
 
 _STAKES = np.array([0.03, 0.1, 0.25, 0.5, 0.9])

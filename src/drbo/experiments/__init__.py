@@ -15,8 +15,7 @@ from drbo.experiments._reproduce import (
     problem_row,
     sets,
 )
-from drbo.experiments._runs import run
-from drbo.experiments._sweep import Execution
+from drbo.experiments._runs import Execution, run
 from drbo.experiments._tasks import SETS, SETTINGS, Goal, Task
 
 __all__ = [

@@ -10,11 +10,9 @@ import numpy as np
 
 from drbo.experiments._methods import METHODS
 from drbo.experiments._reproduce import Outcome, Plan, required
-from drbo.experiments._runs import run
-from drbo.experiments._sweep import sweep
+from drbo.experiments._runs import run, sweep
 from drbo.experiments._tasks import Task
-from drbo.experiments.records import Store, Table, select, stack
-from drbo.experiments.statistics import mean_and_error, number, per_run
+from drbo.experiments.records import Store, Table, mean_and_error, number, per_run, select, stack
 from drbo.problems import Problem
 
 RECORDS = 1

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from drbo import UPPER, AmbiguitySet, Bound, Choice, Policy, Round, Setting
-from drbo.ambiguity.contexts import Contexts
-from drbo.ambiguity.reference import Reference
+from drbo.contexts.nature import Contexts
+from drbo.contexts.reference import Reference
 from drbo.rounds import Beliefs, Candidates, Found
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
 from drbo.rounds.policies import ActionFirst, picked

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 
 from drbo.experiments._dial import Dial
 from drbo.experiments._tasks import SETTINGS, Goal
-from drbo.experiments.records import Table, select
-from drbo.experiments.statistics import mean_and_error, per_run
+from drbo.experiments.records import Table, mean_and_error, per_run, select
 from drbo.experiments.style import COLOURS, DARK, MARKERS, MORE_COLOURS, REFERENCE, STYLE, TRUTH, label_ends, new_figure
 from drbo.problems import Problem
 from drbo.validation import FloatArray

@@ -11,18 +11,16 @@ from typing import Any
 import numpy as np
 
 from drbo import validation
-from drbo._extras import require
 from drbo.experiments._dial import Dial
 from drbo.experiments._methods import METHODS, OF_THE_PAPER
-from drbo.experiments._runs import run
-from drbo.experiments._sweep import Execution, sweep
+from drbo.experiments._runs import Execution, run, sweep
 from drbo.experiments._tasks import SETS, SETTINGS, SHARE, Goal, data_driven_radius, radius_for_loss
-from drbo.experiments.records import Store, Table, select
-from drbo.experiments.statistics import mean_and_error, number, per_run
+from drbo.experiments.records import Store, Table, mean_and_error, number, per_run, select
 from drbo.experiments.wind_year import WindYear, backtest_table, decide
 from drbo.names import MethodName, SettingName
 from drbo.problems import Problem, WindSeries, benchmark_1, benchmark_2
 from drbo.radius import empirical
+from drbo.validation import require
 
 RECORDS = 1
 """Counts the changes of the code after which old records no longer hold."""

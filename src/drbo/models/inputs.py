@@ -13,7 +13,7 @@ from drbo.models.outcomes import Outcomes
 from drbo.models.perturbed import PerturbedPosterior
 from drbo.models.posterior import AnyPosterior
 from drbo.models.regression import Posterior
-from drbo.spaces.shift import Shift
+from drbo.spaces.space import Shift
 from drbo.validation import FloatArray
 
 

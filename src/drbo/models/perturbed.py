@@ -30,8 +30,7 @@ from drbo.models.gp import GP
 from drbo.models.observation import Observation, Scatter
 from drbo.models.path import DrawOfRound, Prior
 from drbo.models.regression import Posterior
-from drbo.spaces.shift import Shift
-from drbo.spaces.space import Point
+from drbo.spaces.space import Point, Shift
 from drbo.validation import FloatArray
 
 _NO_ACTION = np.empty(0)

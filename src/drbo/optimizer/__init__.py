@@ -1,21 +1,21 @@
 """The loop: ask, tell, recommend, and the history that it is made of."""
 
-from drbo.optimizer.checks import Comparison, LeaveOneOut, Narrowing
-from drbo.optimizer.encoding import decode as from_json
-from drbo.optimizer.encoding import encode as to_json
-from drbo.optimizer.explanation import Explanation
-from drbo.optimizer.optimizer import Optimizer
-from drbo.optimizer.parallel import run
-from drbo.optimizer.probabilities import Classification, Probability, ValueAtRisk
-from drbo.optimizer.suggestion import (
+from drbo.analysis.answers import (
+    Classification,
     NotCertifiedError,
-    Prediction,
+    Probability,
     Recommendation,
     RegretBound,
-    Result,
-    Suggestion,
     TargetRecommendation,
+    ValueAtRisk,
 )
+from drbo.analysis.checks import Comparison, LeaveOneOut, Narrowing
+from drbo.knowledge.encoding import decode as from_json
+from drbo.knowledge.encoding import encode as to_json
+from drbo.knowledge.explanation import Explanation
+from drbo.knowledge.suggestion import Prediction, Result, Suggestion
+from drbo.optimizer.optimizer import Optimizer
+from drbo.optimizer.parallel import run
 
 __all__ = [
     "Classification",

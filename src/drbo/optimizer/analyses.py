@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, overload
 
 from numpy.typing import ArrayLike
 
-from drbo.optimizer.answers import Answers
+from drbo.optimizer.queries import Answers
 from drbo.optimizer.view import computing
 
 if TYPE_CHECKING:
     from drbo.analysis.backtest import Backtest
-    from drbo.analysis.plots import Plots
+    from drbo.analysis.profile import RadiusProfile
     from drbo.analysis.radius_explanation import RadiusExplanation
-    from drbo.analysis.radius_profile import RadiusProfile
     from drbo.analysis.sensitivity import RadiusSensitivity
     from drbo.analysis.watch import Watch
+    from drbo.report.plots import Plots
 
 
 class Analyses(Answers):
@@ -73,7 +73,7 @@ class Analyses(Answers):
         One row per radius: what would be recommended, what is guaranteed and expected of it, what robustness costs and
         buys; with `to_frame()` and `plot()`.
         """
-        from drbo.analysis.radius_profile import profile_known
+        from drbo.analysis.profile import profile_known
 
         return profile_known(self._known, radii, self._terms(self._known.state, reference, None, given))
 
@@ -149,6 +149,6 @@ class Analyses(Answers):
     @property
     def plot(self) -> Plots:
         """Matplotlib figures of the run: `opt.plot.progress()`, `opt.plot.dial()`, `opt.plot.worst_case()`."""
-        from drbo.analysis.plots import Plots
+        from drbo.report.plots import Plots
 
         return Plots(self)

@@ -1,6 +1,6 @@
 """Ask, tell, recommend: the loop of algorithms 1 and 2, turned inside out.
 
-An optimizer is its configuration and a history of facts (`drbo.optimizer.history`). Commands (`ask`, `tell`, `cancel`,
+An optimizer is its configuration and a history of facts (`drbo.knowledge.history`). Commands (`ask`, `tell`, `cancel`,
 `retract`, `amend`) append one record each. Everything else is derived from the history and may be dropped at any
 moment: the bookkeeping (`state.py`), the posteriors (`belief.py`), certificates. Queries never append, and never change
 the next `ask`.
@@ -20,19 +20,19 @@ from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet
+from drbo.knowledge import history, telling, trial_table
+from drbo.knowledge.history import Amended, Asked, Cancelled, Proposal, Retracted, Told
+from drbo.knowledge.knowledge import propose
+from drbo.knowledge.production import Wishes
+from drbo.knowledge.state import Iterate, State, Terms, kept
+from drbo.knowledge.suggestion import Result, Suggestion
 from drbo.models.bounds import TheoreticalBeta
 from drbo.models.gp import GP
 from drbo.models.learned import LearnedGP
-from drbo.optimizer import history, log, reports
-from drbo.optimizer.history import Amended, Asked, Cancelled, Proposal, Retracted, Told
-from drbo.optimizer.production import Wishes
-from drbo.optimizer.propose import propose
-from drbo.optimizer.state import Iterate, State, Terms, kept
 from drbo.optimizer.stored import Stored
-from drbo.optimizer.suggestion import Result, Suggestion
 from drbo.optimizer.view import alone, computing
 from drbo.rounds.policies import Policy
-from drbo.rounds.radius import RadiusRule
+from drbo.rounds.radius_rules import RadiusRule
 from drbo.rounds.settings import DataDriven, Setting, Simulator
 from drbo.spaces.box import Box
 from drbo.spaces.labels import FiniteGiven
@@ -147,7 +147,7 @@ class Optimizer(Stored):
             raise TypeError(
                 "from_frame needs a radius, such as 0.1 or drbo.radius.Bootstrap(), or a setting in its place; not both"
             )
-        table = log.read(frame, actions, contexts, outcome, failed, stderr, time)
+        table = trial_table.read(frame, actions, contexts, outcome, failed, stderr, time)
         opt = cls(
             table.actions,
             table.contexts,
@@ -166,8 +166,8 @@ class Optimizer(Stored):
         for i, row in enumerate(table.rows):
             action = own.search.space.encode(f"row {i} of actions", row.action)
             where = (own.nature.encode(f"row {i} of contexts", row.context),)
-            outcomes = () if row.outcome is None else reports.checked_outcomes(row.outcome, 1)
-            stderrs = () if row.outcome is None else reports.checked_stderrs(row.stderr, 1)
+            outcomes = () if row.outcome is None else telling.checked_outcomes(row.outcome, 1)
+            stderrs = () if row.outcome is None else telling.checked_stderrs(row.stderr, 1)
             # The samples hold the context already, so it is not drawn once more.
             opt._facts.append(Told(row.time, None, action, where, outcomes, False, stderrs))
         return opt
@@ -297,7 +297,7 @@ class Optimizer(Stored):
             raise TypeError("tell needs an outcome, or failed=True in its place, and not both")
         if failed and stderr is not None:
             raise TypeError("stderr must not be given with failed=True: there is no outcome")
-        outcome, contexts, stderr = reports.by_context(outcome, contexts, stderr)
+        outcome, contexts, stderr = telling.by_context(outcome, contexts, stderr)
         number, iterate, by_nature = None, None, True
         if isinstance(suggestion, Suggestion):
             iterate = self._own(state, suggestion)
@@ -311,15 +311,15 @@ class Optimizer(Stored):
                 raise TypeError("distribution must not be given with failed=True: there is no outcome")
             if iterate is not None and iterate.proposal.contexts:
                 raise TypeError("distribution must not be given: the context was picked with the suggestion")
-            reports.refuse_beside_distribution(context, context_index, contexts)
-            where, weights = reports.hidden_context(nature, self.surrogate, distribution)
+            telling.refuse_beside_distribution(context, context_index, contexts)
+            where, weights = telling.hidden_context(nature, self.surrogate, distribution)
         elif iterate is not None:
             where, by_nature = self._contexts_of(iterate, context, context_index, contexts, failed)
         else:
-            where = reports.observed_contexts(nature, context, context_index, contexts)
+            where = telling.observed_contexts(nature, context, context_index, contexts)
         count = 1 if weights else len(where)
-        outcomes = () if outcome is None else reports.checked_outcomes(outcome, count)
-        stderrs = reports.checked_stderrs(stderr, count)
+        outcomes = () if outcome is None else telling.checked_outcomes(outcome, count)
+        stderrs = telling.checked_stderrs(stderr, count)
         self._warn_if_far(where)
         by_nature = validation.flag("drawn", drawn) and by_nature
         self._facts.append(Told(history.now(), number, action, where, outcomes, by_nature, stderrs, weights))
@@ -361,28 +361,28 @@ class Optimizer(Stored):
         (id_, old), nature = self._told(result), self._configuration.nature
         if all(one is None for one in (outcome, context, context_index, contexts, stderr, distribution)):
             raise TypeError("amend needs what is to be corrected: an outcome, a context, a context_index or a stderr")
-        outcome, contexts, stderr = reports.by_context(outcome, contexts, stderr)
+        outcome, contexts, stderr = telling.by_context(outcome, contexts, stderr)
         where, weights = old.contexts, old.weights
         if distribution is not None:
-            reports.refuse_beside_distribution(context, context_index, contexts)
+            telling.refuse_beside_distribution(context, context_index, contexts)
             if outcome is None and len(old.outcomes) != 1:
                 raise TypeError("distribution must not be given for a result that has no outcome, or several")
-            where, weights = reports.hidden_context(nature, self.surrogate, distribution)
+            where, weights = telling.hidden_context(nature, self.surrogate, distribution)
             self._warn_if_far(where)
         elif not (context is None and context_index is None and contexts is None):
-            where, weights = reports.observed_contexts(nature, context, context_index, contexts), ()
+            where, weights = telling.observed_contexts(nature, context, context_index, contexts), ()
             self._warn_if_far(where)
         count = 1 if weights else len(where)
         failed = outcome is None and old.failed
         given = old.outcomes if outcome is None else outcome
-        outcomes = () if failed else reports.checked_outcomes(given, count)
+        outcomes = () if failed else telling.checked_outcomes(given, count)
         if failed and stderr is not None:
             raise TypeError("stderr must not be given for a result that failed: there is no outcome")
         if stderr is None and outcome is not None and not (old.hidden or weights):
-            stderr = reports.kept_stderrs(old, where)
+            stderr = telling.kept_stderrs(old, where)
         elif stderr is None:
             stderr = old.stderrs or None
-        stderrs = reports.checked_stderrs(stderr, count)
+        stderrs = telling.checked_stderrs(stderr, count)
         self._facts.append(Amended(history.now(), id_, where, outcomes, stderrs, weights))
 
     # --- the user's side --------------------------------------------------------------------------------------------
@@ -397,7 +397,7 @@ class Optimizer(Stored):
             if not unknown:
                 raise TypeError("context must not be given: it was picked with the suggestion, see suggestion.context")
             # An evaluation may tell of more contexts than were picked.
-            return picked if contexts is None else reports.observed_contexts(nature, None, None, contexts), False
+            return picked if contexts is None else telling.observed_contexts(nature, None, None, contexts), False
         if failed and unknown and contexts is None and not nature.all_known:
             # Nobody knows in which context it failed: the likeliest one keeps it from being asked again.
             reference = self._known.reference_of(iterate)
@@ -407,7 +407,7 @@ class Optimizer(Stored):
                 f"tell needs the observed context, either as context=c or as context_index=j: policy={self.policy!r} "
                 "picks none. A policy with a rule picks it, such as contexts=drbo.Informative()"
             )
-        return reports.observed_contexts(nature, context, context_index, contexts), True
+        return telling.observed_contexts(nature, context, context_index, contexts), True
 
     def _told(self, result: Result | int) -> tuple[int, Told]:
         """Return the id of a result and what was told."""

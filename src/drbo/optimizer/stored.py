@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from drbo import validation
-from drbo.optimizer import storage
+from drbo.knowledge import storage
+from drbo.knowledge.configuration import Configuration
+from drbo.knowledge.encoding import classes_in, handed_over
+from drbo.knowledge.fact_json import facts_of, records_of, told_as
+from drbo.knowledge.knowledge import Knowledge
 from drbo.optimizer.analyses import Analyses
-from drbo.optimizer.configuration import Configuration
-from drbo.optimizer.encoding import classes_in, handed_over
-from drbo.optimizer.knowledge import Knowledge
-from drbo.optimizer.records import facts_of, records_of, told_as
 from drbo.optimizer.view import alone
 
 

@@ -8,26 +8,26 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from drbo import validation
-from drbo._extras import require
 from drbo._threads import one_thread
 from drbo.ambiguity.contract import AmbiguitySet
+from drbo.knowledge import telling
+from drbo.knowledge.configuration import Configuration
+from drbo.knowledge.explanation import as_html
+from drbo.knowledge.history import Fact
+from drbo.knowledge.knowledge import Knowledge
+from drbo.knowledge.state import Iterate, State, Terms, kept
+from drbo.knowledge.suggestion import Result, Suggestion, results_of
 from drbo.models.bounds import Beta
 from drbo.models.gp import GP
 from drbo.models.learned import LearnedGP
 from drbo.models.posterior import AnyPosterior
-from drbo.optimizer import tables
-from drbo.optimizer.configuration import Configuration
-from drbo.optimizer.history import Fact
-from drbo.optimizer.knowledge import Knowledge
-from drbo.optimizer.markup import as_html
-from drbo.optimizer.state import Iterate, State, Terms, kept
-from drbo.optimizer.suggestion import Result, Suggestion, results_of
 from drbo.rounds.policies import Policy
 from drbo.rounds.settings import Setting
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
+from drbo.validation import require
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -153,7 +153,7 @@ class View:
     @property
     @alone
     def history(self) -> tuple[Fact, ...]:
-        """The facts: one record per command, in order (`drbo.optimizer.history`)."""
+        """The facts: one record per command, in order (`drbo.knowledge.history`)."""
         return tuple(self._facts)
 
     @property
@@ -168,7 +168,7 @@ class View:
     def to_frame(self) -> Any:
         """Return a pandas DataFrame of the results: one row per outcome, in the user's units, with its time (UTC)."""
         pandas = require("pandas", "frame")
-        return pandas.DataFrame.from_records([tables.result_row(result, pandas) for result in self.results])
+        return pandas.DataFrame.from_records([telling.result_row(result, pandas) for result in self.results])
 
     # --- the user's side --------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from importlib import resources
 import numpy as np
 
 from drbo import RBF, Product
-from drbo.problems._grids import grid, mmd
+from drbo.problems._benchmarks import grid, mmd
 from drbo.problems._problem import Problem
 from drbo.validation import FloatArray
 

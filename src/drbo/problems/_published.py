@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from drbo import RBF, Matern, Product
-from drbo.problems._grids import clamped, clamped_normal, grid, mmd, normal_density
+from drbo.problems._benchmarks import clamped, clamped_normal, grid, mmd, normal_density
 from drbo.problems._problem import Problem
 from drbo.validation import FloatArray
 

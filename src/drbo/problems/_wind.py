@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from drbo import RBF, Matern, Product, validation
 from drbo.problems._problem import Problem
-from drbo.problems._wind_csv import la_haute_borne
-from drbo.problems._wind_series import WindDataError, WindSeries
+from drbo.problems._wind_csv import WindDataError, WindSeries, la_haute_borne
 from drbo.validation import FloatArray
 
 WINDOW_HOURS = 48

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from drbo import Recommendation
-from drbo.analysis.course import course
-from drbo.analysis.plots import SHARES
 from drbo.optimizer.analyses import Analyses
 from drbo.report import surface
-from drbo.report.figures import Axis, Figure, beside, plane
+from drbo.report.drawing import Axis, Figure, beside, plane
 from drbo.report.marks import BLUE, GREEN, GREY, ORANGE, RED, Band, Bars, Line, Mark, Points, Rule, percent
+from drbo.report.plots import SHARES, course
 from drbo.report.scales import Labels, Shares, Whole
-from drbo.spaces.rows import Row, is_number, row, words
+from drbo.spaces.columns import Row, is_number, row, words
 
 
 class Contents:

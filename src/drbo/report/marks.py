@@ -1,11 +1,9 @@
-"""What is drawn in a figure: points, lines, bands, bars, cells and rules, as SVG.
-
-Places are shares of the figure's width and height, and sizes are pixels: the same figure fits every screen and paper.
-"""
+"""Texts of users in the page: shown as they were typed, and never read as markup."""
 
 from __future__ import annotations
 
 import base64
+import html
 import math
 import struct
 import zlib
@@ -16,10 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from drbo.report.escaping import escaped
 from drbo.report.scales import Numbers, Scale
-from drbo.spaces.rows import text
+from drbo.spaces.columns import text
 from drbo.validation import FloatArray
+
+
+def escaped(value: Any) -> str:
+    """Return a value as HTML that shows it, in an element or an attribute.
+
+    HTML has no character 0, and a page keeps a carriage return only if it is written as a number.
+    """
+    return html.escape(str(value)).replace("\0", "\ufffd").replace("\r", "&#13;")
+
 
 BLUE, ORANGE, GREEN, GREY, RED = "#3b8fc4", "#e08a00", "#159a77", "#8a8f98", "#d1542c"
 """After Okabe and Ito, whose colours the colour-blind can tell apart; they are readable on white and on black."""

@@ -18,9 +18,9 @@ from drbo import validation
 from drbo._files import write_atomically
 from drbo.optimizer.analyses import Analyses
 from drbo.report.contents import Contents
-from drbo.report.escaping import escaped
-from drbo.report.figures import Figure, legend
-from drbo.spaces.rows import text
+from drbo.report.drawing import Figure, legend
+from drbo.report.marks import escaped
+from drbo.spaces.columns import text
 
 
 def write(opt: Analyses, path: str | os.PathLike[str], title: str | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""What the model thinks: f along parameters, over pairs of them, and which of them matter."""
+"""Which values of a space are drawn: those along a parameter, and those of a finite set."""
 
 from __future__ import annotations
 
@@ -9,13 +9,47 @@ from typing import Any
 
 import numpy as np
 
-from drbo import Recommendation
+from drbo import Box, Parameter, Recommendation, Samples
 from drbo.optimizer.analyses import Analyses
-from drbo.report.figures import Axis, Figure, along
+from drbo.report.drawing import Axis, Figure, along
 from drbo.report.marks import BLUE, GREY, ORANGE, RED, Cells, Mark, Points
 from drbo.report.scales import scale_of
-from drbo.report.values import axis, box_of, members
-from drbo.spaces.rows import Row, is_number, plain, row
+from drbo.spaces import FiniteSet
+from drbo.spaces.columns import Row, is_number, plain, row
+
+_STEPS = 25
+"""How many values of a number are tried along an axis."""
+
+
+def axis(parameter: Parameter) -> list[Any]:
+    """Return values of a parameter from its least to its largest."""
+    labels = parameter.column(None, 0).labels
+    if labels is not None:
+        return list(labels)
+    if parameter.count is None:
+        coordinates = np.linspace(0.0, 1.0, _STEPS)[:, None]
+    else:
+        coordinates = parameter.levels(np.unique(np.linspace(0, parameter.count - 1, _STEPS).round().astype(np.intp)))
+    return [parameter.decode(one) for one in coordinates]
+
+
+def box_of(space: Any) -> Box | None:
+    """Return the box that values are from, None if there is none."""
+    if isinstance(space, Box):
+        return space
+    return space.within if isinstance(space, Samples) else None
+
+
+def members(space: Any, recommended: Any, most: int) -> list[Any] | None:
+    """Return the points of a finite set, some of them if there are more than `most`; None if it is no finite set."""
+    if not isinstance(space, FiniteSet):
+        return None
+    every: list[Any] = list(space.decode_all(space.coordinates))
+    if len(every) > most:
+        every = [every[i] for i in np.unique(np.linspace(0, len(every) - 1, most).astype(int))]
+        every.append(recommended)
+    return every
+
 
 _ATOMS = 96
 """Over so many contexts, the heaviest ones, an expectation is drawn at most."""

@@ -3,7 +3,7 @@
     the action        x_t = argmax_x min_w <w, ucb_t(x, .)>                       lines 3 and 4 of algorithm 1
     the certificate   min_w <w, lcb_t(x_t, .)>                                    eq. 10
 
-with w over the set. Here the set lives on a finite set of atoms; `drbo.rounds.range` has the one on a whole range.
+with w over the set. Here the set lives on a finite set of atoms; `drbo.rounds.range_ball` has the one on a whole range.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Self
 import numpy as np
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet, WorstCase
-from drbo.ambiguity.reference import Reference
+from drbo.ambiguity.contract import AmbiguitySet, Dual, WorstCase
+from drbo.contexts.reference import Reference
 from drbo.models.bounds import Bound
 from drbo.models.estimate import Estimate
 from drbo.models.path import AnyDraw
@@ -183,3 +183,20 @@ class Ball:
 def frozen_copy(point: Point) -> Point:
     """Return a point whose coordinates nobody can change."""
     return Point(validation.frozen(point.coordinates), point.index)
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """The price list of a dual point for contexts in the model's coordinates; the set measures in the user's units."""
+
+    dual: Dual
+    space: Space
+
+    def at(self, contexts: FloatArray) -> FloatArray:
+        """Return the value (m,) below which each context (m, d) does harm."""
+        return self.dual.threshold(self.space.measured(contexts), np.zeros_like(contexts))[0]
+
+    def in_cells(self, centres: FloatArray, halves: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return level (m,) and slope (m, d) of a bound on the threshold over cells |c - centre| <= half."""
+        level, slope = self.dual.threshold(self.space.measured(centres), self.space.widths(halves))
+        return level, slope * self.space.units

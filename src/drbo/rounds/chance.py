@@ -33,8 +33,7 @@ from drbo.models.bounds import LOWER, UPPER, Bound, Side, simultaneous
 from drbo.models.posterior import AnyPosterior
 from drbo.models.units import Units
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
-from drbo.rounds.beliefs import Beliefs
-from drbo.rounds.contexts import ContextRule, Uncertain, check_rule
+from drbo.rounds.context_rules import Beliefs, ContextRule, Uncertain, check_rule
 from drbo.rounds.policies import Choice, Optimism, Policy, Round, picked
 from drbo.rounds.search import Candidates, Found
 from drbo.spaces.space import Point

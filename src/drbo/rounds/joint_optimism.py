@@ -28,7 +28,7 @@ from drbo.models.bounds import UPPER, AverageBound, Bound
 from drbo.models.curve import Curve
 from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import Ball
-from drbo.rounds.beliefs import Beliefs
+from drbo.rounds.context_rules import Beliefs
 from drbo.rounds.policies import ActionFirst, Choice, Optimism, Round, picked
 from drbo.rounds.search import Found
 from drbo.spaces.space import Point

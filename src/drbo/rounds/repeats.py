@@ -12,7 +12,7 @@ from drbo.models.estimate import Estimate
 from drbo.models.gp import GP
 from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import Ball
-from drbo.rounds.beliefs import Beliefs
+from drbo.rounds.context_rules import Beliefs
 from drbo.rounds.search import Found, NoActionLeftError, Pick, Search
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray

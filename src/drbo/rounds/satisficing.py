@@ -32,10 +32,9 @@ import numpy as np
 from drbo import validation
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball, first_of_the_best
-from drbo.rounds.beliefs import Beliefs
-from drbo.rounds.contexts import ContextRule, check_rule
+from drbo.rounds.context_rules import Beliefs, ContextRule, check_rule
+from drbo.rounds.floors import FewActions
 from drbo.rounds.policies import Choice, Policy, Round, picked
-from drbo.rounds.safe import FewActions
 from drbo.rounds.search import Candidates, Found, Pick, Search
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
-from drbo.ambiguity.contexts import Contexts
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.ambiguity.reference import Indices, Memory, Reference
-from drbo.rounds.contexts import Informative, Pessimistic, Uncertain
+from drbo.contexts.nature import Contexts
+from drbo.contexts.reference import Indices, Memory, Reference
+from drbo.rounds.context_rules import Informative, Pessimistic, Uncertain
 from drbo.rounds.policies import Optimism, Policy
-from drbo.rounds.radius import Own, RadiusRule, Theoretical, as_rule
+from drbo.rounds.radius_rules import Own, RadiusRule, Theoretical, as_rule
 from drbo.rounds.value_of_information import ValueOfInformation
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point

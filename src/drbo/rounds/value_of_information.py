@@ -33,13 +33,12 @@ from scipy.special import ndtr
 from drbo import validation
 from drbo._compiled import announce, jit
 from drbo._threads import one_thread
-from drbo.ambiguity.contexts import Contexts
+from drbo.contexts.nature import Contexts
 from drbo.models.bounds import UPPER, Bound
 from drbo.models.gp import GP
 from drbo.models.posterior import AnyPosterior
 from drbo.rounds.ball import Ball
-from drbo.rounds.beliefs import Beliefs
-from drbo.rounds.contexts import Informative
+from drbo.rounds.context_rules import Beliefs, Informative
 from drbo.rounds.policies import Choice, Optimism, Policy, Round, picked
 from drbo.rounds.search import Candidates, Found, Search
 from drbo.spaces.space import Point

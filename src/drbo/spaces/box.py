@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
-from drbo._text import printable
 from drbo.spaces.columns import Column
 from drbo.spaces.parameters import MOST_COORDINATES, Fixed, Parameter, parameter
 from drbo.spaces.space import Point, Space
-from drbo.validation import FloatArray
+from drbo.validation import FloatArray, printable
 
 
 class Box(Space):

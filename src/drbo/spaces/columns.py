@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from drbo.validation import FloatArray
+from drbo.validation import FloatArray, printable
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Column:
         return np.asarray(nearest == self.labels.index(value)).astype(float)
 
 
-def plain(points: FloatArray) -> tuple[Column, ...]:
+def unnamed_columns(points: FloatArray) -> tuple[Column, ...]:
     """Return the columns of plain points (n, d): numbers without names."""
     return tuple(Column(None, i, step=float(np.std(points[:, i]))) for i in range(points.shape[1]))
 
@@ -64,3 +64,43 @@ def named(name: str, columns: Sequence[Column]) -> Column:
     names = [column.name for column in columns if column.name is not None]
     there = f"they are {', '.join(names)}" if names else "these contexts have no names"
     raise ValueError(f"ambiguity names the column {name!r}, which is none of the contexts: {there}")
+
+
+Row = dict[str, Any]
+
+
+def row(value: Any, kind: str) -> Row:
+    """Return an action or a context as a mapping from names to plain values; `kind` names what has no name.
+
+    A context that was never revealed, None, has no values.
+    """
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, np.ndarray):
+        items = np.atleast_1d(value).tolist()
+        return {kind if len(items) == 1 else f"{kind} {i + 1}": item for i, item in enumerate(items)}
+    return {kind: plain(value)}
+
+
+def plain(item: Any) -> Any:
+    """Return a value as JSON can hold it: a number, a truth value or a text."""
+    if isinstance(item, np.generic):
+        item = item.item()
+    return item if item is None or isinstance(item, bool | int | float | str) else str(item)
+
+
+def is_number(values: Sequence[Any]) -> bool:
+    """Return whether all values are numbers, truth values apart."""
+    return all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in values)
+
+
+def text(item: Any) -> str:
+    """Return a plain value in words."""
+    return f"{item:.4g}" if isinstance(item, float) else str(item)
+
+
+def words(columns: Row) -> str:
+    """Return columns in words that a terminal can show."""
+    return ", ".join(f"{printable(name)} = {printable(text(item))}" for name, item in columns.items())

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
-from drbo.spaces.columns import Column, plain
+from drbo.spaces.columns import Column, unnamed_columns
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
@@ -49,7 +49,7 @@ class FiniteSet(Space):
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the points, which are numbers without names."""
-        return plain(self.points)
+        return unnamed_columns(self.points)
 
     def in_unit_cube(self) -> Self:
         """Return the same points with coordinates (point - least) / range of each column."""

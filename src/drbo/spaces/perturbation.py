@@ -16,12 +16,10 @@ from typing import Any, Self
 import numpy as np
 
 from drbo import validation
-from drbo._text import printable
 from drbo.spaces.box import Box
 from drbo.spaces.samples import Samples
-from drbo.spaces.shift import Shift
-from drbo.spaces.space import Space
-from drbo.validation import FloatArray
+from drbo.spaces.space import Shift, Space
+from drbo.validation import FloatArray, printable
 
 ATOMS = (64, 128)
 """How many atoms stand for one named distribution, and for several together; the latter a power of 2."""

@@ -1,7 +1,7 @@
 """Contexts from data: past conditions, in the order of time. This room holds the data only.
 
 The range of the samples is a unit cube for the model. Where a `Box` says what the conditions may be (`within`), the
-range is the box. Otherwise it goes from the least to the largest sample of each column. `drbo.ambiguity.contexts`
+range is the box. Otherwise it goes from the least to the largest sample of each column. `drbo.contexts.nature`
 makes a reference distribution of samples.
 """
 
@@ -14,15 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
-from drbo._text import printable
 from drbo.spaces import kinds
 from drbo.spaces.box import Box, not_a_label, spread
 from drbo.spaces.choices import Labelled
 from drbo.spaces.columns import Column
 from drbo.spaces.parameters import Observed, Parameter
-from drbo.spaces.shift import Shift
-from drbo.spaces.space import Point, Space
-from drbo.validation import FloatArray
+from drbo.spaces.space import Point, Shift, Space
+from drbo.validation import FloatArray, printable
 
 _MOST_SUPPORT = 10_000
 """Further points of the range: no solver has use for more of them, and a file cannot ask for a gigabyte."""

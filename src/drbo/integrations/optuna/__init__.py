@@ -4,14 +4,20 @@
 are its robust counterparts, and `sampler.recommend(study)` says what is certified.
 """
 
-from drbo._extras import require
+from drbo.validation import require
 
 require("optuna", "optuna")
 
-from drbo.integrations.optuna.figures import plot_guarantees, plot_radii, plot_worst_case  # noqa: E402
-from drbo.integrations.optuna.parameters import Levels  # noqa: E402
-from drbo.integrations.optuna.sampler import RobustSampler  # noqa: E402
-from drbo.integrations.optuna.studies import get_robust_params, get_robust_trial, observe  # noqa: E402
+from drbo.integrations.optuna.robust_sampler import RobustSampler  # noqa: E402
+from drbo.integrations.optuna.search_spaces import Levels  # noqa: E402
+from drbo.integrations.optuna.studies import (  # noqa: E402  # noqa: E402
+    get_robust_params,
+    get_robust_trial,
+    observe,
+    plot_guarantees,
+    plot_radii,
+    plot_worst_case,
+)
 
 __all__ = [
     "Levels",

@@ -15,8 +15,7 @@ import optuna
 from optuna.distributions import BaseDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from drbo.integrations.optuna.attributes import all_trials, mark
-from drbo.integrations.optuna.trials import SILENT, heard_of
+from drbo.integrations.optuna.trials import SILENT, all_trials, heard_of, mark
 
 _GIVEN_UP = 10.0
 """After so many times the patience, a silent trial is not expected to suggest anything any more."""

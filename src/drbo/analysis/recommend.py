@@ -1,0 +1,294 @@
+"""What to deploy: the best guaranteed action now, and the iterate of eq. 10, each with a certificate of now."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drbo import validation
+from drbo._threads import one_thread
+from drbo.analysis.answers import NotCertifiedError
+from drbo.knowledge.explanation import AnyColumn, Evaluation, Explanation, summary
+from drbo.knowledge.knowledge import Knowledge
+from drbo.knowledge.state import State, Terms
+from drbo.models.bounds import LOWER, UPPER, Bound
+from drbo.models.posterior import AnyPosterior
+from drbo.models.units import Units
+from drbo.rounds.ball import Ball, Certificate
+from drbo.rounds.grid_search import best_action
+from drbo.rounds.satisficing import Goal, WorstByRadius, check_set, critical_radius, fragility, satisfy
+from drbo.spaces.columns import Column
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+_LITTLE = 0.25
+"""Where the posterior variance exceeds this share of the prior's, the outcomes say little."""
+PASSES = 4
+"""How often the best action is searched anew at most, because the adversary asked for further contexts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Guaranteed:
+    """An action and its certificate.
+
+    Attributes
+    ----------
+    action : to deploy
+    certificate : of the lower confidence bound under all outcomes told
+    ball : the set that it is for
+    width : of the confidence bound
+    units : of the outcomes
+    mean, variance : (n,) of f for the action on the atoms of the certificate
+    posterior : what the bound is of
+    unseen : the share of the worst distribution on contexts of which the outcomes say little
+    given : what is known of the context; None if nothing is
+    """
+
+    action: Point
+    certificate: Certificate
+    ball: Ball
+    width: float
+    units: Units
+    mean: FloatArray
+    variance: FloatArray
+    posterior: AnyPosterior
+    unseen: float
+    given: Mapping[Any, Any] | None
+
+
+def guaranteed(
+    action: Point, ball: Ball, bound: Bound, units: Units, given: Mapping[Any, Any] | None = None
+) -> Guaranteed:
+    """Return the certificate of an action."""
+    made = ball.certificate(bound, action)
+    weights = made.worst_case.weights
+    if made.reference is ball.reference:
+        mean, variance = (validation.frozen(part) for part in bound.posterior.of_action(action))
+    else:
+        curve = bound.posterior.curve(action.coordinates, 0.0)
+        mean, variance = curve(made.reference.points), curve.variance(made.reference.points)
+    unseen = float(weights[variance > _LITTLE * bound.amplitude**2].sum())
+    return Guaranteed(action, made, ball, bound.width, units, mean, variance, bound.posterior, unseen, given)
+
+
+def best_now(known: Knowledge, state: State, terms: Terms) -> Guaranteed:
+    """Return the action of the largest worst-case lower confidence bound of all that have not failed."""
+    return best_in(known, state, known.ball(state, terms), known.near(state), terms.given)
+
+
+def best_in(
+    known: Knowledge, state: State, ball: Ball, near: FloatArray, given: Mapping[Any, Any] | None = None
+) -> Guaranteed:
+    """Return what `best_now` does, for any set; `near` (k, d) are actions that a search over a box starts near.
+
+    `given` is what is known of the context, which the set is for.
+    """
+    beliefs = known.certifying(state, ball)
+    search, failed = known.configuration.search, list(state.failed.values())
+    found = []
+    for _ in range(PASSES):
+        bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
+        action = search.best(ball, bound, near, known.rows([]), failed).action
+        found.append(guaranteed(action, ball, bound, beliefs.belief.units, given))
+        wider = ball.adopting(found[-1].certificate)
+        if wider is ball:  # the adversary asked for no further context
+            break
+        ball = wider
+    return max(found, key=lambda one: one.certificate.lower_bound)
+
+
+def reachable(known: Knowledge, state: State, best: Guaranteed) -> float:
+    """Return the largest worst-case upper confidence bound of all actions that have not failed, in the model's units.
+
+    It is for the set and the width of `best`, whose own upper bound counts, too. On a range of contexts the worst case
+    on the atoms alone is taken, which is larger: the result is an upper bound still.
+    """
+    beliefs, search = known.certifying(state, best.ball), known.configuration.search
+    bound = Bound(beliefs.certain(best.ball), best.width, UPPER)
+    near = np.concatenate([known.near(state), known.rows([best.action])])
+    found = search.best(best.ball, bound, near, known.rows([]), list(state.failed.values()))
+    return max(found.score, float(best.ball.worst_case(bound.of_action(best.action)).expectation))
+
+
+def certified(known: Knowledge, state: State, action: Point, terms: Terms) -> Guaranteed:
+    """Return an action with its certificate of now."""
+    ball = known.ball(state, terms)
+    beliefs = known.certifying(state, ball)
+    bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
+    return guaranteed(action, ball, bound, beliefs.belief.units, terms.given)
+
+
+def best_iterate(known: Knowledge, state: State) -> Guaranteed:
+    """Return the iterate of the largest worst-case lower confidence bound at its own time (eq. 10), certified now."""
+    iterate = state.incumbent
+    if iterate is None:
+        raise RuntimeError("recommend_iterate needs an iterate that has not failed: call ask first")
+    ball = known.ball_of(state, iterate)
+    beliefs = known.certifying(state, ball)
+    bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
+    return guaranteed(iterate.proposal.action, ball, bound, beliefs.belief.units, iterate.given)
+
+
+@dataclass(frozen=True, eq=False)
+class Satisfied:
+    """An action that is certified to reach a target, in the model's units.
+
+    Attributes
+    ----------
+    radius : up to which the target is certified, without what compression costs
+    fragility : a certified upper bound
+    guaranteed : the certificate at that radius
+    """
+
+    radius: float
+    fragility: float
+    guaranteed: Guaranteed
+
+
+def best_for(known: Knowledge, state: State, target: float, goal: Goal, terms: Terms) -> Satisfied:
+    """Return the action that serves a goal best, by lower confidence bounds under all outcomes told.
+
+    `target` is in the user's units. Actions are compared on the atoms. The radius and the fragility of the action
+    returned are certified for every distribution, also where contexts have a range.
+    """
+    ball = known.ball_at(state, terms, 0.0)
+    check_set(ball)
+    beliefs, search = known.certifying(state, ball), known.configuration.search
+    units, failed = beliefs.units, list(state.failed.values())
+    if not units.known:
+        raise NotCertifiedError("no action is certified to reach the target: the model has seen no outcome yet")
+    level, best, near = units.inward(target), None, known.near(state)
+    for _ in range(PASSES):
+        bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
+        found = satisfy(search, ball, bound, level, goal, near, failed)
+        if found is None:
+            break
+        worst = WorstByRadius.certified(ball, bound, found.action)
+        radius = critical_radius(worst, level)
+        made = guaranteed(found.action, ball.at(max(radius, 0.0)), bound, units, terms.given)
+        if radius >= 0.0:
+            one = Satisfied(radius, fragility(worst, level).value, made)
+            if best is None or _rank(goal, one) > _rank(goal, best):
+                best = one
+        wider = ball.adopting(made.certificate)
+        if wider is ball:
+            break
+        ball = wider
+    if best is None:
+        bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
+        closest = search.best(ball.at(0.0), bound, near, known.rows([]), failed)
+        reached = units.outward(ball.at(0.0).certificate(bound, closest.action).lower_bound)
+        raise NotCertifiedError(
+            f"no action is certified to reach the target {target:.6g}: the best one is certified to have "
+            f"{reached:.6g} under the reference itself. Give an easier target, or evaluate more"
+        )
+    return best
+
+
+def _rank(goal: Goal, one: Satisfied) -> float:
+    return one.radius if goal == "radius" else -one.fragility
+
+
+_CANDIDATES = 64
+"""For how many contexts the certificate after an outcome there is computed: those of the largest upper bounds."""
+_AT_ONCE = 2**20
+"""How many variances are computed at once."""
+
+
+def explain(found: Guaranteed, action: Any, contexts: Sequence[Any], columns: Sequence[Column]) -> Explanation:
+    """Return the explanation of a certificate, in the user's units.
+
+    `action` and `contexts` (n,) are the action and the atoms of the certificate as the user gave them, and `columns`
+    those of the contexts.
+    """
+    with one_thread():
+        made, units = found.certificate, found.units
+        p, w = made.reference.weights, made.worst_case.weights
+        summaries = _summaries(contexts, columns, p, w)
+        evaluation = _evaluation(found, action, contexts)
+        value = units.outward(made.lower_bound)
+        if not units.known:
+            return Explanation(math.nan, value, 0.0, math.inf, 0.0, summaries, evaluation)
+        expected = float(p @ found.mean)
+        left_open = float(made.worst_case.expectation) - made.lower_bound
+        rest = expected - float(made.worst_case.expectation)
+        # A set that leaves the reference out may be better than it: the rest is then negative, and none is ignorance.
+        shift = min(max(expected - _worst_mean(found, expected), 0.0), rest)
+        return Explanation(
+            units.outward(expected),
+            value,
+            units.length_outward(shift),
+            units.length_outward(rest - shift),
+            units.length_outward(left_open),
+            summaries,
+            evaluation,
+        )
+
+
+def _worst_mean(found: Guaranteed, expected: float) -> float:
+    """Return the worst case of the mean, in which contexts without outcomes are no worse than `expected`."""
+    made, bound = found.certificate, Bound(found.posterior, 0.0, LOWER)
+    atoms = len(made.reference.points)
+    ball = found.ball.extended(made.reference.points[len(found.ball.contexts) :])
+    ball, _ = ball.widened(bound, found.action, 0.0)  # with the contexts that an adversary of the mean wants
+    mean, variance = found.mean, found.variance
+    if len(ball.contexts) > atoms:
+        curve = bound.curve(found.action.coordinates)
+        mean = np.append(mean, curve(ball.contexts[atoms:]))
+        variance = np.append(variance, curve.variance(ball.contexts[atoms:]))
+    left = np.minimum(variance / bound.amplitude**2, 1.0)
+    return float(ball.worst_case(mean + left * np.maximum(expected - mean, 0.0)).expectation)
+
+
+def _evaluation(found: Guaranteed, action: Any, contexts: Sequence[Any]) -> Evaluation | None:
+    """Return the evaluation of the action that raises its certificate most, if its outcome is what is expected.
+
+    An outcome in context c leaves the mean as it is then, and lowers the variance to `Curve.variance_after`. So the
+    certificate becomes min_w <w, mean - width std_c>, which the present worst distribution bounds from above. Contexts
+    of large bounds are candidates.
+    """
+    made, atoms = found.certificate, found.certificate.reference.points
+    w = made.worst_case.weights
+    used = np.flatnonzero(w)
+    curve = found.posterior.curve(found.action.coordinates, 0.0)
+    std, step = np.sqrt(found.variance), max(_AT_ONCE // len(atoms), 1)
+
+    def after(rows: FloatArray, columns: FloatArray) -> FloatArray:
+        return np.sqrt(curve.variance_after(rows, columns))
+
+    gains = np.concatenate(
+        [
+            found.width * ((std[used] - after(atoms[i : i + step], atoms[used])) @ w[used])
+            for i in range(0, len(atoms), step)
+        ]
+    )
+    amplitude = math.sqrt(found.posterior.gp.kernel.variance)
+    best = np.argsort(-gains, kind="stable")[:_CANDIDATES]
+    if not gains[best[0]] > 1e-9 * amplitude * found.width:
+        return None
+    ball = found.ball.extended(atoms[len(found.ball.contexts) :])
+    values = found.mean - found.width * after(atoms[best], atoms)
+    choice = best_action(values, ball.ambiguity, ball.weights, ball.radius, w[None, :])
+    rise = float(choice.worst_case.expectation) - float(made.worst_case.expectation)
+    # Where one outcome alone raises nothing, as another context is as bad, the one that tells most is named.
+    at = best[choice.action_index] if rise > 1e-9 * amplitude * found.width else best[0]
+    return Evaluation(action, contexts[int(at)], found.units.outward(made.lower_bound + max(rise, 0.0)))
+
+
+def _summaries(values: Sequence[Any], columns: Sequence[Column], p: FloatArray, w: FloatArray) -> tuple[AnyColumn, ...]:
+    """Return the summary of each column of contexts (n,) under the reference p and in the worst distribution w."""
+    made = []
+    for i, column in enumerate(columns):
+        if column.name is not None:
+            name, cells = column.name, [value[column.name] for value in values]
+        elif column.labels is not None:
+            name, cells = "context", list(values)
+        else:
+            name = "context" if len(columns) == 1 else f"context[{i}]"
+            cells = [value[i] for value in values]
+        made.append(summary(name, cells, column.labels is not None, p, w))
+    return tuple(made)

@@ -1,0 +1,211 @@
+"""What the command line prints: tables that fit 80 columns or JSON on standard output, notes on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib
+import json
+import math
+import os
+import re
+import sys
+import textwrap
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from drbo.validation import printable, require
+
+if TYPE_CHECKING:
+    from drbo import Optimizer
+    from drbo.experiments import Outcome
+    from drbo.problems import WindSeries
+
+
+def show_table(outcome: Outcome, as_json: bool) -> None:
+    """Print the table on standard output, as JSON or for a person, and say where the files are."""
+    if as_json:
+        print_json(outcome.rows)
+    elif outcome.rows:
+        from rich.console import Console
+        from rich.table import Table
+
+        rows = [_for_a_person(row) for row in outcome.rows]
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for name, value in rows[0].items():
+            justify: Any = "left" if isinstance(value, str | list) else "right"
+            longest = max(len(_cell(row[name])) for row in rows)
+            table.add_column(_head(name, longest), justify=justify, overflow="fold")
+        for row in rows:
+            table.add_row(*(_cell(value) for value in row.values()))
+        Console().print(table)
+    say_files(outcome)
+
+
+def say_files(outcome: Outcome) -> None:
+    """Say where the files of an experiment are."""
+    for path in outcome.files:
+        say(f"wrote {os.path.relpath(path)}")
+
+
+def print_json(tables: Any) -> None:
+    """Print tables as JSON."""
+    print(json.dumps(_plain(tables), indent=2, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: it knows no infinity."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _for_a_person(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row that fits 80 columns: the size of a problem in one cell, and an optimum as "value (action)".
+
+    An action of several numbers is left to --json. Of a comparison, a mean stands before its standard error; beside
+    methods with a constraint, simple regret and wins are left to --json.
+    """
+    if "wins" in row:
+        short = {
+            "problem": row["problem"],
+            "method": row["method"],
+            "cumulative regret": _with_error(row["regret"], row["standard error"]),
+        }
+        if "infeasible runs" in row:
+            error = row["standard error of constrained regret"]
+            short["constrained regret"] = _with_error(row["constrained regret"], error)
+            short |= {name: row[name] for name in ("infeasible runs", "open actions")}
+        else:
+            short["simple regret"] = _with_error(row["simple regret"], row["its standard error"])
+            short["wins"] = row["wins"]
+        return short | {"seconds per run": f"{row['seconds per run']:.2g}"}
+    if "actions" not in row:
+        return row
+    short = {"problem": row["problem"], "size": f"{row['actions']} x {row['contexts']}"}
+    for name, x in row.items():
+        if name.endswith(" x"):
+            label = name.removesuffix(" x")
+            where = f" ({x[0]:.2g})" if len(x) == 1 else ""
+            value = row[f"{label} value"]
+            short[label] = f"{value:.0f}{where}" if abs(value) >= 100.0 else f"{value:.2g}{where}"
+    return short
+
+
+def _with_error(mean: float | None, error: float | None) -> str:
+    """Return a mean with its standard error in brackets."""
+    return "-" if mean is None else f"{mean:.3g} ({_cell(error, 2)})"
+
+
+def _head(name: str, width: int) -> str:
+    """Return the head of a column, in as many lines as it needs to be no wider than its cells or its longest word."""
+    words = name.replace("_", " ")
+    return textwrap.fill(words, max(width, *map(len, words.split())), break_on_hyphens=False)
+
+
+def _cell(value: Any, digits: int = 4) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return ", ".join(_cell(item, digits) for item in value)
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+
+
+def say(text: str) -> None:
+    """Print a line on standard error; of what a file or its name holds, no control character reaches the terminal."""
+    print(printable(text, lines=True), file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def notes(kind: type[Warning]) -> Iterator[None]:
+    """Tell warnings of a kind in one line each."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", kind)
+        yield
+    for warning in caught:
+        say(f"note: {warning.message}")
+
+
+def known(kind: str, given: str, names: tuple[str, ...]) -> str:
+    """Return the name that a user meant, in any case."""
+    name = given.lower()
+    if name not in names:
+        (nearest,) = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+        raise typer.BadParameter(f"unknown {kind} {given!r}; did you mean {nearest!r}? Known: {', '.join(names)}")
+    return name
+
+
+def classes_named(given: Sequence[str] | None) -> list[type]:
+    """Return the classes that a user named as module:Class; modules are found in the present folder, too."""
+    found = []
+    for text in given or ():
+        module, _, name = text.partition(":")
+        if not (module and name):
+            raise ValueError(f"--class must be module:Class, such as my_sets:Contamination, got {text!r}")
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        try:
+            made = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise ValueError(f"--class {text}: {error}") from None
+        if not isinstance(made, type):
+            raise TypeError(f"--class {text}: {name} is no class")
+        found.append(made)
+    return found
+
+
+def load(file: Path, classes: Sequence[type]) -> Optimizer:
+    """Return the optimizer of a file."""
+    from drbo import Optimizer
+
+    try:
+        return Optimizer.load(file, classes)
+    except ValueError as error:
+        if "needs the class" not in str(error):
+            raise
+        raise ValueError(f"{error}; here with --class module:Class") from None
+
+
+def load_study(storage: str, study: str | None, classes: Sequence[type]) -> tuple[Optimizer, str]:
+    """Return the optimizer of a study of Optuna, and the name of the study."""
+    optuna = require("optuna", "optuna")
+    from drbo.integrations.optuna import RobustSampler
+
+    _, sqlite, database = storage.partition("sqlite:///")
+    if sqlite and database and not Path(database).is_file():  # Optuna would make an empty one
+        raise ValueError(f"--storage {storage}: there is no file {database}")
+    try:
+        names = optuna.get_all_study_names(storage)
+    except Exception as error:  # of whichever library talks to the database
+        raise ValueError(f"--storage {storage} cannot be read: {str(error).splitlines()[0]}") from None
+    if study is None and len(names) != 1:
+        raise ValueError(f"--study must be given: {storage} holds {', '.join(names) or 'no study'}")
+    name = names[0] if study is None else study
+    if name not in names:
+        raise ValueError(f"--study {name}: {storage} holds {', '.join(names) or 'no study'}")
+    found = optuna.load_study(study_name=name, storage=storage)
+    with notes(UserWarning):
+        return RobustSampler.from_study(found, classes=classes).optimizer(found), name
+
+
+def wind_series(
+    data: Path | None, time_column: str | None, power_column: str | None, max_gap: int | None
+) -> WindSeries:
+    """Return the wind power of a CSV file, or that of La Haute Borne."""
+    from drbo.problems import WindDataError, WindDataWarning, la_haute_borne, read_wind_csv
+
+    if data is None:
+        return la_haute_borne()
+    gap = 24 if max_gap is None else max_gap
+    try:
+        with notes(WindDataWarning):
+            return read_wind_csv(data, time_column=time_column, power_column=power_column, max_gap=gap)
+    except WindDataError as error:
+        said = re.sub(r"\b(time_column|power_column|max_gap)\b", lambda m: f"--{m[0].replace('_', '-')}", str(error))
+        raise ValueError(said) from None

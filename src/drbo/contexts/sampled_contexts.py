@@ -1,0 +1,198 @@
+"""Samples of contexts, and the atoms that stand for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from drbo import validation
+from drbo.ambiguity.contract import AmbiguitySet
+from drbo.contexts.compression import compress
+from drbo.contexts.nature import Contexts, in_words
+from drbo.contexts.reference import EVERYTHING, NOTHING_SEEN, Indices, Memory, Reference, all_equal
+from drbo.kernels import RBF
+from drbo.spaces.box import Box
+from drbo.spaces.samples import DataRange, Samples
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+SPREAD = 128
+"""How many points of a box of contexts are atoms from the beginning."""
+_KEPT = 4
+"""How many references are kept: compressing samples again would cost a second."""
+
+
+class SampledContexts(Contexts):
+    """Samples of past conditions, or a box of which nothing has been seen yet.
+
+    Parameters
+    ----------
+    samples : the samples
+    ambiguity : the set, which says in which kernel compression is bounded
+    seed : of the further points
+    known : what is known before the choice, by the names of the columns
+    """
+
+    def __init__(
+        self, samples: Samples, ambiguity: AmbiguitySet, seed: int, known: Mapping[Any, Any] | None = None
+    ) -> None:
+        self.samples, self.space = samples, samples.space
+        self._ambiguity, self._seed = ambiguity, seed
+        self._part, self.range = samples.space, samples.within  # what agrees with what is known
+        if known:
+            self._part = samples.space.narrowed(known)
+            self.known = self._part.known
+            self.range = None if samples.within is None else samples.within.narrowed(known)
+        self.enumerated = not self._part.continuous.any()
+        if self.enumerated and self._part.discrete_parts(samples.support) is not None:
+            self.range = None  # where every combination of labels is an atom, no context is left between the atoms
+        # Samples, contexts seen, how they count, and their reference.
+        self._kept: list[tuple[Samples, bytes, Memory, Reference]] = []
+        if not known:
+            self.seen([])  # an error in the configuration shows now
+
+    @property
+    def columns(self) -> Sequence[Any]:
+        """The names of the columns, or their positions if they have none."""
+        return self.samples.names or range(self.samples.dimension)
+
+    def narrowed(self, known: Mapping[Any, Any]) -> SampledContexts:
+        """Return the samples that have the values known, and the part of their range that has them."""
+        return SampledContexts(self.samples, self._ambiguity, self._seed, known)
+
+    def holds(self, coordinates: FloatArray) -> NDArray[np.bool_]:
+        """Return which contexts (n, d) agree with what is known, (n,)."""
+        return self._part.holds(coordinates)
+
+    def part_of(self, ambiguity: AmbiguitySet) -> AmbiguitySet:
+        """Return the family of sets, with those samples of its scenarios that agree with what is known."""
+        if not self.known:
+            return ambiguity
+        return ambiguity.agreeing(lambda samples: self.holds(self._coordinates(samples)) & (samples.weights > 0.0))
+
+    def own(self) -> Reference | None:
+        """Return the reference of the samples; None if there is no sample yet."""
+        return self._matching(self.samples) if len(self.samples.points) else None
+
+    def given(self, reference: Samples) -> Reference:
+        """Return the reference of other samples, in the units of these."""
+        self.check(reference)
+        return self._matching(reference)
+
+    def check(self, reference: Any) -> None:
+        """Raise unless these are samples with the columns of the contexts."""
+        if not isinstance(reference, Samples):
+            kind = type(reference).__name__
+            raise TypeError(f"reference must be Samples of what this round's contexts may be, got {kind}")
+        if not len(reference.points):
+            raise TypeError("reference is empty: give Samples of what this round's contexts may be")
+        self._coordinates(reference)
+
+    def chosen(self, weights: Any, history: Indices) -> Reference:
+        """Return the reference of the samples; neither weights nor a history may be given."""
+        if weights is not None or history.size:
+            raise TypeError("reference must not be given to Simulator: the samples are the reference")
+        return self._matching(self.samples)
+
+    def seen(self, contexts: Sequence[Point], memory: Memory = EVERYTHING) -> Reference:
+        """Return the reference of the samples and of contexts observed since; samples are older."""
+        return self._reference(self.samples, contexts, memory)
+
+    def decode_all(self, reference: Reference) -> Sequence[Any]:
+        """Return the user's values at the atoms of a reference."""
+        return self.space.decode_all(reference.points)
+
+    def _encode(self, name: str, value: Any) -> Point:
+        return self.samples.encode(name, value)
+
+    def _matching(self, samples: Samples) -> Reference:
+        """Return the reference of samples, some of which must agree with what is known."""
+        if self.known and len(samples.points):
+            points = self._coordinates(samples)
+            if not (self.holds(points) & (samples.weights > 0.0)).any():
+                rows = self.space.decode_all(points)
+                there = "; ".join(f"{name} = {_distinct(row[name] for row in rows)}" for name in self.known)
+                raise ValueError(f"given says {in_words(self.known)}, which no sample has; the samples have {there}")
+        return self._reference(samples, [], EVERYTHING)
+
+    def _reference(self, samples: Samples, seen: Sequence[Point], memory: Memory) -> Reference:
+        """Return the reference of samples and contexts seen, from what is kept if it was made before."""
+        coordinates = np.array([point.coordinates for point in seen]).reshape(-1, self.space.dimension)
+        key = coordinates.tobytes()
+        for kept_samples, kept_key, kept_memory, kept in self._kept:
+            if kept_samples is samples and kept_key == key and kept_memory == memory:
+                return kept
+        made = self._make(samples, coordinates, memory)
+        self._kept = [*self._kept[1 - _KEPT :], (samples, key, memory, made)]
+        return made
+
+    def _make(self, samples: Samples, seen: FloatArray, memory: Memory) -> Reference:
+        """Return the atoms of samples and of contexts seen (k, d), of those that agree with what is known.
+
+        Where there is neither, nothing is known: the further points share the reference equally. Without a kernel of an
+        MMD nothing bounds what compression costs: contexts seen are then all kept, and so must samples be.
+        """
+        scenarios = [self._coordinates(scenario) for scenario in self._ambiguity.atoms]
+        spread = _well_spread(self._part, self.samples.support, self._seed)
+        further = np.concatenate([spread, *(points[self.holds(points)] for points in scenarios)])
+        points, limit = self._coordinates(samples), samples.atoms
+        n = len(points)
+        every = np.concatenate([points, seen])
+        shares = np.concatenate([samples.weights * n, np.ones(len(seen))]) * memory.weights(len(every))
+        counted = self.holds(every) & (shares > 0.0)
+        n, every, shares = int(counted[:n].sum()), every[counted], shares[counted]
+        if not len(every):
+            if not len(further):
+                raise ValueError("support must be at least 1 where there are no samples")
+            equal = np.full(len(further), 1.0 / len(further))
+            return Reference(validation.frozen(further), validation.frozen(equal), 0.0, NOTHING_SEEN, None, further[:0])
+        bounded = self._ambiguity.compression(self.space.measured(every), self.space.scales)
+        if bounded is None:
+            if len(np.unique(every[:n], axis=0)) > limit:
+                raise ValueError("ambiguity must be an MMD for compressed samples; or give Samples room: atoms=...")
+            bounded, limit = (every, RBF()), len(every)
+        positions, kernel = bounded
+        parts = shares / len(every)
+        small = compress(positions, kernel, parts / parts.sum(), limit)
+        atoms = validation.frozen(every[small.index])
+        _, history = cKDTree(atoms).query(every)
+        nearest = np.asarray(history, dtype=np.intp) if samples.observed else NOTHING_SEEN
+        represented = every if small.error > 0.0 else every[:0]
+        unequal = None if all_equal(shares) else validation.frozen(shares)
+        made = Reference(atoms, small.weights, small.error, nearest, None, validation.frozen(represented), unequal)
+        # A combination of labels that is an atom is no further one.
+        return made.and_also(_new_rows(further, atoms) if self.enumerated else further)
+
+    def _coordinates(self, samples: Samples) -> FloatArray:
+        """Return the coordinates (n, d) of samples in the space of these contexts."""
+        if samples is self.samples:
+            return samples.points
+        rows = [self._encode("reference", samples.space.decode(Point(point))).coordinates for point in samples.points]
+        return np.array(rows).reshape(-1, self.space.dimension)
+
+
+def _well_spread(space: Box | DataRange, count: int, seed: int) -> FloatArray:
+    """Return every combination of labels and whole numbers if there are at most `count`, or else so many points.
+
+    The points are different from one another where nothing but labels and whole numbers is in the space.
+    """
+    if space.continuous.any():
+        return space.sample(count, seed)
+    every = space.discrete_parts(count)
+    return _new_rows(space.sample(count, seed), np.empty((0, space.dimension))) if every is None else every
+
+
+def _new_rows(rows: FloatArray, known: FloatArray) -> FloatArray:
+    """Return the different ones of rows (k, d), in their order, that are none of the known ones (n, d)."""
+    _, first = np.unique(np.concatenate([known, rows]), axis=0, return_index=True)
+    return rows[np.sort(first[first >= len(known)]) - len(known)]
+
+
+def _distinct(values: Iterable[Any]) -> str:
+    """Return the different values, at most ten of them, as text."""
+    different = list(dict.fromkeys(values))
+    return ", ".join(map(repr, different[:10])) + (", ..." if len(different) > 10 else "")

@@ -1,0 +1,396 @@
+"""The sampler: what it suggests, when it waits, and what it keeps in the study.
+
+Everything is derived from the trials of the study (`trials.py`). What the sampler adds to them are attributes:
+
+    of the study     drbo:configuration     the arguments of the sampler, once
+    of a trial       drbo:suggestion        the action and the conditions suggested, and drbo's record of the round: its
+                                            radius, its guarantee, and hyper-parameters that were learned for it
+                     drbo:guarantee         user attributes, which dashboards show: the worst-case bound of the action
+                     drbo:radius            at that time, and the radius of its set
+                     drbo:failed            its evaluation failed, and its worker lived to say so
+                     drbo:silent            others have waited in vain for its suggestion
+
+A suggestion is made when a trial begins (`before_trial`), so that it is in the storage before the objective runs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, PartialFixedSampler
+from optuna.trial import FrozenTrial, TrialState
+
+import drbo
+from drbo import validation
+from drbo.integrations.optuna.search_spaces import box_of, digest, fitted, value_at, well_spread
+from drbo.integrations.optuna.trials import (
+    CONFIGURATION,
+    FAILED,
+    SUGGESTION,
+    Replayed,
+    all_trials,
+    check_study,
+    common_space,
+    conditions,
+    damage,
+    digest_of,
+    mark,
+    store_configuration,
+    stored_configuration,
+    suggestion_of,
+    under_way,
+    varying,
+)
+from drbo.integrations.optuna.waiting import settled
+from drbo.knowledge.encoding import handed_over
+from drbo.spaces import Point
+
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+
+
+class RobustSampler(BaseSampler):
+    """An Optuna sampler for parameters that hold up when the conditions of a trial change.
+
+    Conditions are what nobody controls, such as the weather. In the objective they are ordinary parameters, whose names
+    are those of `contexts`: the sampler picks one row of them for the whole trial. Where nature picks them, tell them
+    with `observe(trial, {...})`.
+
+    Any number of processes may share a study. Each of them derives the same belief from the trials; running trials
+    count as pending. All of them need a sampler with the same arguments.
+
+    Parameters
+    ----------
+    contexts : `drbo.Samples` of past conditions with named columns, or a `drbo.Box` of what they may be
+    setting : `drbo.Simulator(radius=...)`: the sampler picks the conditions; `drbo.DataDriven(...)`: nature does
+    ambiguity, surrogate, beta, certificate_beta, policy, seed : as for `drbo.Optimizer`
+    patience : for how many seconds a trial waits at most until a running trial before it has stored its suggestion
+    """
+
+    def __init__(
+        self,
+        contexts: drbo.Samples | drbo.Box,
+        *,
+        setting: drbo.Setting,
+        ambiguity: drbo.AmbiguitySet | None = None,
+        surrogate: drbo.GP | drbo.LearnedGP | None = None,
+        beta: float | drbo.TheoreticalBeta = 2.0,
+        certificate_beta: float | drbo.TheoreticalBeta | None = None,
+        policy: drbo.Policy | None = None,
+        seed: int = 0,
+        patience: float = 30.0,
+    ) -> None:
+        if not isinstance(contexts, drbo.Samples | drbo.Box) or not contexts.names:
+            raise TypeError(
+                "contexts must have names, by which the objective suggests them: drbo.Samples(frame), "
+                f"drbo.Samples(array, names=[...]) or drbo.Box(...), got {contexts!r}"
+            )
+        if isinstance(setting, drbo.General):
+            raise TypeError(
+                "setting must be drbo.Simulator(...) or drbo.DataDriven(...): the general one needs a reference with "
+                "every round, and nobody can give it to a sampler"
+            )
+        if surrogate is not None:
+            validation.of_kind("surrogate", surrogate, (drbo.GP, drbo.LearnedGP), "a drbo.GP or a drbo.LearnedGP")
+        self._arguments: dict[str, Any] = {
+            "contexts": contexts,
+            "setting": setting,
+            "ambiguity": ambiguity,
+            "surrogate": surrogate,
+            "beta": beta,
+            "certificate_beta": certificate_beta,
+            "policy": policy,
+            "seed": seed,
+        }
+        # An error in the arguments shows now; those that depend on the actions' dimension are checked with the space.
+        drbo.Optimizer(
+            drbo.Box(x=(0.0, 1.0)),
+            contexts,
+            setting=setting,
+            ambiguity=ambiguity,
+            policy=policy,
+            seed=seed,
+            beta=beta,
+            certificate_beta=certificate_beta,
+        )
+        self._samples = drbo.Samples([], within=contexts) if isinstance(contexts, drbo.Box) else contexts
+        self._patience = validation.radius(patience, "patience")
+        self._text = json.dumps(drbo.to_json(self._arguments), allow_nan=False)
+        self._digest = digest_of(self._text)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._followed: tuple[Any, Replayed] | None = None  # the study, space, direction and fixed values
+        self._warned: set[tuple[str, int]] = set()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"arguments": self._arguments, "patience": self._patience}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        RobustSampler.__init__(self, **state["arguments"], patience=state["patience"])
+
+    @classmethod
+    def from_study(cls, study: optuna.Study, *, classes: Sequence[type] = ()) -> Self:
+        """Return the sampler that a study was run with; `classes` are those of your own that it uses."""
+        check_study(study)
+        own = handed_over(classes)
+        stored = stored_configuration(study)
+        if stored is None:
+            raise ValueError(f"study {study.study_name!r} has not been run with a RobustSampler")
+        try:
+            arguments = drbo.from_json(json.loads(stored[0]), own)
+        except ValueError as error:
+            raise damage(study.study_name, CONFIGURATION, str(error)) from None
+        if not isinstance(arguments, dict):
+            raise damage(study.study_name, CONFIGURATION, "it must be the arguments of a RobustSampler by name")
+        return cls(**arguments)
+
+    @property
+    def contexts(self) -> drbo.Samples | drbo.Box:
+        """The conditions, as they were given."""
+        given: drbo.Samples | drbo.Box = self._arguments["contexts"]
+        return given
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the conditions."""
+        names: tuple[str, ...] = self._arguments["contexts"].names  # the constructor refuses contexts without names
+        return names
+
+    # --- what is known of a study: these change nothing ---------------------------------------------------------------
+
+    def optimizer(self, study: optuna.Study) -> drbo.Optimizer:
+        """Return a `drbo.Optimizer` with the trials of a study as its history, for profiles, predictions and reports.
+
+        It works for any study whose trials have their conditions among their parameters or user attributes, whichever
+        sampler ran it. The optimizer is the caller's own: nothing that is asked or told comes back into the study.
+        """
+        check_study(study)
+        trials = all_trials(study)
+        space = self._known_space(trials)
+        made = self._replayed(study, space, {})
+        made.follow(trials)
+        self._warn_of(study, made)
+        return made.optimizer
+
+    def recommend(self, study: optuna.Study) -> drbo.Recommendation:
+        """Return the action to deploy, of all that the search space has, and what is certified of it.
+
+        If parameters outside the common search space differ between trials, the outcomes depend on more than the model
+        knows: the recommendation then says that it is no certificate.
+        """
+        found = self.optimizer(study).recommend()
+        trials = all_trials(study)
+        others = varying(trials, self._known_space(trials), self.names)
+        if not others:
+            return found
+        named = ", ".join(others).replace("{", "{{").replace("}", "}}")
+        text = f"NO CERTIFICATE, as {named} differ between trials and are not in the model: {found.claim.text}"
+        claim = replace(found.claim, proven=False, source="parameters outside the model", text=text)
+        return replace(found, claim=claim, delta=None)
+
+    # --- Optuna's side ------------------------------------------------------------------------------------------------
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        """Choose what the trial evaluates, and store it with the trial."""
+        self._check(study)
+        self._suggestion(study, trial)
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """Return the parameters and conditions that the completed trials have in common."""
+        del trial
+        return {
+            name: distribution
+            for name, distribution in optuna.search_space.intersection_search_space(all_trials(study)).items()
+            if not distribution.single()
+        }
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Return the action and the conditions of the trial, as far as the search space has them."""
+        self._check(study)
+        if not search_space:
+            return {}
+        suggestion = self._suggestion(study, trial)
+        values = {**(suggestion["action"] or {}), **(suggestion["context"] or {})}
+        fitting = {name: fitted(values[name], d) for name, d in search_space.items() if name in values}
+        return {name: value for name, (fits, value) in fitting.items() if fits}
+
+    def sample_independent(
+        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """Return a condition of the trial's row, or a value of a well-spread sequence for another parameter."""
+        self._check(study)
+        suggestion = self._suggestion(study, trial)
+        if param_name in self.names:
+            row = suggestion["context"] or self._row(trial.number)
+            fits, value = fitted(row[param_name], param_distribution)
+            if not fits:
+                raise ValueError(
+                    f"{param_name} = {row[param_name]!r} of the conditions drawn for trial {trial.number} is no value "
+                    f"of {param_distribution}: suggest {param_name} from a range that holds all of `contexts`"
+                )
+            return value
+        fits, value = fitted((suggestion["action"] or {}).get(param_name), param_distribution)
+        if fits:
+            return value
+        position = len([name for name in trial.params if name not in self.names])
+        return value_at(param_distribution, well_spread(self._arguments["seed"], position, trial.number))
+
+    def after_trial(
+        self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
+    ) -> None:
+        """Mark a failure: a trial whose worker is killed fails without this mark, and stops counting."""
+        del values
+        if state == TrialState.FAIL:
+            mark(study, trial, FAILED, True)
+        if state == TrialState.COMPLETE and conditions(trial, self.names)[0] is None:
+            warnings.warn(
+                f"trial {trial.number} tells nothing of {', '.join(self.names)} and does not count: suggest them in "
+                "the objective, or call observe(trial, {...})",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    # --- one suggestion -----------------------------------------------------------------------------------------------
+
+    def _suggestion(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
+        """Return what the trial evaluates: as it was stored, or else chosen now and stored."""
+        stored = suggestion_of(study._storage.get_trial(trial._trial_id), study.study_name)
+        if not stored:
+            stored = self._choose(study, trial)
+            mark(study, trial, SUGGESTION, stored)
+            if "asked" in stored:  # dashboards show user attributes only
+                (proposal,) = stored["asked"]["proposals"]
+                for name in ("guarantee", "radius"):
+                    study._storage.set_trial_user_attr(trial._trial_id, f"drbo:{name}", proposal[name])
+        return stored
+
+    def _choose(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
+        trials = all_trials(study)
+        space = common_space(trials, self.names)
+        if not space:  # the numbers of trials differ, and so do the points of a well-spread sequence
+            return {"space": None, "action": None, "context": self._row(trial.number)}
+        trials, unheard = settled(study, trial, space, self._patience)
+        space = common_space(trials, self.names)
+        if not space:
+            return {"space": None, "action": None, "context": self._row(trial.number)}
+        fixed = self._fixed(study, trial, space)
+        pinned = {name: value for name, value in fixed.items() if name in space}
+        with self._lock:
+            followed = self._followed_by(study, space, pinned)
+            followed.follow(trials)
+            self._warn_of(study, followed)
+            opt, before = followed.optimizer, len(followed.optimizer.history)
+            # A silent worker that lives would suggest what is asked first here: take what comes after it.
+            suggested = [opt.ask() for _ in range(1 + len(unheard))][-1]
+            records = opt.records(before)
+        asked = {**records[-1], "fit": records[0]["fit"]}
+        context = suggested.context or (self._row(trial.number) if self._names_are_parameters(trials) else None)
+        known = {name: fixed[name] for name in self.names if name in fixed}
+        if context is not None and known:
+            context = {**context, **known}
+        (proposal,) = asked["proposals"]
+        proposal["number"] = trial.number
+        if known and context is not None:
+            proposal["context"] = {"value": context}
+        if any(other.number > trial.number and other.state.is_finished() for other in trials):
+            proposal["radius"] = drbo.to_json(math.nan)  # an enqueued trial: results after it belong to its set
+        awaited = under_way(trials, trial.number)
+        if awaited:
+            asked["awaited"] = awaited
+        more = {"unheard": unheard} if unheard else {}
+        action = dict(suggested.action)
+        return {"space": digest(space), "action": action, "context": context, "asked": asked, **more}
+
+    def _fixed(self, study: optuna.Study, trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> dict[str, Any]:
+        """Return the values that were fixed for this trial: by `enqueue_trial`, or by a `PartialFixedSampler`."""
+        fixed = dict(trial.system_attrs.get("fixed_params", {}))
+        outer = study.sampler
+        if isinstance(outer, PartialFixedSampler):
+            mine = self.infer_relative_search_space(study, trial)
+            left = outer.infer_relative_search_space(study, trial)
+            for name in mine.keys() - left.keys():
+                fixed.setdefault(name, outer.sample_independent(study, trial, name, mine[name]))
+        return {name: value for name, value in fixed.items() if name not in space or fitted(value, space[name])[0]}
+
+    def _names_are_parameters(self, trials: Sequence[FrozenTrial]) -> bool:
+        """Return whether some objective suggests conditions as parameters."""
+        return any(name in trial.params for trial in trials for name in self.names)
+
+    def _row(self, number: int) -> dict[str, Any]:
+        """Return the conditions of a trial that nothing else determines: one row, well spread over the trials."""
+        samples, seed = self._samples, self._arguments["seed"]
+        if not len(samples.points):
+            return dict(samples.space.decode(Point(samples.space.sample(1, seed + number)[0])))
+        reached = np.cumsum(samples.weights) >= (number * _GOLDEN + 0.5) % 1.0 * (1.0 - 1e-12)
+        return dict(samples.space.decode(Point(samples.points[int(np.argmax(reached))])))
+
+    # --- the belief ---------------------------------------------------------------------------------------------------
+
+    def _known_space(self, trials: Sequence[FrozenTrial]) -> dict[str, BaseDistribution]:
+        space = common_space(trials, self.names)
+        if not space:
+            raise RuntimeError(
+                "the search space is not known: no trial has completed yet, or the completed ones have no parameter in "
+                "common beside the conditions"
+            )
+        return space
+
+    def _replayed(
+        self, study: optuna.Study, space: Mapping[str, BaseDistribution], pinned: Mapping[str, Any]
+    ) -> Replayed:
+        maximize = study.direction == optuna.study.StudyDirection.MAXIMIZE
+        opt = drbo.Optimizer(box_of(space, pinned), **self._arguments, maximize=maximize)
+        return Replayed(opt, study.study_name, space, self.contexts, self.names, self._row)
+
+    def _followed_by(
+        self, study: optuna.Study, space: Mapping[str, BaseDistribution], pinned: Mapping[str, Any]
+    ) -> Replayed:
+        """Return what followed the trials so far, or a new one if the space has changed."""
+        key = study.study_name, digest(space), study.direction, repr(pinned)
+        if self._followed is None or self._followed[0] != key:
+            self._followed = key, self._replayed(study, space, pinned)
+        return self._followed[1]
+
+    def _warn_of(self, study: optuna.Study, replayed: Replayed) -> None:
+        """Warn once of completed trials that could not be used."""
+        for number, why in replayed.unusable.items():
+            if (study.study_name, number) not in self._warned:
+                self._warned.add((study.study_name, number))
+                warnings.warn(f"trial {number} does not count: {why}", UserWarning, stacklevel=4)
+
+    # --- the configuration --------------------------------------------------------------------------------------------
+
+    def _check(self, study: optuna.Study) -> None:
+        """Store the configuration with the study, or raise if it was begun with another one."""
+        if len(study.directions) > 1:
+            raise ValueError("RobustSampler is for one objective, and this study has several")
+        stored = stored_configuration(study)
+        if stored is None:
+            store_configuration(study, self._text, self._digest)
+            return
+        text, own = stored
+        if own != self._digest:
+            raise ValueError(self._difference(study, text))
+
+    def _difference(self, study: optuna.Study, text: str) -> str:
+        try:
+            theirs, own = (dict(json.loads(one)["items"]) for one in (text, self._text))
+        except (ValueError, TypeError, KeyError) as error:
+            raise damage(study.study_name, CONFIGURATION, f"it is no configuration ({error})") from None
+        differing = [name for name in own if own[name] != theirs.get(name)]
+        return (
+            f"study {study.study_name!r} was begun with another {' and '.join(differing)}: give RobustSampler the same "
+            "arguments as there, take RobustSampler.from_study(study), or begin a study of another name"
+        )

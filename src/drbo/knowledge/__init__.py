@@ -1,0 +1,1 @@
+"""What was configured, asked and told, and what follows from it."""

@@ -1,0 +1,234 @@
+"""What an optimizer was made with: its arguments, checked, and what they mean."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+from drbo import validation
+from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.mmd import MMD
+from drbo.contexts.finite_contexts import FiniteContexts
+from drbo.contexts.nature import Contexts
+from drbo.contexts.sampled_contexts import SPREAD, SampledContexts
+from drbo.knowledge import claims
+from drbo.models.bounds import Beta, as_beta
+from drbo.models.gp import GP, FittedGP
+from drbo.models.inputs import PAIRS, Inputs, PerturbedInputs
+from drbo.models.learned import LearnedGP
+from drbo.rounds.ball import frozen_copy
+from drbo.rounds.box_search import BoxSearch
+from drbo.rounds.grid_search import GridSearch
+from drbo.rounds.policies import Policy
+from drbo.rounds.search import WholeSearch
+from drbo.rounds.settings import Setting
+from drbo.spaces.box import Box
+from drbo.spaces.finite import FiniteSet
+from drbo.spaces.labels import finite_set
+from drbo.spaces.samples import Samples
+from drbo.spaces.space import Point, Space
+
+_COMBINATIONS = 1024
+"""Where a box of contexts has labels and whole numbers only, and no more combinations of them, all are atoms."""
+
+
+@dataclass(frozen=True, eq=False)
+class Configuration:
+    """The configuration of an optimizer.
+
+    Attributes
+    ----------
+    arguments : of the constructor, by name, as they can be saved
+    actions, contexts : what was given: a finite set, samples or a box
+    inputs : what f is a function of
+    search : over the actions
+    nature : the contexts, and how references are made of them
+    ambiguity : the family of ambiguity sets, to be put on the atoms of a round
+    setting, surrogate, policy, beta, certificate_beta, maximize, seed : as for `Optimizer`
+    baseline : the action of today, None if there is none
+    explore_budget : the largest loss against the baseline, summed over rounds; infinite if there is no limit
+    first_fit : the model before any outcome
+    """
+
+    arguments: dict[str, Any]
+    actions: FiniteSet | Box
+    contexts: FiniteSet | Samples | Box
+    inputs: Inputs
+    search: WholeSearch
+    nature: Contexts
+    ambiguity: AmbiguitySet
+    setting: Setting
+    surrogate: GP | LearnedGP
+    policy: Policy
+    beta: Beta
+    certificate_beta: Beta
+    maximize: bool
+    seed: int
+    baseline: Point | None
+    explore_budget: float
+    first_fit: FittedGP
+
+    @property
+    def sign(self) -> float:
+        """1 if outcomes are maximised, -1 if they are minimised."""
+        return 1.0 if self.maximize else -1.0
+
+    @property
+    def widths(self) -> tuple[Beta, Beta]:
+        """The rules of all widths that bounds have."""
+        return self.beta, self.certificate_beta
+
+    @classmethod
+    def of(
+        cls,
+        actions: Any,
+        contexts: Any,
+        ambiguity: Any,
+        setting: Any,
+        surrogate: Any,
+        beta: Any,
+        certificate_beta: Any,
+        maximize: Any,
+        policy: Any,
+        seed: Any,
+        baseline: Any,
+        explore_budget: Any,
+    ) -> Self:
+        """Return the configuration of these arguments; an error names the argument that is wrong."""
+        model = LearnedGP() if surrogate is None else surrogate
+        if not isinstance(setting, Setting):
+            raise TypeError(f"setting must be General(), DataDriven(...) or Simulator(...), got {setting!r}")
+        if not isinstance(model, GP | LearnedGP):
+            raise TypeError(f"surrogate must be a GP or a LearnedGP, got {model!r}")
+        if not (policy is None or isinstance(policy, Policy)):
+            raise TypeError(f"policy must be a Policy such as drbo.Optimism(), or None, got {policy!r}")
+        if not (ambiguity is None or isinstance(ambiguity, AmbiguitySet)):
+            raise TypeError(f"ambiguity must be an AmbiguitySet such as drbo.MMD(kernel=...), got {ambiguity!r}")
+        number = validation.whole_number("seed", seed, least=0)
+        chosen_from = _chosen_from(actions, model)
+        inputs = _inputs(contexts, chosen_from)
+        model = inputs.adapted(model)
+        search = BoxSearch(chosen_from, inputs) if isinstance(chosen_from, Box) else GridSearch(chosen_from, inputs)
+        nature, drawn_from, family = _nature(contexts, ambiguity, model, number)
+        setting.check(nature)
+        setting.check_radius(nature, family)
+        rule = as_beta(beta)
+        if certificate_beta is None:
+            certifying = rule.at_least(model.certificate_width)
+        else:
+            certifying = as_beta(certificate_beta, "certificate_beta")
+        for one in (rule, certifying):
+            claims.certificate(model, one)  # a claim that cannot be made is refused
+        upward = validation.flag("maximize", maximize)
+        first_fit = model.first_fit(
+            search.space.dimension, inputs.d_context(nature.space.dimension), 1.0 if upward else -1.0
+        )
+        if policy is not None:
+            setting.check_policy(policy)
+        chosen = setting.policy if policy is None else policy
+        chosen.check(search, first_fit.gp, nature)
+        today = None if baseline is None else frozen_copy(search.space.encode("baseline", baseline))
+        budget = _budget(explore_budget, today, nature)
+        arguments = {
+            "actions": _as_given(chosen_from),
+            "contexts": _as_given(drawn_from),
+            "ambiguity": ambiguity,
+            "setting": setting,
+            "surrogate": model,
+            "beta": rule,
+            "certificate_beta": None if certificate_beta is None else certifying,
+            "maximize": upward,
+            "policy": policy,
+            "seed": number,
+            "baseline": None if today is None else search.space.decode(today),
+            "explore_budget": None if explore_budget is None else budget,
+        }
+        return cls(
+            arguments=arguments,
+            actions=chosen_from,
+            contexts=drawn_from,
+            inputs=inputs,
+            search=search,
+            nature=nature,
+            ambiguity=family,
+            setting=setting,
+            surrogate=model,
+            policy=chosen,
+            beta=rule,
+            certificate_beta=certifying,
+            maximize=upward,
+            seed=number,
+            baseline=today,
+            explore_budget=budget,
+            first_fit=first_fit,
+        )
+
+
+def _as_given(chosen_from: FiniteSet | Samples | Box) -> Any:
+    """Return what an optimizer is made of again: the points of a finite set, anything else itself."""
+    return chosen_from.points if type(chosen_from) is FiniteSet else chosen_from
+
+
+def _chosen_from(actions: Any, model: GP | LearnedGP) -> FiniteSet | Box:
+    """Return the actions."""
+    if isinstance(actions, Box):
+        return actions
+    space = model.adapted(finite_set("actions", actions))
+    if space.weights is not None:
+        raise TypeError("actions must be points, or labels without weights or counts: they are ours to choose")
+    return space
+
+
+def _inputs(contexts: Any, actions: FiniteSet | Box) -> Inputs:
+    """Return what f is a function of: the action and the context, unless contexts are perturbations of the action."""
+    shift = contexts.shift(actions) if isinstance(contexts, Samples) else None
+    return PAIRS if shift is None else PerturbedInputs(shift)
+
+
+def _budget(explore_budget: Any, baseline: Point | None, nature: Contexts) -> float:
+    """Return what exploration may lose against the baseline, summed over rounds; infinite if nothing limits it."""
+    if explore_budget is None:
+        return math.inf
+    if baseline is None:
+        raise TypeError("explore_budget needs a baseline: the action of today, which losses are counted against")
+    if nature.range is not None:
+        raise TypeError(
+            "explore_budget must not be given where contexts have a range: the loss against the baseline is bounded on "
+            "atoms alone. Give a finite set of contexts, or Samples without within="
+        )
+    budget = validation.finite_float("explore_budget", explore_budget)
+    if budget < 0.0:
+        raise ValueError(f"explore_budget must be zero or more, got {budget}")
+    return budget
+
+
+def _nature(
+    contexts: Any, ambiguity: Any, model: GP | LearnedGP, seed: int
+) -> tuple[Contexts, FiniteSet | Samples | Box, AmbiguitySet]:
+    """Return how references are made of the contexts, the contexts, and the family of sets."""
+    samples = Samples([], within=contexts, support=_spread(contexts)) if isinstance(contexts, Box) else contexts
+    if not isinstance(samples, Samples):
+        space = model.adapted(finite_set("contexts", contexts))
+        family = _family(ambiguity, space)
+        family.on(space.points, space.scales)  # an error in the configuration shows now
+        return FiniteContexts(space), space, family
+    listed = not samples.space.continuous.any()  # labels, in an order that only the samples know
+    if (samples.within is not None or listed) and getattr(ambiguity, "n_contexts", None) is not None:
+        raise TypeError(
+            f"ambiguity must not have contexts of its own where these have a range or are labels of a table, got "
+            f"{ambiguity!r}: give drbo.Wasserstein() or drbo.MMD(kernel=...), or labels with their counts as contexts"
+        )
+    family = _family(ambiguity, samples.space)
+    return SampledContexts(samples, family, seed), contexts, family
+
+
+def _spread(box: Box) -> int:
+    """Return how many points of a box are atoms from the beginning: all of them where it has labels only."""
+    every = None if box.continuous.any() else box.discrete_parts(_COMBINATIONS)
+    return SPREAD if every is None else max(len(every), 1)
+
+
+def _family(ambiguity: AmbiguitySet | None, space: Space) -> AmbiguitySet:
+    """Return the family of sets: by default an MMD in units of each column's range."""
+    return MMD() if ambiguity is None else ambiguity.with_columns(space.columns)

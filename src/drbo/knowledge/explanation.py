@@ -1,0 +1,244 @@
+"""What a notebook shows: small HTML in which everything that a user typed is text."""
+
+from __future__ import annotations
+
+import html
+import math
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from drbo.spaces.columns import is_number, text, words
+from drbo.validation import FloatArray, printable
+
+
+def as_html(title: str, cells: Iterable[tuple[str, Any]], details: str = "") -> str:
+    """Return a title, a table of names and values, and details in a fixed font, folded away."""
+    lines = "".join(f"<tr><th>{_escape(name)}</th><td>{_escape(text(value))}</td></tr>" for name, value in cells)
+    folded = f"<details><summary>in full</summary><pre>{_escape(details)}</pre></details>" if details else ""
+    return f"<div><strong>{_escape(title)}</strong><table>{lines}</table>{folded}</div>"
+
+
+def _escape(value: str) -> str:
+    return html.escape(value, quote=True)
+
+
+WIDTH = 80
+"""How many characters a printed line has at most, where words can be broken."""
+QUANTILES = (0.05, 0.5, 0.95)
+_SHOWN = 6
+"""How many labels of a column are printed at most."""
+Made = TypeVar("Made")
+
+
+class Deferred(Generic[Made]):
+    """A value that is computed when it is first asked for, from inputs that nobody changes."""
+
+    def __init__(self, make: Callable[[], Made]) -> None:
+        self._make: Callable[[], Made] | None = make
+        self._made: Made
+
+    def get(self) -> Made:
+        """Return the value."""
+        make = self._make
+        if make is not None:
+            self._made = make()
+            self._make = None  # what it was made of is not needed any more
+        return self._made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (self.get(),)
+
+
+def _made(value: Made) -> Deferred[Made]:
+    return Deferred(lambda: value)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A distribution of numbers in short: mean, standard deviation, and the quantiles of 5, 50 and 95 per cent."""
+
+    mean: float
+    std: float
+    low: float
+    median: float
+    high: float
+
+    @classmethod
+    def of(cls, values: FloatArray, weights: FloatArray) -> Spread:
+        """Return the summary of values (n,) with weights (n,). A quantile is the least value that is large enough."""
+        mean = float(weights @ values)
+        std = math.sqrt(max(float(weights @ (values - mean) ** 2), 0.0))
+        order = np.argsort(values, kind="stable")
+        below = np.cumsum(weights[order])
+        at = [int(np.argmax(below >= share * below[-1] * (1.0 - 1e-12))) for share in QUANTILES]
+        return cls(mean, std, *(float(values[order[i]]) for i in at))
+
+    def cells(self) -> str:
+        """Return the five numbers as a line of a table; what rounding left of a zero is one."""
+        numbers = self.mean, self.std, self.low, self.median, self.high
+        least = 1e-9 * max(abs(number) for number in numbers)
+        return "".join(f"{number if abs(number) >= least else 0.0:11.4g}" for number in numbers)
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A column of numbers: how it is distributed under the reference and in the worst distribution."""
+
+    numeric: ClassVar[bool] = True
+
+    name: str
+    reference: Spread
+    worst: Spread
+
+    def lines(self, indent: int) -> list[str]:
+        """Return both in words, the name in front."""
+        return [
+            f"  {printable(self.name):<{indent}}reference{self.reference.cells()}",
+            f"  {'':<{indent}}worst    {self.worst.cells()}",
+        ]
+
+
+@dataclass(frozen=True)
+class LabelColumn:
+    """A column of labels: the share of each under the reference and in the worst distribution."""
+
+    numeric: ClassVar[bool] = False
+
+    name: str
+    labels: tuple[Any, ...]
+    reference: tuple[float, ...]
+    worst: tuple[float, ...]
+
+    def lines(self, indent: int) -> list[str]:
+        """Return both in words, the name in front; the labels of the largest shares where there are many."""
+        order = sorted(range(len(self.labels)), key=lambda i: -max(self.reference[i], self.worst[i]))
+        shown = sorted(order[:_SHOWN])
+        lines = []
+        for name, word, shares in ((self.name, "reference", self.reference), ("", "worst", self.worst)):
+            parts = [f"{printable(self.labels[i])} {shares[i]:.1%}" for i in shown]
+            if len(order) > len(shown):
+                parts.append(f"{len(order) - len(shown)} others {1.0 - sum(shares[i] for i in shown):.1%}")
+            lines.append(wrapped(f"  {printable(name):<{indent}}{word:<9}  {', '.join(parts)}", " " * (indent + 13)))
+        return lines
+
+
+AnyColumn = NumberColumn | LabelColumn
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An evaluation that would lower the ignorance most.
+
+    Attributes
+    ----------
+    action, context : what to evaluate: the recommended action, and where
+    value : the certified value of the action afterwards, if the outcome is what the model expects
+    """
+
+    action: Any
+    context: Any
+    value: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a recommendation promises what it does; all numbers are in the user's units.
+
+    |expected - value| = shift + ignorance + left_open, and no part is negative. An exception is a set that leaves the
+    reference out, such as `Neighbourhood`: where its worst case is better than the reference, `shift` is negative.
+
+    Attributes
+    ----------
+    expected : what the model expects of the action under the reference; nan as long as there is no outcome
+    value : what is certified in every distribution of the set
+    shift : what a shift of the conditions costs, as far as the outcomes show it; what compression of samples adds to
+        the radius counts here
+    ignorance : what the model does not know yet; infinite as long as a model that learns its scale has no outcome
+    left_open : what the certificate of a continuous range of contexts gave away, as branch and bound was not finished
+    columns : the conditions under the reference and in the worst distribution, column by column
+    evaluation : the evaluation of this action that would lower `ignorance` most; None if none would
+    """
+
+    expected: float
+    value: float
+    shift: float
+    ignorance: float
+    left_open: float
+    columns: tuple[AnyColumn, ...]
+    evaluation: Evaluation | None
+
+    def __str__(self) -> str:
+        return "\n".join([*self.parts(), *self.conditions(), *self.advice()])
+
+    def parts(self) -> list[str]:
+        """Return in words what lies between the expectation and the certified value."""
+        if math.isnan(self.expected):
+            return ["no outcome has been told yet: the model knows nothing of this action"]
+        distance = self.shift + self.ignorance + self.left_open
+        lines = [
+            f"the model expects {self.expected:.4g} on average under the reference",
+            f"of the {distance:.4g} between the two,",
+            f"{self.shift:12.4g}  is what a shift of the conditions costs",
+            f"{self.ignorance:12.4g}  is what the model does not know yet",
+        ]
+        if self.left_open > 1e-3 * abs(distance):
+            lines.append(f"{self.left_open:12.4g}  is what the search through all conditions left open")
+        return lines
+
+    def conditions(self) -> list[str]:
+        """Return the worst distribution beside the reference, in words."""
+        if all(column.reference == column.worst for column in self.columns):
+            return ["no shift of the conditions makes it worse than the reference does"]
+        indent = max((len(printable(column.name)) for column in self.columns), default=0) + 2
+        numbers = any(column.numeric for column in self.columns)
+        heads = "".join(f"{head:>11}" for head in ("mean", "std. dev.", "5%", "median", "95%"))
+        header = f"  {'':<{indent}}{'':9}{heads}".rstrip()
+        lines = ["the distribution in which it would do worst, beside the reference:"]
+        lines += [header] if numbers else []
+        return [*lines, *(line for column in self.columns for line in column.lines(indent))]
+
+    def advice(self) -> list[str]:
+        """Return in words which evaluation would tell most; nothing if none would."""
+        if self.evaluation is None:
+            return []
+        context = self.evaluation.context
+        there = readable(context) if isinstance(context, dict) else f"context {readable(context)}"
+        where = f"an outcome of this action in {there} would tell most"
+        if math.isfinite(self.value) and f"{self.evaluation.value:.4g}" != f"{self.value:.4g}":
+            where += f": if it is as the model expects, the bound moves from {self.value:.4g} to "
+            where += f"{self.evaluation.value:.4g}"
+        return [wrapped(where)]
+
+
+def summary(
+    name: str, values: Sequence[Any], labelled: bool, p: FloatArray, w: FloatArray
+) -> NumberColumn | LabelColumn:
+    """Return a column with values (n,) under the reference p (n,) and in the worst distribution w (n,)."""
+    if is_number(values) and not labelled:
+        column = np.array(values, dtype=float)
+        return NumberColumn(name, Spread.of(column, p), Spread.of(column, w))
+    shares: dict[Any, list[float]] = {}
+    for value, *both in zip(values, p.tolist(), w.tolist(), strict=True):
+        total = shares.setdefault(value, [0.0, 0.0])
+        total[0], total[1] = total[0] + both[0], total[1] + both[1]
+    return LabelColumn(name, tuple(shares), *(tuple(total[i] for total in shares.values()) for i in (0, 1)))
+
+
+def readable(value: Any) -> str:
+    """Return an action or a context in words."""
+    if isinstance(value, dict):
+        return words(value)
+    if isinstance(value, np.ndarray):
+        return ", ".join(text(item) for item in value.tolist())
+    return printable(text(value))  # a label
+
+
+def wrapped(text: str, indent: str = "  ") -> str:
+    """Return a text in lines of at most `WIDTH` characters, all but the first one indented."""
+    start = text[: len(text) - len(text.lstrip())]
+    filler = textwrap.TextWrapper(WIDTH, start, indent, break_long_words=False, break_on_hyphens=False)
+    return filler.fill(text.strip())

@@ -1,0 +1,303 @@
+"""Facts <-> records, which are JSON: what a file has a line of each for, and what `Optimizer.records` gives.
+
+A point of a finite set is stored by its index, any other by its coordinates; a record that others wrote may give its
+value, {"value": {"setpoint": 21.0}}. Outcomes and contexts are lists: one record may hold several. Every field is
+checked where it is read. Records of an unknown kind come from a later version and are refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from drbo import validation
+from drbo.knowledge.encoding import RefusedError, TooOldError, UnknownClassError, decode, encode, shortened
+from drbo.knowledge.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
+from drbo.models.gp import FittedGP
+from drbo.spaces.space import Point, Space
+from drbo.validation import FloatArray
+
+
+def record_of(fact: Fact, position: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the record of a fact; `position` says what stands in it for a reference."""
+    return _WRITERS[type(fact)](fact, position)
+
+
+def records_of(facts: Sequence[Fact]) -> list[dict[str, Any]]:
+    """Return facts as JSON, one mapping each, as a file has them; references stand in the records themselves."""
+    return [record_of(fact, encode) for fact in facts]
+
+
+def facts_of(records: Sequence[dict[str, Any]], actions: Space, contexts: Space, classes: Sequence[type]) -> list[Fact]:
+    """Return the facts of records as `records_of` makes them; an error names the record."""
+    reader, facts = Reader(actions, contexts, classes), []
+    for i, record in enumerate(records):
+        with told_as(f"records[{i}] is no record: "):
+            fact = reader.read(record)
+            if fact is None:
+                raise ValueError("it is a reference, which stands in the record that uses it")
+            facts.append(fact)
+    return facts
+
+
+@contextlib.contextmanager
+def told_as(beginning: str) -> Iterator[None]:
+    """Turn any error in a record into one sentence."""
+    try:
+        yield
+    except (RefusedError, UnknownClassError):
+        raise
+    except KeyError as error:
+        raise ValueError(f"{beginning}it lacks {shortened(str(error))}") from None
+    except RecursionError:
+        raise ValueError(f"{beginning}it is nested too deeply") from None
+    except (TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        raise ValueError(beginning + shortened(str(error) or repr(error))) from None
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+def _point(point: Point | None) -> Any:
+    if point is None:
+        return None
+    return {"index": point.index} if point.index is not None else {"at": point.coordinates.tolist()}
+
+
+def _write_asked(fact: Asked, position: Any) -> dict[str, Any]:
+    return {
+        "kind": "asked",
+        "time": fact.time,
+        "reference": position(fact.reference),
+        "radius": encode(fact.radius),
+        "fit": encode(fact.fit),
+        "proposals": [
+            {
+                "number": p.number,
+                "action": _point(p.action),
+                "context": _point(p.context),
+                "more_contexts": [_point(context) for context in p.more_contexts],
+                "radius": encode(p.radius),
+                "score": encode(p.score),
+                "guarantee": encode(p.guarantee),
+                "further": p.further.tolist(),
+                **({"loss": p.loss} if p.loss else {}),
+                **({"fallback": True} if p.fallback else {}),
+            }
+            for p in fact.proposals
+        ],
+        **({"awaited": list(fact.awaited)} if fact.awaited else {}),
+        **({} if fact.given is None else {"given": encode(dict(fact.given))}),
+    }
+
+
+def _write_told(fact: Told, position: Any) -> dict[str, Any]:
+    del position
+    return {
+        "kind": "told",
+        "time": fact.time,
+        "number": fact.number,
+        "action": _point(fact.action),
+        "contexts": [_point(context) for context in fact.contexts],
+        "outcomes": list(fact.outcomes),
+        "drawn": fact.drawn,
+        "stderrs": list(fact.stderrs),
+        **({"weights": list(fact.weights)} if fact.weights else {}),
+    }
+
+
+def _write_cancelled(fact: Cancelled, position: Any) -> dict[str, Any]:
+    del position
+    return {"kind": "cancelled", "time": fact.time, "number": fact.number}
+
+
+def _write_retracted(fact: Retracted, position: Any) -> dict[str, Any]:
+    del position
+    return {"kind": "retracted", "time": fact.time, "result": fact.result}
+
+
+def _write_amended(fact: Amended, position: Any) -> dict[str, Any]:
+    del position
+    contexts = [_point(context) for context in fact.contexts]
+    return {
+        "kind": "amended",
+        "time": fact.time,
+        "result": fact.result,
+        "contexts": contexts,
+        "outcomes": list(fact.outcomes),
+        "stderrs": list(fact.stderrs),
+        **({"weights": list(fact.weights)} if fact.weights else {}),
+    }
+
+
+_WRITERS: dict[type, Callable[..., dict[str, Any]]] = {
+    Asked: _write_asked,
+    Told: _write_told,
+    Cancelled: _write_cancelled,
+    Retracted: _write_retracted,
+    Amended: _write_amended,
+}
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Reader:
+    """What turns records into facts."""
+
+    actions: Space
+    contexts: Space
+    classes: Sequence[type]
+    references: list[Any] = field(default_factory=list)
+
+    def read(self, record: dict[str, Any]) -> Fact | None:
+        """Return the fact of a record; None if it holds a reference for later ones."""
+        kind = record["kind"]
+        if kind == "reference":
+            self.references.append(decode(record["value"], self.classes))
+            return None
+        if kind == "asked":
+            return self._asked(record)
+        if kind == "told":
+            return self._told(record)
+        if kind == "cancelled":
+            return Cancelled(_time(record), _count(record["number"]))
+        if kind == "retracted":
+            return Retracted(_time(record), _count(record["result"]))
+        if kind == "amended":
+            number, stderrs = _count(record["result"]), self._stderrs(record)
+            return Amended(_time(record), number, *self._outcomes(record), stderrs, _weights(record))
+        if kind == "imported":
+            raise TooOldError("holds results that were imported from drbo 0.1, which this version does not read")
+        raise ValueError(f"it holds a record of the unknown kind {kind!r}, perhaps of a later version of drbo")
+
+    def _asked(self, record: dict[str, Any]) -> Asked:
+        proposals = tuple(
+            Proposal(
+                number=_count(p["number"]),
+                action=_read_point(p["action"], self.actions),
+                context=None if p["context"] is None else _read_point(p["context"], self.contexts),
+                radius=_radius(p["radius"], unknown=True),
+                score=_float(p["score"]),
+                guarantee=_known(p["guarantee"]),
+                further=self._further(p),
+                loss=_loss(p.get("loss", 0.0)),
+                fallback=p.get("fallback", False) is True,
+                more_contexts=tuple(_read_point(context, self.contexts) for context in p.get("more_contexts", ())),
+            )
+            for p in record["proposals"]
+        )
+        radius = None if record["radius"] is None else _radius(record["radius"])
+        awaited = tuple(_count(number) for number in record.get("awaited", ()))
+        given = decode(record.get("given"), self.classes)
+        if not (given is None or (isinstance(given, dict) and given)):
+            raise ValueError(f"it holds {given!r} in place of what was known of a context")
+        fit = self._fit(record["fit"])
+        return Asked(_time(record), self._reference(record), radius, fit, proposals, awaited, given)
+
+    def _outcomes(self, record: dict[str, Any]) -> tuple[tuple[Point, ...], tuple[float, ...]]:
+        contexts = tuple(_read_point(context, self.contexts) for context in record["contexts"])
+        outcomes = tuple(_finite(outcome) for outcome in record["outcomes"])
+        expected = 1 if _weights(record) else len(contexts)
+        if not contexts or (outcomes and len(outcomes) != expected):
+            raise ValueError(f"it holds a result with {len(outcomes)} outcomes in {len(contexts)} contexts")
+        return contexts, outcomes
+
+    def _stderrs(self, record: dict[str, Any]) -> tuple[float, ...]:
+        stderrs = tuple(_float(stderr) for stderr in record.get("stderrs", ()))
+        if stderrs and (len(stderrs) != len(record["outcomes"]) or not all(0.0 <= e < math.inf for e in stderrs)):
+            raise ValueError(f"it holds {stderrs} as the standard errors of {len(record['outcomes'])} outcomes")
+        return stderrs
+
+    def _told(self, record: dict[str, Any]) -> Told:
+        contexts, outcomes = self._outcomes(record)
+        number = None if record["number"] is None else _count(record["number"])
+        action = _read_point(record["action"], self.actions)
+        stderrs = self._stderrs(record)
+        drawn, weights = bool(record["drawn"]), _weights(record)
+        return Told(_time(record), number, action, contexts, outcomes, drawn, stderrs, weights)
+
+    def _further(self, record: dict[str, Any]) -> FloatArray:
+        points = np.array(record["further"], dtype=float).reshape(-1, self.contexts.dimension)
+        if not np.isfinite(points).all():
+            raise ValueError("it holds further contexts that are not finite")
+        return points
+
+    def _reference(self, record: dict[str, Any]) -> Any:
+        value = record["reference"]
+        return self.references[_count(value)] if isinstance(value, int) else decode(value, self.classes)
+
+    def _fit(self, value: Any) -> FittedGP | None:
+        fit = decode(value, self.classes)
+        if not (fit is None or isinstance(fit, FittedGP)):
+            raise ValueError(f"it holds hyper-parameters that are none: {fit!r}")
+        return fit
+
+
+def _read_point(value: dict[str, Any], space: Space) -> Point:
+    if "index" in value:
+        return space.at("index", value["index"])
+    if "value" in value:
+        return space.encode("value", value["value"])
+    return space.stored(np.array(value["at"], dtype=float))
+
+
+def _weights(record: dict[str, Any]) -> tuple[float, ...]:
+    """Return the distribution of a context that was never revealed; nothing if each outcome has its context."""
+    weights = tuple(_float(weight) for weight in record.get("weights", ()))
+    if not weights:
+        return ()
+    whole = len(weights) == len(record["contexts"]) and len(record["outcomes"]) == 1
+    if not (whole and all(w > 0.0 for w in weights) and abs(math.fsum(weights) - 1.0) <= 1e-6):
+        raise ValueError(f"it holds {weights} as the distribution of a context that was not revealed")
+    return weights
+
+
+def _loss(value: Any) -> float:
+    loss = _float(value)
+    if not 0.0 <= loss < math.inf:
+        raise ValueError(f"it holds a loss of {loss}, which must be zero or more")
+    return loss
+
+
+def _float(value: Any) -> float:
+    number = decode(value, ())
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise ValueError(f"it holds {value!r} in place of a number")
+    return float(number)
+
+
+def _known(value: Any) -> float:
+    number = _float(value)
+    if math.isnan(number):
+        raise ValueError("it holds nan in place of a number")
+    return number
+
+
+def _radius(value: Any, *, unknown: bool = False) -> float:
+    """Return a radius; nan only where it may be `unknown`, as for a trial that others enqueued."""
+    number = _float(value)
+    return number if unknown and math.isnan(number) else validation.radius(number)
+
+
+def _finite(value: Any) -> float:
+    number = _float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"it holds {number} in place of a finite number")
+    return number
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"it holds {value!r} in place of a count")
+    return value
+
+
+def _time(record: dict[str, Any]) -> float | None:
+    return None if record["time"] is None else _finite(record["time"])

@@ -1,0 +1,260 @@
+"""What follows from configuration and facts: bookkeeping, hyper-parameters, posteriors, and the ball of a round.
+
+All of it may be dropped at any moment, and is then made anew from the facts. What is being changed is taken out of its
+field first and put back when it is whole, so that an interrupt drops it instead of leaving it half done.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from drbo import validation
+from drbo.ambiguity.contract import AmbiguitySet
+from drbo.contexts.nature import Contexts
+from drbo.contexts.reference import Reference
+from drbo.knowledge.belief import Belief, Pending, RoundBeliefs
+from drbo.knowledge.configuration import Configuration
+from drbo.knowledge.history import Fact, Proposal
+from drbo.knowledge.production import Wishes
+from drbo.knowledge.state import Iterate, State, Terms
+from drbo.models.bounds import LOWER, Beta, Bound
+from drbo.models.gp import FittedGP
+from drbo.rounds.ball import Ball, frozen_copy
+from drbo.rounds.policies import Round
+from drbo.rounds.range_ball import make_ball
+from drbo.rounds.repeats import Avoiding, Failures
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+_NARROWED = 16
+"""How many kinds of what is known before a choice are kept ready."""
+
+
+class Knowledge:
+    """What is known after the facts so far; it lags behind them and catches up when it is asked."""
+
+    def __init__(self, configuration: Configuration, facts: list[Fact]) -> None:
+        self.configuration = configuration
+        self._facts = facts
+        self._state: State | None = None
+        self._noted = 0  # how many facts the state has noted
+        self._belief: Belief | None = None
+        # Of a fit, and so many outcomes and corrections, the next one.
+        self._next_fit: tuple[FittedGP, tuple[int, int], FittedGP] | None = None
+        self._placed: list[tuple[FloatArray, AmbiguitySet]] = []  # the last two kinds of atoms, and the set on them
+        self._extended: tuple[Reference, FloatArray, Reference] | None = None  # with further contexts
+        self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # what was known, and the contexts that agree
+
+    # --- bookkeeping, hyper-parameters and posteriors ---------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """The bookkeeping of all facts."""
+        state, self._state = self._state, None
+        if state is None:
+            own = self.configuration
+            state, self._noted = State(own.first_fit, own.sign, own.nature.space.dimension), 0
+        for fact in self._facts[self._noted :]:
+            fact.apply(state)
+        self._noted = len(self._facts)
+        self._state = state
+        return state
+
+    def check(self) -> None:
+        """Raise if the facts do not follow from one another, or if no round can have a reference that they hold."""
+        self.state  # noqa: B018  # an error in their order shows now
+        for fact in self._facts:
+            for reference, given in fact.given_with:
+                nature = self.nature(given)
+                if reference is not None:
+                    nature.check(reference)
+
+    def fit(self, state: State, *, fresh: bool = False) -> FittedGP:
+        """Return the hyper-parameters of now: a function of the facts and of the last recorded fit.
+
+        `fresh`: learned from every outcome so far, as a certificate wants it; otherwise they may lag behind a little.
+        """
+        last, model = state.fit, self.configuration.surrogate
+        corrected = model.learns and state.corrections != state.fit_corrections
+        more = model.learns and state.n_outcomes > last.n_outcomes if fresh else model.due(state.n_outcomes, last)
+        if not (corrected or more):
+            return last
+        if state.n_outcomes == 0:  # all of them were retracted
+            return self.configuration.first_fit
+        key = state.n_outcomes, state.corrections
+        kept = self._next_fit
+        if kept is None or kept[0] is not last or kept[1] != key:
+            kept = self._next_fit = last, key, model.refit(self.configuration.inputs.seen(state.outcomes()), last)
+        return kept[2]
+
+    def belief(self, state: State, contexts: FloatArray | None = None, *, fresh: bool = False) -> Belief:
+        """Return the posteriors of all results, on contexts (n, d); by default on those that they are on."""
+        belief, fit = self._belief, self.fit(state, fresh=fresh)
+        if contexts is None:
+            contexts = self.atoms(state) if belief is None else belief.contexts
+        if belief is None or belief.fit is not fit or belief.corrections != state.corrections:
+            own = self.configuration
+            belief = Belief.prior(own.search, fit, contexts, own.sign, own.widths, state.corrections)
+        self._belief = belief = belief.on(contexts).after(state.told_so_far)
+        return belief
+
+    def width(self, belief: Belief, beta: Beta) -> float:
+        """Return the width beta_t of confidence bounds by a rule."""
+        gain, events = belief.certain.information_gain, self.configuration.setting.events
+        return beta.width(gain, belief.fit.gp.ridge, events, belief.units, belief.certain.errors_known)
+
+    def beliefs(
+        self, state: State, ball: Ball, under_way: Sequence[Iterate] = (), *, fresh: bool = False
+    ) -> RoundBeliefs:
+        """Return the posteriors of a round, with evaluations that are under way; `fresh` as for `fit`."""
+        belief = self.belief(state, ball.contexts, fresh=fresh)
+        pending = [Pending(i.proposal.action, i.proposal.contexts, self.reference_of(i)) for i in under_way]
+        return self._round_beliefs(belief, pending)
+
+    def certifying(self, state: State, ball: Ball) -> RoundBeliefs:
+        """Return the posteriors that a certificate rests on: of all outcomes, with nothing under way."""
+        return self._round_beliefs(self.belief(state, ball.contexts, fresh=True), [])
+
+    def _round_beliefs(self, belief: Belief, pending: Sequence[Pending]) -> RoundBeliefs:
+        own = self.configuration
+        return RoundBeliefs(belief, pending, self.width(belief, own.beta), self.width(belief, own.certificate_beta))
+
+    # --- the ball of a round ----------------------------------------------------------------------------------------
+
+    def nature(self, given: Mapping[Any, Any] | None) -> Contexts:
+        """Return the contexts that agree with what is known before a choice; all of them if nothing is."""
+        if not given:
+            return self.configuration.nature
+        for kept_given, kept in self._narrowed:
+            if kept_given is given or kept_given == given:
+                return kept
+        made = self.configuration.nature.narrowed(given)
+        self._narrowed = [*self._narrowed[1 - _NARROWED :], (given, made)]
+        return made
+
+    def ball(self, state: State, terms: Terms, before: Sequence[Proposal] = ()) -> Ball:
+        """Return the set of a round, with what the caller gave; what compression costs is added to the radius.
+
+        `before` are the suggestions of the same call, which are no facts yet.
+        """
+        setting, nature = self.configuration.setting, self.nature(terms.given)
+        bare = self.bare(state, terms)
+        # A rule for the radius sees the data alone, not the contexts that the adversary asked for since.
+        eps = setting.radius_of(terms.radius, bare, self.on(bare.points, nature)) + bare.error
+        return self._ball(state, nature, self._with_further(state, nature, bare, before), eps, len(before))
+
+    def ball_at(self, state: State, terms: Terms, radius: float) -> Ball:
+        """Return the set round the reference of now with any radius, whatever the setting says of it."""
+        nature, bare = self.nature(terms.given), self.bare(state, terms)
+        return self._ball(state, nature, self._with_further(state, nature, bare), radius + bare.error)
+
+    def bare(self, state: State, terms: Terms) -> Reference:
+        """Return the reference of now, without further contexts."""
+        return self.configuration.setting.reference_of(terms.reference, self.nature(terms.given), state.seen)
+
+    def ball_of(self, state: State, iterate: Iterate) -> Ball:
+        """Return the set of an iterate's round, or the present one if its own is not known."""
+        if math.isnan(iterate.proposal.radius):
+            return self.ball(state, state.terms)
+        nature = self.nature(iterate.given)
+        reference = self._with_further(state, nature, self.reference_of(iterate))
+        return self._ball(state, nature, reference, iterate.proposal.radius)
+
+    def reference_of(self, iterate: Iterate) -> Reference:
+        """Return the reference of an iterate's round, without further contexts."""
+        setting, nature = self.configuration.setting, self.nature(iterate.given)
+        return setting.reference_of(iterate.reference, nature, iterate.seen[: iterate.n_seen])
+
+    def on(self, points: FloatArray, nature: Contexts) -> AmbiguitySet:
+        """Return the ambiguity set on atoms (n, d), kept for the last two kinds of atoms: with further ones or not.
+
+        `nature` are the contexts that the atoms are made of: all, or those that agree with what is known.
+        """
+        for kept, placed in self._placed:
+            if kept is points or np.array_equal(kept, points):
+                return placed
+        space = nature.space
+        made = nature.part_of(self.configuration.ambiguity).on(space.measured(points), space.scales)
+        self._placed = [*self._placed[-1:], (points, made)]
+        return made
+
+    def atoms(self, state: State) -> FloatArray:
+        """Return the atoms (n, d) of the contexts as they were given, and those that the adversary asked for."""
+        nature = self.configuration.nature
+        return self._with_further(state, nature, nature.seen([])).points
+
+    def near(self, state: State) -> FloatArray:
+        """Return the actions that a search over a box starts near: the incumbent, and the last ones told, (k, d)."""
+        known = [] if state.incumbent is None else [state.incumbent.proposal.action]
+        return self.rows([*known, *(record.action for record in state.told_so_far[-2:])])
+
+    def rows(self, actions: Sequence[Point]) -> FloatArray:
+        """Return the coordinates of actions as an array (k, d)."""
+        if not actions:
+            return np.empty((0, self.configuration.search.space.dimension))
+        return np.array([point.coordinates for point in actions])
+
+    def _ball(self, state: State, nature: Contexts, reference: Reference, radius: float, before: int = 0) -> Ball:
+        seed = self.configuration.seed + state.n_asked + before
+        placed = self.on(reference.points, nature)
+        return make_ball(placed, reference, radius, nature.space, seed, nature.range)
+
+    def _with_further(
+        self, state: State, nature: Contexts, reference: Reference, before: Sequence[Proposal] = ()
+    ) -> Reference:
+        """Return a reference with the contexts that the adversary asked for as further atoms, where they can occur."""
+        further = state.further
+        new = [p.further for p in before if len(p.further)]
+        if new:
+            further = np.concatenate([further, *new])
+        if not len(further):
+            return reference
+        if nature.known:
+            further = further[nature.holds(further)]
+        kept = self._extended
+        if kept is None or kept[0] is not reference or not (kept[1] is further or np.array_equal(kept[1], further)):
+            kept = self._extended = reference, further, reference.and_also(further)
+        return kept[2]
+
+
+def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: Wishes, n_contexts: int) -> Proposal:
+    """Return the next suggestion, with those `before` it in the same call under way."""
+    own, state = known.configuration, known.state
+    ball = known.ball(state, terms, before)
+    under_way = [*state.pending.values(), *(state.iterate(p, terms) for p in before)]
+    beliefs = known.beliefs(state, ball, under_way, fresh=wishes.fresh)
+    away = known.rows([*state.under_way, *(p.action for p in before)])
+    limits = wishes.limits(state, beliefs, ball, before, own.search)
+    number = state.n_asked + len(before)
+    failures = Failures(state.failed_pairs)
+    exhausted, search = failures.exhausted(ball), limits.search(own.search)
+    if exhausted:
+        search = Avoiding(search, exhausted)
+    round_ = Round(ball, search, known.near(state), away, n_contexts, (own.seed, number), failures)
+    choice = own.policy.choose(round_, beliefs)
+    if n_contexts > 1 and len(choice.contexts) != n_contexts:
+        raise TypeError(
+            f"n_contexts must be 1 where the policy does not pick several contexts, got {n_contexts}; contexts "
+            "that nature picks are told with the outcomes: tell(s, outcomes, contexts=...)"
+        )
+    # Eq. (10): the worst-case lcb at its own time, of outcomes alone: nothing pending counts.
+    lower = Bound(beliefs.certain(choice.ball), beliefs.width, LOWER)
+    worst = choice.ball.worst_case(lower.of_action(choice.action))
+    wider, _ = choice.ball.widened(lower, choice.action, float(worst.expectation))
+    units = beliefs.belief.units
+    return Proposal(
+        number=number,
+        action=frozen_copy(choice.action),
+        context=None if choice.context is None else frozen_copy(choice.context),
+        radius=ball.radius,
+        score=units.outward(choice.score),
+        guarantee=units.outward(float(worst.lower_bound)),
+        further=validation.frozen(wider.contexts[len(ball.contexts) :]),
+        loss=limits.loss(choice.ball, choice.action),
+        fallback=limits.fallback(choice.ball, choice.action),
+        more_contexts=tuple(frozen_copy(context) for context in choice.more_contexts),
+    )

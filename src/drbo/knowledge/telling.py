@@ -1,0 +1,242 @@
+"""Many values of the user at once: frames, arrays and lists, as rows of coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drbo import validation
+from drbo.contexts.nature import Contexts
+from drbo.knowledge.history import Told
+from drbo.knowledge.state import kept
+from drbo.knowledge.suggestion import Result
+from drbo.models.gp import GP
+from drbo.models.learned import LearnedGP
+from drbo.spaces.samples import Samples
+from drbo.spaces.space import Point, Space
+from drbo.validation import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """One value or many, as the model sees them.
+
+    Attributes
+    ----------
+    name : what the values are called in errors
+    coordinates : (m, d), one row if there is one value
+    single : whether it was one value, which fits any number of others
+    index : that of the frame that the values came from; None if it was none
+    """
+
+    name: str
+    coordinates: FloatArray
+    single: bool
+    index: Any = None
+
+
+def rows(name: str, value: Any, space: Space, encode: Callable[[str, Any], Point]) -> Rows:
+    """Return the coordinates of one value or many; `encode` turns one value of the space into a point."""
+    many: Sequence[Any] | None = space.many(name, value)
+    if many is None:
+        return Rows(name, encode(name, value).coordinates[None, :], True)
+    points = [encode(f"{name}[{i}]", one).coordinates for i, one in enumerate(many)]
+    index = value.index if hasattr(value, "columns") else None
+    return Rows(name, np.array(points).reshape(-1, space.dimension), False, index)
+
+
+def paired(first: Rows, second: Rows) -> tuple[FloatArray, FloatArray]:
+    """Return the coordinates of both, row by row: one value is paired with every row of the other."""
+    if not (first.single or second.single) and len(first.coordinates) != len(second.coordinates):
+        raise ValueError(
+            f"{first.name} and {second.name} must have as many rows as each other, or one of them be one value, got "
+            f"{len(first.coordinates)} and {len(second.coordinates)} rows"
+        )
+    if first.index is not None and second.index is not None and not first.index.equals(second.index):
+        raise ValueError(f"{first.name} and {second.name} must have the same index, row by row")
+    m = len(second.coordinates) if first.single else len(first.coordinates)
+    a, b = (np.broadcast_to(r.coordinates, (m, r.coordinates.shape[1])) for r in (first, second))
+    return a, b
+
+
+def in_order(name: str, value: Any, nature: Contexts) -> list[Point]:
+    """Return the contexts of a sequence, of a table or of `Samples`, in their order; an error calls it `name`."""
+    if isinstance(value, Samples):
+        many: Sequence[Any] | None = [value.space.decode(Point(row)) for row in value.points]
+    elif isinstance(value, Mapping) and all(np.iterable(one) and not isinstance(one, str) for one in value.values()):
+        many = [dict(zip(value, row, strict=True)) for row in zip(*value.values(), strict=True)]
+    else:
+        many = nature.space.many(name, value)
+    if many is None and (isinstance(value, str | Mapping) or not np.iterable(value)):
+        raise TypeError(f"{name} must be a sequence of contexts, got {value!r}")
+    return [nature.encode(f"{name}[{i}]", one) for i, one in enumerate(value if many is None else many)]
+
+
+_COLUMNS = ("result", "number", "outcome", "stderr", "failed", "time")
+"""The columns of every table of results; a parameter of the same name gets "action." or "context." before it."""
+
+
+def result_row(result: Result, pandas: Any) -> dict[str, Any]:
+    """Return a result as a row of a table: one column per parameter and condition."""
+    row: dict[str, Any] = {"result": result.id, "number": result.number}
+    both = {
+        kind: value if isinstance(value, dict) else {kind: _cell(value)}
+        for kind, value in (("action", result.action), ("context", result.context))
+        if value is not None  # a context that was never revealed
+    }
+    taken = [*_COLUMNS, *(name for columns in both.values() for name in columns)]
+    for kind, columns in both.items():
+        row |= {f"{kind}.{name}" if taken.count(name) > 1 else name: value for name, value in columns.items()}
+    row.update(outcome=result.outcome, stderr=result.stderr, failed=result.failed)
+    row["time"] = pandas.NaT if result.time is None else pandas.Timestamp(result.time, unit="s", tz="UTC")
+    return row
+
+
+def _cell(value: Any) -> Any:
+    """Return a point of a finite set as the cell of a table: a number if it is one, a label as it is."""
+    return np.squeeze(value).tolist() if isinstance(value, np.ndarray) else value
+
+
+LARGEST_OUTCOME = 1e100
+"""Larger outcomes are refused: a model of such values would overflow."""
+
+
+def by_context(outcome: Any, contexts: Any, stderr: Any) -> tuple[Any, Any, Any]:
+    """Return outcomes, contexts and standard errors one by one, where the outcomes are a mapping from contexts.
+
+    A pandas Series without `contexts` is such a mapping, unless its index only counts from 0. Outcomes of any other
+    form come back as they are.
+    """
+    if contexts is None and isinstance(named := validation.by_name(outcome), Mapping):
+        outcome = outcome if list(named) == list(range(len(named))) else named
+    if not isinstance(outcome, Mapping):
+        return outcome, contexts, stderr
+    if contexts is not None:
+        raise TypeError("contexts must not be given beside outcomes that are a mapping from contexts")
+    if not outcome:
+        raise ValueError("outcome must not be empty: it maps each context to its outcome")
+    stderr = validation.by_name(stderr)
+    if isinstance(stderr, Mapping):
+        if set(stderr) != set(outcome):
+            raise ValueError(f"stderr must map the same contexts as outcome, {list(outcome)}, got {list(stderr)}")
+        stderr = [stderr[context] for context in outcome]
+    return list(outcome.values()), list(outcome), stderr
+
+
+def _encode_contexts(nature: Contexts, contexts: Any) -> tuple[Point, ...]:
+    """Return the points of several contexts: a sequence of them, an array (k, d), or a table with a row for each."""
+    rows = nature.many("contexts", contexts)
+    if rows is None:
+        ordered = hasattr(contexts, "__len__") and hasattr(contexts, "__getitem__") and _dimensions(contexts) != 0
+        if isinstance(contexts, str | bytes | Mapping) or not ordered:
+            raise TypeError(f"contexts must be a sequence of contexts, an array (k, d) or a table, got {contexts!r}")
+        rows = list(contexts)
+    if not len(rows):
+        raise ValueError("contexts must hold at least one context")
+    return tuple(nature.encode(f"contexts[{i}]", row) for i, row in enumerate(rows))
+
+
+def observed_contexts(nature: Contexts, context: Any, context_index: int | None, contexts: Any) -> tuple[Point, ...]:
+    """Return the contexts that were observed: one, or those of `contexts`; what `nature` knows may be left out."""
+    if contexts is not None:
+        if not (context is None and context_index is None):
+            raise TypeError("contexts must not be given beside context or context_index, or a mapping from contexts")
+        return _encode_contexts(nature, contexts)
+    if context is None and context_index is None and nature.all_known:
+        context = {}
+    if (context is None) == (context_index is None):
+        raise TypeError("tell needs the observed context, either as context=c or as context_index=j")
+    if context_index is not None:
+        return (nature.at("context_index", context_index),)
+    return (nature.encode("context", context),)
+
+
+def hidden_context(
+    nature: Contexts, surrogate: GP | LearnedGP, distribution: Any
+) -> tuple[tuple[Point, ...], tuple[float, ...]]:
+    """Return the contexts that one which was never revealed may have been, and the probability of each."""
+    if surrogate.learns:
+        raise TypeError(
+            "distribution needs a surrogate with fixed hyper-parameters, drbo.GP(...): a model learns them from "
+            "outcomes whose contexts are known"
+        )
+    try:
+        reference = nature.given(kept(distribution, "distribution"))
+    except (TypeError, ValueError) as error:  # it says of a reference what it must be
+        raise type(error)(str(error).replace("reference", "distribution")) from None
+    if reference.error > 0.0:
+        raise ValueError(
+            f"distribution must have at most as many samples as atoms, got {len(reference.represented)}: give it "
+            "room, Samples(..., atoms=...), so that the average over it is exact"
+        )
+    used = np.flatnonzero(reference.weights)
+    return tuple(reference.atom(int(j)) for j in used), tuple(reference.weights[used].tolist())
+
+
+def refuse_beside_distribution(context: Any, context_index: Any, contexts: Any) -> None:
+    """Raise if a context is given beside its distribution."""
+    if not (context is None and context_index is None and contexts is None):
+        raise TypeError(
+            "distribution must not be given beside a context, contexts or a mapping of outcomes: it stands for a "
+            "context that was never revealed"
+        )
+
+
+def checked_outcomes(outcome: Any, count: int) -> tuple[float, ...]:
+    """Return the outcomes of `count` contexts: one number, or a sequence with one per context."""
+    values = _one_each("outcome", outcome, count)
+    for name, y in values.items():
+        if abs(y) > LARGEST_OUTCOME:
+            raise ValueError(f"{name} must not exceed {LARGEST_OUTCOME:g} in size, got {y}")
+    return tuple(values.values())
+
+
+def checked_stderrs(stderr: Any, count: int) -> tuple[float, ...]:
+    """Return the standard errors of `count` outcomes: one number for all, or one each; none where it is None."""
+    if stderr is None:
+        return ()
+    alike = _dimensions(stderr) == 0
+    values = _one_each("stderr", stderr, 1 if alike else count)
+    for name, error in values.items():
+        if not 0.0 <= error <= LARGEST_OUTCOME:
+            raise ValueError(f"{name} must be from 0 to {LARGEST_OUTCOME:g}, got {error}")
+    return tuple(values.values()) * (count if alike else 1)
+
+
+def kept_stderrs(old: Told, contexts: Sequence[Point]) -> tuple[float, ...] | None:
+    """Return the standard errors that a result keeps where outcomes are given anew: each stays with its context."""
+    if not old.stderrs:
+        return None
+    if len(old.contexts) == len(contexts) == 1:
+        return old.stderrs
+    left, kept = list(zip(old.contexts, old.stderrs, strict=True)), []
+    for context in contexts:
+        at = next((i for i, (one, _) in enumerate(left) if one.same_as(context)), None)
+        if at is None:
+            raise ValueError("stderr must be given where outcomes are amended in other contexts than they were told in")
+        kept.append(left.pop(at)[1])
+    return tuple(kept)
+
+
+def _one_each(name: str, given: Any, count: int) -> dict[str, float]:
+    """Return `count` numbers by the names that an error calls them."""
+    if isinstance(given, Mapping):
+        raise TypeError(f"{name} must be a number or a sequence of numbers here, got a mapping")
+    dimensions = _dimensions(given)
+    if dimensions == 0 and count == 1:
+        return {name: validation.finite_float(name, given)}
+    if dimensions != 1 or len(given) != count:
+        size = f"{len(given)}" if dimensions == 1 else f"{given!r}"
+        raise ValueError(f"{name} must hold one number per context, {count}, got {size}")
+    return {f"{name}[{i}]": validation.finite_float(f"{name}[{i}]", one) for i, one in enumerate(given)}
+
+
+def _dimensions(value: Any) -> int | None:
+    """Return how many dimensions an array of the value has; None if its rows differ in length."""
+    try:
+        return np.asarray(value).ndim  # np.ndim takes seven times as long for a number
+    except ValueError:
+        return None

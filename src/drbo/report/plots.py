@@ -1,0 +1,189 @@
+"""The course of a run: what came out of each evaluation, and what it taught of the action that is recommended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from drbo import Recommendation, validation
+from drbo.analysis.pictures import BLUE, GREEN, GREY, ORANGE, PINK, panels
+from drbo.optimizer.analyses import Analyses
+from drbo.optimizer.queries import Answers
+from drbo.spaces.columns import is_number, row, text
+from drbo.validation import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """Outcomes in the order in which they were told, and the bounds of the recommended action, in the user's units.
+
+    Attributes
+    ----------
+    recommended : what to deploy; None if there is nothing
+    why_not : why there is nothing to deploy; empty if there is
+    outcomes : (n,) what came out of each evaluation; nan if it failed
+    pending : how many evaluations are pending
+    at : (k,) numbers of outcomes, from 1, after which the bounds were computed
+    guarantee : (k,) the worst-case guarantee of the recommended action after them
+    optimistic : (k,) what it could at best have in the worst case, as far as was known after them
+    """
+
+    recommended: Recommendation | None
+    why_not: str
+    outcomes: FloatArray
+    pending: int
+    at: NDArray[np.intp]
+    guarantee: FloatArray
+    optimistic: FloatArray
+
+    @property
+    def evaluations(self) -> NDArray[np.intp]:
+        """The numbers (n,) of the outcomes and failures, from 1."""
+        return np.arange(1, len(self.outcomes) + 1)
+
+    @property
+    def failed(self) -> NDArray[np.intp]:
+        """The numbers of those that failed."""
+        return self.evaluations[np.isnan(self.outcomes)]
+
+    @property
+    def waiting(self) -> NDArray[np.intp]:
+        """The numbers that the pending ones will have if they are told next."""
+        return len(self.outcomes) + 1 + np.arange(self.pending)
+
+
+def course(opt: Answers) -> Course:
+    """Return the course of an optimizer's run."""
+    results = opt.results
+    outcomes = np.array([np.nan if result.outcome is None else result.outcome for result in results])
+    recommended, why_not = _recommended(opt, outcomes)
+    at, guarantee, optimistic = np.empty(0, np.intp), np.empty(0), np.empty(0)
+    if recommended is not None:
+        found = opt.narrowing(recommended.action)
+        # Outcomes that were told together have one id: they are one evaluation of the model, and one step each here.
+        ids = np.array([result.id for result in results])
+        last = np.append(np.flatnonzero(np.diff(ids)) + 1, len(ids))
+        at, guarantee, optimistic = last[found.evaluations - 1], found.guarantee, found.optimistic
+    return Course(recommended, why_not, outcomes, len(opt.pending), at, guarantee, optimistic)
+
+
+def _recommended(opt: Answers, outcomes: FloatArray) -> tuple[Recommendation | None, str]:
+    """Return what to deploy, or why there is nothing."""
+    if np.isnan(outcomes).all():
+        return None, "no outcome has been told yet"
+    try:
+        return opt.recommend(), ""
+    except (RuntimeError, TypeError) as error:  # every action has failed, or the setting has had no reference yet
+        return None, str(error)
+
+
+SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0)
+"""The stops of a dial, as shares of the diameter of the set; the radius of the run is one more."""
+_PER_ROW = 3
+"""How many columns of contexts are drawn side by side at most."""
+_BINS = 24
+"""How many bars a column of numbers has at most."""
+_LABELS = 12
+"""How many labels of a column are drawn at most."""
+
+
+class Plots:
+    """Pictures of one optimizer: `opt.plot`. A call of one of its methods draws the present state."""
+
+    def __init__(self, opt: Analyses) -> None:
+        self._opt = opt
+
+    def __repr__(self) -> str:
+        return "plots of an optimizer: .progress(), .dial(radii) and .worst_case()"
+
+    def progress(self) -> Figure:
+        """Return outcomes by evaluation, what they taught of the recommended action, failures, and what is pending."""
+        figure, (axes,) = panels(1, 1, 6.4, 3.8)
+        run = course(self._opt)
+        if np.isfinite(run.outcomes).any():
+            axes.plot(run.evaluations, run.outcomes, "o", color=GREY, markersize=4, label="outcome")
+        if len(run.at):
+            bounds = "optimistic bound of the recommended action"
+            axes.fill_between(run.at, run.guarantee, run.optimistic, color=BLUE, alpha=0.12, linewidth=0.0)
+            axes.plot(run.at, run.optimistic, ":", color=ORANGE, label=bounds)
+            axes.plot(run.at, run.guarantee, color=BLUE, linewidth=2, label="its guarantee")
+        low = axes.get_ylim()[0]  # failures and what is pending have no outcome: they stand at the lower edge
+        for name, marker, where, colour in (("failed", "x", run.failed, PINK), ("pending", "D", run.waiting, GREEN)):
+            if len(where):
+                heights = np.full(len(where), low)
+                axes.plot(where, heights, marker, color=colour, label=name, fillstyle="none", clip_on=False, zorder=3)
+        axes.set(xlabel="evaluation", ylabel="outcome", title="Progress")
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False, fontsize="small")
+        return figure
+
+    def dial(self, radii: ArrayLike | None = None) -> Figure:
+        """Return what each radius (k,) costs and buys; by default radii up to the largest that makes a difference."""
+        return self._opt.profile(dial_radii(self._opt) if radii is None else radii).plot()
+
+    def worst_case(
+        self, reference: Any = None, radius: float | None = None, *, given: Mapping[Any, Any] | None = None
+    ) -> Figure:
+        """Return each column of the contexts under the reference and in the worst distribution for what to deploy."""
+        found = self._opt.recommend(reference, radius, given=given)
+        rows = [row(context, "context") for context in found.contexts]
+        names = list(rows[0])
+        figure, made = panels(math.ceil(len(names) / _PER_ROW), min(len(names), _PER_ROW), 4.2, 3.2)
+        both = {"reference": np.asarray(found.reference), "worst case": np.asarray(found.weights)}
+        for panel, name in zip(made, names, strict=False):
+            _column(panel, [one[name] for one in rows], both)
+            panel.set_title(name, parse_math=False)
+            panel.set_ylabel("share")
+        for panel in made[len(names) :]:
+            panel.set_visible(False)
+        made[0].legend(frameon=False, fontsize="small")
+        return figure
+
+
+def dial_radii(opt: Analyses) -> list[float]:
+    """Return the stops of an optimizer's dial: shares of the diameter of its set, and the radius of now.
+
+    The stops end at twice the radius of now if the set has no diameter, and at 1 if there is no such radius either.
+    """
+    found = opt.recommend()
+    end = found.diameter if 0.0 < found.diameter < math.inf else math.inf
+    if math.isinf(end):
+        end = 2.0 * found.radius if 0.0 < found.radius < math.inf else 1.0
+    own = [validation.radius(found.radius)] if math.isfinite(found.radius) else []
+    return sorted({*(share * end for share in SHARES), *own})
+
+
+def _column(panel: Axes, values: Sequence[Any], both: Mapping[str, np.ndarray]) -> None:
+    """Draw one column of contexts (n,) as bars, with the weights (n,) of each distribution."""
+    numeric = is_number(values)
+    distinct = sorted(set(values)) if numeric else list(dict.fromkeys(values))
+    if numeric and len(distinct) > 1:
+        numbers = np.array(values, dtype=float)
+        edges = np.histogram_bin_edges(numbers, min(_BINS, len(distinct)))
+        for colour, (name, weights) in zip((GREY, BLUE), both.items(), strict=True):
+            heights, _ = np.histogram(numbers, edges, weights=weights)
+            filled = colour == GREY
+            panel.stairs(
+                heights, edges, color=colour, fill=filled, alpha=0.5 if filled else 1.0, linewidth=2, label=name
+            )
+        panel.set_ylim(bottom=0.0)
+        return
+    share = {name: dict.fromkeys(distinct, 0.0) for name in both}
+    for name, weights in both.items():
+        for value, weight in zip(values, weights.tolist(), strict=True):
+            share[name][value] += weight
+    order = sorted(distinct, key=lambda v: -max(share[name][v] for name in both))[:_LABELS]
+    shown = [value for value in distinct if value in order]
+    at = np.arange(len(shown))
+    for offset, colour, name in zip((-0.2, 0.2), (GREY, BLUE), both, strict=True):
+        panel.bar(at + offset, [share[name][v] for v in shown], 0.4, color=colour, label=name)
+    panel.set_xticks(at, [text(v) for v in shown], parse_math=False, rotation=30 if len(shown) > 4 else 0)

@@ -1,0 +1,349 @@
+"""Samples that a few atoms stand for: a certificate on the atoms, made to hold for the samples themselves.
+
+Compression bounds the MMD between the samples and the weighted atoms, and that bound is added to the radius. So the
+samples' own distribution lies in the ball, but it lives on contexts that are no atoms, and the worst case on the atoms
+says nothing of what f does between them. The dual of the set prices every other context:
+
+    no distribution on atoms and samples does worse than  bound + share * min(0, min_i v(c_i) - threshold(c_i)).
+
+The minimum is over all samples, of which there may be many. They are sorted into cells; a bound over a whole cell
+(`Curve.lowest`) rules most of them out, and only the samples of the other cells are evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from drbo.ambiguity.contract import AmbiguitySet
+from drbo.contexts.reference import Reference
+from drbo.models.bounds import Bound
+from drbo.models.curve import Curve
+from drbo.models.estimate import Estimate, Values
+from drbo.models.path import AnyDraw
+from drbo.models.posterior import AnyPosterior
+from drbo.rounds.ball import Ball, Certificate, Prices
+from drbo.spaces.box import Box
+from drbo.spaces.space import Point, Space
+from drbo.validation import FloatArray
+
+_CELL = 64
+"""How many samples a cell holds at most."""
+_CELLS_AT_ONCE = 64
+"""How many cells are bounded at once."""
+_SAMPLE_ROUNDS = 12
+"""How often samples become atoms at most."""
+_HARMFUL = 8
+"""How many samples become atoms at once at most."""
+_HARM = 1e-3
+"""What is left may do harm up to this share of the range of the values."""
+
+
+@dataclass(frozen=True, eq=False)
+class RepresentedBall(Ball):
+    """All distributions within `radius` of `reference`, on its atoms and on the samples that these stand for."""
+
+    @property
+    def on_atoms(self) -> bool:
+        """Whether the atoms are all there is: False."""
+        return False
+
+    def _hull(self) -> FloatArray:
+        return self.space.measured(self.reference.represented)
+
+    def certificate(self, bound: Bound, action: Point) -> Certificate:
+        """Return the worst case of a lower bound, certified on the samples, too.
+
+        The samples that do most harm become atoms, and the worst case is solved again, until the rest does little.
+        """
+        curve, samples = bound.curve(action.coordinates), self.reference.represented
+        ball: Ball = self
+        values = bound.of_action(action)
+        for left in reversed(range(_SAMPLE_ROUNDS)):
+            worst = ball.worst_case(values)
+            limit = float(worst.lower_bound)
+            dual = ball.ambiguity.dual(values, ball.weights, self.radius, worst)
+            if dual is None:
+                break
+            lowest, harmful = lowest_excess(curve, Prices(dual, self.space), samples)
+            limit = min(dual.bound + dual.share * min(lowest, 0.0), limit)
+            if not left or lowest > -_HARM * float(np.ptp(values)):
+                break
+            further = samples[harmful]
+            ball = ball.extended(further)
+            values = np.append(values, curve(further))
+        return Certificate(ball.reference, worst, limit)
+
+
+def lowest_excess(curve: Curve, prices: Prices, samples: FloatArray) -> tuple[float, NDArray[np.intp]]:
+    """Return the least v(c) - threshold(c) over samples (n, d), or zero if none is below zero, exactly.
+
+    And the samples that are lowest, one per cell, at most `_HARMFUL` of them.
+    """
+    cells = _cells(samples)
+    centres = np.array([0.5 * (samples[rows].min(axis=0) + samples[rows].max(axis=0)) for rows in cells])
+    halves = np.array([0.5 * np.ptp(samples[rows], axis=0) for rows in cells])
+    halves += 4.0 * np.finfo(float).eps * (1.0 + np.abs(centres))
+    floors = np.empty(len(cells))
+    for first in range(0, len(cells), _CELLS_AT_ONCE):
+        some = slice(first, first + _CELLS_AT_ONCE)
+        level, slope = prices.in_cells(centres[some], halves[some])
+        floors[some] = curve.lowest(centres[some], halves[some], slope) - level
+    lowest = 0.0
+    found: list[tuple[float, int]] = []
+    for i in np.argsort(floors):
+        if floors[i] >= lowest:
+            break
+        points = samples[cells[i]]
+        excess = curve(points) - prices.at(points)
+        at = int(np.argmin(excess))
+        lowest = min(lowest, float(excess[at]))
+        found.append((float(excess[at]), int(cells[i][at])))
+    harmful = [row for excess, row in sorted(found) if excess < 0.0][:_HARMFUL]
+    return lowest, np.array(harmful, dtype=np.intp)
+
+
+def _cells(samples: FloatArray) -> list[NDArray[np.intp]]:
+    """Return the rows of the samples in cells of at most `_CELL`, each half of a larger one cut at its widest side."""
+    whole, cells = [np.arange(len(samples))], []
+    while whole:
+        rows = whole.pop()
+        if len(rows) <= _CELL:
+            cells.append(rows)
+            continue
+        side = int(np.argmax(np.ptp(samples[rows], axis=0)))
+        order = rows[np.argsort(samples[rows, side], kind="stable")]
+        whole += [order[: len(order) // 2], order[len(order) // 2 :]]
+    return cells
+
+
+TOLERANCE = 1e-3
+"""A context counts as harmful from this share of the range of the values on."""
+_ROUNDS = 20
+"""How often contexts are added at most."""
+_CANDIDATES = 256
+_DESCENTS = 4
+"""How many of the best candidates are followed downhill, which is the most contexts that one round adds."""
+CELLS = 4096
+"""How many contexts branch and bound may evaluate."""
+_AT_ONCE = 128
+
+
+@dataclass(frozen=True, eq=False)
+class RangeBall(Ball):
+    """All distributions within `radius` of `reference`, on the whole range of the contexts.
+
+    Attributes
+    ----------
+    box : the range, whose unit cube has the coordinates of the contexts
+    """
+
+    box: Box
+
+    @property
+    def on_atoms(self) -> bool:
+        """Whether the atoms are all there is: False."""
+        return False
+
+    def _hull(self) -> FloatArray:
+        return self.space.measured(self.box.corners())
+
+    def certificate(self, bound: Bound, action: Point) -> Certificate:
+        """Return the worst case of a lower bound for one action, certified for the whole range."""
+        return refine(self, bound.curve(action.coordinates), certify=True)
+
+    def widened(self, bound: Estimate, action: Point, score: float) -> tuple[Self, float]:
+        """Return the ball with the contexts that the adversary wants for one action, and the action's score in it."""
+        del score
+        refined = refine(self, bound.curve(action.coordinates), certify=False)
+        return self.adopting(refined), float(refined.worst_case.expectation)
+
+    def elsewhere(self) -> FloatArray:
+        """Return contexts (k, d) all over the range."""
+        return self.box.sample(_CANDIDATES, self.seed)
+
+    def draw_of(self, posterior: AnyPosterior, rng: np.random.Generator) -> AnyDraw:
+        """Return a draw of f, which is a function on the whole range."""
+        return posterior.draw(rng, between=True)
+
+    def adopting(self, certificate: Certificate) -> Self:
+        """Return the ball with those further contexts of a certificate that carry weight in its worst case."""
+        first = len(self.contexts)
+        carrying = certificate.worst_case.weights[first:] > 0.0
+        if not carrying.any():
+            return self
+        return self.extended(certificate.reference.points[first:][carrying])
+
+    def best_context(
+        self, at_atoms: FloatArray, worth: Callable[[], Callable[[FloatArray], FloatArray]], tie: float
+    ) -> Point:
+        """Return the context of the range that is worth most."""
+        del at_atoms
+        return Point(best_context(worth(), self.contexts, self.box, tie, self.seed))
+
+
+@overload
+def refine(ball: RangeBall, curve: Curve, *, certify: Literal[True]) -> Certificate: ...
+
+
+@overload
+def refine(ball: RangeBall, curve: Values, *, certify: Literal[False]) -> Certificate: ...
+
+
+def refine(ball: RangeBall, curve: Any, *, certify: bool) -> Certificate:
+    """Return the worst case of a curve over all distributions of a ball.
+
+    `certify`: whether the lower bound is for the whole range; otherwise it is for the contexts found.
+    """
+    box, ambiguity, reference = ball.box, ball.ambiguity, ball.reference
+    values = curve(reference.points)
+    candidates = box.sample(_CANDIDATES, ball.seed)
+    candidate_values = curve(candidates)
+    for left in reversed(range(_ROUNDS)):
+        worst = replace(ball, ambiguity=ambiguity, reference=reference).worst_case(values)
+        dual = ambiguity.dual(values, reference.weights, ball.radius, worst)
+        bound = float(worst.lower_bound)
+        if dual is None:
+            break
+        prices = Prices(dual, ball.space)
+        points = reference.points
+        tolerance = TOLERANCE * float(np.ptp(values))
+        found = points[:0]
+        if left:
+            starts, levels = np.concatenate([points, candidates]), np.append(values, candidate_values)
+            found = _apart(_harmful(curve, prices, box, starts, levels, tolerance), points)
+        if certify and not len(found):
+            lowest, where = _lowest(curve, prices, box, tolerance)
+            bound = min(dual.bound + dual.share * min(lowest, 0.0), float(worst.expectation))
+            found = _apart(where, points) if left else found
+        if not len(found):
+            break
+        values = np.append(values, curve(found))
+        ambiguity, reference = ambiguity.extended(ball.space.measured(found)), reference.and_also(found)
+    return Certificate(reference, worst, bound)
+
+
+def best_context(
+    worth: Callable[[FloatArray], FloatArray], atoms: FloatArray, box: Box, tie: float, seed: int
+) -> FloatArray:
+    """Return the context (d,) of a box that is worth most: the first atom, unless another is better by `tie`."""
+
+    def loss(c: FloatArray) -> FloatArray:
+        return -worth(c)
+
+    starts = np.concatenate([atoms, box.sample(_CANDIDATES, seed)])
+    values = loss(starts)
+    best = int(np.argmax(values <= values.min() + tie))
+    points, lower = _downhill(loss, starts[np.argsort(values)[:_DESCENTS]], box)
+    i = int(np.argmin(lower))
+    return np.asarray(points[i] if lower[i] < values[best] - tie else starts[best])
+
+
+def _harmful(
+    curve: Values, prices: Prices, box: Box, starts: FloatArray, values: FloatArray, tolerance: float
+) -> FloatArray:
+    """Return contexts (k, d) below their threshold by more than the tolerance, the most harmful first.
+
+    The search is from the best of the starts (m, d), whose values (m,) are known.
+    """
+    first = np.argsort(values - prices.at(starts), kind="stable")
+    chosen = _apart(starts[first[: 16 * _DESCENTS]], starts[:0], 0.05)[:_DESCENTS]
+    found, excess = _downhill(lambda c: curve(c) - prices.at(c), chosen, box)
+    order = np.argsort(excess, kind="stable")
+    return found[order[excess[order] < -tolerance]]
+
+
+def _apart(candidates: FloatArray, taken: FloatArray, distance: float = 1e-4) -> FloatArray:
+    """Return the candidates that differ from those taken and from each other by `distance` in some coordinate."""
+    chosen: list[int] = []
+    between = cdist(candidates, candidates, "chebyshev") >= distance
+    for i in np.flatnonzero((cdist(candidates, taken, "chebyshev") >= distance).all(axis=1)):
+        if between[i, chosen].all():
+            chosen.append(int(i))
+    return candidates[chosen]
+
+
+def _downhill(
+    function: Callable[[FloatArray], FloatArray], starts: FloatArray, box: Box
+) -> tuple[FloatArray, FloatArray]:
+    """Return local minima (k, d) and their values (k,) near the starts: compass search, all starts at once.
+
+    Each start tries a step along every free coordinate and takes the best one; if none is better the step is halved.
+    """
+    points, values = starts.copy(), function(starts)
+    free = np.flatnonzero(box.continuous)
+    steps = np.full(len(points), 0.05)
+    directions = np.concatenate([np.eye(box.dimension)[free], -np.eye(box.dimension)[free]])
+    for _ in range(60):
+        moving = np.flatnonzero(steps > 1e-4)
+        if not len(moving) or not len(free):
+            break
+        tried = np.clip(points[moving, None] + steps[moving, None, None] * directions, 0.0, 1.0)
+        results = function(tried.reshape(-1, box.dimension)).reshape(len(moving), -1)
+        best = np.argmin(results, axis=1)
+        rows = np.arange(len(moving))
+        better = results[rows, best] < values[moving]
+        points[moving[better]] = tried[rows, best][better]
+        values[moving[better]] = results[rows, best][better]
+        steps[moving[~better]] /= 2.0
+    return points, values
+
+
+def _lowest(curve: Curve, prices: Prices, box: Box, tolerance: float) -> tuple[float, FloatArray]:
+    """Return a lower bound of v - threshold over the box, at most zero, and the context found below -tolerance, if any.
+
+    Cells are halved along the side that matters most, those of the lowest bound first, until no cell could be lower
+    than the lowest value found by more than the tolerance, or CELLS have been looked at. Whole numbers and choices are
+    cells of their own, unless there are too many: then they count as free.
+    """
+    parts = box.discrete_parts(CELLS // 4)
+    exact = parts is not None
+    free = box.continuous if exact else np.ones(box.dimension, dtype=bool)
+    new = np.zeros((1, box.dimension)) if parts is None else parts
+    new[:, free] = 0.5
+    new_halves = np.tile(np.where(free, 0.5, 0.0), (len(new), 1))
+    centres, halves, lower = new[:0], new_halves[:0], np.empty(0)
+    below, where = np.inf, new[:0]  # the lowest v - threshold of a context
+    weight = curve.steepness
+    inherited = np.full(len(new), -np.inf)  # what is known of a cell from the one that it was cut from
+    evaluated = 0
+    while True:
+        level, slope = prices.in_cells(new, new_halves)
+        bounds = np.maximum(curve.lowest(new, new_halves, slope) - level, inherited)
+        if exact:
+            excess = curve(new) - prices.at(new)
+            if excess.min() < below:
+                below, where = float(excess.min()), new[[int(np.argmin(excess))]]
+        centres, halves = np.concatenate([centres, new]), np.concatenate([halves, new_halves])
+        lower = np.append(lower, bounds)
+        evaluated += len(new)
+        open_cells = np.flatnonzero(lower < min(below, 0.0) - tolerance)
+        if evaluated >= CELLS or not len(open_cells) or not free.any():
+            break
+        cut = open_cells[np.argsort(lower[open_cells], kind="stable")[:_AT_ONCE]]
+        sides = np.argmax(halves[cut] * weight, axis=1)
+        rows = np.arange(len(cut))
+        half = halves[cut].copy()
+        half[rows, sides] /= 2.0
+        shift = np.zeros_like(half)
+        shift[rows, sides] = half[rows, sides]
+        new = np.concatenate([centres[cut] - shift, centres[cut] + shift])
+        new_halves, inherited = np.concatenate([half, half]), np.tile(lower[cut], 2)
+        keep = np.delete(np.arange(len(lower)), cut)
+        centres, halves, lower = centres[keep], halves[keep], lower[keep]
+    return min(float(lower.min()), 0.0), where if below < -tolerance else where[:0]
+
+
+def make_ball(
+    ambiguity: AmbiguitySet, reference: Reference, radius: float, space: Space, seed: int, box: Box | None
+) -> Ball:
+    """Return the ball of a round; `box` is the range of the contexts, if they have one."""
+    if box is not None:
+        return RangeBall(ambiguity, reference, radius, space, seed, box)
+    kind = RepresentedBall if len(reference.represented) else Ball
+    return kind(ambiguity, reference, radius, space, seed)

@@ -1,0 +1,104 @@
+"""What follows from facts at once, record by record."""
+
+import numpy as np
+import pytest
+
+from drbo.kernels import RBF, Product
+from drbo.knowledge.history import Asked, Cancelled, Proposal, Told
+from drbo.knowledge.state import State, observations
+from drbo.models.gp import GP, FittedGP
+from drbo.spaces.space import Point
+
+FIT = FittedGP(GP(Product(RBF(0.3), RBF(0.3)), 0.1), 0.0, 1.0, 0.0)
+NEW = FittedGP(FIT.gp, 10.0, 2.0, 0.0, 4)
+C = Point(np.array([0.5]))
+
+
+def at(x: float) -> Point:
+    return Point(np.array([x]))
+
+
+def proposal(number: int, x: float, guarantee: float, further: int = 0) -> Proposal:
+    wanted = np.full((further, 1), float(number))
+    return Proposal(number, at(x), None, 0.1, 0.0, guarantee, wanted)
+
+
+def asked(*proposals: Proposal, fit: FittedGP | None = None) -> Asked:
+    return Asked(0.0, None, 0.1, fit, proposals)
+
+
+def told(number: int | None, x: float, outcome: float | None = 1.0, drawn: bool = True) -> Told:
+    return Told(0.0, number, at(x), (C,), () if outcome is None else (outcome,), drawn)
+
+
+def state(sign: float = 1.0) -> State:
+    return State(FIT, sign, 1)
+
+
+def test_pending_is_what_was_asked_and_neither_told_nor_cancelled() -> None:
+    s = state()
+    for record in (asked(proposal(0, 0.1, 0.0), proposal(1, 0.2, 0.0)), asked(proposal(2, 0.3, 0.0))):
+        record.apply(s)
+    assert (list(s.pending), s.n_asked) == ([0, 1, 2], 3)
+    told(1, 0.2).apply(s)
+    Cancelled(0.0, 0).apply(s)
+    assert (list(s.pending), s.n_asked, s.n_outcomes) == ([2], 3, 1)
+    assert [p.coordinates.tolist() for p in s.under_way] == [[0.3]]
+
+
+def test_contexts_seen_are_those_that_nature_drew() -> None:
+    s = state()
+    told(None, 0.1).apply(s)
+    told(None, 0.1, None, drawn=False).apply(s)
+    told(None, 0.1, None, drawn=True).apply(s)
+    assert (len(s.seen), s.n_outcomes, len(s.told_so_far)) == (2, 1, 3)
+    assert len(s.failed) == 1  # the same action failed twice
+
+
+@pytest.mark.parametrize(("sign", "best"), [(1.0, 1), (-1.0, 0)])
+def test_the_incumbent_is_the_first_of_the_best(sign: float, best: int) -> None:
+    s = state(sign)
+    for number, guarantee in enumerate((1.0, 3.0, 3.0, 2.0, 1.0)):
+        asked(proposal(number, 0.1 * number, guarantee)).apply(s)
+    assert s.incumbent is not None
+    assert s.incumbent.proposal.number == best
+
+
+def test_an_incumbent_that_failed_makes_way() -> None:
+    s = state()
+    for number, guarantee in enumerate((1.0, 3.0, 2.0)):
+        asked(proposal(number, 0.1 * number, guarantee)).apply(s)
+    told(1, 0.1, None).apply(s)
+    assert s.incumbent is not None
+    assert s.incumbent.proposal.number == 2
+    told(None, 0.2 + 1e-15, None).apply(s)  # told by its value: rounding makes no other action of it
+    assert s.incumbent.proposal.number == 0
+    asked(proposal(3, 0.1, 9.0)).apply(s)  # failed before
+    assert s.incumbent.proposal.number == 0
+    told(0, 0.0, None).apply(s)
+    assert s.incumbent is None
+
+
+def test_the_latest_fit_and_the_latest_contexts_wanted_are_kept() -> None:
+    s = state()
+    asked(proposal(0, 0.1, 0.0, further=40)).apply(s)
+    assert s.fit is FIT
+    asked(proposal(1, 0.1, 0.0, further=40), fit=NEW).apply(s)
+    asked(proposal(2, 0.1, 0.0)).apply(s)
+    assert s.fit is NEW
+    assert s.further.shape == (64, 1)
+    assert (s.further[:24] == 0.0).all()
+    assert (s.further[24:] == 1.0).all()
+
+
+def test_what_a_model_learns_from() -> None:
+    s = state(-1.0)
+    told(None, 0.1, 12.0).apply(s)
+    told(None, 0.2, None).apply(s)
+    told(None, 0.3, 8.0).apply(s)
+    found = s.outcomes()
+    assert (found.x.tolist(), found.c.tolist(), found.y.tolist()) == ([[0.1], [0.3]], [[0.5], [0.5]], [-12.0, -8.0])
+    (one,) = observations(told(None, 0.1, 14.0), NEW.units(1.0))
+    assert one.outcome == 2.0
+    (failed,) = observations(told(None, 0.1, None), NEW.units(1.0))
+    assert failed.outcome is None
