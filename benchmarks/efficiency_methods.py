@@ -59,7 +59,7 @@ class Drbo(Method):
             policy=policy,
             seed=1000 * task.seed,
         )
-        self.pending: drbo.Suggestion | None = None
+        self.pending: drbo.knowledge.Suggestion | None = None
 
     def ask(self) -> Pair:
         """Return what `ask` of drbo suggests."""

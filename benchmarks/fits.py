@@ -58,7 +58,9 @@ def log_density(outcome: Array, mean: Array, variance: Array) -> float:
     return float(np.mean(-0.5 * (np.log(2.0 * np.pi * variance) + (outcome - mean) ** 2 / variance)))
 
 
-def held_out(fit: drbo.FittedGP, told: tuple[Array, Array, Array], other: tuple[Array, Array, Array]) -> float:
+def held_out(
+    fit: drbo.models.gp.FittedGP, told: tuple[Array, Array, Array], other: tuple[Array, Array, Array]
+) -> float:
     """Return the mean log density of other outcomes, by the textbook formula, in the units of the outcomes."""
     (x, c, y), (other_x, other_c, outcome) = told, other
     action, context, ridge = fit.gp.kernel.action, fit.gp.kernel.context, fit.gp.noise**2

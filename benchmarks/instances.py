@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drbo import GP, MMD, RBF, GridPosterior, Product
+from drbo import GP, MMD, RBF, Product
+from drbo.models import GridPosterior
 from world import Array, SamplePath, gaussian, grid
 
 BETA, NOISE = 2.0, 0.05

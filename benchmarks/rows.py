@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from drbo import GP, MMD, RBF, General, GridPosterior, Optimizer
+from drbo import GP, MMD, RBF, General, Optimizer
 from drbo.experiments.wind_year import WindYear, decide
+from drbo.models import GridPosterior
 from drbo.problems import la_haute_borne
 from instances import BETA, GP_KERNEL, NOISE, WorstCases, cholesky, worst_cases
 from measure import best_of, clock, peak, reset_peak, resident

@@ -15,7 +15,7 @@ def profit(order: float, day: dict[str, float]) -> float:
     return 2.0 * min(order, day["demand"]) - order
 
 
-def main(rounds: int = 15) -> tuple[float, drbo.RadiusExplanation, drbo.RadiusProfile]:
+def main(rounds: int = 15) -> tuple[float, drbo.analysis.RadiusExplanation, drbo.analysis.RadiusProfile]:
     """Return the radius, what it means, and what radii around it cost and buy."""
     days = past()
     # Demand may drift a little, and near days are alike: a set that knows positions. The past says how far it moves.

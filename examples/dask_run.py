@@ -12,7 +12,7 @@ def simulate(action: dict[str, float], context: dict[str, float]) -> float:
     return float(-(((heat - 80.0) / 10.0) ** 2) - (action["flow"] - 2.0 * context["purity"]) ** 2)
 
 
-def main(evaluations: int = 16, workers: int = 2) -> drbo.Recommendation:
+def main(evaluations: int = 16, workers: int = 2) -> drbo.analysis.Recommendation:
     """Return what to deploy after this many simulations on so many workers."""
     rng = np.random.default_rng(0)
     archive = np.column_stack([rng.normal(8.0, 6.0, 60), rng.uniform(0.7, 1.0, 60)])

@@ -23,7 +23,7 @@ def past_trials(count: int = 120) -> pd.DataFrame:
     return log
 
 
-def main() -> drbo.Recommendation:
+def main() -> drbo.analysis.Recommendation:
     """Return the dose and rate whose score is best in the worst mix of patients near the one of the log."""
     return drbo.Optimizer.from_frame(
         past_trials(), actions=["dose", "rate"], contexts=["age", "ward"], outcome="score", radius=0.1

@@ -34,7 +34,7 @@ def profit(order: int, demand: float) -> float:
     return 2.0 * min(order, demand) - order
 
 
-def main(file: Path = Path("newsvendor.json"), days: int = 14) -> dict[str, drbo.Recommendation]:
+def main(file: Path = Path("newsvendor.json"), days: int = 14) -> dict[str, drbo.analysis.Recommendation]:
     """Return what to order on a Tuesday and on a Saturday, after so many further days."""
     opt = drbo.Optimizer.load(file) if file.exists() else start()
     for _ in range(days):

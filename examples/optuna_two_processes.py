@@ -39,7 +39,7 @@ def open_study(address: str) -> optuna.Study:
     return optuna.create_study(storage=storage, study_name="heating", load_if_exists=True, sampler=sampler)
 
 
-def main(path: Path = Path("heating.db"), trials: int = 20) -> drbo.Recommendation:
+def main(path: Path = Path("heating.db"), trials: int = 20) -> drbo.analysis.Recommendation:
     """Let two processes run trials, and return what to deploy."""
     address = f"sqlite:///{path}"
     study = open_study(address)

@@ -25,7 +25,7 @@ def train(action: dict[str, float], seed: int) -> dict[str, float]:
     }
 
 
-def main(trainings: int = 12) -> drbo.Recommendation:
+def main(trainings: int = 12) -> drbo.analysis.Recommendation:
     """Return the settings that do well on average while the share of the old lies between 9% and 40%."""
     opt = drbo.Optimizer(
         actions=drbo.Box(rate=drbo.Log(1e-4, 1e-1), old_weight=(1.0, 6.0)),

@@ -20,7 +20,7 @@ def simulate(action: dict[str, float], context: np.ndarray) -> float:
     return float(0.8 * angle - 0.04 * angle**2 - stall - 3.0 * (flap - 0.3 - 0.1 * np.sin(heading)) ** 2)
 
 
-def main(file: str | Path = "wing.json", evaluations: int = 24, workers: int = 3) -> drbo.Recommendation:
+def main(file: str | Path = "wing.json", evaluations: int = 24, workers: int = 3) -> drbo.analysis.Recommendation:
     """Return what to deploy after this many simulations, never more than `workers` at a time."""
     rng = np.random.default_rng(0)
     winds = np.column_stack([rng.gumbel(0.0, 0.8, 150), rng.uniform(-3.1, 3.1, 150)])

@@ -29,7 +29,7 @@ def run_shift(action: dict[str, float], number: int) -> tuple[float, dict[str, f
     return 90.0 - loss + 0.2 * float(rng.normal()), seen
 
 
-def main(file: Path = Path("plant.json"), shifts: int = 12) -> drbo.Recommendation:
+def main(file: Path = Path("plant.json"), shifts: int = 12) -> drbo.analysis.Recommendation:
     """Return what to keep doing after this many further shifts. Run it again, and it goes on where it stopped."""
     opt = drbo.Optimizer.load(file) if file.exists() else start()
     for _ in range(shifts):

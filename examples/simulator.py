@@ -25,7 +25,7 @@ def simulate(action: dict[str, Any], context: dict[str, float]) -> float:
     return float(comfort + sluggish + energy + pumps)
 
 
-def main(rounds: int = 20) -> drbo.Recommendation:
+def main(rounds: int = 20) -> drbo.analysis.Recommendation:
     """Return what to deploy after this many simulations."""
     opt = drbo.Optimizer(
         actions=drbo.Box(

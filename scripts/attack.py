@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import drbo
-from drbo import WorstCaseError
+from drbo.ambiguity import WorstCaseError
 
 Array = NDArray[np.float64]
 

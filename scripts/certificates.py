@@ -153,7 +153,7 @@ def with_width(opt: drbo.Optimizer, width: float) -> drbo.Optimizer:
     return other
 
 
-def worst_case(f: Callable[[Array, Array], Array], names: list[str], r: drbo.Recommendation) -> float:
+def worst_case(f: Callable[[Array, Array], Array], names: list[str], r: drbo.analysis.Recommendation) -> float:
     """Return the worst-case expectation of the true f for a recommended action, over the recommendation's own set."""
     x = np.array([r.action[name] for name in names])
     contexts = np.array(r.contexts)

@@ -36,7 +36,7 @@ def box() -> drbo.Optimizer:
     return drbo.Optimizer(actions, past, setting=drbo.Simulator(radius=0.1, pick="uncertain"))
 
 
-def outcome(s: drbo.Suggestion, rng: np.random.Generator) -> float:
+def outcome(s: drbo.knowledge.Suggestion, rng: np.random.Generator) -> float:
     """Return a noisy outcome of a suggestion."""
     if isinstance(s.action, dict):
         x, c = s.action, s.context

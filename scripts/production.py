@@ -15,7 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from drbo import Box, DataDriven, Optimizer, Samples, Suggestion
+from drbo import Box, DataDriven, Optimizer, Samples
+from drbo.knowledge import Suggestion
 
 PRICE, COST, SPREAD, GROWTH, FLOOR, TODAY = 5.0, 3.0, 20.0, 0.3, 120.0, 90.0
 Way = Callable[[Optimizer, list[float]], Suggestion]

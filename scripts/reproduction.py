@@ -35,11 +35,11 @@ from drbo import (
     Simulator,
     TheoreticalBeta,
     Uncertain,
-    maximum_information_gain,
     regret,
 )
 from drbo.experiments.records import mean_and_error, per_run, read_csv, select
 from drbo.experiments.wind_year import WindYear
+from drbo.models import maximum_information_gain
 from drbo.problems import (
     Problem,
     benchmark_1,

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from drbo import KL, MMD, RBF, AmbiguitySet, TotalVariation, Wasserstein, Watch
+from drbo import KL, MMD, RBF, AmbiguitySet, TotalVariation, Wasserstein
+from drbo.analysis import Watch
 from drbo.analysis.watch import Bet, Bets, ContinuousBets, FiniteBets, Watched, gamble
 
 ALPHA = 0.05

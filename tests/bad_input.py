@@ -221,11 +221,11 @@ def calls() -> dict[str, Call]:
         # numbers about numbers
         "backtest": Call(drbo.backtest, values=values, ambiguity=mmd, seen=[0, 1, 2, 3], radii=[0.1], window=2),
         "explain_radius": Call(drbo.explain_radius, radius=0.1, samples=samples),
-        "information_gain": Call(drbo.information_gain, gram=np.eye(3), ridge=1.0),
+        "information_gain": Call(drbo.models.information_gain, gram=np.eye(3), ridge=1.0),
         "maximum_information_gain": Call(
-            drbo.maximum_information_gain, gp=drbo.GP(KERNEL, 0.1), actions=X, contexts=C, horizon=2
+            drbo.models.maximum_information_gain, gp=drbo.GP(KERNEL, 0.1), actions=X, contexts=C, horizon=2
         ),
-        "from_json": Call(drbo.from_json, value=1.0),
+        "from_json": Call(drbo.knowledge.from_json, value=1.0),
         "general_bound": Call(regret.general_bound, beta=1.0, gamma=1.0, radii=[0.1], shift_norm=1.0, delta=0.1),
         "data_driven_bound": Call(regret.data_driven_bound, **bounds, shift_norm=1.0, delta=0.1),
         "printed_data_driven_bound": Call(regret.printed_data_driven_bound, **bounds, shift_norm=1.0, delta=0.1),

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 import drbo
-from drbo import GP, RBF, DataDriven, General, Matern, Optimizer, Product, Setting, Simulator, Suggestion
+from drbo import GP, RBF, DataDriven, General, Matern, Optimizer, Product, Setting, Simulator
+from drbo.knowledge import Suggestion
 
 BOX = drbo.Box(
     setpoint=(18.0, 24.0), gain=drbo.Log(1e-3, 1.0), stages=drbo.Integer(1, 4), mode=drbo.Categorical("eco", "boost")

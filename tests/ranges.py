@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 import drbo
-from drbo import GP, RBF, DataDriven, General, Matern, Optimizer, Product, Setting, Simulator, Suggestion
+from drbo import GP, RBF, DataDriven, General, Matern, Optimizer, Product, Setting, Simulator
+from drbo.knowledge import Suggestion
 
 ACTIONS = drbo.Box(setpoint=(18.0, 24.0), stages=drbo.Integer(1, 4))
 CONTEXTS = drbo.Box(outdoor=(-10.0, 30.0), load=drbo.Log(0.1, 10.0), season=drbo.Categorical("winter", "summer"))

@@ -48,13 +48,13 @@ def make(setting: drbo.Setting, **more: Any) -> drbo.Optimizer:
     return drbo.Optimizer(X, C, setting=setting, **arguments)
 
 
-def ask(opt: drbo.Optimizer) -> drbo.Suggestion:
+def ask(opt: drbo.Optimizer) -> drbo.knowledge.Suggestion:
     if isinstance(opt.setting, drbo.General):
         return opt.ask(reference=REFERENCE, radius=RADIUS)
     return opt.ask()
 
 
-def tell(opt: drbo.Optimizer, s: drbo.Suggestion, rng: np.random.Generator) -> None:
+def tell(opt: drbo.Optimizer, s: drbo.knowledge.Suggestion, rng: np.random.Generator) -> None:
     """Answer with a noisy outcome; nature draws the context from the true distribution unless the setting picked it."""
     noise = 0.05 * rng.normal()
     j = rng.choice(len(C), p=TRUTH)
@@ -64,7 +64,7 @@ def tell(opt: drbo.Optimizer, s: drbo.Suggestion, rng: np.random.Generator) -> N
         opt.tell(s, F[s.action_index, s.context_index] + noise)
 
 
-def run(opt: drbo.Optimizer, rounds: int, seed: int = 0) -> list[drbo.Suggestion]:
+def run(opt: drbo.Optimizer, rounds: int, seed: int = 0) -> list[drbo.knowledge.Suggestion]:
     rng = np.random.default_rng(seed)
     suggestions = []
     for _ in range(rounds):
@@ -73,8 +73,8 @@ def run(opt: drbo.Optimizer, rounds: int, seed: int = 0) -> list[drbo.Suggestion
     return suggestions
 
 
-def posterior(opt: drbo.Optimizer) -> drbo.GridPosterior:
+def posterior(opt: drbo.Optimizer) -> drbo.models.GridPosterior:
     """Return the posterior on the grid."""
     on_grid = opt.posterior
-    assert isinstance(on_grid, drbo.GridPosterior)
+    assert isinstance(on_grid, drbo.models.GridPosterior)
     return on_grid

@@ -79,7 +79,7 @@ ROWS: list[tuple[Any, type[Exception], str]] = [
     (lambda: drbo.radius.Bootstrap(seed=-1), ValueError, "seed"),
     (lambda: drbo.radius.Calibrated(window=2.5), TypeError, "window"),  # type: ignore[arg-type]
     (lambda: drbo.radius.Calibrated(horizon=float("nan")), TypeError, "horizon"),  # type: ignore[arg-type]
-    (lambda: drbo.information_gain(-5 * np.eye(3), 1.0), ValueError, "gram"),
+    (lambda: drbo.models.information_gain(-5 * np.eye(3), 1.0), ValueError, "gram"),
     (lambda: drbo.Categorical(float("nan"), 1.0), ValueError, "choices"),
     (lambda: drbo.Box(x=(-1.7e308, 1.7e308)), ValueError, "high"),
     (lambda: drbo.MMD.of_features(np.empty((0, 3))), ValueError, "features"),

@@ -19,6 +19,8 @@ from drbo import validation
 from drbo._compiled import announce, in_order
 from drbo.validation import FloatArray
 
+__all__ = ["RBF", "ConstantKernel", "Kernel", "Matern", "Product"]
+
 
 class Kernel(ABC):
     """A stationary covariance function on points of R^d."""

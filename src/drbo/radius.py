@@ -1,16 +1,10 @@
-"""Rules for the radius."""
+"""Rules for the radius, and references made of samples."""
 
-from drbo.contexts.reference import empirical
-from drbo.rounds.learned_radius import Bootstrap, Calibrated
-from drbo.rounds.radius_rules import Constant, Decaying, EmpiricalLikelihood, RadiusRule, Theoretical
+from drbo.contexts import reference as _reference
+from drbo.contexts.reference import *  # noqa: F403
+from drbo.rounds import learned_radius as _learned_radius
+from drbo.rounds import radius_rules as _radius_rules
+from drbo.rounds.learned_radius import *  # noqa: F403
+from drbo.rounds.radius_rules import *  # noqa: F403
 
-__all__ = [
-    "Bootstrap",
-    "Calibrated",
-    "Constant",
-    "Decaying",
-    "EmpiricalLikelihood",
-    "RadiusRule",
-    "Theoretical",
-    "empirical",
-]
+__all__ = [*_reference.__all__, *_learned_radius.__all__, *_radius_rules.__all__]

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from drbo.ambiguity import (
+from drbo import (
     KL,
     MMD,
     AmbiguitySet,
@@ -29,8 +29,8 @@ from drbo.ambiguity import (
     Shares,
     TotalVariation,
     Wasserstein,
-    WorstCase,
 )
+from drbo.ambiguity import WorstCase
 from drbo.kernels import RBF
 from drbo.spaces.columns import Column
 from tolerances import CLOSED_FORM, FEASIBLE, FINITE_DIFFERENCES, SOLVER

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from drbo.ambiguity import ChiSquare, WorstCaseError
+from drbo import ChiSquare
+from drbo.ambiguity import WorstCaseError
 from tolerances import CLOSED_FORM
 
 

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from ambiguity import contract
 from ambiguity.contract import FAMILIES, RADII, Array, Family, Instance, instances
-from drbo.ambiguity import AmbiguitySet, TotalVariation, Wasserstein, WorstCase, WorstCaseError
+from drbo import AmbiguitySet, TotalVariation, Wasserstein
+from drbo.ambiguity import WorstCase, WorstCaseError
 from drbo.validation import FloatArray
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)

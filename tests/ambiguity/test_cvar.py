@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drbo.ambiguity import CVaR
+from drbo import CVaR
 from tolerances import CLOSED_FORM
 
 UNIFORM = np.full(4, 0.25)

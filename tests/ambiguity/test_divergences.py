@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import rel_entr
 
-from drbo.ambiguity import KL, AmbiguitySet, ChiSquare, CVaR, TotalVariation
+from drbo import KL, AmbiguitySet, ChiSquare, CVaR, TotalVariation
 from tolerances import CLOSED_FORM, FEASIBLE, ROUNDING, SOLVER
 
 Array = NDArray[np.float64]

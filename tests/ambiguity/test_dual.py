@@ -11,6 +11,7 @@ from drbo import (
     KL,
     MMD,
     RBF,
+    AmbiguitySet,
     ChiSquare,
     CVaR,
     Expectation,
@@ -22,7 +23,7 @@ from drbo import (
     TotalVariation,
     Wasserstein,
 )
-from drbo.ambiguity import AmbiguitySet, Dual
+from drbo.ambiguity import Dual
 from drbo.ambiguity.peak import peak
 from drbo.kernels import Kernel
 from drbo.validation import FloatArray

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drbo.ambiguity import KL
+from drbo import KL
 from tolerances import CLOSED_FORM
 
 UNIFORM = np.full(4, 0.25)

@@ -11,7 +11,8 @@ from scipy.optimize import minimize_scalar
 
 import drbo
 import robos
-from drbo import MMD, RBF, Matern, WorstCase
+from drbo import MMD, RBF, Matern
+from drbo.ambiguity import WorstCase
 from tolerances import CLOSED_FORM, FEASIBLE, SOLVER
 
 Array = NDArray[np.float64]

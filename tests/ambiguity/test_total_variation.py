@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drbo.ambiguity import TotalVariation
+from drbo import TotalVariation
 from tolerances import CLOSED_FORM
 
 

@@ -10,8 +10,7 @@ from scipy.optimize import linear_sum_assignment, linprog
 from scipy.spatial.distance import cdist
 from scipy.stats import wasserstein_distance
 
-from drbo import Box
-from drbo.ambiguity import Wasserstein
+from drbo import Box, Wasserstein
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plan_on_line
 from tolerances import CLOSED_FORM, FEASIBLE, ROUNDING, SOLVER
 

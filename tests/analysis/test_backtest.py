@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import drbo
-from drbo import MMD, RBF, Backtest, backtest
+from drbo import MMD, RBF, backtest
+from drbo.analysis import Backtest
 from drbo.radius import empirical
 from drbo.rounds.grid_search import robust_scores
 

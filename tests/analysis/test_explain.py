@@ -56,7 +56,7 @@ def grid(ambiguity: Any = None, told: int = 12, **more: Any) -> Optimizer:
     return opt
 
 
-def split(opt: Optimizer, r: drbo.Recommendation, atoms: Any, p: Any) -> tuple[float, float, float]:
+def split(opt: Optimizer, r: drbo.analysis.Recommendation, atoms: Any, p: Any) -> tuple[float, float, float]:
     """Return expectation, shift and ignorance by the formulas of docs/claims.md, from `predict` and a dense solve."""
     sign = 1.0 if opt.maximize else -1.0
     predicted = [opt.predict(r.action, c) for c in atoms]

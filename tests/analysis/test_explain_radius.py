@@ -292,7 +292,7 @@ def turned(data: np.ndarray, at: slice, level: np.ndarray, share: float) -> tupl
     return np.vstack([data, moved]), np.append(np.full(n, (1.0 - share) / n), np.full(n, share / n))
 
 
-def printed_shares(told: drbo.RadiusExplanation) -> dict[str, float]:
+def printed_shares(told: drbo.analysis.RadiusExplanation) -> dict[str, float]:
     """The shares of days turned to each label, as a reader sees them."""
     found = re.findall(r"([\d.e+-]+)% of the days turned to .* = (\w+)$", str(told), re.MULTILINE)
     return {label: float(percent) / 100.0 for percent, label in found}

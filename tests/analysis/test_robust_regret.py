@@ -18,7 +18,6 @@ from drbo import (
     DataDriven,
     Expectation,
     General,
-    GridPosterior,
     Matern,
     Optimizer,
     Product,
@@ -27,9 +26,9 @@ from drbo import (
     TheoreticalBeta,
     TotalVariation,
     Wasserstein,
-    maximum_information_gain,
     regret,
 )
+from drbo.models import GridPosterior, maximum_information_gain
 from tolerances import CLOSED_FORM
 
 SET = MMD(robos.C, robos.MMD_KERNEL)

@@ -8,6 +8,8 @@ from drbo import (
     KL,
     MMD,
     RBF,
+    AmbiguitySet,
+    Box,
     ChiSquare,
     DataDriven,
     Informative,
@@ -20,7 +22,6 @@ from drbo import (
     Uncertain,
     Wasserstein,
 )
-from drbo.ambiguity import AmbiguitySet
 from drbo.experiments._competitors import FirstOrder, LipschitzPenalty, first_order
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball
@@ -28,7 +29,6 @@ from drbo.rounds.box_search import BoxSearch
 from drbo.rounds.context_rules import ContextRule
 from drbo.rounds.grid_search import GridSearch
 from drbo.rounds.policies import Round
-from drbo.spaces import Box
 from drbo.validation import FloatArray
 from rounds.beliefs import ACTIONS, CONTEXTS, REFERENCE, beliefs
 

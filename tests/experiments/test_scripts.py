@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from drbo.ambiguity import ChiSquare
+from drbo import ChiSquare
 from drbo.experiments.records import to_csv
 from drbo.problems import benchmark_1
 

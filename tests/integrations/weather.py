@@ -41,5 +41,5 @@ def derived(study: optuna.Study) -> drbo.Optimizer:
     return sampler_of(study).optimizer(study)
 
 
-def recommended(study: optuna.Study) -> drbo.Recommendation:
+def recommended(study: optuna.Study) -> drbo.analysis.Recommendation:
     return sampler_of(study).recommend(study)

@@ -51,7 +51,7 @@ CONTEXTS: dict[str, Any] = {
 POLICIES: list[Any] = [None, Optimism(), Optimism(Uncertain()), Optimism(Informative()), Thompson(Uncertain())]
 
 
-def words_of(r: drbo.Recommendation) -> str:
+def words_of(r: drbo.analysis.Recommendation) -> str:
     """Return what is printed of a recommendation, in one line."""
     return " ".join(str(r).split())
 
@@ -320,7 +320,7 @@ def test_a_radius_beyond_the_diameter_is_said_to_be_one(
     """REVIEW U7: such a radius was taken silently."""
     opt = make(GP(KERNEL, 0.1), 2.0, "general", ambiguity, contexts, None)
 
-    def at(radius: float) -> drbo.Recommendation:
+    def at(radius: float) -> drbo.analysis.Recommendation:
         return opt.recommend(**given("general", contexts), radius=radius)
 
     beyond = at(radius)

@@ -470,7 +470,7 @@ def test_loading_many_results_takes_each_in_once(tmp_path: Path, monkeypatch: py
     # The first outcome enters both posteriors at once, then 79 outcomes the one and all other 119 results the other.
     assert len(taken) == 1 + 79 + 119
     posterior = loaded.posterior
-    assert isinstance(posterior, drbo.GridPosterior)
+    assert isinstance(posterior, drbo.models.GridPosterior)
     assert posterior.n_observations == 80
     assert posterior.n_points <= 30
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drbo import Recommendation, Suggestion
-from drbo.knowledge import claims
+from drbo.analysis import Recommendation
+from drbo.knowledge import Suggestion, claims
 from drbo.knowledge.explanation import Deferred, Evaluation, Explanation, summary
 from drbo.spaces.space import Point
 

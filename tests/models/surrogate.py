@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo import GP, RBF, Box, GridPosterior, Product
+from drbo import GP, RBF, Box, Product
 from drbo.kernels import Kernel
+from drbo.models import GridPosterior
 from drbo.models.curve import Curve
 from drbo.models.regression import Posterior
 

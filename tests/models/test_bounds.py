@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from drbo import GP, RBF, GridPosterior, Product, TheoreticalBeta, information_gain, maximum_information_gain
+from drbo import GP, RBF, Product, TheoreticalBeta
+from drbo.models import GridPosterior, information_gain, maximum_information_gain
 from drbo.models.bounds import LOWER, UPPER, Bound, ConstantBeta, Side, as_beta
 from drbo.models.units import Units
 from drbo.spaces import Point

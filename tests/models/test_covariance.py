@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from drbo import GP, RBF, ConstantKernel, GridPosterior, Matern, Product
+from drbo import GP, RBF, ConstantKernel, Matern, Product
+from drbo.models import GridPosterior
 from drbo.models.kronecker_posterior import KroneckerPosterior
 from drbo.models.observation import Observation
 from drbo.models.perturbed import PerturbedPosterior

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from drbo import GP, RBF, ConstantKernel, GridPosterior, Kernel, Matern, Product
-from drbo.models import features
+from drbo import GP, RBF, ConstantKernel, Kernel, Matern, Product
+from drbo.models import GridPosterior, features
 from drbo.models.kronecker_posterior import KroneckerPosterior
 from drbo.models.observation import Observation
 from drbo.models.perturbed import PerturbedPosterior

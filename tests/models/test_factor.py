@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from drbo import GP, RBF, GridPosterior, Matern, Product
+from drbo import GP, RBF, Matern, Product
 from drbo.kernels import Kernel
-from drbo.models import factor
+from drbo.models import GridPosterior, factor
 from drbo.models.kronecker_posterior import KroneckerPosterior
 from drbo.models.observation import Observation
 from drbo.models.regression import Posterior

@@ -8,7 +8,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 import drbo
-from drbo import GP, RBF, GridPosterior, Matern, Product
+from drbo import GP, RBF, Matern, Product
+from drbo.models import GridPosterior
 from drbo.models.observation import Observation
 from drbo.models.regression import Posterior
 from models.surrogate import C, X, data

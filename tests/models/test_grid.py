@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from drbo import GP, RBF, GridPosterior, Matern, Product
+from drbo import GP, RBF, Matern, Product
+from drbo.models import GridPosterior
 from drbo.models.bounds import information_gain
 from drbo.models.observation import Observation
 from drbo.spaces import Point

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy.stats import multivariate_normal, norm
 
 import fits
-from drbo import GP, RBF, GridPosterior, Matern, Product
+from drbo import GP, RBF, Matern, Product
 from drbo.kernels import Kernel
+from drbo.models import GridPosterior
 from drbo.models.gp import FittedGP
 from drbo.models.learned import LearnedGP, should_refit
 from drbo.models.log_posterior import (

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from drbo import GP, RBF, GridPosterior, LearnedGP, Matern, Product, TheoreticalBeta
+from drbo import GP, RBF, LearnedGP, Matern, Product, TheoreticalBeta
+from drbo.models import GridPosterior
 from drbo.models.log_posterior import LOGIT_CORRELATION, LogPosterior
 from drbo.models.observation import Observation
 from drbo.models.outcomes import LEAST_ERROR, Outcomes, standardisation

@@ -8,20 +8,8 @@ import numpy as np
 import pytest
 
 import robos
-from drbo import (
-    GP,
-    RBF,
-    Box,
-    DataDriven,
-    Expectation,
-    General,
-    LearnedGP,
-    Optimizer,
-    Product,
-    Result,
-    Samples,
-    Simulator,
-)
+from drbo import GP, RBF, Box, DataDriven, Expectation, General, LearnedGP, Optimizer, Product, Samples, Simulator
+from drbo.knowledge import Result
 
 KERNEL = Product(RBF(0.3), RBF(0.3))
 

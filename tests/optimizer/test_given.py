@@ -33,12 +33,12 @@ def make(setting: drbo.Setting, **more: Any) -> Optimizer:
     return Optimizer(Box(order=(0.0, 200.0)), contexts, setting=setting, **arguments)
 
 
-def ask(opt: Optimizer, day: str | None) -> drbo.Suggestion:
+def ask(opt: Optimizer, day: str | None) -> drbo.knowledge.Suggestion:
     radius = 0.2 if isinstance(opt.setting, General) else None
     return opt.ask(given=None if day is None else {"weekday": day}, radius=radius)
 
 
-def tell(opt: Optimizer, s: drbo.Suggestion, demand: float) -> None:
+def tell(opt: Optimizer, s: drbo.knowledge.Suggestion, demand: float) -> None:
     if s.context is None:
         opt.tell(s, profit(s.action["order"], demand), context={"demand": demand})
     else:

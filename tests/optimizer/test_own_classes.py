@@ -59,11 +59,11 @@ class Greedy(drbo.Policy):
 
     context: int | None = None
 
-    def choose(self, round: drbo.Round, beliefs: Any) -> drbo.Choice:
-        mean = drbo.Bound(beliefs.expected(round.ball), 0.0, drbo.UPPER)
+    def choose(self, round: drbo.rounds.Round, beliefs: Any) -> drbo.rounds.Choice:
+        mean = drbo.models.Bound(beliefs.expected(round.ball), 0.0, drbo.models.UPPER)
         found = round.search.best(round.ball, mean, round.near, round.under_way)
         context = None if self.context is None else round.ball.reference.atom(self.context)
-        return drbo.Choice(found.action, context, found.score, round.ball)
+        return drbo.rounds.Choice(found.action, context, found.score, round.ball)
 
 
 class Seasonal(drbo.Setting):

@@ -8,7 +8,8 @@ import pytest
 
 import drbo
 import heating
-from drbo import GP, RBF, LearnedGP, Optimizer, Prediction, Product, Simulator
+from drbo import GP, RBF, LearnedGP, Optimizer, Product, Simulator
+from drbo.knowledge import Prediction
 from drbo.models.regression import Posterior
 
 X, C = np.array([[0.0, 1.0], [0.5, 2.0], [1.0, 4.0]]), np.linspace(0.0, 1.0, 5)

@@ -19,11 +19,11 @@ from drbo import (
     Product,
     Samples,
     Simulator,
-    Suggestion,
     Thompson,
     Uncertain,
     ValueOfInformation,
 )
+from drbo.knowledge import Suggestion
 
 X, C = np.linspace(0.0, 1.0, 4), np.linspace(0.0, 1.0, 3)
 FIXED = GP(Product(Matern(0.3), RBF(0.3)), 0.5)  # so noisy that a repetition looks worthwhile

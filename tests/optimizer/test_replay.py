@@ -132,8 +132,8 @@ def test_values_as_json_and_back() -> None:
         "set": drbo.MMD(kernel=drbo.RBF(0.2)),
         "many": [1, 2.5, "a"],
     }
-    text = json.dumps(drbo.to_json(value), allow_nan=False)
-    assert drbo.to_json(drbo.from_json(json.loads(text))) == json.loads(text)
+    text = json.dumps(drbo.knowledge.to_json(value), allow_nan=False)
+    assert drbo.knowledge.to_json(drbo.knowledge.from_json(json.loads(text))) == json.loads(text)
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=repr)

@@ -53,7 +53,7 @@ SPACES: dict[str, tuple[Callable[..., Optimizer], Any, dict[str, Any]]] = {
 }
 
 
-def told(opt: Optimizer, s: drbo.Suggestion, y: float, kind: str) -> None:
+def told(opt: Optimizer, s: drbo.knowledge.Suggestion, y: float, kind: str) -> None:
     context: Any = {"labels": "old", "box": {"c": 0.3}}.get(kind)
     opt.tell(s, y, context=context)
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drbo import GP, RBF, GridPosterior, Product
+from drbo import GP, RBF, Product
 from drbo.contexts.finite_contexts import FiniteContexts
+from drbo.models import GridPosterior
 from drbo.models.observation import Observation
 from drbo.models.regression import Posterior
 from drbo.models.units import Units

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from drbo import GP, MMD, RBF, AmbiguitySet, Expectation, GridPosterior, Product, TotalVariation, Wasserstein
+from drbo import GP, MMD, RBF, AmbiguitySet, Expectation, Product, TotalVariation, Wasserstein
 from drbo.contexts.finite_contexts import FiniteContexts
+from drbo.models import GridPosterior
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.rounds.ball import Ball, first_of_the_best, frozen_copy
 from drbo.spaces import FiniteSet, Point

@@ -3,14 +3,27 @@
 import numpy as np
 import pytest
 
-from drbo import GP, MMD, RBF, Expectation, Matern, Neighbourhood, Product, TotalVariation
-from drbo.ambiguity import AmbiguitySet
+from drbo import (
+    GP,
+    MMD,
+    RBF,
+    AmbiguitySet,
+    Box,
+    Categorical,
+    Expectation,
+    Integer,
+    Log,
+    Matern,
+    Neighbourhood,
+    Product,
+    TotalVariation,
+)
 from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.regression import Posterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.box_search import BoxSearch, Objective, best_in_box
-from drbo.spaces import Box, Categorical, FiniteSet, Integer, Log, Point
+from drbo.spaces import FiniteSet, Point
 from drbo.spaces.parameters import Parameter
 from drbo.validation import FloatArray
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES

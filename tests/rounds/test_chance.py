@@ -8,8 +8,18 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from drbo import MMD, RBF, Chance, ChanceConstrained, LevelSet, TotalVariation, Uncertain, Undecided, Wasserstein
-from drbo.ambiguity import AmbiguitySet
+from drbo import (
+    MMD,
+    RBF,
+    AmbiguitySet,
+    Chance,
+    ChanceConstrained,
+    LevelSet,
+    TotalVariation,
+    Uncertain,
+    Undecided,
+    Wasserstein,
+)
 from drbo.models.bounds import LOWER, UPPER, Bound, simultaneous
 from drbo.models.units import Units
 from drbo.rounds.ball import Ball

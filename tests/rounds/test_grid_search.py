@@ -17,8 +17,8 @@ from drbo import (
     Product,
     TotalVariation,
     Wasserstein,
-    WorstCaseError,
 )
+from drbo.ambiguity import WorstCaseError
 from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.models.bounds import UPPER, Bound
 from drbo.models.observation import Observation

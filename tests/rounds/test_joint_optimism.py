@@ -144,7 +144,7 @@ def test_it_is_never_above_the_bound_of_the_paper() -> None:
 
 
 def test_perturbed_actions_are_chosen_by_the_bounds_of_the_paper() -> None:
-    def chosen(policy: drbo.Policy) -> drbo.Suggestion:
+    def chosen(policy: drbo.Policy) -> drbo.knowledge.Suggestion:
         wobble = drbo.Perturbation(x=drbo.Normal(0.0, 0.05))
         of_places = drbo.GP(drbo.Product(drbo.Matern(0.3), drbo.ConstantKernel()), 0.1)
         setting = drbo.Simulator(radius=0.1)

@@ -3,15 +3,13 @@
 import numpy as np
 import pytest
 
-from drbo import MMD, RBF, Informative, Optimism, TotalVariation, Uncertain
-from drbo.ambiguity import AmbiguitySet
+from drbo import MMD, RBF, AmbiguitySet, Box, Informative, Optimism, TotalVariation, Uncertain
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball
 from drbo.rounds.box_search import BoxSearch
 from drbo.rounds.context_rules import ContextRule
 from drbo.rounds.grid_search import GridSearch, robust_scores
 from drbo.rounds.policies import Round
-from drbo.spaces import Box
 from rounds.beliefs import ACTIONS, CONTEXTS, REFERENCE, beliefs
 
 SETS: list[AmbiguitySet] = [MMD(CONTEXTS.points, RBF(0.2)), TotalVariation()]

@@ -11,6 +11,7 @@ from drbo import (
     KL,
     MMD,
     RBF,
+    AmbiguitySet,
     Box,
     Categorical,
     Integer,
@@ -20,7 +21,7 @@ from drbo import (
     TotalVariation,
     Wasserstein,
 )
-from drbo.ambiguity import AmbiguitySet, WorstCase
+from drbo.ambiguity import WorstCase
 from drbo.contexts.reference import Reference
 from drbo.kernels import Kernel
 from drbo.models.bounds import LOWER, UPPER, Bound

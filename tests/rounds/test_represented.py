@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import drbo
-from drbo import GP, LOWER, MMD, RBF, Bound, Matern, Optimizer, Product, Samples, Simulator
+from drbo import GP, MMD, RBF, Matern, Optimizer, Product, Samples, Simulator
 from drbo.contexts.sampled_contexts import SampledContexts
+from drbo.models import LOWER, Bound
 from drbo.models.regression import Posterior
 from drbo.rounds.ball import Prices
 from drbo.rounds.range_ball import RepresentedBall, lowest_excess, make_ball

@@ -10,6 +10,7 @@ from drbo import (
     KL,
     MMD,
     RBF,
+    AmbiguitySet,
     AnyOf,
     Box,
     ChiSquare,
@@ -24,7 +25,6 @@ from drbo import (
     Uncertain,
     Wasserstein,
 )
-from drbo.ambiguity import AmbiguitySet
 from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball

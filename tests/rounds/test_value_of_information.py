@@ -5,8 +5,9 @@ import pytest
 from scipy.special import ndtri
 
 import drbo
-from drbo import GP, RBF, GridPosterior, Product, ValueOfInformation
+from drbo import GP, RBF, Product, ValueOfInformation
 from drbo.contexts.finite_contexts import FiniteContexts
+from drbo.models import GridPosterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.grid_search import GridSearch
 from drbo.rounds.policies import Round

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drbo.spaces import Box, Categorical, Integer, Log, Point
+from drbo import Box, Categorical, Integer, Log
+from drbo.spaces import Point
 from tolerances import CLOSED_FORM
 
 BOX = Box(setpoint=(18.0, 24.0), gain=Log(1e-3, 1.0), stages=Integer(1, 4), mode=Categorical("eco", "boost"))

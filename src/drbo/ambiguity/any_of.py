@@ -18,6 +18,8 @@ from drbo.spaces.columns import Column
 from drbo.spaces.samples import Samples
 from drbo.validation import FloatArray
 
+__all__ = ["AnyOf"]
+
 
 class AnyOf(AmbiguitySet):
     """One of several scenarios, each with a set round it: `AnyOf([weekday, weekend, strike], within=MMD())`.

@@ -11,6 +11,8 @@ from drbo.ambiguity.on_support import OnSupport
 from drbo.ambiguity.scaling import sum_from_zero
 from drbo.validation import FloatArray
 
+__all__ = ["ChiSquare"]
+
 _UNDERFLOW_GUARD = 2.0**500
 """Scale of the running sums of chi-square, whose terms are as small as the smallest weight times a squared value."""
 

@@ -29,6 +29,8 @@ from drbo.spaces.columns import Column
 from drbo.spaces.samples import Samples
 from drbo.validation import FloatArray
 
+__all__ = ["AmbiguitySet"]
+
 GAP_TOLERANCE = 1e-8
 """The largest accepted gap of a solve, as a share of the range of its values. Beside it, 8 roundings of their size."""
 

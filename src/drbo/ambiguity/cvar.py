@@ -11,6 +11,8 @@ from drbo.ambiguity.on_support import OnSupport
 from drbo.ambiguity.scaling import sum_before
 from drbo.validation import FloatArray
 
+__all__ = ["CVaR"]
+
 
 class CVaR(OnSupport):
     """All distributions q whose weights are at most p / alpha, alpha = 1 - eps: the tails of share alpha.

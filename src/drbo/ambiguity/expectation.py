@@ -9,6 +9,8 @@ import numpy as np
 from drbo.ambiguity.contract import AmbiguitySet, WorstCase, expectations
 from drbo.validation import FloatArray
 
+__all__ = ["Expectation"]
+
 
 class Expectation(AmbiguitySet):
     """The set that holds the reference alone, whatever the radius: stochastic optimization.

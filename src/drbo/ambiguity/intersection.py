@@ -35,6 +35,8 @@ from drbo.kernels import Kernel
 from drbo.spaces.columns import Column
 from drbo.validation import FloatArray
 
+__all__ = ["Intersection"]
+
 _STEPS = 400
 """How many distributions of the ball are collected at most; a gap that is left then is told as an error."""
 _CLOSE = 0.2 * GAP_TOLERANCE

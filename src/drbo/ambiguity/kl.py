@@ -10,6 +10,8 @@ from scipy import special
 from drbo.ambiguity.on_support import OnSupport
 from drbo.validation import FloatArray
 
+__all__ = ["KL"]
+
 _KL_GAP = 1e-14
 """Gap, as a share of the range of the values, at which the search for the temperature of KL stops."""
 

@@ -19,6 +19,8 @@ from drbo.ambiguity.pivoted import GramEntries, KernelEntries, PivotedCholesky, 
 from drbo.kernels import RBF, Kernel
 from drbo.validation import FloatArray
 
+__all__ = ["MMD"]
+
 LENGTHSCALE = 0.2
 """The default lengthscale per sqrt(d), as a share of each column's range."""
 _Embedding = tuple[FloatArray, FloatArray, FloatArray]

@@ -13,6 +13,8 @@ from drbo.ambiguity.linear import ROUNDING, Linear
 from drbo.spaces.columns import Column, named
 from drbo.validation import FloatArray, printable
 
+__all__ = ["Moments"]
+
 
 class Moments(Linear):
     """All distributions whose mean of each named column is within a given number of the reference's mean.

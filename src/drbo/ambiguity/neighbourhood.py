@@ -11,6 +11,8 @@ from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet, Dual, WorstCase
 from drbo.validation import FloatArray
 
+__all__ = ["Neighbourhood"]
+
 _BORDER = 1.0 + 1e-12
 """A context on the border counts, also where rounding puts it outside."""
 

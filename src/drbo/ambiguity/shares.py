@@ -14,6 +14,8 @@ from drbo.ambiguity.linear import Linear, certificate, support
 from drbo.spaces.columns import Column, named
 from drbo.validation import FloatArray, printable
 
+__all__ = ["Shares"]
+
 Bounds = tuple[float, float]
 _SAME = 1e-9
 """Distributions inside a group that differ by less than this are the same."""

@@ -8,6 +8,8 @@ from drbo.ambiguity.contract import NEXT, AmbiguitySet, Dual, WorstCase
 from drbo.ambiguity.scaling import in_unit_range, reference_alone, sum_before
 from drbo.validation import FloatArray
 
+__all__ = ["TotalVariation"]
+
 
 class TotalVariation(AmbiguitySet):
     """All distributions within eps of the reference in total variation, TV(q, p) = 1/2 sum_i |q_i - p_i|.

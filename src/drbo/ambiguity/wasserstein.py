@@ -21,6 +21,8 @@ from drbo.ambiguity.scaling import in_unit_range, reference_alone
 from drbo.spaces.columns import Column
 from drbo.validation import FloatArray, printable
 
+__all__ = ["Wasserstein"]
+
 
 class Wasserstein(AmbiguitySet):
     """All distributions q within eps of the reference p in the Wasserstein distance of order r.

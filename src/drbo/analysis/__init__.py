@@ -1,1 +1,33 @@
-"""What a choice costs and buys."""
+"""What follows from what is known: what to deploy, what is promised of it, and what radii mean."""
+
+from drbo.analysis.answers import (
+    Classification,
+    Probability,
+    Recommendation,
+    RegretBound,
+    TargetRecommendation,
+    ValueAtRisk,
+)
+from drbo.analysis.backtest import Backtest
+from drbo.analysis.checks import Comparison, LeaveOneOut, Narrowing
+from drbo.analysis.profile import RadiusProfile
+from drbo.analysis.radius_explanation import RadiusExplanation
+from drbo.analysis.sensitivity import RadiusSensitivity
+from drbo.analysis.watch import Watch
+
+__all__ = [
+    "Backtest",
+    "Classification",
+    "Comparison",
+    "LeaveOneOut",
+    "Narrowing",
+    "Probability",
+    "RadiusExplanation",
+    "RadiusProfile",
+    "RadiusSensitivity",
+    "Recommendation",
+    "RegretBound",
+    "TargetRecommendation",
+    "ValueAtRisk",
+    "Watch",
+]

@@ -16,6 +16,8 @@ from drbo.spaces.columns import row
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
+__all__ = ["NotCertifiedError"]
+
 
 @dataclass(frozen=True, eq=False)
 class Certainty:

@@ -27,6 +27,8 @@ from drbo.validation import FloatArray, require
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+__all__ = ["backtest"]
+
 Reward = Callable[[Any, Any], float]
 """A known f: from an action and a context to a reward."""
 

@@ -35,6 +35,8 @@ from drbo.spaces.samples import Samples
 from drbo.spaces.space import Space
 from drbo.validation import FloatArray
 
+__all__ = ["explain_radius"]
+
 SHARES = (0.01, 0.1, 0.5)
 """How rare the days are of which we say how much likelier the set makes them."""
 _FURTHEST = 4.0

@@ -13,10 +13,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
-from drbo.ambiguity import MMD, AmbiguitySet
-from drbo.ambiguity.mmd import PlacedMMD
+from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.mmd import MMD, PlacedMMD
 from drbo.rounds.grid_search import robust_scores
 from drbo.validation import FloatArray
+
+__all__ = [
+    "RobustRegret",
+    "crude_shift_norm",
+    "data_driven_bound",
+    "general_bound",
+    "matern_information_rate",
+    "printed_data_driven_bound",
+    "printed_general_bound",
+    "rbf_information_rate",
+    "robust_regret",
+    "shift_norm",
+    "simple_regret",
+    "simple_regret_bound",
+    "simulator_bound",
+]
 
 
 @dataclass(frozen=True)

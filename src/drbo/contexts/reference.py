@@ -14,6 +14,8 @@ from drbo import validation
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
+__all__ = ["empirical"]
+
 Indices = NDArray[np.intp]
 
 NOTHING_SEEN = np.empty(0, dtype=np.intp)

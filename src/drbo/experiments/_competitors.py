@@ -24,10 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from drbo import UPPER, AmbiguitySet, Bound, Choice, Policy, Round, Setting
+from drbo import AmbiguitySet, Policy, Setting
 from drbo.contexts.nature import Contexts
 from drbo.contexts.reference import Reference
-from drbo.rounds import Beliefs, Candidates, Found
+from drbo.models import UPPER, Bound
+from drbo.rounds import Beliefs, Candidates, Choice, Found, Round
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
 from drbo.rounds.policies import ActionFirst, picked
 from drbo.spaces import Point

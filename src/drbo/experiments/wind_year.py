@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo import GP, AmbiguitySet, Backtest, Optimism, Optimizer, Simulator, Uncertain, backtest
+from drbo import GP, AmbiguitySet, Optimism, Optimizer, Simulator, Uncertain, backtest
+from drbo.analysis import Backtest
 from drbo.experiments._methods import METHODS, OF_THE_PAPER
 from drbo.experiments._runs import generator
 from drbo.experiments._tasks import Goal

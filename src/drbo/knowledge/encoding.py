@@ -9,60 +9,35 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import importlib
+import inspect
 import json
 import math
+import pkgutil
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo import kernels
-from drbo.ambiguity import (
-    KL,
-    MMD,
-    AnyOf,
-    ChiSquare,
-    CVaR,
-    Expectation,
-    Intersection,
-    Moments,
-    Neighbourhood,
-    Shares,
-    TotalVariation,
-    Wasserstein,
-)
-from drbo.models import bounds, gp, learned
-from drbo.rounds import (
-    chance,
-    context_rules,
-    joint_optimism,
-    learned_radius,
-    policies,
-    radius_rules,
-    satisficing,
-    settings,
-    value_of_information,
-)
-from drbo.spaces import box, choices, labels, parameters, perturbation, samples
+from drbo import ambiguity, kernels, models, rounds, spaces
+from drbo.models.bounds import ConstantBeta
+from drbo.models.gp import FittedGP
+from drbo.rounds.radius_rules import Own
+from drbo.spaces.labels import Labels
 
-_OWN = {
-    cls.__name__: cls
-    for cls in (
-        kernels.RBF, kernels.Matern, kernels.ConstantKernel, kernels.Product, gp.GP, gp.FittedGP, learned.LearnedGP,
-        bounds.TheoreticalBeta, bounds.ConstantBeta, radius_rules.Constant, radius_rules.Own,
-        radius_rules.Theoretical, radius_rules.Decaying, learned_radius.Bootstrap, learned_radius.Calibrated,
-        radius_rules.EmpiricalLikelihood,
-        parameters.Real, parameters.Log, parameters.Integer, choices.Categorical, choices.Ordinal,
-        labels.Labels, box.Box, samples.Samples, perturbation.Perturbation, perturbation.Normal, perturbation.Uniform,
-        settings.General, settings.DataDriven, settings.Simulator, policies.Optimism, policies.MeanEmbedding,
-        context_rules.Uncertain, context_rules.Informative, context_rules.Pessimistic, MMD, TotalVariation, KL,
-        ChiSquare, CVaR, Wasserstein, Expectation, Neighbourhood, Moments, Shares, AnyOf, Intersection,
-        satisficing.Satisficing, policies.Thompson, chance.Chance, chance.Undecided, chance.LevelSet,
-        chance.ChanceConstrained, joint_optimism.JointOptimism,
-        value_of_information.ValueOfInformation,
-    )
-}  # fmt: skip
+
+def _collected() -> dict[str, type]:
+    """Return the classes that a file may name: the public ones of the folders, and a few that stand for arguments."""
+    folders = (spaces, models, ambiguity, rounds)
+    found = [(folder, one.name) for folder in folders for one in pkgutil.iter_modules(folder.__path__)]
+    modules = [kernels, *(importlib.import_module(f"{folder.__name__}.{name}") for folder, name in found)]
+    public = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
+    classes = [one for one in public if isinstance(one, type) and not inspect.isabstract(one)]
+    return {cls.__name__: cls for cls in (*classes, ConstantBeta, FittedGP, Own, Labels)}
+
+
+_OWN = _collected()
 _DROPPED = {
     "UnprovenBeta": "a width of drbo 0.1",
     "family": "a function as ambiguity, as drbo 0.1 took it",

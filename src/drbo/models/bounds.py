@@ -22,6 +22,8 @@ from drbo.models.units import Units
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
+__all__ = ["TheoreticalBeta"]
+
 _LARGEST_BETA = 1e100
 
 

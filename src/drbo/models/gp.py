@@ -16,6 +16,8 @@ from drbo.models.units import Units
 from drbo.spaces.space import AnySpace
 from drbo.validation import FloatArray
 
+__all__ = ["GP"]
+
 
 @dataclass(frozen=True)
 class GP:

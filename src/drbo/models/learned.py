@@ -27,6 +27,8 @@ from drbo.models.outcomes import Outcomes, standardisation
 from drbo.spaces.parameters import MOST_COORDINATES
 from drbo.spaces.space import AnySpace
 
+__all__ = ["LearnedGP"]
+
 LEAST_HALVED = 200
 """From so many outcomes on, climbs begin on half of them."""
 

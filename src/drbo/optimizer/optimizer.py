@@ -39,6 +39,8 @@ from drbo.spaces.labels import FiniteGiven
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
 
+__all__ = ["Optimizer"]
+
 _MOST_AT_ONCE = 10_000
 """So many suggestions, or contexts of one, may be asked for at once."""
 

@@ -22,6 +22,8 @@ from drbo.knowledge.suggestion import Suggestion
 from drbo.optimizer.optimizer import Optimizer
 from drbo.spaces.samples import Samples
 
+__all__ = ["run"]
+
 _PAUSE = 10.0
 """At least so many seconds pass between two lines where the text does not go to a terminal."""
 _SHARE = 10.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drbo import Recommendation
+from drbo.analysis import Recommendation
 from drbo.optimizer.analyses import Analyses
 from drbo.report import surface
 from drbo.report.drawing import Axis, Figure, beside, plane

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drbo import Recommendation, validation
+from drbo import validation
+from drbo.analysis import Recommendation
 from drbo.analysis.pictures import BLUE, GREEN, GREY, ORANGE, PINK, panels
 from drbo.optimizer.analyses import Analyses
 from drbo.optimizer.queries import Answers

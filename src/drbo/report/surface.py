@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from drbo import Box, Parameter, Recommendation, Samples
+from drbo import Box, Samples
+from drbo.analysis import Recommendation
 from drbo.optimizer.analyses import Analyses
 from drbo.report.drawing import Axis, Figure, along
 from drbo.report.marks import BLUE, GREY, ORANGE, RED, Cells, Mark, Points
 from drbo.report.scales import scale_of
-from drbo.spaces import FiniteSet
+from drbo.spaces import FiniteSet, Parameter
 from drbo.spaces.columns import Row, is_number, plain, row
 
 _STEPS = 25

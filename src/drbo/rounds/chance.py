@@ -39,6 +39,8 @@ from drbo.rounds.search import Candidates, Found
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
+__all__ = ["Chance", "ChanceConstrained", "LevelSet", "Undecided"]
+
 Of = Literal["f", "outcome"]
 
 ENOUGH = 1e-9

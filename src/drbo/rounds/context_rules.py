@@ -18,6 +18,8 @@ from drbo.models.units import Units
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
 from drbo.spaces.space import Point
 
+__all__ = ["Informative", "Pessimistic", "Uncertain"]
+
 
 class Beliefs(Protocol):
     """The posteriors of a round, on the atoms of a ball."""

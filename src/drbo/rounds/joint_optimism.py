@@ -34,6 +34,8 @@ from drbo.rounds.search import Found
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
+__all__ = ["JointOptimism"]
+
 _SHARE = 0.1
 """An action is scored right if its score is too large by at most this share of the deviation beta_t sqrt(w' Cov w)."""
 _MOST_CONTEXTS = 2000

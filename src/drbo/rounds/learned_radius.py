@@ -24,6 +24,8 @@ from drbo.contexts.reference import Indices, empirical
 from drbo.rounds.radius_rules import RadiusRule, effective_number
 from drbo.validation import FloatArray
 
+__all__ = ["Bootstrap", "Calibrated"]
+
 _PAIRS = 200
 """How many pairs of days are compared per lag at most."""
 

@@ -17,6 +17,8 @@ from drbo.rounds.search import Found, Search
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
+__all__ = ["MeanEmbedding", "Optimism", "Policy", "Thompson"]
+
 MISJUDGED = 0.02
 """An action whose score falls by this share of the amplitude of f with further contexts is chosen anew."""
 

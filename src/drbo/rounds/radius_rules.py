@@ -25,6 +25,8 @@ from drbo.contexts.sampled_contexts import SampledContexts
 from drbo.spaces.samples import Samples
 from drbo.validation import FloatArray
 
+__all__ = ["Constant", "Decaying", "EmpiricalLikelihood", "RadiusRule", "Theoretical"]
+
 
 class RadiusRule(ABC):
     """A rule that says how far the world may be from what has been seen.

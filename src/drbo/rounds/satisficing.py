@@ -39,6 +39,8 @@ from drbo.rounds.search import Candidates, Found, Pick, Search
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
+__all__ = ["Satisficing"]
+
 Goal = Literal["fragility", "radius"]
 
 _SAME = 1e-6

@@ -24,6 +24,8 @@ from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
+__all__ = ["DataDriven", "General", "Setting", "Simulator"]
+
 
 class Setting(ABC):
     """A protocol between the learner and its environment: who provides the reference and the radius of a round.

@@ -44,6 +44,8 @@ from drbo.rounds.search import Candidates, Found, Search
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
+__all__ = ["ValueOfInformation"]
+
 Indices = NDArray[np.intp]
 
 _NODES, _FINE = 5, 24

@@ -16,6 +16,8 @@ from drbo.spaces.parameters import MOST_COORDINATES, Fixed, Parameter, parameter
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray, printable
 
+__all__ = ["Box"]
+
 
 class Box(Space):
     """Named parameters, each with its own range: `Box(setpoint=(18.0, 24.0), stages=Integer(1, 4))`.

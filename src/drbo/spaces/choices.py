@@ -14,6 +14,8 @@ from drbo.spaces.columns import Column
 from drbo.spaces.parameters import MOST_COORDINATES, Parameter
 from drbo.validation import FloatArray
 
+__all__ = ["Categorical", "Ordinal"]
+
 
 class Labelled(Parameter):
     """One of several labels, given one by one.

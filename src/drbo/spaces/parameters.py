@@ -23,6 +23,8 @@ from drbo import validation
 from drbo.spaces.columns import Column
 from drbo.validation import FloatArray
 
+__all__ = ["Integer", "Log", "Real"]
+
 MOST_COORDINATES = 2000
 """Of a box, of labels without an order, and of what a model learns: distances and priors have the square of it."""
 

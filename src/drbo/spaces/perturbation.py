@@ -21,6 +21,8 @@ from drbo.spaces.samples import Samples
 from drbo.spaces.space import Shift, Space
 from drbo.validation import FloatArray, printable
 
+__all__ = ["Normal", "Perturbation", "Uniform"]
+
 ATOMS = (64, 128)
 """How many atoms stand for one named distribution, and for several together; the latter a power of 2."""
 _SPREAD = 128

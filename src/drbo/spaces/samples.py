@@ -22,6 +22,8 @@ from drbo.spaces.parameters import Observed, Parameter
 from drbo.spaces.space import Point, Shift, Space
 from drbo.validation import FloatArray, printable
 
+__all__ = ["Samples"]
+
 _MOST_SUPPORT = 10_000
 """Further points of the range: no solver has use for more of them, and a file cannot ask for a gigabyte."""
 

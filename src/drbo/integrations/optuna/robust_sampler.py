@@ -123,7 +123,7 @@ class RobustSampler(BaseSampler):
         )
         self._samples = drbo.Samples([], within=contexts) if isinstance(contexts, drbo.Box) else contexts
         self._patience = validation.radius(patience, "patience")
-        self._text = json.dumps(drbo.to_json(self._arguments), allow_nan=False)
+        self._text = json.dumps(drbo.knowledge.to_json(self._arguments), allow_nan=False)
         self._digest = digest_of(self._text)
         self._forget()
 
@@ -147,7 +147,7 @@ class RobustSampler(BaseSampler):
         if stored is None:
             raise ValueError(f"study {study.study_name!r} has not been run with a RobustSampler")
         try:
-            arguments = drbo.from_json(json.loads(stored[0]), own)
+            arguments = drbo.knowledge.from_json(json.loads(stored[0]), own)
         except ValueError as error:
             raise damage(study.study_name, CONFIGURATION, str(error)) from None
         if not isinstance(arguments, dict):
@@ -182,7 +182,7 @@ class RobustSampler(BaseSampler):
         self._warn_of(study, made)
         return made.optimizer
 
-    def recommend(self, study: optuna.Study) -> drbo.Recommendation:
+    def recommend(self, study: optuna.Study) -> drbo.analysis.Recommendation:
         """Return the action to deploy, of all that the search space has, and what is certified of it.
 
         If parameters outside the common search space differ between trials, the outcomes depend on more than the model
@@ -305,7 +305,9 @@ class RobustSampler(BaseSampler):
         if known and context is not None:
             proposal["context"] = {"value": context}
         if any(other.number > trial.number and other.state.is_finished() for other in trials):
-            proposal["radius"] = drbo.to_json(math.nan)  # an enqueued trial: results after it belong to its set
+            proposal["radius"] = drbo.knowledge.to_json(
+                math.nan
+            )  # an enqueued trial: results after it belong to its set
         awaited = under_way(trials, trial.number)
         if awaited:
             asked["awaited"] = awaited

@@ -28,7 +28,7 @@ _SLACK = 1e-9
 
 
 @dataclass(frozen=True)
-class Levels(drbo.Parameter):
+class Levels(drbo.spaces.Parameter):
     """Numbers low, low + step, ..., high; on a logarithmic scale if `log`, and whole if `whole`."""
 
     low: float
@@ -75,10 +75,10 @@ class Levels(drbo.Parameter):
 
 
 @dataclass(frozen=True)
-class Pinned(drbo.Parameter):
+class Pinned(drbo.spaces.Parameter):
     """A parameter that is fixed at one value in this trial. Results at other values keep their coordinates."""
 
-    of: drbo.Parameter
+    of: drbo.spaces.Parameter
     value: Any
 
     @property
@@ -119,7 +119,7 @@ class Pinned(drbo.Parameter):
         return np.tile(np.array(self.of.encode("value", self.value)), (len(indices), 1))
 
 
-def parameter_of(distribution: BaseDistribution) -> drbo.Parameter:
+def parameter_of(distribution: BaseDistribution) -> drbo.spaces.Parameter:
     """Return the parameter of a box with the values and the scale of a distribution that has more than one value."""
     if isinstance(distribution, CategoricalDistribution):
         return drbo.Categorical(*dict.fromkeys(distribution.choices))

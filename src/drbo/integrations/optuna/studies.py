@@ -82,7 +82,8 @@ def plot_guarantees(study: optuna.Study) -> go.Figure:
     done = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     asked = [trial for trial in trials if "asked" in trial.system_attrs.get(SUGGESTION, {})]
     guarantees = [
-        drbo.from_json(trial.system_attrs[SUGGESTION]["asked"]["proposals"][0]["guarantee"]) for trial in asked
+        drbo.knowledge.from_json(trial.system_attrs[SUGGESTION]["asked"]["proposals"][0]["guarantee"])
+        for trial in asked
     ]
     today = sampler.recommend(study)
     numbers, values = [trial.number for trial in done], [trial.value for trial in done]
@@ -135,7 +136,7 @@ def _layout(title: str, x: str, y: str) -> dict[str, Any]:
     return {"title": {"text": title}, "xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}}
 
 
-def _word(found: drbo.Recommendation) -> str:
+def _word(found: drbo.analysis.Recommendation) -> str:
     return "guaranteed today" if found.claim.proven else "estimated today"
 
 

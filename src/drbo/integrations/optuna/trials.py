@@ -276,9 +276,9 @@ class Replayed:
             "number": trial.number,
             "action": {"value": action},
             "context": None if context is None else {"value": context},
-            "radius": drbo.to_json(math.nan),
-            "score": drbo.to_json(math.nan),
-            "guarantee": drbo.to_json(last),
+            "radius": drbo.knowledge.to_json(math.nan),
+            "score": drbo.knowledge.to_json(math.nan),
+            "guarantee": drbo.knowledge.to_json(last),
             "further": [],
         }
         return [

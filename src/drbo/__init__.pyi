@@ -1,0 +1,72 @@
+# Written by scripts/names.py from the `__all__` of every module: run it after a change.
+# ruff: noqa: I001
+
+from drbo import ambiguity as ambiguity
+from drbo import analysis as analysis
+from drbo import contexts as contexts
+from drbo import experiments as experiments
+from drbo import knowledge as knowledge
+from drbo import models as models
+from drbo import optimizer as optimizer
+from drbo import problems as problems
+from drbo import radius as radius
+from drbo import regret as regret
+from drbo import rounds as rounds
+from drbo import spaces as spaces
+from drbo.kernels import RBF as RBF
+from drbo.kernels import ConstantKernel as ConstantKernel
+from drbo.kernels import Kernel as Kernel
+from drbo.kernels import Matern as Matern
+from drbo.kernels import Product as Product
+from drbo.spaces.box import Box as Box
+from drbo.spaces.choices import Categorical as Categorical
+from drbo.spaces.choices import Ordinal as Ordinal
+from drbo.spaces.parameters import Integer as Integer
+from drbo.spaces.parameters import Log as Log
+from drbo.spaces.parameters import Real as Real
+from drbo.spaces.perturbation import Normal as Normal
+from drbo.spaces.perturbation import Perturbation as Perturbation
+from drbo.spaces.perturbation import Uniform as Uniform
+from drbo.spaces.samples import Samples as Samples
+from drbo.models.bounds import TheoreticalBeta as TheoreticalBeta
+from drbo.models.gp import GP as GP
+from drbo.models.learned import LearnedGP as LearnedGP
+from drbo.ambiguity.any_of import AnyOf as AnyOf
+from drbo.ambiguity.chi_square import ChiSquare as ChiSquare
+from drbo.ambiguity.contract import AmbiguitySet as AmbiguitySet
+from drbo.ambiguity.cvar import CVaR as CVaR
+from drbo.ambiguity.expectation import Expectation as Expectation
+from drbo.ambiguity.intersection import Intersection as Intersection
+from drbo.ambiguity.kl import KL as KL
+from drbo.ambiguity.mmd import MMD as MMD
+from drbo.ambiguity.moments import Moments as Moments
+from drbo.ambiguity.neighbourhood import Neighbourhood as Neighbourhood
+from drbo.ambiguity.shares import Shares as Shares
+from drbo.ambiguity.total_variation import TotalVariation as TotalVariation
+from drbo.ambiguity.wasserstein import Wasserstein as Wasserstein
+from drbo.rounds.chance import Chance as Chance
+from drbo.rounds.chance import ChanceConstrained as ChanceConstrained
+from drbo.rounds.chance import LevelSet as LevelSet
+from drbo.rounds.chance import Undecided as Undecided
+from drbo.rounds.context_rules import Informative as Informative
+from drbo.rounds.context_rules import Pessimistic as Pessimistic
+from drbo.rounds.context_rules import Uncertain as Uncertain
+from drbo.rounds.joint_optimism import JointOptimism as JointOptimism
+from drbo.rounds.policies import MeanEmbedding as MeanEmbedding
+from drbo.rounds.policies import Optimism as Optimism
+from drbo.rounds.policies import Policy as Policy
+from drbo.rounds.policies import Thompson as Thompson
+from drbo.rounds.satisficing import Satisficing as Satisficing
+from drbo.rounds.settings import DataDriven as DataDriven
+from drbo.rounds.settings import General as General
+from drbo.rounds.settings import Setting as Setting
+from drbo.rounds.settings import Simulator as Simulator
+from drbo.rounds.value_of_information import ValueOfInformation as ValueOfInformation
+from drbo.analysis.answers import NotCertifiedError as NotCertifiedError
+from drbo.analysis.backtest import backtest as backtest
+from drbo.analysis.explain_radius import explain_radius as explain_radius
+from drbo.optimizer.optimizer import Optimizer as Optimizer
+from drbo.optimizer.parallel import run as run
+
+__version__: str
+__all__: list[str]
