@@ -14,6 +14,7 @@ import drbo
 ROOT = Path(drbo.__file__).parent
 TOP = Path(__file__).parents[1]
 ORDER = (
+    ("_messages",),
     ("validation", "_compiled", "_threads", "_files"),
     ("kernels",),
     ("spaces",),
@@ -196,7 +197,7 @@ OUTSIDE = [
     ),
 ]
 """What uses drbo from outside: rooms that nothing else imports, and the programs beside the package."""
-TOOLS = {"drbo.validation", "drbo._files"}
+TOOLS = {"drbo._messages", "drbo._files"}
 """Private modules that rooms of the package share: text for terminals, what to install, and how files are written."""
 MEASURED = {"adversaries.py": {"drbo.ambiguity._mmd_pricing"}}
 """A benchmark that measures one step inside of a solver."""

@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import drbo
-from drbo.validation import MissingExtraError, require
+from drbo._messages import MissingExtraError, require
 
 ROOT = Path(__file__).parent.parent
 BLOCKED = ("typer", "rich", "matplotlib", "joblib", "pandas", "distributed", "optuna", "plotly")

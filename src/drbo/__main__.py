@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from drbo.validation import MissingExtraError, require
+from drbo._messages import MissingExtraError, require
 
 
 def main() -> None:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drbo._messages import MissingExtraError
 from drbo.console import classes_named, known, load, load_study, print_json, say, say_files, show_table, wind_series
 from drbo.names import MethodName, SetName, SettingName
-from drbo.validation import MissingExtraError
 
 if TYPE_CHECKING:
     from drbo.experiments import Execution

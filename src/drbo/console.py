@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from drbo.validation import printable, require
+from drbo._messages import printable, require
 
 if TYPE_CHECKING:
     from drbo import Optimizer

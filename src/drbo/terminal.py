@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drbo import Optimizer
+from drbo._messages import printable
 from drbo.report.plots import Course, course
 from drbo.spaces.columns import row, words
-from drbo.validation import FloatArray, printable
+from drbo.validation import FloatArray
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

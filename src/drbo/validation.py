@@ -6,7 +6,6 @@ import enum
 import math
 import operator
 import os
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -234,31 +233,3 @@ def _number(name: str, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{name} must be a number, got {value!r}") from None
-
-
-def printable(value: object, *, lines: bool = False) -> str:
-    r"""Return a value as text whose control characters are written out: ESC as \x1b, a new line as \n.
-
-    With `lines`, new lines stay: the text is a message of several lines.
-    """
-    return "".join(
-        c if c.isprintable() or (lines and c == "\n") else c.encode("unicode_escape").decode() for c in str(value)
-    )
-
-
-class MissingExtraError(ImportError):
-    """A package is not installed; the message says in one sentence what to install."""
-
-
-def require(module: str, extra: str) -> Any:
-    """Return a module; if it is not installed, say in one sentence what to install.
-
-    A package that is there and fails to load is another matter: its own error goes on to the caller.
-    """
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        missing = (error.name or module).split(".")[0]
-        raise MissingExtraError(
-            f"{missing} is not installed; this needs: pip install 'drbo[{extra}]'", name=missing
-        ) from None

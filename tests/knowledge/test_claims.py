@@ -301,7 +301,7 @@ def test_the_documents_hold_the_table() -> None:
     assert claims.BREAKS_LEMMA_1 in page
     for name in ("Theorem 2", "Corollary 4", "Theorem 5 and Corollary 6"):
         assert name in page
-    assert drbo.__version__.startswith("0.2")
+    assert drbo.__version__.startswith("0.3")
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from typing import Any, Self
 import numpy as np
 
 from drbo import validation
+from drbo._messages import printable
 from drbo.ambiguity.linear import ROUNDING, Linear
 from drbo.spaces.columns import Column, named
-from drbo.validation import FloatArray, printable
+from drbo.validation import FloatArray
 
 __all__ = ["Moments"]
 

@@ -9,10 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from drbo import validation
+from drbo._messages import printable
 from drbo.ambiguity.contract import Dual, WorstCase, expectations
 from drbo.ambiguity.linear import Linear, certificate, support
 from drbo.spaces.columns import Column, named
-from drbo.validation import FloatArray, printable
+from drbo.validation import FloatArray
 
 __all__ = ["Shares"]
 

@@ -14,12 +14,13 @@ from scipy.spatial.distance import cdist
 
 from drbo import validation
 from drbo._compiled import announce
+from drbo._messages import printable
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plan_on_line, worst_plans
 from drbo.ambiguity.contract import NEXT, AmbiguitySet, Dual, Witness, WorstCase
 from drbo.ambiguity.peak import peak
 from drbo.ambiguity.scaling import in_unit_range, reference_alone
 from drbo.spaces.columns import Column
-from drbo.validation import FloatArray, printable
+from drbo.validation import FloatArray
 
 __all__ = ["Wasserstein"]
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
+from drbo._messages import require
 from drbo.ambiguity.contract import AmbiguitySet
 from drbo.analysis.pictures import against_radius
 from drbo.analysis.recommend import best_in
@@ -22,7 +23,7 @@ from drbo.models.bounds import LOWER, Bound
 from drbo.rounds.grid_search import best_action
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
-from drbo.validation import FloatArray, require
+from drbo.validation import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from drbo.validation import FloatArray, require
+from drbo._messages import require
+from drbo.validation import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
+from drbo._messages import require
 from drbo.analysis.pictures import against_radius
 from drbo.analysis.recommend import best_in, guaranteed
 from drbo.knowledge.knowledge import Knowledge
@@ -17,7 +18,7 @@ from drbo.knowledge.state import State, Terms
 from drbo.models.bounds import LOWER, Bound
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point
-from drbo.validation import FloatArray, require
+from drbo.validation import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

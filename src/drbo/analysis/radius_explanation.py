@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from drbo.validation import printable
+from drbo._messages import printable
 
 _DISTINCT = 0.2
 """From this autocorrelation on, neighbouring days are said to resemble each other."""

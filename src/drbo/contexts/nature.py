@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
+from drbo._messages import printable
 from drbo.ambiguity.contract import AmbiguitySet
 from drbo.contexts.reference import EVERYTHING, Indices, Memory, Reference
 from drbo.spaces.box import Box
 from drbo.spaces.columns import Column
 from drbo.spaces.space import Point, Space
-from drbo.validation import FloatArray, printable
+from drbo.validation import FloatArray
 
 
 class Contexts(ABC):

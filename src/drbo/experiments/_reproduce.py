@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from drbo import validation
+from drbo._messages import require
 from drbo.experiments._dial import Dial
 from drbo.experiments._methods import METHODS, OF_THE_PAPER
 from drbo.experiments._runs import Execution, run, sweep
@@ -20,7 +21,6 @@ from drbo.experiments.wind_year import WindYear, backtest_table, decide
 from drbo.names import MethodName, SettingName
 from drbo.problems import Problem, WindSeries, benchmark_1, benchmark_2
 from drbo.radius import empirical
-from drbo.validation import require
 
 RECORDS = 1
 """Counts the changes of the code after which old records no longer hold."""

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from drbo import GP, MMD, RBF, Optimizer, Product, Simulator, regret, validation
+from drbo._messages import require
 from drbo.experiments._methods import METHODS
 from drbo.experiments._tasks import SHARE, Task
 from drbo.experiments.records import Store, Table
 from drbo.names import SettingName
 from drbo.problems import Problem
 from drbo.radius import empirical
-from drbo.validation import FloatArray, require
+from drbo.validation import FloatArray
 
 
 def generator(seed: int, run: int) -> np.random.Generator:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import AmbiguitySet, validation
-from drbo.validation import require
+from drbo._messages import require
 
 for package in ("torch", "botorch"):
     require(package, "botorch")  # without it, one sentence that says what to install

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from drbo._messages import printable
 from drbo.spaces.columns import is_number, text, words
-from drbo.validation import FloatArray, printable
+from drbo.validation import FloatArray
 
 
 def as_html(title: str, cells: Iterable[tuple[str, Any]], details: str = "") -> str:

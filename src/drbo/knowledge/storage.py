@@ -30,11 +30,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from drbo import _files
+from drbo._messages import printable
 from drbo.knowledge.encoding import RefusedError, TooOldError, UnknownClassError, decode, encode, parsed, shortened
 from drbo.knowledge.fact_json import Reader, record_of, told_as
 from drbo.knowledge.history import Fact
 from drbo.spaces.space import Space
-from drbo.validation import printable
 
 FORMAT = 3
 _COMPACT = 1000

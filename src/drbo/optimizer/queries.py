@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
+from drbo._messages import require
 from drbo.analysis import checks, probabilities
 from drbo.analysis.answers import (
     Classification,
@@ -32,7 +33,6 @@ from drbo.rounds.chance import Chance, Event, Of
 from drbo.rounds.satisficing import Goal, check_goal
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
-from drbo.validation import require
 
 
 class Answers(View):

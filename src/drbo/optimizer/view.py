@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from drbo import validation
+from drbo._messages import require
 from drbo._threads import one_thread
 from drbo.ambiguity.contract import AmbiguitySet
 from drbo.knowledge import telling
@@ -27,7 +28,6 @@ from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
-from drbo.validation import require
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from drbo.validation import FloatArray, printable
+from drbo._messages import printable
+from drbo.validation import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

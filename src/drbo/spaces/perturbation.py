@@ -16,10 +16,11 @@ from typing import Any, Self
 import numpy as np
 
 from drbo import validation
+from drbo._messages import printable
 from drbo.spaces.box import Box
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Shift, Space
-from drbo.validation import FloatArray, printable
+from drbo.validation import FloatArray
 
 __all__ = ["Normal", "Perturbation", "Uniform"]
 

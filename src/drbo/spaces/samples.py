@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
+from drbo._messages import printable
 from drbo.spaces import kinds
 from drbo.spaces.box import Box, not_a_label, spread
 from drbo.spaces.choices import Labelled
 from drbo.spaces.columns import Column
 from drbo.spaces.parameters import Observed, Parameter
 from drbo.spaces.space import Point, Shift, Space
-from drbo.validation import FloatArray, printable
+from drbo.validation import FloatArray
 
 __all__ = ["Samples"]
 

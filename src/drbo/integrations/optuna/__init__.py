@@ -4,7 +4,7 @@
 are its robust counterparts, and `sampler.recommend(study)` says what is certified.
 """
 
-from drbo.validation import require
+from drbo._messages import require
 
 require("optuna", "optuna")
 

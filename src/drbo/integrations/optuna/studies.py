@@ -13,9 +13,9 @@ from optuna.trial import FrozenTrial, TrialState
 
 import drbo
 from drbo import validation
+from drbo._messages import require
 from drbo.integrations.optuna.robust_sampler import RobustSampler
 from drbo.integrations.optuna.trials import SUGGESTION, all_trials, check_study
-from drbo.validation import require
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
