@@ -34,8 +34,8 @@ def read(frame: Any = LOG, **more: Any) -> Optimizer:
 
 def test_columns_become_spaces_and_rows_results() -> None:
     opt = read()
-    assert isinstance(opt.actions, Box)
-    assert opt.actions.parameters == {
+    assert isinstance(opt.configuration.actions, Box)
+    assert opt.configuration.actions.parameters == {
         "dose": Real(1.0, 3.0),
         "stages": Integer(1, 3),
         "mode": Categorical("eco", "boost"),
@@ -47,16 +47,19 @@ def test_columns_become_spaces_and_rows_results() -> None:
     assert [r.time for r in opt.results] == [None] * 4
     s = opt.ask()
     assert np.count_nonzero(s.reference) == 4, "each context counts once"
-    assert isinstance(opt.setting, DataDriven)
+    assert isinstance(opt.configuration.setting, DataDriven)
 
 
 def test_it_equals_an_optimizer_that_was_told_row_by_row() -> None:
     opt = read()
-    assert isinstance(opt.actions, Box)
+    assert isinstance(opt.configuration.actions, Box)
     contexts = {"age": LOG.age.tolist(), "ward": LOG.ward.tolist()}
     labels = {"ward": Categorical("A", "B", "C")}
     other = Optimizer(
-        opt.actions, drbo.Samples(contexts, labels=labels), setting=DataDriven(radius=0.1), surrogate=FIXED
+        opt.configuration.actions,
+        drbo.Samples(contexts, labels=labels),
+        setting=DataDriven(radius=0.1),
+        surrogate=FIXED,
     )
     for row in LOG.to_dict("records"):
         action = {name: row[name] for name in ("dose", "stages", "mode")}
@@ -75,7 +78,7 @@ def test_optional_columns() -> None:
     assert [r.outcome for r in opt.results] == [None, 7.0, None, 5.0], "in the order of time"
     assert [r.stderr for r in opt.results] == [None, None, None, 0.1]
     assert [r.time for r in opt.results] == [1704067200.0 + 86400.0 * i for i in range(4)]
-    assert opt.contexts.data["age"] == [60.0, 45.0, 50.0, 30.0]  # type: ignore[union-attr, call-overload]
+    assert opt.configuration.contexts.data["age"] == [60.0, 45.0, 50.0, 30.0]  # type: ignore[union-attr, call-overload]
     zoned = read(LOG.assign(day=LOG.day.dt.tz_localize("UTC")), time="day")
     assert [r.time for r in zoned.results] == [r.time for r in opt.results]
 
@@ -88,7 +91,7 @@ def test_an_action_that_never_varied_is_told() -> None:
     box = Box(dose=(0.0, 5.0), stages=Integer(1, 4))
     with pytest.warns(UserWarning, match="'stages' is 2 in every row.*may be chosen"):
         opt = read(still, actions=box)
-    assert opt.actions is box
+    assert opt.configuration.actions is box
 
 
 def test_boxes_name_columns() -> None:

@@ -39,11 +39,11 @@ def f(x: float, c: Any, rng: np.random.Generator) -> Any:
 
 
 def action(opt: Optimizer, i: int) -> Any:
-    return {"x": float(X[i % 9])} if isinstance(opt.actions, Box) else X[i % 9]
+    return {"x": float(X[i % 9])} if isinstance(opt.configuration.actions, Box) else X[i % 9]
 
 
 def rows(opt: Optimizer) -> Any:
-    return [{"c": float(c)} for c in C] if isinstance(opt.actions, Box) else C
+    return [{"c": float(c)} for c in C] if isinstance(opt.configuration.actions, Box) else C
 
 
 def tell(opt: Optimizer, first: int, last: int) -> None:

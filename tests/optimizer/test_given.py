@@ -34,7 +34,7 @@ def make(setting: drbo.Setting, **more: Any) -> Optimizer:
 
 
 def ask(opt: Optimizer, day: str | None) -> drbo.knowledge.Suggestion:
-    radius = 0.2 if isinstance(opt.setting, General) else None
+    radius = 0.2 if isinstance(opt.configuration.setting, General) else None
     return opt.ask(given=None if day is None else {"weekday": day}, radius=radius)
 
 
@@ -118,8 +118,12 @@ def test_contexts_seen_since_count_where_they_agree() -> None:
 
 def test_the_radius_rule_sees_the_matching_contexts_alone() -> None:
     opt = make(DataDriven(delta=0.1, radius=Theoretical(0.1)))
-    assert ask(opt, "Mon").radius == pytest.approx(Theoretical(0.1).radius(np.zeros(7, dtype=int), opt.ambiguity, 1))
-    assert ask(opt, None).radius == pytest.approx(Theoretical(0.1).radius(np.zeros(21, dtype=int), opt.ambiguity, 1))
+    assert ask(opt, "Mon").radius == pytest.approx(
+        Theoretical(0.1).radius(np.zeros(7, dtype=int), opt.configuration.placed, 1)
+    )
+    assert ask(opt, None).radius == pytest.approx(
+        Theoretical(0.1).radius(np.zeros(21, dtype=int), opt.configuration.placed, 1)
+    )
     grid = [[day, demand] for day in (0.0, 1.0) for demand in (1.0, 2.0, 3.0)]
     opt = Optimizer(
         [0.0, 1.0], grid, setting=DataDriven(radius=Bootstrap()), ambiguity=drbo.TotalVariation(), surrogate=FIXED
@@ -313,7 +317,7 @@ def test_an_action_of_ones_own_is_certified_for_what_is_known() -> None:
     opt = make(DataDriven(radius=0.1))
     run(opt, ["Mon", "Sat"])
     best = opt.recommend(given={"weekday": "Sat"})
-    own = opt.certify(best.action, given={"weekday": "Sat"})
+    own = opt.bound(best.action, given={"weekday": "Sat"})
     assert own.given == {"weekday": "Sat"}
     assert own.value == pytest.approx(best.value, abs=1e-6)
 
@@ -328,7 +332,7 @@ def test_a_simulator_with_a_history_of_a_finite_grid() -> None:
     )
     s = opt.ask(given={0: 1.0})
     assert s.reference == pytest.approx([1 / 3, 2 / 3])
-    assert s.radius == Theoretical().radius(np.zeros(3, dtype=int), opt.ambiguity, 2)
+    assert s.radius == Theoretical().radius(np.zeros(3, dtype=int), opt.configuration.placed, 2)
     assert opt.ask(reference=np.ones(4), given={0: 1.0}).radius == s.radius
 
 

@@ -163,7 +163,7 @@ def test_a_learned_model_respects_standard_errors_and_shared_shocks() -> None:
     for i, (x, y, e) in enumerate(rows):
         errors = e / fit.scale if i % 2 else None
         twin.tell(x, (y - fit.offset) / fit.scale, contexts=C[:3], stderr=errors)
-    mean, std = dense(twin, twin.surrogate, X[3], C[1])  # type: ignore[arg-type]
+    mean, std = dense(twin, twin.configuration.surrogate, X[3], C[1])  # type: ignore[arg-type]
     assert a.mean == pytest.approx(fit.offset + fit.scale * mean, rel=1e-6)
     assert a.std == pytest.approx(fit.scale * std, rel=1e-6)
 

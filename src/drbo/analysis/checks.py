@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo.analysis.recommend import certified
+from drbo import validation
+from drbo.analysis.recommend import guaranteed
 from drbo.knowledge.belief import Belief
-from drbo.knowledge.knowledge import Knowledge
-from drbo.knowledge.state import State, Terms
+from drbo.knowledge.snapshot import Snapshot
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -87,11 +87,13 @@ class Narrowing:
     optimistic: FloatArray
 
 
-def narrowing(known: Knowledge, state: State, action: Point, terms: Terms, most: int) -> Narrowing:
-    """Return how the bounds of an action narrowed, after at most `most` numbers of evaluations."""
-    own, told, found = known.configuration, state.told_so_far, certified(known, state, action, terms)
+def narrowing(asked: Snapshot, action: Point, steps: int) -> Narrowing:
+    """Return how the bounds of an action narrowed, after at most `steps` numbers of evaluations."""
+    most = validation.whole_number("steps", steps, least=1, most=10_000)
+    known, own, told = asked.known, asked.configuration, asked.state.told_so_far
+    found = guaranteed(asked, action, asked.ball)
     ball = found.ball.extended(found.certificate.reference.points[len(found.ball.contexts) :])
-    belief = Belief.prior(own.search, known.fit(state, fresh=True), ball.contexts, own.sign, own.widths)
+    belief = Belief.prior(own.search, known.fit(asked.state, fresh=True), ball.contexts, own.sign, own.widths)
     at = np.unique(np.linspace(1, len(told), most).round().astype(np.intp)) if told else np.empty(0, np.intp)
     values = np.empty((2, len(at), len(ball.weights)))
     for i, count in enumerate(at.tolist()):
@@ -106,8 +108,9 @@ def narrowing(known: Knowledge, state: State, action: Point, terms: Terms, most:
     return Narrowing(at, outward(lower), outward(upper))
 
 
-def leave_one_out(known: Knowledge, state: State) -> LeaveOneOut:
+def leave_one_out(asked: Snapshot) -> LeaveOneOut:
     """Return every outcome beside its prediction from the others."""
+    known, state = asked.known, asked.state
     belief = known.belief(state, fresh=True)
     told = [(id_, outcome) for id_, record in state.results.items() for outcome in record.outcomes]
     ids, outcomes = np.array([id_ for id_, _ in told]), np.array([outcome for _, outcome in told])
@@ -123,16 +126,14 @@ def leave_one_out(known: Knowledge, state: State) -> LeaveOneOut:
     )
 
 
-def compare(known: Knowledge, state: State, action: Point, other: Point, terms: Terms) -> Comparison:
-    """Return how much better an action is than another, in the set of a round."""
-    ball = known.ball(state, terms)
-    beliefs = known.certifying(state, ball)
-    posterior = beliefs.certain(ball)
-    mean, variance = posterior.difference(action.coordinates[None, :], other.coordinates)
-    half = beliefs.certificate_width * np.sqrt(variance[0])
+def compare(asked: Snapshot, action: Point, other: Point) -> Comparison:
+    """Return how much better an action is than another, in the set that is asked about."""
+    ball = asked.ball
+    bound, units = asked.lower(ball), asked.units
+    mean, variance = bound.posterior.difference(action.coordinates[None, :], other.coordinates)
+    half = bound.width * np.sqrt(variance[0])
     worst = ball.worst_case(mean[0] - half).lower_bound
     expected, lower, upper = (float(ball.weights @ values) for values in (mean[0], mean[0] - half, mean[0] + half))
-    units = beliefs.belief.units
     if not units.known:
         return Comparison(math.nan, -math.inf, math.inf, -math.inf, ball.on_atoms)
     return Comparison(

@@ -77,10 +77,10 @@ def _satisficing(task: Task) -> Policy:
 
 def _for_the_target(optimizer: Optimizer, task: Task) -> int:
     """Return the least fragile action, or the best guaranteed one as long as none is certified to reach the target."""
-    policy = optimizer.policy
+    policy = optimizer.configuration.policy
     assert isinstance(policy, Satisficing)
     try:
-        return int(optimizer.recommend_for(policy.target, policy.goal).action_index)
+        return int(optimizer.under().recommend_for(policy.target, policy.goal).action_index)
     except NotCertifiedError:
         return _recommended(optimizer, task)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any, Self
@@ -78,6 +79,12 @@ class Configuration:
     def widths(self) -> tuple[Beta, Beta]:
         """The rules of all widths that bounds have."""
         return self.beta, self.certificate_beta
+
+    @functools.cached_property
+    def placed(self) -> AmbiguitySet:
+        """The family of ambiguity sets, put on the contexts as they were given."""
+        space = self.nature.space
+        return self.ambiguity.on(space.measured(self.nature.seen([]).points), space.scales)
 
     @classmethod
     def of(

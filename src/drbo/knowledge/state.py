@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -101,6 +102,14 @@ class State:
         self._iterates: list[Iterate] = []
         self._answered: set[int] = set()
         self._n_results = 0
+
+    def copy(self) -> State:
+        """Return the bookkeeping of now, which later facts do not reach."""
+        twin = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict | list | set):
+                setattr(twin, name, value.copy())
+        return twin
 
     def asked(self, record: Asked) -> None:
         """Take note of suggestions."""
