@@ -13,6 +13,7 @@ from drbo import (
     ChiSquare,
     CVaR,
     Expectation,
+    GridPosterior,
     Neighbourhood,
     Product,
     TotalVariation,
@@ -161,7 +162,7 @@ def ball_and_bound(ambiguity: AmbiguitySet, seed: int = 0) -> tuple[GridSearch, 
     rng = np.random.default_rng(seed)
     actions, contexts = FiniteSet("actions", np.linspace(0, 1, 12)), FiniteSet("contexts", CONTEXTS)
     search = GridSearch(actions)
-    posterior = search.prior(GP(Product(RBF(0.2), RBF(0.3)), 0.1), contexts.coordinates)
+    posterior = GridPosterior.prior(GP(Product(RBF(0.2), RBF(0.3)), 0.1), actions.coordinates, contexts.coordinates)
     for _ in range(20):
         posterior = posterior.with_more([Observation.of(rng.random(1), rng.random(1), rng.normal())])
     reference = FiniteContexts(contexts).given(rng.dirichlet(np.ones(N_CONTEXTS)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from drbo.knowledge.belief import Belief
 from drbo.knowledge.knowledge import Knowledge
 from drbo.knowledge.state import State, Terms
 from drbo.models.bounds import LOWER, UPPER, Bound
+from drbo.models.surrogate import SupportsCovariance, SupportsLeaveOneOut, require
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -91,7 +93,7 @@ def narrowing(known: Knowledge, state: State, action: Point, terms: Terms, most:
     """Return how the bounds of an action narrowed, after at most `most` numbers of evaluations."""
     own, told, found = known.configuration, state.told_so_far, certified(known, state, action, terms)
     ball = found.ball.extended(found.certificate.reference.points[len(found.ball.contexts) :])
-    belief = Belief.prior(own.search, known.fit(state, fresh=True), ball.contexts, own.sign, own.widths)
+    belief = Belief.prior(own.surrogate, own.inputs, known.fit(state, fresh=True), ball.contexts, own.sign, own.widths)
     at = np.unique(np.linspace(1, len(told), most).round().astype(np.intp)) if told else np.empty(0, np.intp)
     values = np.empty((2, len(at), len(ball.weights)))
     for i, count in enumerate(at.tolist()):
@@ -111,7 +113,8 @@ def leave_one_out(known: Knowledge, state: State) -> LeaveOneOut:
     belief = known.belief(state, fresh=True)
     told = [(id_, outcome) for id_, record in state.results.items() for outcome in record.outcomes]
     ids, outcomes = np.array([id_ for id_, _ in told]), np.array([outcome for _, outcome in told])
-    residual, variance = belief.leave_one_out()
+    require(belief.certain, (SupportsLeaveOneOut,), "leave_one_out", belief.surrogate)
+    residual, variance = cast(SupportsLeaveOneOut, belief.certain).leave_one_out()
     units = belief.units
     width = known.width(belief, known.configuration.certificate_beta)
     return LeaveOneOut(
@@ -128,7 +131,8 @@ def compare(known: Knowledge, state: State, action: Point, other: Point, terms: 
     ball = known.ball(state, terms)
     beliefs = known.certifying(state, ball)
     posterior = beliefs.certain(ball)
-    mean, variance = posterior.difference(action.coordinates[None, :], other.coordinates)
+    require(posterior, (SupportsCovariance,), "compare", beliefs.belief.surrogate)
+    mean, variance = cast(SupportsCovariance, posterior).difference(action.coordinates[None, :], other.coordinates)
     half = beliefs.certificate_width * np.sqrt(variance[0])
     worst = ball.worst_case(mean[0] - half).lower_bound
     expected, lower, upper = (float(ball.weights @ values) for values in (mean[0], mean[0] - half, mean[0] + half))

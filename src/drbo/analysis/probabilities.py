@@ -19,7 +19,7 @@ from drbo.knowledge import claims
 from drbo.knowledge.knowledge import Knowledge
 from drbo.knowledge.state import State, Terms
 from drbo.models.bounds import LOWER, UPPER, Bound, simultaneous
-from drbo.models.posterior import AnyPosterior
+from drbo.models.surrogate import Posterior
 from drbo.models.units import Units
 from drbo.rounds.ball import Ball
 from drbo.rounds.chance import Bracket, Chance, Event, Of, check_atoms, of_candidates, worst_quantile
@@ -33,7 +33,7 @@ class _Question:
     """A round whose contexts are all atoms, and bounds that hold in `count` places at once."""
 
     ball: Ball
-    posterior: AnyPosterior
+    posterior: Posterior
     units: Units
     width: float
     certificate_width: float
@@ -87,7 +87,7 @@ def value_at_risk(known: Knowledge, state: State, action: Point, level: float, o
         raise ValueError(f'of must be "f" or "outcome", got {of!r}')
     share = 1.0 - validation.probability("level", level)
     asked = _Question.of(known, state, terms)
-    noise = 0.0 if of == "f" else float(np.sqrt(asked.posterior.gp.ridge))
+    noise = 0.0 if of == "f" else asked.posterior.noise
     low, high = (Bound(asked.posterior, asked.width, side).of_action(action) for side in (LOWER, UPPER))
     least = worst_quantile(asked.ball, low, share, noise, certified=True)
     most = max(worst_quantile(asked.ball, high, share, noise, certified=False), least)

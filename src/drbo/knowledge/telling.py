@@ -13,8 +13,7 @@ from drbo.contexts.nature import Contexts
 from drbo.knowledge.history import Told
 from drbo.knowledge.state import kept
 from drbo.knowledge.suggestion import Result
-from drbo.models.gp import GP
-from drbo.models.learned import LearnedGP
+from drbo.models.surrogate import Surrogate
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
@@ -155,7 +154,7 @@ def observed_contexts(nature: Contexts, context: Any, context_index: int | None,
 
 
 def hidden_context(
-    nature: Contexts, surrogate: GP | LearnedGP, distribution: Any
+    nature: Contexts, surrogate: Surrogate, distribution: Any
 ) -> tuple[tuple[Point, ...], tuple[float, ...]]:
     """Return the contexts that one which was never revealed may have been, and the probability of each."""
     if surrogate.learns:

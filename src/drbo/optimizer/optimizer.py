@@ -27,8 +27,7 @@ from drbo.knowledge.production import Wishes
 from drbo.knowledge.state import Iterate, State, Terms, kept
 from drbo.knowledge.suggestion import Result, Suggestion
 from drbo.models.bounds import TheoreticalBeta
-from drbo.models.gp import GP
-from drbo.models.learned import LearnedGP
+from drbo.models.surrogate import Surrogate
 from drbo.optimizer.stored import Stored
 from drbo.optimizer.view import alone, computing
 from drbo.rounds.policies import Policy
@@ -82,7 +81,7 @@ class Optimizer(Stored):
         *,
         ambiguity: AmbiguitySet | None = None,
         setting: Setting,
-        surrogate: GP | LearnedGP | None = None,
+        surrogate: Surrogate | None = None,
         beta: float | TheoreticalBeta = 2.0,
         certificate_beta: float | TheoreticalBeta | None = None,
         maximize: bool = True,
@@ -120,7 +119,7 @@ class Optimizer(Stored):
         stderr: str | None = None,
         time: str | None = None,
         ambiguity: AmbiguitySet | None = None,
-        surrogate: GP | LearnedGP | None = None,
+        surrogate: Surrogate | None = None,
         beta: float | TheoreticalBeta = 2.0,
         certificate_beta: float | TheoreticalBeta | None = None,
         maximize: bool = True,
@@ -290,7 +289,8 @@ class Optimizer(Stored):
         `distribution`, in place of a context: the context was drawn from it and never revealed. It has the forms of
         `ask(reference=...)`; `distribution=s.reference` is the reference of the round in a finite set. The model takes
         the outcome as one of the average of f over the distribution (its kernel mean embedding), and its error as
-        larger by what f varies in it. A data-driven reference does not count it. The surrogate must be a `GP`.
+        larger by what f varies in it. A data-driven reference does not count it. The surrogate must have fixed
+        hyper-parameters, as a `GP` has.
         """
         state = self._known.state
         if validation.flag("failed", failed) == (outcome is not None):

@@ -18,9 +18,7 @@ from drbo.knowledge.knowledge import Knowledge
 from drbo.knowledge.state import Iterate, State, Terms, kept
 from drbo.knowledge.suggestion import Result, Suggestion, results_of
 from drbo.models.bounds import Beta
-from drbo.models.gp import GP
-from drbo.models.learned import LearnedGP
-from drbo.models.posterior import AnyPosterior
+from drbo.models.surrogate import Posterior, Surrogate
 from drbo.rounds.policies import Policy
 from drbo.rounds.settings import Setting
 from drbo.spaces.box import Box
@@ -97,7 +95,7 @@ class View:
         return self._configuration.setting
 
     @property
-    def surrogate(self) -> GP | LearnedGP:
+    def surrogate(self) -> Surrogate:
         """The model of f."""
         return self._configuration.surrogate
 
@@ -123,7 +121,7 @@ class View:
 
     @property
     @computing
-    def posterior(self) -> AnyPosterior:
+    def posterior(self) -> Posterior:
         """The posterior of the outcomes told so far, in the model's coordinates and units.
 
         It is on the contexts of `ambiguity`. Later outcomes do not reach it.
