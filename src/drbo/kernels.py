@@ -336,3 +336,8 @@ class Product:
     def variance(self) -> float:
         """The value k(z, z), the same at every point z = (x, c)."""
         return self.action.variance * self.context.variance
+
+    def check(self, d_x: int, d_c: int) -> None:
+        """Raise if the kernels are not for actions of d_x and contexts of d_c coordinates."""
+        self.action(np.zeros((1, d_x)), np.zeros((1, d_x)))
+        self.context(np.zeros((1, d_c)), np.zeros((1, d_c)))

@@ -28,6 +28,7 @@ from drbo import (
     Wasserstein,
 )
 from drbo.knowledge.explanation import LabelColumn, NumberColumn, Spread, summary
+from exact import exact
 from tolerances import CLOSED_FORM, SOLVER
 
 X, C = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 1.0, 9)
@@ -61,7 +62,7 @@ def split(opt: Optimizer, r: drbo.analysis.Recommendation, atoms: Any, p: Any) -
     sign = 1.0 if opt.configuration.maximize else -1.0
     predicted = [opt.predict(r.action, c) for c in atoms]
     mean, std = sign * np.array([q.mean for q in predicted]), np.array([q.std for q in predicted])
-    prior = opt.posterior.gp.kernel.variance
+    prior = exact(opt.posterior).gp.kernel.variance
     expected = float(p @ mean)
     m = mean + std**2 / prior * np.maximum(expected - mean, 0.0)
     lower = float(opt.configuration.placed.worst_case(mean - r.beta * std, p, r.radius).lower_bound)

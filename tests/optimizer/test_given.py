@@ -12,6 +12,7 @@ import pytest
 import drbo
 from drbo import GP, RBF, Box, Categorical, DataDriven, General, Integer, Optimizer, Product, Samples, Simulator
 from drbo.radius import Bootstrap, Constant, Theoretical
+from exact import exact
 
 DAYS = ("Mon", "Tue", "Sat")
 NATURE = Box(weekday=Categorical(*DAYS), demand=(0.0, 200.0))
@@ -249,7 +250,7 @@ def test_every_set_on_a_finite_grid(ambiguity: drbo.AmbiguitySet) -> None:
     for x, c in np.ndindex(4, 6):
         opt.tell([float(x)], float(outcomes[x, c]), context_index=c)
     r = opt.recommend(weights, 0.15, given={0: 1})
-    mean, variance = opt.posterior.on_grid()
+    mean, variance = exact(opt.posterior).on_grid()
     lower = (mean - 2.0 * np.sqrt(variance))[:, half]
     placed = ambiguity.among(half).on(grid[half], opt._configuration.nature.space.scales)
     worst = placed.worst_case(lower, weights[half] / weights[half].sum(), 0.15)

@@ -32,6 +32,7 @@ from drbo import (
     Uniform,
 )
 from drbo.models.outcomes import Outcomes
+from exact import fitted
 from tolerances import ROUNDING, SOLVER
 from twins import TWINS
 
@@ -146,7 +147,7 @@ def test_hyper_parameters_are_learned_at_the_places() -> None:
         step(opt, i)
     results = opt.results
     z, y = np.array([place(r.action, r.context) for r in results]), [r.outcome for r in results]
-    fit = opt._known.fit(opt._known.state, fresh=True)
+    fit = fitted(opt._known.fit(opt._known.state, fresh=True))
     assert fit.gp.kernel.context == ConstantKernel()
     assert len(fit.gp.kernel.action.lengthscale) == 3  # type: ignore[attr-defined]
     told = Outcomes(z, np.empty((8, 0)), np.array(y), np.full(8, np.nan), np.arange(8))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from drbo.analysis.recommend import guaranteed
 from drbo.knowledge.belief import Belief
 from drbo.knowledge.snapshot import Snapshot
 from drbo.models.bounds import LOWER, UPPER, Bound
+from drbo.models.surrogate import SupportsCovariance, SupportsLeaveOneOut, require
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -93,7 +95,8 @@ def narrowing(asked: Snapshot, action: Point, steps: int) -> Narrowing:
     known, own, told = asked.known, asked.configuration, asked.state.told_so_far
     found = guaranteed(asked, action, asked.ball)
     ball = found.ball.extended(found.certificate.reference.points[len(found.ball.contexts) :])
-    belief = Belief.prior(own.search, known.fit(asked.state, fresh=True), ball.contexts, own.sign, own.widths)
+    fit = known.fit(asked.state, fresh=True)
+    belief = Belief.prior(own.surrogate, own.inputs, fit, ball.contexts, own.sign, own.widths)
     at = np.unique(np.linspace(1, len(told), most).round().astype(np.intp)) if told else np.empty(0, np.intp)
     values = np.empty((2, len(at), len(ball.weights)))
     for i, count in enumerate(at.tolist()):
@@ -114,7 +117,8 @@ def leave_one_out(asked: Snapshot) -> LeaveOneOut:
     belief = known.belief(state, fresh=True)
     told = [(id_, outcome) for id_, record in state.results.items() for outcome in record.outcomes]
     ids, outcomes = np.array([id_ for id_, _ in told]), np.array([outcome for _, outcome in told])
-    residual, variance = belief.leave_one_out()
+    require(belief.certain, (SupportsLeaveOneOut,), "leave_one_out", belief.surrogate)
+    residual, variance = cast(SupportsLeaveOneOut, belief.certain).leave_one_out()
     units = belief.units
     width = known.width(belief, known.configuration.certificate_beta)
     return LeaveOneOut(
@@ -130,7 +134,9 @@ def compare(asked: Snapshot, action: Point, other: Point) -> Comparison:
     """Return how much better an action is than another, in the set that is asked about."""
     ball = asked.ball
     bound, units = asked.lower(ball), asked.units
-    mean, variance = bound.posterior.difference(action.coordinates[None, :], other.coordinates)
+    require(bound.posterior, (SupportsCovariance,), "compare", asked.configuration.surrogate)
+    posterior = cast(SupportsCovariance, bound.posterior)
+    mean, variance = posterior.difference(action.coordinates[None, :], other.coordinates)
     half = bound.width * np.sqrt(variance[0])
     worst = ball.worst_case(mean[0] - half).lower_bound
     expected, lower, upper = (float(ball.weights @ values) for values in (mean[0], mean[0] - half, mean[0] + half))

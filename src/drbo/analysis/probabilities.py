@@ -81,7 +81,7 @@ def value_at_risk(asked: Snapshot, action: Point, level: float, of: Of) -> Value
     share = 1.0 - validation.probability("level", level)
     width, ball, units = _width(asked), asked.ball, asked.units
     posterior = asked.lower(ball).posterior
-    noise = 0.0 if of == "f" else float(np.sqrt(posterior.gp.ridge))
+    noise = 0.0 if of == "f" else posterior.noise
     low, high = (Bound(posterior, width, side).of_action(action) for side in (LOWER, UPPER))
     least = worst_quantile(ball, low, share, noise, certified=True)
     most = max(worst_quantile(ball, high, share, noise, certified=False), least)

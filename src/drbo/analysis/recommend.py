@@ -18,7 +18,7 @@ from drbo.knowledge.explanation import AnyColumn, Deferred, Evaluation, Explanat
 from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Terms
 from drbo.models.bounds import LOWER, Bound
-from drbo.models.posterior import AnyPosterior
+from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action
 from drbo.models.units import Units
 from drbo.rounds.ball import Ball, Certificate
 from drbo.rounds.grid_search import best_action
@@ -57,7 +57,7 @@ class Guaranteed:
     units: Units
     mean: FloatArray
     variance: FloatArray
-    posterior: AnyPosterior
+    posterior: Posterior
     unseen: float
     given: Mapping[Any, Any] | None
 
@@ -68,9 +68,9 @@ def guaranteed(asked: Snapshot, action: Point, ball: Ball) -> Guaranteed:
     made = ball.certificate(bound, action)
     weights = made.worst_case.weights
     if made.reference is ball.reference:
-        mean, variance = (validation.frozen(part) for part in bound.posterior.of_action(action))
+        mean, variance = (validation.frozen(part) for part in of_action(bound.posterior, action))
     else:
-        curve = bound.posterior.curve(action.coordinates, 0.0)
+        curve = curve_of(bound.posterior, action.coordinates, 0.0)
         mean, variance = curve(made.reference.points), curve.variance(made.reference.points)
     unseen = float(weights[variance > _LITTLE * bound.amplitude**2].sum())
     units, given = asked.units, asked.given
@@ -290,6 +290,8 @@ def _evaluation(found: Guaranteed, action: Any, contexts: Sequence[Any]) -> Eval
     made, atoms = found.certificate, found.certificate.reference.points
     w = made.worst_case.weights
     used = np.flatnonzero(w)
+    if not isinstance(found.posterior, SupportsCurve):
+        return None
     curve = found.posterior.curve(found.action.coordinates, 0.0)
     std, step = np.sqrt(found.variance), max(_AT_ONCE // len(atoms), 1)
 
@@ -302,7 +304,7 @@ def _evaluation(found: Guaranteed, action: Any, contexts: Sequence[Any]) -> Eval
             for i in range(0, len(atoms), step)
         ]
     )
-    amplitude = math.sqrt(found.posterior.gp.kernel.variance)
+    amplitude = found.posterior.amplitude
     best = np.argsort(-gains, kind="stable")[:_CANDIDATES]
     if not gains[best[0]] > 1e-9 * amplitude * found.width:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 from drbo import (
     GP,
@@ -35,6 +36,7 @@ from drbo import (
 )
 from drbo.experiments._competitors import FirstOrder, KernelDensity, LipschitzPenalty
 from drbo.experiments._tasks import SETTINGS, Goal, Task
+from drbo.models import SupportsGrid
 from drbo.names import MethodName, SettingName
 from drbo.problems import Problem
 from drbo.radius import Bootstrap
@@ -98,7 +100,7 @@ def _within_the_constraint(optimizer: Optimizer, task: Task) -> int:
     try:
         return int(optimizer.recommend(subject_to=task.constraint).action_index)
     except NotCertifiedError:
-        mean, _ = optimizer.posterior.on_grid()
+        mean, _ = cast(SupportsGrid, optimizer.posterior).on_grid()
         return task.constrained_solution(mean)
 
 

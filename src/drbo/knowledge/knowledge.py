@@ -23,7 +23,7 @@ from drbo.knowledge.production import Wishes
 from drbo.knowledge.state import Iterate, State, Terms, kept
 from drbo.knowledge.suggestion import Suggestion
 from drbo.models.bounds import LOWER, Beta, Bound
-from drbo.models.gp import FittedGP
+from drbo.models.surrogate import Fit, SupportsInformationGain
 from drbo.rounds.ball import Ball, frozen_copy
 from drbo.rounds.policies import Round
 from drbo.rounds.range_ball import make_ball
@@ -45,7 +45,7 @@ class Knowledge:
         self._noted = 0  # how many facts the state has noted
         self._belief: Belief | None = None
         # Of a fit, and so many outcomes and corrections, the next one.
-        self._next_fit: tuple[FittedGP, tuple[int, int], FittedGP] | None = None
+        self._next_fit: tuple[Fit, tuple[int, int], Fit] | None = None
         self._placed: list[tuple[FloatArray, AmbiguitySet]] = []  # the last two kinds of atoms, and the set on them
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # with further contexts
         self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # what was known, and the contexts that agree
@@ -74,7 +74,7 @@ class Knowledge:
                 if reference is not None:
                     nature.check(reference)
 
-    def fit(self, state: State, *, fresh: bool = False) -> FittedGP:
+    def fit(self, state: State, *, fresh: bool = False) -> Fit:
         """Return the hyper-parameters of now: a function of the facts and of the last recorded fit.
 
         `fresh`: learned from every outcome so far, as a certificate wants it; otherwise they may lag behind a little.
@@ -100,7 +100,7 @@ class Knowledge:
         past = belief is not None and belief.n_told > len(state.told_so_far)  # the state is that of an earlier moment
         if belief is None or past or belief.fit is not fit or belief.corrections != state.corrections:
             own = self.configuration
-            belief = Belief.prior(own.search, fit, contexts, own.sign, own.widths, state.corrections)
+            belief = Belief.prior(own.surrogate, own.inputs, fit, contexts, own.sign, own.widths, state.corrections)
         belief = belief.on(contexts).after(state.told_so_far)
         if not past:
             self._belief = belief
@@ -108,8 +108,11 @@ class Knowledge:
 
     def width(self, belief: Belief, beta: Beta) -> float:
         """Return the width beta_t of confidence bounds by a rule."""
-        gain, events = belief.certain.information_gain, self.configuration.setting.events
-        return beta.width(gain, belief.fit.gp.ridge, events, belief.units, belief.certain.errors_known)
+        posterior, events = belief.certain, self.configuration.setting.events
+        gain, errors_known = math.nan, False  # a rule that needs them was refused without
+        if isinstance(posterior, SupportsInformationGain):
+            gain, errors_known = posterior.information_gain, posterior.errors_known
+        return beta.width(gain, posterior.noise**2, events, belief.units, errors_known)
 
     def beliefs(
         self, state: State, ball: Ball, under_way: Sequence[Iterate] = (), *, fresh: bool = False

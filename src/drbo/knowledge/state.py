@@ -12,9 +12,9 @@ import numpy as np
 
 from drbo import validation
 from drbo.knowledge.history import Amended, Asked, Cancelled, Proposal, Retracted, Told
-from drbo.models.gp import FittedGP
 from drbo.models.observation import Observation
 from drbo.models.outcomes import Outcomes
+from drbo.models.surrogate import Fit
 from drbo.models.units import Units
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
@@ -83,7 +83,7 @@ class State:
     incumbent : the iterate of the largest guarantee at its own time (eq. 10) that has not failed
     """
 
-    def __init__(self, fit: FittedGP, sign: float, d_c: int) -> None:
+    def __init__(self, fit: Fit, sign: float, d_c: int) -> None:
         self.n_asked = 0
         self.pending: dict[int, Iterate] = {}
         self.results: dict[int, Told] = {}

@@ -18,8 +18,7 @@ from drbo.knowledge.knowledge import Knowledge, suggestion_of
 from drbo.knowledge.state import Iterate, State, kept
 from drbo.knowledge.suggestion import Result, Suggestion
 from drbo.knowledge.trial_table import Row
-from drbo.models.gp import GP
-from drbo.models.learned import LearnedGP
+from drbo.models.surrogate import Surrogate
 from drbo.rounds.settings import Simulator
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point, Space
@@ -161,7 +160,7 @@ def observed_contexts(nature: Contexts, context: Any, context_index: int | None,
 
 
 def hidden_context(
-    nature: Contexts, surrogate: GP | LearnedGP, distribution: Any
+    nature: Contexts, surrogate: Surrogate, distribution: Any
 ) -> tuple[tuple[Point, ...], tuple[float, ...]]:
     """Return the contexts that one which was never revealed may have been, and the probability of each."""
     if surrogate.learns:
@@ -352,7 +351,7 @@ def pending_iterate(known: Knowledge, state: State, suggestion: Suggestion) -> I
     return own
 
 
-def _hidden(nature: Contexts, surrogate: GP | LearnedGP, where: Where) -> tuple[tuple[Point, ...], tuple[float, ...]]:
+def _hidden(nature: Contexts, surrogate: Surrogate, where: Where) -> tuple[tuple[Point, ...], tuple[float, ...]]:
     """Return the contexts of a distribution, and their weights; raise if a context was given, too."""
     refuse_beside_distribution(where.context, where.context_index, where.contexts)
     return hidden_context(nature, surrogate, where.distribution)

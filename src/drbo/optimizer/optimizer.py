@@ -40,9 +40,7 @@ from drbo.knowledge.state import Iterate
 from drbo.knowledge.suggestion import Prediction, Result, Suggestion, results_of
 from drbo.knowledge.telling import Where
 from drbo.models.bounds import TheoreticalBeta
-from drbo.models.gp import GP
-from drbo.models.learned import LearnedGP
-from drbo.models.posterior import AnyPosterior
+from drbo.models.surrogate import Posterior, Surrogate
 from drbo.optimizer.guard import Guard, alone, computing
 from drbo.optimizer.question import Question
 from drbo.rounds.chance import Chance
@@ -101,7 +99,7 @@ class Optimizer:
         *,
         ambiguity: AmbiguitySet | None = None,
         setting: Setting,
-        surrogate: GP | LearnedGP | None = None,
+        surrogate: Surrogate | None = None,
         beta: float | TheoreticalBeta = 2.0,
         certificate_beta: float | TheoreticalBeta | None = None,
         maximize: bool = True,
@@ -282,7 +280,8 @@ class Optimizer:
         `distribution`, in place of a context: the context was drawn from it and never revealed. It has the forms of
         `ask(reference=...)`; `distribution=s.reference` is the reference of the round in a finite set. The model takes
         the outcome as one of the average of f over the distribution (its kernel mean embedding), and its error as
-        larger by what f varies in it. A data-driven reference does not count it. The surrogate must be a `GP`.
+        larger by what f varies in it. A data-driven reference does not count it. The surrogate must have fixed
+        hyper-parameters, as a `GP` has.
         """
         where = Where(context, context_index, contexts, distribution)
         self._facts.append(telling.told(self._known, suggestion, outcome, where, stderr, failed, drawn))
@@ -444,7 +443,7 @@ class Optimizer:
 
     @property
     @computing
-    def posterior(self) -> AnyPosterior:
+    def posterior(self) -> Posterior:
         """The posterior of the outcomes told so far, in the model's coordinates and units.
 
         It is on the present atoms of the contexts. Later outcomes do not reach it.
@@ -517,7 +516,7 @@ class Optimizer:
         stderr: str | None = None,
         time: str | None = None,
         ambiguity: AmbiguitySet | None = None,
-        surrogate: GP | LearnedGP | None = None,
+        surrogate: Surrogate | None = None,
         beta: float | TheoreticalBeta = 2.0,
         certificate_beta: float | TheoreticalBeta | None = None,
         maximize: bool = True,
