@@ -60,7 +60,7 @@ QUERIES: dict[str, Query] = {
 }
 """All queries."""
 NO_QUERIES = {
-    "commands": {"ask", "tell", "cancel", "retract", "amend", "replay"},
+    "commands": {"ask", "tell", "cancel", "retract", "amend", "append", "replay"},
     "files": {"save", "load", "resume", "from_frame", "report"},
     "configuration": {"configuration"},
 }

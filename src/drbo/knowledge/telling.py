@@ -394,5 +394,6 @@ def told_rows(own: Configuration, rows: Sequence[Row], *, drawn: bool) -> list[T
         where = (own.nature.encode(f"row {i} of contexts", row.context),)
         outcomes = () if row.outcome is None else checked_outcomes(row.outcome, 1)
         stderrs = () if row.outcome is None else checked_stderrs(row.stderr, 1)
+        _warn_if_far(own.nature.space, where)
         records.append(Told(row.time, None, action, where, outcomes, drawn, stderrs))
     return records

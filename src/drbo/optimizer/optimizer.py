@@ -563,6 +563,29 @@ class Optimizer:
         return opt
 
     @alone
+    def append(
+        self,
+        frame: Any,
+        outcome: str = "outcome",
+        *,
+        failed: str | None = None,
+        stderr: str | None = None,
+        time: str | None = None,
+        drawn: bool = True,
+    ) -> None:
+        """Take in further rows of a log, such as those of another day: all of them, or none if one is wrong.
+
+        Actions and contexts are the columns of their parameters' names, as in `to_frame`; "action" or "context" where
+        they have no names. All values must lie within the ranges that the optimizer has. The other arguments are those
+        of `from_frame`. Rows are sorted by `time` if it is given. `drawn=False`: nature did not draw the contexts, and
+        a data-driven reference does not count them.
+        """
+        own, by_nature = self._configuration, validation.flag("drawn", drawn)
+        names = own.search.space.names, own.nature.space.names
+        rows = trial_table.further(frame, *names, outcome=outcome, failed=failed, stderr=stderr, time=time)
+        self._facts.extend(telling.told_rows(own, rows, drawn=by_nature))
+
+    @alone
     def save(self, path: str | Path) -> None:
         """Write configuration and facts to one file; legal at any moment.
 
