@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from drbo import AmbiguitySet
+from drbo.ambiguity import AmbiguitySet, PlacedSet
 from drbo.knowledge.explanation import Deferred
 from drbo.spaces.space import Point
 
@@ -28,7 +28,7 @@ def bits(value: Any) -> Any:
         return {name: bits(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [bits(item) for item in value]
-    return ("plain", repr(value)) if isinstance(value, AmbiguitySet) else value
+    return ("plain", repr(value)) if isinstance(value, AmbiguitySet | PlacedSet) else value
 
 
 def first_difference(left: Any, right: Any, path: str = "") -> str:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from drbo import GP, MMD, RBF, AmbiguitySet, Expectation, GridPosterior, Product, TotalVariation, Wasserstein
+from drbo.ambiguity.family import as_placed
 from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.rounds.ball import Ball, first_of_the_best, frozen_copy
@@ -18,7 +19,7 @@ SETS: list[AmbiguitySet] = [
 
 
 def ball_of(ambiguity: AmbiguitySet, radius: float = 0.2) -> Ball:
-    return Ball(ambiguity, REFERENCE, radius, SPACE, 0)
+    return Ball(as_placed(ambiguity), REFERENCE, radius, SPACE, 0)
 
 
 def bound_of(side: int) -> Bound:

@@ -5,6 +5,7 @@ import pytest
 
 from drbo import GP, MMD, RBF, Expectation, Matern, Neighbourhood, Product, TotalVariation
 from drbo.ambiguity import AmbiguitySet
+from drbo.ambiguity.family import as_placed
 from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.regression import Posterior
@@ -21,7 +22,7 @@ REFERENCE = np.full(12, 1 / 12)
 
 def ball_of(ambiguity: AmbiguitySet, seed: int = 0) -> Ball:
     space = FiniteSet("contexts", CONTEXTS)
-    return Ball(ambiguity, FiniteContexts(space).given(REFERENCE), 0.2, space, seed)
+    return Ball(as_placed(ambiguity), FiniteContexts(space).given(REFERENCE), 0.2, space, seed)
 
 
 def bound_of(posterior: Posterior, beta: float) -> Bound:

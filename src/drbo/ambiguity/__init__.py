@@ -2,14 +2,15 @@
 
 from drbo.ambiguity.any_of import AnyOf
 from drbo.ambiguity.chi_square import ChiSquare
-from drbo.ambiguity.contract import AmbiguitySet, Dual, WorstCase, WorstCaseError
 from drbo.ambiguity.cvar import CVaR
-from drbo.ambiguity.expectation import Expectation
+from drbo.ambiguity.divergence import Divergence, Expectation
+from drbo.ambiguity.family import AmbiguitySet, sensitivity
 from drbo.ambiguity.intersection import Intersection
 from drbo.ambiguity.kl import KL
 from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.moments import Moments
 from drbo.ambiguity.neighbourhood import Neighbourhood
+from drbo.ambiguity.placed import Dual, Growth, PlacedSet, Witness, WorstCase, WorstCaseError
 from drbo.ambiguity.shares import Shares
 from drbo.ambiguity.total_variation import TotalVariation
 from drbo.ambiguity.wasserstein import Wasserstein
@@ -21,14 +22,19 @@ __all__ = [
     "AnyOf",
     "CVaR",
     "ChiSquare",
+    "Divergence",
     "Dual",
     "Expectation",
+    "Growth",
     "Intersection",
     "Moments",
     "Neighbourhood",
+    "PlacedSet",
     "Shares",
     "TotalVariation",
     "Wasserstein",
+    "Witness",
     "WorstCase",
     "WorstCaseError",
+    "sensitivity",
 ]

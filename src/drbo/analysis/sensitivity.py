@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drbo import validation
+from drbo.ambiguity.placed import with_slopes
 from drbo.analysis.recommend import best_in
 from drbo.knowledge.knowledge import Knowledge
 from drbo.knowledge.state import State, Terms
@@ -85,7 +86,7 @@ def sensitivity_known(known: Knowledge, action: Point | None, radius: Any, terms
         radius=ball.radius,
         guarantee=units.outward(here.lower_bound),
         sensitivity=units.length_outward(slope),
-        power=ball.ambiguity.radius_power,
+        power=ball.ambiguity.growth.power,
         at_reference=units.outward(reference.lower_bound),
         sensitivity_at_reference=units.length_outward(slope_at_reference),
         approximation=units.outward(approximate),
@@ -114,4 +115,4 @@ def _slope(known: Knowledge, state: State, ball: Ball, action: Point) -> float:
     if math.isinf(ball.radius):
         return 0.0
     values = _bound(known, state, ball).of_action(action)
-    return float(ball.ambiguity.slopes(values[None, :], ball.weights, ball.radius)[0])
+    return float(with_slopes(ball.ambiguity).slopes(values[None, :], ball.weights, ball.radius)[0])

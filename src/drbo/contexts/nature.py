@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.family import AmbiguitySet
 from drbo.contexts.reference import EVERYTHING, Indices, Memory, Reference
 from drbo.spaces.box import Box
 from drbo.spaces.columns import Column

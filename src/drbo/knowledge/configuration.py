@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.mmd import MMD
 from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.contexts.nature import Contexts

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.family import AmbiguitySet
 from drbo.knowledge import history, telling, trial_table
 from drbo.knowledge.history import Amended, Asked, Cancelled, Proposal, Retracted, Told
 from drbo.knowledge.knowledge import propose

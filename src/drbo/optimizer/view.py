@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from drbo import validation
 from drbo._threads import one_thread
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.placed import PlacedSet
 from drbo.knowledge import telling
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.explanation import as_html
@@ -139,7 +139,7 @@ class View:
 
     @property
     @computing
-    def ambiguity(self) -> AmbiguitySet:
+    def ambiguity(self) -> PlacedSet:
         """The family of ambiguity sets, put on the present atoms of the contexts."""
         return self._known.on(self._known.atoms(self._known.state), self._configuration.nature)
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from drbo.ambiguity.contract import WorstCase
+from drbo.ambiguity.placed import WorstCase
 from drbo.models.estimate import Estimate
 from drbo.models.gp import GP
 from drbo.models.inputs import PAIRS, Inputs
