@@ -24,7 +24,7 @@ def adversary_rows(quick: bool) -> list[Row]:
 
 def _compare(name: str, mmd: MMD, values: Array, reference: Array, radius: float) -> float:
     """Raise unless CVXPY with Clarabel finds our optimum; return its time."""
-    solve = cvxpy_clarabel(mmd.features, reference, radius)
+    solve = cvxpy_clarabel(mmd.placed.features, reference, radius)
     start = clock()
     theirs = solve(values)
     seconds = clock() - start
@@ -78,7 +78,7 @@ def _plane_rows(quick: bool) -> list[Row]:
     values = _waves(contexts, 3, 0.2)
     setup = best_of(lambda: MMD(contexts, RBF(0.1)), 2, warm_up=False)
     mmd = MMD(contexts, RBF(0.1))
-    name, note = f"{side**2:,} contexts in the plane, RBF(0.1)", f"rank {mmd.features.shape[1]}"
+    name, note = f"{side**2:,} contexts in the plane, RBF(0.1)", f"rank {mmd.placed.features.shape[1]}"
     found = [Row(f"{name}: set-up", setup, 0.5, note=note)]
     normal, flat = _normal(contexts, 0.5, 0.1), np.full(side**2, 1.0 / side**2)
     radius = mmd.distance(normal, _normal(contexts, 0.45, 0.15))
@@ -110,7 +110,7 @@ def _cube_rows(quick: bool) -> list[Row]:
         start = clock()
         opt.tell(s, float(truth[s.action_index, j] + 0.05 * rng.normal()), context_index=j)
         times.append(asked + clock() - start)
-    note = f"rank {mmd.features.shape[1]}; the median of the last third of {len(times)} rounds"
+    note = f"rank {mmd.placed.features.shape[1]}; the median of the last third of {len(times)} rounds"
     work = f"whole round, 100 actions x {len(contexts):,} contexts in three dimensions, RBF(0.2)"
     return [Row(work, float(np.median(times[-len(times) // 3 :])), 10e-3, note=note)]
 
@@ -127,7 +127,7 @@ def _pricing_rows(quick: bool) -> list[Row]:
     for n in (30, 100, 300, 1000):
         instance = worst_cases(n)
         given = (instance.reference, instance.radius)
-        _, bt, _ = embed(instance.reference, instance.mmd.features)
+        _, bt, _ = embed(instance.reference, instance.mmd.placed.features)
         d, cost = np.append(instance.values[0], 0.0), np.empty(n + 1)
         count = 1000
         one = best_of(partial(_passes, d, bt, np.ones(len(bt)), cost, count), 10 if quick else 50) / count

@@ -29,6 +29,7 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 
 import drbo
+from drbo.ambiguity import PlacedSet
 from drbo.problems import bertsimas, hartmann6, modified_branin, newsvendor, three_hump_camel
 from drbo.validation import FloatArray
 
@@ -191,7 +192,7 @@ class Task:
         return max(-float(climb.fun) for climb in climbs), float(np.median(self.value(objective, self._actions(256))))
 
     @cached_property
-    def _set(self) -> drbo.AmbiguitySet:
+    def _set(self) -> PlacedSet:
         return drbo.MMD().on(self.draws, np.ptp(self.draws, axis=0))
 
     def _actions(self, count: int) -> FloatArray:

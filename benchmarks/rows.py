@@ -90,9 +90,9 @@ def worst_case_rows(quick: bool) -> list[Row]:
             given = (instance.reference, instance.radius)
             ours = best_of(partial(instance.mmd.worst_case, instance.values, *given), 10 if quick else 100)
             sample = instance.values[:: 100 // rows]
-            opponents, note = {}, f"rank {instance.mmd.features.shape[1]}"
+            opponents, note = {}, f"rank {instance.mmd.placed.features.shape[1]}"
             for name in names:
-                solve = WORST_CASE[name](instance.mmd.features, *given)
+                solve = WORST_CASE[name](instance.mmd.placed.features, *given)
                 failed = _check_optimum(name, instance, solve, sample)
                 if failed:
                     note += f"; {name} gave up on {failed} of {len(sample)}"
@@ -211,7 +211,7 @@ def whole_round_rows(quick: bool) -> list[Row]:
         opponents, note = {}, ""
         own = play.optimizer.ask(reference=play.reference, radius=play.radius).action_index
         dense = cholesky(RBF(0.1)(play.contexts, play.contexts))
-        for name, factor in (("reference loop", play.mmd.features), ("reference loop, dense factor", dense)):
+        for name, factor in (("reference loop", play.mmd.placed.features), ("reference loop, dense factor", dense)):
             if n == 1000 and (quick or factor is dense):
                 continue
             solve = cvxpy_clarabel(factor, play.reference, play.radius)
@@ -287,7 +287,7 @@ def measure_contexts() -> dict[str, float]:
         "solve": max(solves),
         "embed": embed,
         "memory": float(peak() - before),
-        "rank": float(mmd.features.shape[1]),
+        "rank": float(mmd.placed.features.shape[1]),
     }
 
 

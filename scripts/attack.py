@@ -25,7 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import drbo
-from drbo.ambiguity import WorstCaseError
+from drbo.ambiguity import PlacedSet, WorstCaseError
+from drbo.ambiguity.any_of import PlacedAnyOf
+from drbo.ambiguity.intersection import PlacedIntersection
+from drbo.ambiguity.mmd import KernelMMD, PlacedMMD
+from drbo.ambiguity.moments import PlacedMoments
+from drbo.ambiguity.neighbourhood import PlacedNeighbourhood
+from drbo.ambiguity.wasserstein import PlacedWasserstein
 
 Array = NDArray[np.float64]
 
@@ -124,7 +130,7 @@ def values(rng: np.random.Generator, points: Array) -> Array:
     return np.asarray(scale * v + offset)
 
 
-def radius(rng: np.random.Generator, placed: drbo.AmbiguitySet, p: Array) -> float:
+def radius(rng: np.random.Generator, placed: PlacedSet, p: Array) -> float:
     """Return a radius from 0 to inf: often between 1e-12 and all of the diameter."""
     kind = rng.integers(8)
     if kind < 2:
@@ -143,47 +149,47 @@ def kernel(rng: np.random.Generator, points: Array) -> drbo.kernels.Kernel:
     return drbo.RBF(length) if nu == 0.0 else drbo.Matern(length, nu=float(nu))
 
 
-def semi_definite(rng: np.random.Generator, n: int) -> drbo.MMD:
+def semi_definite(rng: np.random.Generator, n: int) -> PlacedSet:
     """Return the set of a Gram matrix of low rank, with negative entries."""
     features = rng.standard_normal((n, int(rng.integers(1, min(n, 8) + 1))))
-    return drbo.MMD(gram=features @ features.T)
+    return drbo.MMD(gram=features @ features.T).placed
 
 
-def words(rng: np.random.Generator, points: Array) -> drbo.AmbiguitySet:
+def words(rng: np.random.Generator, points: Array) -> PlacedSet:
     """Return bounds on the mean of every column."""
     widths = [float(w or 1.0) * 10.0 ** rng.uniform(-3.0, 0.0) for w in np.ptp(points, axis=0)]
     return placed(drbo.Moments(widths), points)
 
 
-def both(rng: np.random.Generator, points: Array) -> drbo.AmbiguitySet:
+def both(rng: np.random.Generator, points: Array) -> PlacedSet:
     """Return a ball in which the mean of every column is bounded, too."""
     widths = [float(w or 1.0) * 10.0 ** rng.uniform(-2.0, 0.0) for w in np.ptp(points, axis=0)]
     ball = (drbo.TotalVariation(), drbo.KL(), drbo.MMD(kernel=kernel(rng, points)))[rng.integers(3)]
     return placed(drbo.Intersection(ball, drbo.Moments(widths)), points)
 
 
-def scenarios(rng: np.random.Generator, points: Array) -> drbo.AmbiguitySet:
+def scenarios(rng: np.random.Generator, points: Array) -> PlacedSet:
     """Return one of a few references, each with a ball round it."""
     several = [reference(rng, len(points)) for _ in range(int(rng.integers(1, 4)))]
     within = (None, drbo.TotalVariation(), drbo.MMD(kernel=kernel(rng, points)))[rng.integers(3)]
     return placed(drbo.AnyOf(several, within=within), points)
 
 
-def placed(configured: drbo.AmbiguitySet, points: Array) -> drbo.AmbiguitySet:
+def placed(configured: drbo.AmbiguitySet, points: Array) -> PlacedSet:
     """Put a set on contexts."""
     spread = np.ptp(points, axis=0)
     return configured.on(points, np.where(spread > 0.0, spread, 1.0))
 
 
-SETS: dict[str, tuple[Callable[[np.random.Generator, Array], drbo.AmbiguitySet], int, float]] = {
-    "MMD": (lambda rng, c: drbo.MMD(c, kernel(rng, c)), 1000, 0.25),
+SETS: dict[str, tuple[Callable[[np.random.Generator, Array], PlacedSet], int, float]] = {
+    "MMD": (lambda rng, c: drbo.MMD(c, kernel(rng, c)).placed, 1000, 0.25),
     "MMD, Gram matrix": (lambda rng, c: semi_definite(rng, len(c)), 300, 0.08),
     "TotalVariation": (lambda *_: drbo.TotalVariation(), 1000, 0.12),
     "KL": (lambda *_: drbo.KL(), 1000, 0.12),
     "ChiSquare": (lambda *_: drbo.ChiSquare(), 1000, 0.12),
     "CVaR": (lambda *_: drbo.CVaR(), 1000, 0.08),
-    "Wasserstein": (lambda _, c: drbo.Wasserstein(c), 300, 0.08),
-    "Neighbourhood": (lambda _, c: drbo.Neighbourhood(c), 1000, 0.03),
+    "Wasserstein": (lambda _, c: drbo.Wasserstein().on(c), 300, 0.08),
+    "Neighbourhood": (lambda _, c: drbo.Neighbourhood().on(c), 1000, 0.03),
     "Expectation": (lambda *_: drbo.Expectation(), 1000, 0.02),
     "Moments": (words, 300, 0.05),
     "AnyOf": (scenarios, 100, 0.03),
@@ -195,7 +201,7 @@ SETS: dict[str, tuple[Callable[[np.random.Generator, Array], drbo.AmbiguitySet],
 # --- checks ---------------------------------------------------------------------------------------------------------
 
 
-def oracle(placed: drbo.AmbiguitySet, it: Instance, v: Array) -> float | None:
+def oracle(placed: PlacedSet, it: Instance, v: Array) -> float | None:
     """Return CVXPY's worst case of scaled values, for sets and sizes that it solves well; otherwise None."""
     n, p, eps = len(it.reference), it.reference, it.radius
     if n > 40 or not 1e-4 < eps < 1e3:
@@ -204,7 +210,7 @@ def oracle(placed: drbo.AmbiguitySet, it: Instance, v: Array) -> float | None:
     rules = [cp.sum(w) == 1.0]
     if isinstance(placed, drbo.TotalVariation):
         rules += [cp.norm1(w - p) <= 2.0 * eps]
-    elif isinstance(placed, drbo.MMD):
+    elif isinstance(placed, PlacedMMD):
         rules += [cp.norm(placed.features.T @ (w - p)) <= eps]
     elif isinstance(placed, drbo.CVaR) and eps < 1.0:
         rules += [w <= p / (1.0 - eps)]
@@ -217,7 +223,7 @@ def oracle(placed: drbo.AmbiguitySet, it: Instance, v: Array) -> float | None:
             rules += [cp.sum(cp.rel_entr(w[there], p[there])) <= eps]
         else:
             rules += [cp.norm(cp.multiply(p[there] ** -0.5, w[there] - p[there])) <= math.sqrt(eps)]
-    elif isinstance(placed, drbo.Wasserstein) and n <= 15:
+    elif isinstance(placed, PlacedWasserstein) and n <= 15:
         plan = cp.Variable((n, n), nonneg=True)
         cost = np.linalg.norm(it.contexts[:, None, :] - it.contexts[None, :, :], axis=2)
         rules += [cp.sum(plan, axis=1) == p, cp.sum(plan, axis=0) == w, cp.sum(cp.multiply(plan, cost)) <= eps]
@@ -249,25 +255,25 @@ def beyond(moments: drbo.Moments, it: Instance, w: Array, radius: float) -> floa
     return float((shift / np.array(moments.widths)).max() - radius)
 
 
-def outside(placed: drbo.AmbiguitySet, it: Instance, w: Array) -> float:
+def outside(placed: PlacedSet, it: Instance, w: Array) -> float:
     """Return how far weights (n,) lie outside of the set, as a share of the radius (of 1e-3 if that is larger)."""
     if isinstance(placed, drbo.Expectation):
         return float(np.abs(w - it.reference).max())
-    if isinstance(placed, drbo.Neighbourhood):  # all mass near the mean, or on the context that is nearest to it
+    if isinstance(placed, PlacedNeighbourhood):  # all mass near the mean, or on the context that is nearest to it
         apart = np.linalg.norm(it.contexts - it.reference @ it.contexts, axis=1)
         excess = apart[w > 0.0].max() - max(it.radius, apart.min())
-    elif isinstance(placed, drbo.AnyOf) and isinstance(placed.base, drbo.Expectation):
-        return float(min(np.abs(w - one).max() for one in (*(s.given for s in placed.scenarios), it.reference)))
-    elif isinstance(placed, drbo.Moments):
-        excess = beyond(placed, it, w, it.radius)
-    elif isinstance(placed, drbo.Intersection):
-        excess = placed.ball.distance(w / w.sum(), it.reference) - it.radius
+    elif isinstance(placed, PlacedAnyOf) and isinstance(placed.inner, drbo.Expectation):
+        return float(min(np.abs(w - one).max() for one in (*placed.weights, it.reference)))
+    elif isinstance(placed, PlacedMoments):
+        excess = beyond(placed.family, it, w, it.radius)
+    elif isinstance(placed, PlacedIntersection):
+        excess = placed.inner.distance(w / w.sum(), it.reference) - it.radius
         (moments,) = placed.limits
-        assert isinstance(moments, drbo.Moments)  # what `both` draws
-        excess = max(excess, beyond(moments, it, w, 1.0))
+        assert isinstance(moments, PlacedMoments)  # what `both` draws
+        excess = max(excess, beyond(moments.family, it, w, 1.0))
     else:
         excess = placed.distance(w / w.sum(), it.reference) - it.radius
-        if isinstance(placed, drbo.MMD) and isinstance(placed.kernel, drbo.RBF | drbo.Matern):
+        if isinstance(placed, KernelMMD) and isinstance(placed.kernel, drbo.RBF | drbo.Matern):
             # the docstring of MMD: 1e-7 from the exact kernel
             excess = max(excess, exact_mmd(placed.kernel, it.contexts, w - it.reference) - it.radius - 1e-7)
     return float(max(excess, 0.0) / max(it.radius, 1e-3)) if it.radius < math.inf else 0.0

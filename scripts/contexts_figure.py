@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 import drbo
+from drbo.ambiguity.placed import on_range
 from drbo.contexts.reference import Reference
 from drbo.experiments import style
 from drbo.models.curve import Curve
@@ -43,7 +44,7 @@ def draw(panel: Axes, curve: Curve, atoms: FloatArray, reference: FloatArray, ti
     values, c = curve(atoms), np.linspace(0.0, 1.0, 800)[:, None]
     ball = family(atoms)
     worst = ball.worst_case(values, reference, RADIUS)
-    dual = ball.dual(values, reference, RADIUS, worst)
+    dual = on_range(ball.placed).dual(values, reference, RADIUS, worst)
     assert dual is not None
     v, threshold = curve(c), dual.threshold(c, np.zeros_like(c))[0]
     panel.plot(c, v, color=BOUND, label="v(c): what the action earns at least")

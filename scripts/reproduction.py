@@ -97,7 +97,7 @@ def stableopt(out: Path) -> Iterator[Row]:
 def radius(samples: int = 100_000) -> Iterator[Row]:
     """Yield how often the truth of benchmark 1 is within a share of Corollary 4's radius of a sample, by simulation."""
     problem, rng = benchmark_1(), np.random.default_rng(0)
-    n, features = len(problem.contexts), problem.ambiguity.features
+    n, features = len(problem.contexts), problem.ambiguity.placed.features
     for t in (1, 2, 5, 10, 20, 50, 100, 200):
         shares = rng.multinomial(t, problem.true_distribution, size=samples) / t
         distance = np.linalg.norm((shares - problem.true_distribution) @ features, axis=1)

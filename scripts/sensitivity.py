@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from drbo.ambiguity import sensitivity
 from drbo.experiments import SETS, Goal
 from drbo.problems import Problem, by_name
 
@@ -38,7 +39,7 @@ def row(problem: Problem, set_name: str) -> Row:
     aim = Goal.of(problem, set_name)
     f, p = problem.values, problem.reference
     exact = aim.ambiguity.worst_case(f, p, aim.radius).expectation
-    losses = aim.ambiguity.sensitivity(f, p) * aim.radius**aim.ambiguity.radius_power
+    losses = sensitivity(aim.ambiguity, f, p) * aim.radius**aim.ambiguity.growth.power
     best, chosen, stochastic = (int(np.argmax(values)) for values in (exact, f @ p - losses, f @ p))
     regret, own = (float(exact[best] - exact[x]) for x in (chosen, stochastic))
     return Row(float(f[best] @ p - exact[best]), float(losses[best]), regret, own)

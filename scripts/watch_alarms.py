@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from drbo import KL, MMD, RBF, AmbiguitySet, TotalVariation, Wasserstein
+from drbo import KL, MMD, RBF, TotalVariation, Wasserstein
+from drbo.ambiguity import PlacedSet
+from drbo.ambiguity.placed import SupportsShift, supports
 from drbo.analysis import Watch
 from drbo.analysis.watch import Bet, Bets, ContinuousBets, FiniteBets, Watched, gamble
 
@@ -23,7 +25,7 @@ PAST = np.random.default_rng(0).normal(size=(20, 1))
 SHIFT, LENGTHSCALE = 0.4, 0.8
 
 
-def on_labels(ambiguity: AmbiguitySet, radius: float, rng: np.random.Generator, times: float) -> Watch:
+def on_labels(ambiguity: PlacedSet, radius: float, rng: np.random.Generator, times: float) -> Watch:
     """Return what is said of 60 labels, drawn from the worst distribution of `times` the radius."""
     border = ambiguity.worst_case(rng.normal(size=4), LABELS, times * radius).weights
     arrived = rng.choice(4, size=60, p=border / border.sum())
@@ -70,11 +72,12 @@ def wasserstein_functions(shares: np.ndarray, there: np.ndarray, radius: float) 
 class Runs:
     """Runs of 30 days that are shifted by `times` as much as the radius allows, with their bets."""
 
-    def __init__(self, ambiguity: AmbiguitySet, functions: Callable[..., Functions], times: float, count: int) -> None:
+    def __init__(self, ambiguity: PlacedSet, functions: Callable[..., Functions], times: float, count: int) -> None:
         self._p = np.full(len(PAST), 1.0 / len(PAST))
-        radius = ambiguity.moved(self._p, PAST + SHIFT)
-        assert radius is not None
-        self._ambiguity, self._functions, self.radius = ambiguity, functions, radius
+        self._ambiguity = placed = ambiguity
+        assert supports(placed, SupportsShift)
+        radius = placed.moved(self._p, PAST + SHIFT)
+        self._functions, self.radius = functions, radius
         self._there = PAST[:, 0] + times * SHIFT
         self._arrived = np.random.default_rng(1).integers(0, len(PAST), size=(count, 30))
         self._gains: list[np.ndarray] = []
@@ -115,7 +118,7 @@ class Simulated(Bets):
         return [gains[self._run] for gains in self._runs.gains(bets)]
 
 
-def label_runs(ambiguity: AmbiguitySet, radius: float) -> Callable[[float, int], Iterator[Watch]]:
+def label_runs(ambiguity: PlacedSet, radius: float) -> Callable[[float, int], Iterator[Watch]]:
     """Return what makes runs on labels, given how many radii away and how many runs."""
 
     def runs(times: float, count: int) -> Iterator[Watch]:
@@ -128,9 +131,11 @@ def label_runs(ambiguity: AmbiguitySet, radius: float) -> Callable[[float, int],
 CASES: dict[str, Callable[[float, int], Iterator[Watch]]] = {
     "`TotalVariation`, labels, radius 0.15": label_runs(TotalVariation(), 0.15),
     "`KL`, labels, radius 0.1": label_runs(KL(), 0.1),
-    "`MMD`, samples": lambda times, count: Runs(MMD(PAST, RBF(LENGTHSCALE)), mmd_functions, times, count).watched(),
+    "`MMD`, samples": lambda times, count: Runs(
+        MMD(kernel=RBF(LENGTHSCALE)).on(PAST), mmd_functions, times, count
+    ).watched(),
     "`Wasserstein`, samples": lambda times, count: Runs(
-        Wasserstein(PAST), wasserstein_functions, times, count
+        Wasserstein().on(PAST), wasserstein_functions, times, count
     ).watched(),
 }
 

@@ -181,8 +181,8 @@ def calls() -> dict[str, Call]:
         # worst cases
         "worst_case": Call(mmd.worst_case, values=values, reference=P, radius=0.1),
         "distance": Call(mmd.distance, p=P, q=P),
-        "sensitivity": Call(mmd.sensitivity, values=values, reference=P, radius=0.1),
-        "diameter": Call(mmd.diameter, reference=P),
+        "sensitivity": Call(drbo.ambiguity.sensitivity, ambiguity=mmd, values=values, reference=P, radius=0.1),
+        "diameter": Call(mmd.placed.diameter, reference=P),
         # an optimizer
         "Optimizer": Call(drbo.Optimizer, actions=X, contexts=C, setting=drbo.Simulator(P, 0.1, pick="uncertain")),
         "Optimizer.from_frame": Call(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from drbo import AmbiguitySet
+from drbo.ambiguity import PlacedSet
 from drbo.knowledge.explanation import Deferred
 from drbo.spaces.space import Point
 
@@ -28,7 +29,7 @@ def bits(value: Any) -> Any:
         return {name: bits(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [bits(item) for item in value]
-    return ("plain", repr(value)) if isinstance(value, AmbiguitySet) else value
+    return ("plain", repr(value)) if isinstance(value, AmbiguitySet | PlacedSet) else value
 
 
 def first_difference(left: Any, right: Any, path: str = "") -> str:

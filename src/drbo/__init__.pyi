@@ -33,9 +33,9 @@ from drbo.models.gp import GP as GP
 from drbo.models.learned import LearnedGP as LearnedGP
 from drbo.ambiguity.any_of import AnyOf as AnyOf
 from drbo.ambiguity.chi_square import ChiSquare as ChiSquare
-from drbo.ambiguity.contract import AmbiguitySet as AmbiguitySet
 from drbo.ambiguity.cvar import CVaR as CVaR
-from drbo.ambiguity.expectation import Expectation as Expectation
+from drbo.ambiguity.divergence import Expectation as Expectation
+from drbo.ambiguity.family import AmbiguitySet as AmbiguitySet
 from drbo.ambiguity.intersection import Intersection as Intersection
 from drbo.ambiguity.kl import KL as KL
 from drbo.ambiguity.mmd import MMD as MMD

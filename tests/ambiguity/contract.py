@@ -1,8 +1,8 @@
 """The contract that every ambiguity set keeps: checks that take any set, and the sets to run them on.
 
 The checks use nothing of a set but `distance` and `worst_case`, and `on` and `extended` where they are about these.
-A set that depends on the contexts is there twice: made with them, and put `on` them. `test_contract.py`
-runs them all on every set, and shows on broken sets that they can fail.
+A set that depends on the contexts is there twice: a family made with them, and a family put `on` them.
+`test_contract.py` runs them all on every set, and shows on broken sets that they can fail.
 """
 
 import copy
@@ -30,7 +30,10 @@ from drbo import (
     TotalVariation,
     Wasserstein,
 )
-from drbo.ambiguity import WorstCase
+from drbo.ambiguity import PlacedSet, WorstCase
+from drbo.ambiguity.family import SetOrFamily
+from drbo.ambiguity.neighbourhood import PlacedNeighbourhood
+from drbo.ambiguity.placed import on_range, rows_alone
 from drbo.kernels import RBF
 from drbo.spaces.columns import Column
 from tolerances import CLOSED_FORM, FEASIBLE, FINITE_DIFFERENCES, SOLVER
@@ -43,7 +46,7 @@ class Family:
     """One way to make a set from contexts, and which of the optional promises it keeps."""
 
     name: str
-    make: Callable[[Array], AmbiguitySet]
+    make: Callable[[Array], SetOrFamily]
     configured: AmbiguitySet | Callable[[Array, int], AmbiguitySet]
     """The same set as a configuration, which `on` puts on contexts; or how it is made for contexts, of which scenarios
     use the first few."""
@@ -73,7 +76,7 @@ def _families() -> list[Family]:
         (Expectation(), False, True), (TotalVariation(), True, False), (KL(), True, True), (ChiSquare(), True, True),
         (CVaR(), True, True),
     ]  # fmt: skip
-    placed: list[tuple[str, Callable[[Array], AmbiguitySet], AmbiguitySet, bool]] = [
+    placed: list[tuple[str, Callable[[Array], SetOrFamily], AmbiguitySet, bool]] = [
         ("Neighbourhood", Neighbourhood, Neighbourhood(), False),
         ("MMD", lambda contexts: MMD(contexts, RBF(0.3)), MMD(kernel=RBF(0.3)), True),
         ("Wasserstein-1", Wasserstein, Wasserstein(), True),
@@ -179,7 +182,7 @@ def random_instance(rng: np.random.Generator, n: int = 8) -> Instance:
     return Instance(rng.random((n, 2)), rng.dirichlet(np.ones(n)), rng.normal(size=n))
 
 
-def belongs(ambiguity: AmbiguitySet, q: Array, reference: Array, radius: float) -> bool:
+def belongs(ambiguity: SetOrFamily, q: Array, reference: Array, radius: float) -> bool:
     """Whether q is in the set; what cannot be compared with the reference is in none, not even of infinite radius."""
     distance = ambiguity.distance(q, reference)
     return distance <= radius and distance < np.inf
@@ -188,7 +191,7 @@ def belongs(ambiguity: AmbiguitySet, q: Array, reference: Array, radius: float) 
 # --- the checks ------------------------------------------------------------------------------------------------------
 
 
-def check_evidence(ambiguity: AmbiguitySet, instance: Instance, radius: float) -> WorstCase:
+def check_evidence(ambiguity: SetOrFamily, instance: Instance, radius: float) -> WorstCase:
     """Weights are a distribution of the set that attains the expectation, and the certificate closes."""
     values, reference = instance.values, instance.reference
     worst = ambiguity.worst_case(values, reference, radius)
@@ -197,7 +200,9 @@ def check_evidence(ambiguity: AmbiguitySet, instance: Instance, radius: float) -
     assert weights.min() >= 0.0, f"negative weight {weights.min()}"
     assert abs(weights.sum() - 1.0) <= 1e-12, f"weights sum to {weights.sum()!r}"
     distance = ambiguity.distance(weights, reference)
-    if not isinstance(ambiguity, Neighbourhood):  # which takes the nearest context where its ball holds none
+    if not isinstance(
+        ambiguity, Neighbourhood | PlacedNeighbourhood
+    ):  # which takes the nearest context where its ball holds none
         assert distance <= radius + FEASIBLE * max(1.0, radius), f"distance {distance!r} at radius {radius}"
     exact = values.min() + weights @ (values - values.min())
     assert abs(worst.expectation - exact) <= instance.rounding
@@ -207,7 +212,7 @@ def check_evidence(ambiguity: AmbiguitySet, instance: Instance, radius: float) -
 
 
 def check_no_distribution_is_worse(
-    ambiguity: AmbiguitySet, instance: Instance, radius: float, rng: np.random.Generator, *, alone_at_zero: bool = True
+    ambiguity: SetOrFamily, instance: Instance, radius: float, rng: np.random.Generator, *, alone_at_zero: bool = True
 ) -> None:
     """No vertex, no move of one context's mass onto the lowest value and no random distribution beats the bound.
 
@@ -242,20 +247,20 @@ def check_no_distribution_is_worse(
             assert shortfall <= SOLVER * instance.span + instance.rounding, f"{member} is worse by {shortfall}"
 
 
-def check_radius_zero(ambiguity: AmbiguitySet, instance: Instance) -> None:
+def check_radius_zero(ambiguity: SetOrFamily, instance: Instance) -> None:
     worst = ambiguity.worst_case(instance.values, instance.reference, 0.0)
     np.testing.assert_array_equal(worst.weights, instance.reference)
     assert worst.lower_bound == worst.expectation
 
 
-def check_radius_infinite(ambiguity: AmbiguitySet, instance: Instance, stays_on_support: bool) -> None:
+def check_radius_infinite(ambiguity: SetOrFamily, instance: Instance, stays_on_support: bool) -> None:
     worst = ambiguity.worst_case(instance.values, instance.reference, float("inf"))
     allowed = instance.reference > 0.0 if stays_on_support else np.full(len(instance.reference), True)
     assert worst.expectation == pytest.approx(instance.values[allowed].min(), rel=1e-12, abs=SOLVER * instance.span)
     assert worst.lower_bound <= worst.expectation
 
 
-def check_on_support(ambiguity: AmbiguitySet, instance: Instance, radius: float) -> None:
+def check_on_support(ambiguity: SetOrFamily, instance: Instance, radius: float) -> None:
     """Contexts without reference weight neither get weight nor change anything by their value."""
     empty = instance.reference == 0.0
     worst = ambiguity.worst_case(instance.values, instance.reference, radius)
@@ -266,14 +271,14 @@ def check_on_support(ambiguity: AmbiguitySet, instance: Instance, radius: float)
     assert abs(other.expectation - worst.expectation) <= SOLVER * instance.span + instance.rounding
 
 
-def check_monotone(ambiguity: AmbiguitySet, instance: Instance, radii: Sequence[float]) -> None:
+def check_monotone(ambiguity: SetOrFamily, instance: Instance, radii: Sequence[float]) -> None:
     expectations = [
         float(ambiguity.worst_case(instance.values, instance.reference, radius).expectation) for radius in sorted(radii)
     ]
     assert max(np.diff(expectations), default=0.0) <= SOLVER * instance.span + instance.rounding, expectations
 
 
-def check_equivariant(ambiguity: AmbiguitySet, instance: Instance, radius: float, scale: float, shift: float) -> None:
+def check_equivariant(ambiguity: SetOrFamily, instance: Instance, radius: float, scale: float, shift: float) -> None:
     moved = Instance(instance.contexts, instance.reference, scale * instance.values + shift)
     before = ambiguity.worst_case(instance.values, instance.reference, radius).expectation
     after = ambiguity.worst_case(moved.values, instance.reference, radius).expectation
@@ -282,7 +287,7 @@ def check_equivariant(ambiguity: AmbiguitySet, instance: Instance, radius: float
 
 
 def check_permutation(
-    make: Callable[[Array], AmbiguitySet], instance: Instance, radius: float, order: Sequence[int]
+    make: Callable[[Array], SetOrFamily], instance: Instance, radius: float, order: Sequence[int]
 ) -> None:
     shuffled = np.array(order)
     before = make(instance.contexts).worst_case(instance.values, instance.reference, radius)
@@ -292,7 +297,7 @@ def check_permutation(
     assert abs(after.expectation - before.expectation) <= SOLVER * instance.span + instance.rounding
 
 
-def check_concave(ambiguity: AmbiguitySet, instance: Instance, radius: float, other: Array) -> None:
+def check_concave(ambiguity: SetOrFamily, instance: Instance, radius: float, other: Array) -> None:
     """The worst case is concave in the values, and its weights are a supergradient: f(v') <= f(v) + <w, v' - v>."""
     worst = ambiguity.worst_case(instance.values, instance.reference, radius)
     away = ambiguity.worst_case(other, instance.reference, radius).expectation
@@ -302,7 +307,7 @@ def check_concave(ambiguity: AmbiguitySet, instance: Instance, radius: float, ot
     assert middle >= 0.5 * (worst.expectation + away) - tolerance
 
 
-def check_gradient(ambiguity: AmbiguitySet, instance: Instance, radius: float) -> None:
+def check_gradient(ambiguity: SetOrFamily, instance: Instance, radius: float) -> None:
     """Danskin: the gradient of the worst case in the values is the worst-case weights."""
     step = 1e-6
     moves = step * np.eye(len(instance.values))
@@ -312,7 +317,7 @@ def check_gradient(ambiguity: AmbiguitySet, instance: Instance, radius: float) -
     np.testing.assert_allclose((up - down) / (2 * step), weights, atol=FINITE_DIFFERENCES)
 
 
-def check_batch(ambiguity: AmbiguitySet, values: Array, reference: Array, radius: float) -> None:
+def check_batch(ambiguity: SetOrFamily, values: Array, reference: Array, radius: float) -> None:
     """Values of shape (a, b, n) are solved row by row."""
     batch = ambiguity.worst_case(values, reference, radius)
     assert batch.expectation.shape == batch.lower_bound.shape == batch.gap.shape == values.shape[:-1]
@@ -326,9 +331,9 @@ def check_batch(ambiguity: AmbiguitySet, values: Array, reference: Array, radius
     assert empty.expectation.shape == (0,)
 
 
-def check_rows_alone(ambiguity: AmbiguitySet, values: Array, reference: Array, radius: float) -> None:
+def check_rows_alone(ambiguity: PlacedSet, values: Array, reference: Array, radius: float) -> None:
     """As many rows of values (m, n) as the set says are solved with the bits of each one alone."""
-    some = values[: ambiguity.rows_alone]
+    some = values[: rows_alone(ambiguity)]
     assert len(some) >= 1
     batch = ambiguity.certified(some, reference, radius)
     for i in range(len(some)):
@@ -338,7 +343,7 @@ def check_rows_alone(ambiguity: AmbiguitySet, values: Array, reference: Array, r
         np.testing.assert_array_equal(batch.lower_bound[i], alone.lower_bound[0])
 
 
-def check_distance(ambiguity: AmbiguitySet, p: Array, q: Array, *, holds_reference: bool = True) -> None:
+def check_distance(ambiguity: SetOrFamily, p: Array, q: Array, *, holds_reference: bool = True) -> None:
     """Zero from a distribution to itself, never negative, and the set of that very radius holds the first one."""
     assert ambiguity.distance(p, p) <= FEASIBLE or not holds_reference
     assert ambiguity.distance(p, q) >= 0.0
@@ -348,7 +353,7 @@ def check_distance(ambiguity: AmbiguitySet, p: Array, q: Array, *, holds_referen
         assert bound <= p @ values + SOLVER * np.ptp(values)
 
 
-def check_diameter(ambiguity: AmbiguitySet, instance: Instance, *, at_vertex: bool = True) -> None:
+def check_diameter(ambiguity: PlacedSet, instance: Instance, *, at_vertex: bool = True) -> None:
     """The diameter is the largest finite distance of a vertex, and from there on nothing more comes into the set."""
     diameter = ambiguity.diameter(instance.reference)
     distances = np.array([ambiguity.distance(vertex, instance.reference) for vertex in np.eye(len(instance.reference))])
@@ -366,7 +371,7 @@ def check_diameter(ambiguity: AmbiguitySet, instance: Instance, *, at_vertex: bo
 
 
 def check_grid(
-    ambiguity: AmbiguitySet, instance: Instance, radius: float, steps: int = 24, *, fills_the_simplex: bool = True
+    ambiguity: SetOrFamily, instance: Instance, radius: float, steps: int = 24, *, fills_the_simplex: bool = True
 ) -> None:
     """On three contexts, the worst case is that of all distributions on a fine grid, to the width of the grid."""
     i, j = np.meshgrid(np.arange(steps + 1), np.arange(steps + 1))
@@ -380,7 +385,7 @@ def check_grid(
         assert worst.expectation >= best - 3 / steps * instance.span
 
 
-def check_alike(one: AmbiguitySet, other: AmbiguitySet, instance: Instance, radius: float, exactly: bool) -> None:
+def check_alike(one: SetOrFamily, other: SetOrFamily, instance: Instance, radius: float, exactly: bool) -> None:
     """Two sets have the same distances and worst cases, to the last bit or up to rounding."""
     uniform = np.full(len(instance.reference), 1.0 / len(instance.reference))
     for p, q in ((uniform, instance.reference), (instance.reference, uniform)):
@@ -397,11 +402,13 @@ def check_alike(one: AmbiguitySet, other: AmbiguitySet, instance: Instance, radi
 
 
 def check_placing(
-    configured: AmbiguitySet, make: Callable[[Array], AmbiguitySet], instance: Instance, radius: float
+    configured: AmbiguitySet, make: Callable[[Array], SetOrFamily], instance: Instance, radius: float
 ) -> None:
     """A configuration put on contexts is the set made with them; a set that was made with them stays what it is."""
     made = make(instance.contexts)
     check_alike(configured.on(instance.contexts), made, instance, radius, exactly=True)
+    if not isinstance(made, AmbiguitySet):
+        return
     check_alike(made.on(instance.contexts, np.ones(instance.contexts.shape[1])), made, instance, radius, exactly=True)
     if made.n_contexts is not None:
         with pytest.raises(ValueError, match=r"ambiguity is for \d+ contexts, but there are \d+"):
@@ -415,15 +422,15 @@ def check_extended(
     first, further = instance.contexts[:n_first], instance.contexts[n_first:]
     whole = (on_all or configured).on(instance.contexts)
     at_once = one_by_one = configured.on(first)
-    at_once = at_once.extended(further)
+    at_once = on_range(at_once).extended(further)
     for context in further:
-        one_by_one = one_by_one.extended(context[None])
+        one_by_one = on_range(one_by_one).extended(context[None])
     for extended in (at_once, one_by_one):
         assert extended.n_contexts == whole.n_contexts
         check_alike(extended, whole, instance, radius, exactly=False)
 
 
-def check_copies(ambiguity: AmbiguitySet, instance: Instance, radius: float) -> None:
+def check_copies(ambiguity: SetOrFamily, instance: Instance, radius: float) -> None:
     """Copies, also through a pickle, answer with the same bits, and so does the set itself after it was asked."""
     for made in (copy.deepcopy(ambiguity), pickle.loads(pickle.dumps(ambiguity))):
         check_alike(made, ambiguity, instance, radius, exactly=True)
@@ -431,7 +438,7 @@ def check_copies(ambiguity: AmbiguitySet, instance: Instance, radius: float) -> 
         assert repr(made) == repr(ambiguity)
 
 
-def check_weights_are_normalised(ambiguity: AmbiguitySet, n: int) -> None:
+def check_weights_are_normalised(ambiguity: SetOrFamily, n: int) -> None:
     """Counts, and shares that were rounded, stand for the distribution in proportion to them."""
     counts = np.arange(1.0, n + 1.0)
     reference, values = counts / counts.sum(), np.sin(np.arange(n))
@@ -444,7 +451,7 @@ def check_weights_are_normalised(ambiguity: AmbiguitySet, n: int) -> None:
         assert ambiguity.distance(away, given) == pytest.approx(ambiguity.distance(away, reference), abs=CLOSED_FORM)
 
 
-def check_bad_input(ambiguity: AmbiguitySet, n: int) -> None:
+def check_bad_input(ambiguity: SetOrFamily, n: int) -> None:
     values, reference = np.arange(float(n)), np.full(n, 1.0 / n)
     off = np.append(reference[:-1], reference[-1] + 2e-3)
     negative = np.append(reference[2:], [-0.1, 0.1 + 2.0 / n])

@@ -25,7 +25,7 @@ def blocks(contexts: Array, kernel: Kernel) -> BlockPivoting:
 
 def one_at_a_time(mmd: MMD) -> MMD:
     """The same set, for which block pivoting is never tried."""
-    return MMD.of_features(mmd.features)
+    return MMD.of_features(mmd.placed.features)
 
 
 @pytest.mark.parametrize("contexts", [LINE, PLANE], ids=["line", "plane"])
@@ -49,7 +49,7 @@ def test_dense_optima_are_those_of_one_atom_at_a_time(contexts: Array, radius: f
 def test_a_dense_optimum_agrees_with_an_independent_solver() -> None:
     mmd, values, radius = MMD(LINE, ROUGH), np.sin(7.0 * LINE[:, 0]), 0.1
     w = cp.Variable(N)
-    ball = cp.norm(mmd.features.T @ (w - UNIFORM)) <= radius
+    ball = cp.norm(mmd.placed.features.T @ (w - UNIFORM)) <= radius
     problem = cp.Problem(cp.Minimize(values @ w), [w >= 0, cp.sum(w) == 1, ball])
     problem.solve(solver=cp.CLARABEL)
     worst = mmd.worst_case(values, UNIFORM, radius)

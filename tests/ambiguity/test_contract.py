@@ -10,15 +10,18 @@ from numpy.typing import ArrayLike
 
 from ambiguity import contract
 from ambiguity.contract import FAMILIES, RADII, Array, Family, Instance, instances
-from drbo import AmbiguitySet, TotalVariation, Wasserstein
-from drbo.ambiguity import WorstCase, WorstCaseError
+from drbo import TotalVariation, Wasserstein
+from drbo.ambiguity import Divergence, WorstCase, WorstCaseError
+from drbo.ambiguity.family import SetOrFamily, as_placed
+from drbo.ambiguity.placed import on_range
+from drbo.ambiguity.wasserstein import PointWasserstein
 from drbo.validation import FloatArray
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 radii = st.sampled_from(RADII)
 
 
-def made(family: Family, contexts: Array) -> AmbiguitySet:
+def made(family: Family, contexts: Array) -> SetOrFamily:
     """Return the set of a family on contexts; an example is passed over if they do not have what the set asks for."""
     if not family.possible(contexts):
         reject()
@@ -129,7 +132,7 @@ def test_batches_are_solved_row_by_row(family: Family, radius: float) -> None:
 @pytest.mark.parametrize("n", [5, 40, 60])
 def test_a_few_rows_have_the_bits_of_each_alone(family: Family, n: int) -> None:
     rng = np.random.default_rng(n)
-    ambiguity, reference = made(family, rng.random((n, 2))), rng.dirichlet(np.ones(n))
+    ambiguity, reference = as_placed(made(family, rng.random((n, 2)))), rng.dirichlet(np.ones(n))
     for radius in (0.05, 0.4):
         contract.check_rows_alone(ambiguity, rng.normal(size=(3, n)).cumsum(axis=1), reference, radius)
 
@@ -148,7 +151,9 @@ def test_distance_and_set_agree(family: Family, first: Instance, data: st.DataOb
 @every_family
 @given(instance=instances())
 def test_the_diameter_is_the_furthest_distribution(family: Family, instance: Instance) -> None:
-    contract.check_diameter(made(family, instance.contexts), instance, at_vertex=family.vertices_are_furthest)
+    contract.check_diameter(
+        as_placed(made(family, instance.contexts)), instance, at_vertex=family.vertices_are_furthest
+    )
 
 
 @every_family
@@ -158,8 +163,8 @@ def test_a_hull_has_a_diameter_that_holds_every_context_in_it(
 ) -> None:
     corners = np.array([[0.0, 0.0], [0.0, 2.0], [3.0, 0.0], [3.0, 2.0]])
     inside = np.array(data.draw(st.lists(st.tuples(st.floats(0, 3), st.floats(0, 2)), min_size=1, max_size=4)))
-    ambiguity = made(family, instance.contexts).on(instance.contexts)  # as an optimizer puts it
-    wide = ambiguity.extended(inside).diameter(np.append(instance.reference, np.zeros(len(inside))))
+    ambiguity = as_placed(made(family, instance.contexts))
+    wide = on_range(ambiguity).extended(inside).diameter(np.append(instance.reference, np.zeros(len(inside))))
     assert ambiguity.diameter(instance.reference, corners) >= wide * (1.0 - 1e-9)
 
 
@@ -208,8 +213,9 @@ def test_copies_and_pickles_are_the_same_set(family: Family, radius: float) -> N
     configured, on_some = family.configure(instance.contexts), family.configure(instance.contexts[:3])
     for ambiguity in (made(family, instance.contexts), configured.on(instance.contexts)):
         contract.check_copies(ambiguity, instance, radius)
-        contract.check_copies(ambiguity.on(instance.contexts), instance, radius)
-    contract.check_copies(on_some.on(instance.contexts[:3]).extended(instance.contexts[3:]), instance, radius)
+        contract.check_copies(as_placed(ambiguity), instance, radius)
+    wider = on_range(on_some.on(instance.contexts[:3])).extended(instance.contexts[3:])
+    contract.check_copies(wider, instance, radius)
     unplaced = pickle.loads(pickle.dumps(configured)).on(instance.contexts)
     contract.check_alike(unplaced, configured.on(instance.contexts), instance, radius, exactly=True)
 
@@ -270,18 +276,20 @@ class Hopeful(TotalVariation):
 
 
 class Misplaced(Wasserstein):
-    """Forgets its order when it is put on contexts or extended, and whom it is for when it is copied."""
+    """Forgets its order when it is put on contexts."""
 
-    def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> "Misplaced":
-        del scales
-        return Misplaced(points)
+    def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> "Moving":
+        return Moving(Wasserstein().on(points, scales).metric, np.asarray(points))  # type: ignore[attr-defined]
 
-    def extended(self, further: FloatArray) -> "Misplaced":
-        assert self.contexts is not None
-        return Misplaced(np.concatenate([self.contexts, 2.0 * further]))
 
-    def __reduce__(self) -> tuple[type, tuple[FloatArray | None]]:
-        return Misplaced, (None if self.contexts is None else self.contexts[::-1],)
+class Moving(PointWasserstein):
+    """Puts further contexts elsewhere, and forgets which context is which when it is copied."""
+
+    def extended(self, further: FloatArray) -> "Moving":
+        return Moving(self.metric, np.concatenate([self.contexts, 2.0 * further]))
+
+    def __reduce__(self) -> tuple[type, tuple[object, FloatArray]]:
+        return Moving, (self.metric, self.contexts[::-1])
 
 
 class Literal(TotalVariation):
@@ -347,7 +355,7 @@ def test_the_checks_catch_broken_sets() -> None:
     caught(contract.check_gradient, Softened(), SAMPLE, 0.2)
     caught(contract.check_bad_input, Permissive(), 4)
     squared = Misplaced(order=2)
-    caught(contract.check_placing, squared, lambda c: Misplaced(c, order=2), SAMPLE, 0.2)
+    caught(contract.check_placing, squared, lambda c: Wasserstein(c, order=2), SAMPLE, 0.2)
     caught(contract.check_extended, squared, SAMPLE, 2, 0.2)
     caught(contract.check_copies, squared.on(SAMPLE.contexts), SAMPLE, 0.2)
     caught(contract.check_diameter, Cramped(), SAMPLE)
@@ -355,14 +363,14 @@ def test_the_checks_catch_broken_sets() -> None:
 
 
 def test_the_checks_pass_a_sound_set() -> None:
-    sound: AmbiguitySet = TotalVariation()
+    sound = TotalVariation()
     contract.check_evidence(sound, SAMPLE, 0.2)
     contract.check_no_distribution_is_worse(sound, SAMPLE, 0.2, np.random.default_rng(9))
     contract.check_concave(sound, SAMPLE, 0.2, OTHER)
     contract.check_gradient(sound, SAMPLE, 0.2)
 
 
-class LogSumExp(AmbiguitySet):
+class LogSumExp(Divergence):
     """A set of one's own: relative entropy, by its dual at one temperature. Its weights sum to 1 up to rounding."""
 
     temperature = 1e-6

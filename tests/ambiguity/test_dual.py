@@ -23,13 +23,14 @@ from drbo import (
     TotalVariation,
     Wasserstein,
 )
-from drbo.ambiguity import Dual
-from drbo.ambiguity.peak import peak
+from drbo.ambiguity import Divergence, Dual
+from drbo.ambiguity.family import SetOrFamily, as_placed
+from drbo.ambiguity.placed import on_range, peak
 from drbo.kernels import Kernel
 from drbo.validation import FloatArray
 from tolerances import CLOSED_FORM
 
-Family = Callable[[FloatArray], AmbiguitySet]
+Family = Callable[[FloatArray], SetOrFamily]
 REACHING: dict[str, Family] = {
     "MMD, RBF": lambda c: MMD(c, RBF(0.3)),
     "MMD, Matern": lambda c: MMD(c, Matern(0.4, nu=1.5)),
@@ -62,8 +63,10 @@ def instance(seed: int, n: int = 12, d: int = 2) -> tuple[FloatArray, FloatArray
     return rng.random((n, d)), reference / reference.sum(), rng.normal(size=n)
 
 
-def dual_of(ambiguity: AmbiguitySet, values: FloatArray, reference: FloatArray, radius: float) -> Dual | None:
-    return ambiguity.dual(values, reference, radius, ambiguity.worst_case(values, reference, radius))
+def dual_of(ambiguity: SetOrFamily, values: FloatArray, reference: FloatArray, radius: float) -> Dual | None:
+    return on_range(as_placed(ambiguity)).dual(
+        values, reference, radius, ambiguity.worst_case(values, reference, radius)
+    )
 
 
 @pytest.mark.parametrize("radius", RADII)
@@ -73,7 +76,7 @@ def test_the_dual_certifies_what_the_solver_does(family: Family, radius: float) 
         contexts, reference, values = instance(seed)
         ambiguity = family(contexts)
         worst = ambiguity.worst_case(values, reference, radius)
-        dual = ambiguity.dual(values, reference, radius, worst)
+        dual = on_range(as_placed(ambiguity)).dual(values, reference, radius, worst)
         assert dual is not None
         assert worst.expectation - 1e-7 * np.ptp(values) <= dual.bound <= worst.expectation + CLOSED_FORM
         at_contexts = dual.threshold(contexts, np.zeros_like(contexts))[0]
@@ -144,8 +147,13 @@ def test_a_context_on_the_border_of_a_neighbourhood_counts() -> None:
 
 
 def test_a_set_that_says_nothing_of_further_contexts_is_refused() -> None:
-    class OwnSet(TotalVariation):
-        dual = AmbiguitySet.dual  # as whoever writes a set of his own has it
+    class OwnSet(Divergence):
+        def _distance(self, p: FloatArray, q: FloatArray) -> float:
+            return float(np.abs(p - q).max())
+
+        def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+            del radius
+            return np.broadcast_to(reference, values.shape), values @ reference
 
     with pytest.raises(TypeError, match="has no `dual`"):
         dual_of(OwnSet(), np.zeros(2), np.full(2, 0.5), 0.1)
@@ -165,7 +173,7 @@ def test_at_radius_zero_no_set_does(family: Family) -> None:
 
 @pytest.mark.parametrize("ambiguity", [MMD(gram=np.eye(3)), Wasserstein(cost=1.0 - np.eye(3))], ids=repr)
 def test_a_matrix_says_nothing_of_further_contexts(ambiguity: AmbiguitySet) -> None:
-    with pytest.raises(TypeError, match="give it contexts"):
+    with pytest.raises(TypeError, match="a set that knows where its contexts lie"):
         dual_of(ambiguity, np.arange(3.0), np.full(3, 1 / 3), 0.1)
 
 

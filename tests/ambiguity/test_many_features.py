@@ -22,7 +22,7 @@ REPEATED = np.concatenate([CUBE, CUBE[:20], CUBE[:5] + 1e-9])
 def alone(mmd: MMD, values: Array, reference: Array, radius: float) -> Array:
     """Return the expectations (m,) that the exact solver finds without a start."""
     weights, bound = np.empty_like(values), np.empty(len(values))
-    b, bt, norms = embed(reference, mmd.features)
+    b, bt, norms = embed(reference, mmd.placed.features)
     solve_batch(values, reference, b, bt, norms, radius, weights, bound)
     lowest = values.min(axis=1)  # sums are rounded relative to the range of the values, not to their size
     return np.asarray(lowest + (weights * (values - lowest[:, None])).sum(axis=1))
@@ -38,7 +38,7 @@ def test_they_are_those_of_the_exact_solver(contexts: Array, kernel: RBF, radius
     rng = np.random.default_rng(1)
     n = len(contexts)
     mmd = MMD(contexts, kernel)
-    assert mmd.features.shape[1] >= FEWEST
+    assert mmd.placed.features.shape[1] >= FEWEST
     smooth = np.sin(contexts @ rng.normal(size=(contexts.shape[1], 2)) * 4.0).T
     values = np.stack([smooth[0], np.full(n, 2.0), np.sign(smooth[0]), 1e6 + smooth[1]])
     sparse = np.zeros(n)
@@ -49,7 +49,7 @@ def test_they_are_those_of_the_exact_solver(contexts: Array, kernel: RBF, radius
             np.abs(worst.expectation - alone(mmd, values, reference, radius)) <= SOLVER * np.ptp(values, axis=1)
         )
         for weights in worst.weights:
-            assert mmd.distance(weights / weights.sum(), reference) <= radius + FEASIBLE * mmd.scale
+            assert mmd.distance(weights / weights.sum(), reference) <= radius + FEASIBLE * mmd.placed.unit
 
 
 def test_an_answer_does_not_depend_on_what_was_asked_before() -> None:
@@ -66,7 +66,7 @@ def test_a_start_is_nearly_the_optimum() -> None:
     rng = np.random.default_rng(3)
     mmd, n, radius = MMD(CUBE, RBF(0.2)), len(CUBE), 0.1
     p, v = rng.dirichlet(np.ones(n)), np.sin(5.0 * CUBE).sum(axis=1)
-    gram = mmd.features @ mmd.features.T
+    gram = mmd.placed.features @ mmd.placed.features.T
     d = np.append((v - v.min()) / np.ptp(v), 0.0)
     d[:n] -= p @ d[:n]
     active, lam = np.empty(n + 2, dtype=np.int64), np.empty(n + 2)

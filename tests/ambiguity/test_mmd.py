@@ -291,7 +291,7 @@ def test_ten_thousand_contexts_without_their_gram_matrix() -> None:
     n = 10_000
     contexts = np.linspace(0, 1, n)
     mmd = MMD(contexts, RBF(0.1))
-    assert mmd.features.shape[1] < 60
+    assert mmd.placed.features.shape[1] < 60
     p = np.exp(-0.5 * ((contexts - 0.5) / 0.05) ** 2)
     p /= p.sum()
     values = np.cos(7 * contexts)
@@ -318,7 +318,7 @@ def test_bad_gram(gram: Array, message: str) -> None:
 
 
 def test_bad_construction() -> None:
-    with pytest.raises(TypeError, match=r"has no contexts yet: give them, drbo.MMD\(contexts, kernel\), or use .on"):
+    with pytest.raises(TypeError, match=r"has no contexts yet: give them when you make it, or use .on\(points\)"):
         MMD().worst_case([0.0, 1.0], [0.5, 0.5], 0.1)
     with pytest.raises(TypeError, match="has no contexts yet"):
         MMD(kernel=RBF(0.1)).distance([0.5, 0.5], [0.5, 0.5])

@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 from drbo import Box, Categorical, Log, Moments
+from drbo.ambiguity.moments import PlacedMoments
 from drbo.spaces.columns import unnamed_columns
 from tolerances import SOLVER
 
@@ -37,15 +38,17 @@ def test_two_points_by_hand() -> None:
 def test_columns_by_name_by_place_and_logarithmic() -> None:
     box = Box({"out door": (-10.0, 30.0)}, price=Log(1.0, 100.0), season=Categorical("winter", "summer"))
     points = box.measured(np.array([[0.5, 0.5, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0]]))
-    placed = Moments({"out door": 2.0}, price=5.0).with_columns(box.columns).on(points)
+    placed = PlacedMoments(Moments({"out door": 2.0}, price=5.0).with_columns(box.columns), points)
     np.testing.assert_allclose(placed.features, [[10.0, 10.0], [30.0, 100.0]])  # prices, not their logarithms
     one = Moments([np.inf, 3.0]).on([[1.0, 2.0], [3.0, 5.0]])
+    assert isinstance(one, PlacedMoments)
     np.testing.assert_allclose(one.features, [[2.0], [5.0]])
 
 
 def test_the_price_of_a_logarithmic_column_bounds_every_cell() -> None:
     box = Box(price=Log(1.0, 100.0))
-    placed = Moments(price=5.0).with_columns(box.columns).on(box.measured(np.linspace(0.0, 1.0, 5)[:, None]))
+    points = box.measured(np.linspace(0.0, 1.0, 5)[:, None])
+    placed = PlacedMoments(Moments(price=5.0).with_columns(box.columns), points)
     rng = np.random.default_rng(0)
     for y in (-1.5, 0.7):
         centre, half = rng.uniform(0.0, 4.0, (1, 1)), np.array([[0.5]])
@@ -56,10 +59,16 @@ def test_the_price_of_a_logarithmic_column_bounds_every_cell() -> None:
         np.testing.assert_allclose(exact, y * np.exp(inside[:, 0]))
 
 
+def words(moments: Moments, radius: float, **columns: tuple[float, float]) -> str:
+    box = Box(columns)
+    return moments.with_columns(box.columns).on(box.measured(box.sample(3, seed=0))).words(radius)
+
+
 def test_words() -> None:
-    assert Moments(outdoor=2.0).within(1.0) == "whose mean outdoor is within 2 of the reference's"
-    assert Moments(2.0).within(0.5) == "whose mean is within 1 of the reference's"
-    assert Moments(a=2.0, b=0.1).within(1.0) == (
+    outdoor = words(Moments(outdoor=2.0), 1.0, outdoor=(0.0, 9.0))
+    assert outdoor == "whose mean outdoor is within 2 of the reference's"
+    assert Moments(2.0).on([[0.0], [1.0]]).words(0.5) == "whose mean is within 1 of the reference's"
+    assert words(Moments(a=2.0, b=0.1), 1.0, a=(0.0, 9.0), b=(0.0, 1.0)) == (
         "whose mean a is within 2 of the reference's and mean b is within 0.1 of the reference's"
     )
     assert repr(Moments(outdoor=2.0)) == "Moments(outdoor=2)"

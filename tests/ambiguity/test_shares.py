@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 from drbo import Box, Categorical, Integer, Ordinal, Shares
+from drbo.ambiguity.shares import PlacedShares
 from drbo.spaces import Labels, Point
 from tolerances import SOLVER
 
@@ -17,8 +18,8 @@ ROWS = [BOX.decode(Point(coordinates)) for coordinates in POINTS]
 P = RNG.dirichlet(np.ones(40))
 
 
-def put(shares: Shares) -> Shares:
-    return shares.with_columns(BOX.columns).on(BOX.measured(POINTS))
+def put(shares: Shares) -> PlacedShares:
+    return PlacedShares(shares.with_columns(BOX.columns), BOX.measured(POINTS))
 
 
 def having(column: str, label: str) -> Any:
@@ -102,15 +103,17 @@ def test_labels_as_contexts_and_numbers_as_groups() -> None:
     codes = Shares({3: (0.2, 0.5)}).on([[1.0], [3.0], [3.0]])
     np.testing.assert_allclose(codes.worst_case([1.0, 0.0, 0.0], [0.5, 0.1, 0.4], 0.0).weights, [0.5, 0.1, 0.4])
     stages = Shares(stages={2: 0.5}).with_columns(Box(stages=Integer(1, 3), load=(0.0, 1.0)).columns)
-    assert stages.on([[1.0, 0.5], [2.0, 0.5]]).features.tolist() == [[0.0], [1.0]]
+    assert PlacedShares(stages, np.array([[1.0, 0.5], [2.0, 0.5]])).features.tolist() == [[0.0], [1.0]]
 
 
 def test_words() -> None:
-    assert Shares(old=(0.2, 0.5)).within(0.0) == (
-        "whose share of old is from 20.0% to 50.0%, inside the groups as the reference"
+    assert put(Shares(age={"old": (0.2, 0.5)})).words(0.0) == (
+        "whose share of age = old is from 20.0% to 50.0%, inside the groups as the reference"
     )
-    assert Shares(age={"old": 0.3}, free_inside=True).within(0.0) == "whose share of age = old is 30.0%"
-    assert Shares(old=(0.2, 0.5), free_inside=True).within(0.3) == "whose share of old is from 0.0% to 80.0%"
+    assert put(Shares(age={"old": 0.3}, free_inside=True)).words(0.0) == "whose share of age = old is 30.0%"
+    labels = Labels("contexts", Categorical("young", "old"))
+    old = Shares(old=(0.2, 0.5), free_inside=True).with_columns(labels.columns).on(labels.points)
+    assert old.words(0.3) == "whose share of old is from 0.0% to 80.0%"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from scipy.spatial.distance import cdist
 
 import drbo
 from drbo import KL, MMD, RBF, Box, Categorical, ChiSquare, CVaR, Log, Optimizer, Samples, Simulator, TotalVariation
+from drbo.ambiguity import Divergence
+from drbo.ambiguity.placed import SupportsShift, supports
 from drbo.radius import empirical
 
 RNG = np.random.default_rng(0)
@@ -181,11 +183,13 @@ def test_general_setting_needs_a_reference() -> None:
         opt.under().explain_radius(0.3)
     amount = opt.under(reference=np.ones(9)).explain_radius(0.3).shifts[0].amount
     assert amount is not None
-    expected = MMD(kernel=RBF(0.2)).on(GRID).moved(empirical(np.arange(9), 9), GRID[:, None] - amount)
+    placed = MMD(kernel=RBF(0.2)).on(GRID)
+    assert supports(placed, SupportsShift)
+    expected = placed.moved(empirical(np.arange(9), 9), GRID[:, None] - amount)
     assert expected == pytest.approx(0.3, rel=1e-6)
 
 
-class Contamination(drbo.AmbiguitySet):
+class Contamination(Divergence):
     """A set of one's own, with the two methods that it must have."""
 
     def _distance(self, p: np.ndarray, q: np.ndarray) -> float:

@@ -9,28 +9,30 @@ import numpy as np
 import pytest
 
 import drbo
-from drbo import KL, MMD, RBF, AmbiguitySet, ChiSquare, CVaR, Optimizer, Samples, Simulator, TotalVariation, Wasserstein
+from drbo import KL, MMD, RBF, ChiSquare, CVaR, Optimizer, Samples, Simulator, TotalVariation, Wasserstein
+from drbo.ambiguity import PlacedSet
+from drbo.ambiguity.placed import SupportsShift, SupportsWitness, on_range, supports
 from drbo.analysis.watch import ContinuousBets, FiniteBets, Watched, gamble
 from tolerances import STANDARD_ERRORS
 
 P = np.array([0.4, 0.3, 0.2, 0.1])
 WHERE = np.array([[0.0], [1.0], [2.0], [3.0]])
-FINITE: list[tuple[AmbiguitySet, float]] = [
-    (MMD(WHERE, RBF(1.0)), 0.2),
+FINITE: list[tuple[PlacedSet, float]] = [
+    (MMD(WHERE, RBF(1.0)).placed, 0.2),
     (TotalVariation(), 0.1),
     (KL(), 0.05),
     (ChiSquare(), 0.1),
     (CVaR(), 0.3),
-    (Wasserstein(WHERE), 0.3),
+    (Wasserstein().on(WHERE), 0.3),
 ]
 PAST = np.random.default_rng(0).normal(size=30)
-CONTINUOUS: list[AmbiguitySet] = [MMD(PAST, RBF(0.8)), Wasserstein(PAST), Wasserstein(PAST, order=2.0)]
+CONTINUOUS = [one.on(PAST) for one in (MMD(kernel=RBF(0.8)), Wasserstein(), Wasserstein(order=2.0))]
 ALPHA, RUNS = 0.2, 60
 MOST = ALPHA + STANDARD_ERRORS * math.sqrt(ALPHA * (1 - ALPHA) / RUNS)
 
 
 @pytest.mark.parametrize(("ambiguity", "radius"), FINITE, ids=repr)
-def test_false_alarms_at_the_border_of_a_finite_set(ambiguity: AmbiguitySet, radius: float) -> None:
+def test_false_alarms_at_the_border_of_a_finite_set(ambiguity: PlacedSet, radius: float) -> None:
     """Contexts are drawn from the worst distribution of the set for a random reward, which lies at the border."""
     rng = np.random.default_rng(1)
     alarms = 0
@@ -44,11 +46,12 @@ def test_false_alarms_at_the_border_of_a_finite_set(ambiguity: AmbiguitySet, rad
 
 
 @pytest.mark.parametrize("ambiguity", CONTINUOUS, ids=repr)
-def test_false_alarms_at_the_border_of_samples(ambiguity: AmbiguitySet) -> None:
+def test_false_alarms_at_the_border_of_samples(ambiguity: PlacedSet) -> None:
     """Contexts are those of the past, shifted by as much as the radius allows."""
     rng, p, shift = np.random.default_rng(2), np.full(30, 1 / 30), 0.5
-    radius = ambiguity.moved(p, PAST[:, None] + shift)
-    assert radius is not None
+    placed = ambiguity
+    assert supports(placed, SupportsShift)
+    radius = placed.moved(p, PAST[:, None] + shift)
     alarms = 0
     for _ in range(RUNS):
         arrived = rng.choice(PAST, size=(20, 1)) + shift
@@ -59,12 +62,13 @@ def test_false_alarms_at_the_border_of_samples(ambiguity: AmbiguitySet) -> None:
 
 
 @pytest.mark.parametrize("ambiguity", CONTINUOUS, ids=repr)
-def test_no_distribution_of_the_set_has_a_larger_mean(ambiguity: AmbiguitySet) -> None:
+def test_no_distribution_of_the_set_has_a_larger_mean(ambiguity: PlacedSet) -> None:
     """The bound of a witness, against the worst case on atoms anywhere that a solver finds."""
     rng, p = np.random.default_rng(3), np.full(30, 1 / 30)
     further = rng.normal(scale=3.0, size=(40, 1))
     points = np.concatenate([PAST[:, None], further])
-    wide = MMD(points, ambiguity.kernel) if isinstance(ambiguity, MMD) else ambiguity.extended(further)
+    wide = on_range(ambiguity).extended(further)
+    assert supports(ambiguity, SupportsWitness)
     for radius in (0.1, 0.4):
         for arrived in (rng.normal(1.0, 1.0, (20, 1)), rng.normal(0.0, 4.0, (20, 1)), rng.normal(0.0, 0.1, (20, 1))):
             witness = ambiguity.witness(p, radius, arrived)

@@ -22,6 +22,7 @@ from drbo import (
     Uncertain,
     Wasserstein,
 )
+from drbo.ambiguity.family import as_placed
 from drbo.experiments._competitors import FirstOrder, LipschitzPenalty, first_order
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball
@@ -61,7 +62,7 @@ def by_hand(ambiguity: AmbiguitySet, v: FloatArray, radius: float) -> float:
 @pytest.mark.parametrize("ambiguity", SETS, ids=repr)
 @pytest.mark.parametrize("rule", [None, Uncertain(), Informative()], ids=repr)
 def test_the_best_action_to_first_order(ambiguity: AmbiguitySet, rule: ContextRule | None) -> None:
-    known, ball = beliefs(1), Ball(ambiguity, REFERENCE, 0.1, CONTEXTS, 3)
+    known, ball = beliefs(1), Ball(as_placed(ambiguity), REFERENCE, 0.1, CONTEXTS, 3)
     upper = Bound(known.ahead, 2.0, UPPER).on_grid()
     scores = [by_hand(ambiguity, v, 0.1) for v in upper]
     np.testing.assert_allclose(first_order(ball, upper), scores, rtol=1e-7)
@@ -93,7 +94,7 @@ def test_at_an_infinite_radius_the_worst_case_itself_is_taken() -> None:
 
 
 def test_a_set_without_a_derivative_is_refused() -> None:
-    ball = Ball(Neighbourhood(CONTEXTS.points), REFERENCE, 0.1, CONTEXTS, 0)
+    ball = Ball(as_placed(Neighbourhood(CONTEXTS.points)), REFERENCE, 0.1, CONTEXTS, 0)
     with pytest.raises(TypeError, match="Neighbourhood has no sensitivity"):
         FirstOrder().choose(Round(ball, GridSearch(ACTIONS), NOWHERE, NOWHERE), beliefs())
 

@@ -11,6 +11,7 @@ import pytest
 
 import drbo
 from drbo import GP, RBF, Box, Categorical, DataDriven, General, Integer, Optimizer, Product, Samples, Simulator
+from drbo.ambiguity.family import among
 from drbo.radius import Bootstrap, Constant, Theoretical
 from exact import exact
 
@@ -252,7 +253,7 @@ def test_every_set_on_a_finite_grid(ambiguity: drbo.AmbiguitySet) -> None:
     r = opt.recommend(weights, 0.15, given={0: 1})
     mean, variance = exact(opt.posterior).on_grid()
     lower = (mean - 2.0 * np.sqrt(variance))[:, half]
-    placed = ambiguity.among(half).on(grid[half], opt._configuration.nature.space.scales)
+    placed = among(ambiguity, half).on(grid[half], opt._configuration.nature.space.scales)
     worst = placed.worst_case(lower, weights[half] / weights[half].sum(), 0.15)
     assert r.value == pytest.approx(worst.expectation.max(), abs=1e-7 * np.ptp(lower))
     assert r.action_index == int(np.argmax(worst.expectation))

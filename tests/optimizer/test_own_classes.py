@@ -12,11 +12,12 @@ import drbo
 import robos
 from bits import bits
 from drbo import GP, Optimizer, Product, Simulator
+from drbo.ambiguity import Divergence, PlacedSet
 
 pytestmark = pytest.mark.usefixtures("still")
 
 
-class Contamination(drbo.AmbiguitySet):
+class Contamination(Divergence):
     """A share `radius` of the mass goes anywhere: (1 - radius) p + radius q for any q."""
 
     def arguments(self) -> dict[str, Any]:
@@ -83,7 +84,7 @@ class Seasonal(drbo.Setting):
         weights = np.ones(len(robos.C)) if len(seen) % 2 else robos.REFERENCE
         return contexts.given(weights if given is None else given)
 
-    def radius_of(self, given: Any, reference: Any, ambiguity: drbo.AmbiguitySet) -> float:
+    def radius_of(self, given: Any, reference: Any, ambiguity: PlacedSet) -> float:
         del reference, ambiguity
         return self.radius if given is None else float(given)
 

@@ -31,7 +31,7 @@ SURROGATE = drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.RBF(0.5)), 0.05)
 
 def made(name: str, setting: str) -> Optimizer:
     ambiguity = SETS[name][0]
-    radius = 0.2 if ambiguity.own_radius is None else None
+    radius = 0.2 if ambiguity.growth.own is None else None
     settings = {
         "simulator": Simulator(radius=radius, pick="uncertain"),
         "data-driven": DataDriven(radius=radius),
@@ -43,11 +43,8 @@ def made(name: str, setting: str) -> Optimizer:
 def run(opt: Optimizer, rounds: int) -> list[tuple[Any, float]]:
     asked = []
     for i in range(rounds):
-        radius = (
-            0.2
-            if isinstance(opt.configuration.setting, General) and opt.configuration.placed.own_radius is None
-            else None
-        )
+        growth = opt.configuration.placed.growth
+        radius = 0.2 if isinstance(opt.configuration.setting, General) and growth.own is None else None
         s = opt.ask() if radius is None else opt.ask(radius=radius)
         seen = {name: column[i] for name, column in ROWS.items()}
         opt.tell(s, float(s.action[0]) - 0.1 * i, context=None if s.context else seen)

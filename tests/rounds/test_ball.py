@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from drbo import GP, MMD, RBF, AmbiguitySet, Expectation, Product, TotalVariation, Wasserstein
+from drbo.ambiguity.family import as_placed
 from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.models import GridPosterior
 from drbo.models.bounds import LOWER, UPPER, Bound
@@ -20,7 +21,7 @@ SETS: list[AmbiguitySet] = [
 
 
 def ball_of(ambiguity: AmbiguitySet, radius: float = 0.2) -> Ball:
-    return Ball(ambiguity, REFERENCE, radius, SPACE, 0)
+    return Ball(as_placed(ambiguity), REFERENCE, radius, SPACE, 0)
 
 
 def bound_of(side: int) -> Bound:

@@ -18,6 +18,7 @@ from drbo import (
     Product,
     TotalVariation,
 )
+from drbo.ambiguity.family import as_placed
 from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.regression import Posterior
@@ -34,7 +35,7 @@ REFERENCE = np.full(12, 1 / 12)
 
 def ball_of(ambiguity: AmbiguitySet, seed: int = 0) -> Ball:
     space = FiniteSet("contexts", CONTEXTS)
-    return Ball(ambiguity, FiniteContexts(space).given(REFERENCE), 0.2, space, seed)
+    return Ball(as_placed(ambiguity), FiniteContexts(space).given(REFERENCE), 0.2, space, seed)
 
 
 def bound_of(posterior: Posterior, beta: float) -> Bound:

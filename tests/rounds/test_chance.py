@@ -20,6 +20,7 @@ from drbo import (
     Undecided,
     Wasserstein,
 )
+from drbo.ambiguity.family import as_placed
 from drbo.models.bounds import LOWER, UPPER, Bound, simultaneous
 from drbo.models.units import Units
 from drbo.rounds.ball import Ball
@@ -37,7 +38,7 @@ every_set = pytest.mark.parametrize("ambiguity", SETS, ids=repr)
 
 
 def ball_of(ambiguity: AmbiguitySet, radius: float = 0.2) -> Ball:
-    return make_ball(ambiguity, REFERENCE, radius, CONTEXTS, 0, None)
+    return make_ball(as_placed(ambiguity), REFERENCE, radius, CONTEXTS, 0, None)
 
 
 def oracle(ambiguity: AmbiguitySet, values: np.ndarray, radius: float) -> float:
@@ -47,7 +48,7 @@ def oracle(ambiguity: AmbiguitySet, values: np.ndarray, radius: float) -> float:
     if isinstance(ambiguity, TotalVariation):
         constraints.append(0.5 * cp.norm1(w - P) <= radius)
     elif isinstance(ambiguity, MMD):
-        constraints.append(cp.norm(ambiguity.features.T @ (w - P), 2) <= radius)
+        constraints.append(cp.norm(ambiguity.placed.features.T @ (w - P), 2) <= radius)
     else:
         plan = cp.Variable((7, 7), nonneg=True)
         constraints += [cp.sum(plan, axis=1) == P, cp.sum(plan, axis=0) == w]

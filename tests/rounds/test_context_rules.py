@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from drbo import KL, MMD, RBF, AmbiguitySet, Informative, Neighbourhood, Pessimistic, TotalVariation, Uncertain
+from drbo.ambiguity.family import as_placed
 from drbo.models.observation import Observation
 from drbo.models.regression import Posterior
 from drbo.rounds.ball import Ball
@@ -17,7 +18,7 @@ SETS: list[AmbiguitySet] = [MMD(CONTEXTS.points, RBF(0.2)), TotalVariation()]
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_context_of_which_we_know_least(seed: int) -> None:
-    known, ball = beliefs(seed), Ball(SETS[0], REFERENCE, 0.2, CONTEXTS, seed)
+    known, ball = beliefs(seed), Ball(as_placed(SETS[0]), REFERENCE, 0.2, CONTEXTS, seed)
     for i in range(len(ACTIONS)):
         action = ACTIONS.at("action_index", i)
         _, variance = known.ahead.of_action(action)  # pending evaluations count
@@ -34,7 +35,7 @@ def of_average(posterior: Posterior, action: Point, w: np.ndarray) -> float:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_context_that_tells_most_of_the_worst_case(seed: int, ambiguity: AmbiguitySet) -> None:
     """By the variance that is left after one more outcome in each context, from a posterior that took it in."""
-    known, ball = beliefs(seed), Ball(ambiguity, REFERENCE, 0.2, CONTEXTS, seed)
+    known, ball = beliefs(seed), Ball(as_placed(ambiguity), REFERENCE, 0.2, CONTEXTS, seed)
     for i in (0, 4, 8):
         action = ACTIONS.at("action_index", i)
         mean, variance = known.ahead.of_action(action)
@@ -54,7 +55,7 @@ def test_the_context_that_tells_most_of_the_worst_case(seed: int, ambiguity: Amb
 @pytest.mark.parametrize("seed", range(4))
 def test_the_rule_of_stableopt(seed: int, radius: float) -> None:
     """argmin lcb over Delta_t: the contexts within the radius of the reference's mean, or the nearest one."""
-    known, ball = beliefs(seed), Ball(Neighbourhood(CONTEXTS.points), REFERENCE, radius, CONTEXTS, seed)
+    known, ball = beliefs(seed), Ball(as_placed(Neighbourhood(CONTEXTS.points)), REFERENCE, radius, CONTEXTS, seed)
     distance = np.abs(CONTEXTS.points[:, 0] - REFERENCE.weights @ CONTEXTS.points[:, 0])
     near = distance <= max(radius, distance.min())
     for i in range(len(ACTIONS)):
@@ -66,7 +67,7 @@ def test_the_rule_of_stableopt(seed: int, radius: float) -> None:
 
 @pytest.mark.parametrize("ambiguity", [*SETS, KL()], ids=repr)
 def test_a_pessimist_picks_the_lowest_context_of_the_worst_case(ambiguity: AmbiguitySet) -> None:
-    known, ball = beliefs(1), Ball(ambiguity, REFERENCE, 0.1, CONTEXTS, 0)
+    known, ball = beliefs(1), Ball(as_placed(ambiguity), REFERENCE, 0.1, CONTEXTS, 0)
     for i in range(len(ACTIONS)):
         action = ACTIONS.at("action_index", i)
         mean, variance = known.ahead.of_action(action)
@@ -77,7 +78,7 @@ def test_a_pessimist_picks_the_lowest_context_of_the_worst_case(ambiguity: Ambig
 
 @pytest.mark.parametrize("rule", [Uncertain(), Informative(), Pessimistic()], ids=repr)
 def test_before_the_first_outcome_ties_go_to_the_first_context(rule: ContextRule) -> None:
-    ball = Ball(SETS[0], REFERENCE, 0.0, CONTEXTS, 0)
+    ball = Ball(as_placed(SETS[0]), REFERENCE, 0.0, CONTEXTS, 0)
     known = beliefs(n=0, pending=0)
     if isinstance(rule, Uncertain):
         assert rule.pick(ball, known, ACTIONS.at("action_index", 3)).index == 0

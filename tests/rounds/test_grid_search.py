@@ -19,6 +19,7 @@ from drbo import (
     Wasserstein,
 )
 from drbo.ambiguity import WorstCaseError
+from drbo.ambiguity.family import as_placed
 from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.models import GridPosterior
 from drbo.models.bounds import UPPER, Bound
@@ -166,7 +167,7 @@ def ball_and_bound(ambiguity: AmbiguitySet, seed: int = 0) -> tuple[GridSearch, 
     for _ in range(20):
         posterior = posterior.with_more([Observation.of(rng.random(1), rng.random(1), rng.normal())])
     reference = FiniteContexts(contexts).given(rng.dirichlet(np.ones(N_CONTEXTS)))
-    return search, Ball(ambiguity, reference, 0.1, contexts, seed), Bound(posterior, 2.0, UPPER)
+    return search, Ball(as_placed(ambiguity), reference, 0.1, contexts, seed), Bound(posterior, 2.0, UPPER)
 
 
 NOWHERE = np.empty((0, 1))

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import drbo
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo import AmbiguitySet
+from drbo.ambiguity.family import as_placed
 from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.models.bounds import UPPER, AverageBound, Bound
 from drbo.models.grid import GridPosterior
@@ -74,7 +75,7 @@ SETS: dict[str, tuple[AmbiguitySet, float]] = {
 
 def ball(ambiguity: AmbiguitySet, radius: float) -> Ball:
     space = FiniteSet("contexts", C)
-    return Ball(ambiguity, FiniteContexts(space).given(P), radius, space, 0)
+    return Ball(as_placed(ambiguity), FiniteContexts(space).given(P), radius, space, 0)
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from drbo import MMD, RBF, AmbiguitySet, Box, Informative, Optimism, TotalVariation, Uncertain
+from drbo.ambiguity.family import as_placed
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball
 from drbo.rounds.box_search import BoxSearch
@@ -21,7 +22,7 @@ NOWHERE = np.empty((0, 1))
 def test_optimism_is_lines_3_to_5_of_the_algorithm(ambiguity: AmbiguitySet, rule: ContextRule | None) -> None:
     for seed in range(4):
         known = beliefs(seed)
-        ball = Ball(ambiguity, REFERENCE, 0.2, CONTEXTS, seed)
+        ball = Ball(as_placed(ambiguity), REFERENCE, 0.2, CONTEXTS, seed)
         choice = Optimism(rule).choose(Round(ball, GridSearch(ACTIONS), NOWHERE, NOWHERE), known)
         ucb = Bound(known.ahead, 2.0, UPPER).on_grid()
         scores = robust_scores(ucb, ambiguity, REFERENCE.weights, 0.2)
@@ -37,7 +38,7 @@ def test_optimism_is_lines_3_to_5_of_the_algorithm(ambiguity: AmbiguitySet, rule
 
 def test_what_is_under_way_is_not_repeated_where_nature_picks_the_context() -> None:
     """Two evaluations of one action differ in their contexts, if we pick these."""
-    known, ball = beliefs(), Ball(SETS[1], REFERENCE, 0.2, CONTEXTS, 0)
+    known, ball = beliefs(), Ball(as_placed(SETS[1]), REFERENCE, 0.2, CONTEXTS, 0)
     search = BoxSearch(Box(x=(0.0, 1.0)))
     free = Optimism().choose(Round(ball, search, NOWHERE, NOWHERE), known).action.coordinates
     under_way = free[None]

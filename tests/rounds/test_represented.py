@@ -5,6 +5,7 @@ import pytest
 
 import drbo
 from drbo import GP, MMD, RBF, Matern, Optimizer, Product, Samples, Simulator
+from drbo.ambiguity.placed import on_range
 from drbo.contexts.sampled_contexts import SampledContexts
 from drbo.models import LOWER, Bound
 from drbo.models.regression import Posterior
@@ -41,7 +42,7 @@ def test_the_lowest_excess_is_that_of_every_sample(d: int, kernel: drbo.Kernel, 
     bound = Bound(posterior(reference.points, kernel, n, 1), 2.0, LOWER)
     values = bound.of_action(ACTION)
     worst = ball.worst_case(values)
-    dual = ambiguity.dual(values, reference.weights, 0.1, worst)
+    dual = on_range(ambiguity).dual(values, reference.weights, 0.1, worst)
     assert dual is not None
     prices, curve = Prices(dual, nature.space), bound.curve(ACTION.coordinates)
     every = float((curve(samples.points) - prices.at(samples.points)).min())

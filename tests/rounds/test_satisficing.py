@@ -10,7 +10,6 @@ from drbo import (
     KL,
     MMD,
     RBF,
-    AmbiguitySet,
     AnyOf,
     Box,
     ChiSquare,
@@ -25,6 +24,7 @@ from drbo import (
     Uncertain,
     Wasserstein,
 )
+from drbo.ambiguity.family import SetOrFamily, as_placed
 from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball
@@ -38,7 +38,7 @@ from rounds.beliefs import ACTIONS, CONTEXTS, REFERENCE, beliefs
 
 NOWHERE = np.empty((0, 1))
 C = CONTEXTS.points
-SETS: list[AmbiguitySet] = [
+SETS: list[SetOrFamily] = [
     MMD(C, RBF(0.2)),
     MMD(C, RBF(2.0)),
     TotalVariation(),
@@ -49,14 +49,14 @@ SETS: list[AmbiguitySet] = [
     Wasserstein(C, order=2.0),
     Neighbourhood(C),
     Moments(0.3).on(C),
-    Intersection(MMD(C, RBF(0.3)), Moments(0.1).on(C)),
+    Intersection(MMD(C, RBF(0.3)), Moments(0.1)).on(C),
     AnyOf([np.eye(7)[2], np.full(7, 1 / 7)], TotalVariation()).on(C),
 ]
 every_set = pytest.mark.parametrize("ambiguity", SETS, ids=repr)
 
 
-def ball_of(ambiguity: AmbiguitySet) -> Ball:
-    return make_ball(ambiguity, REFERENCE, 0.1, CONTEXTS, 0, None)
+def ball_of(ambiguity: SetOrFamily) -> Ball:
+    return make_ball(as_placed(ambiguity), REFERENCE, 0.1, CONTEXTS, 0, None)
 
 
 def brute_force(ball: Ball, values: np.ndarray, target: float) -> tuple[float, float]:
@@ -70,7 +70,7 @@ def brute_force(ball: Ball, values: np.ndarray, target: float) -> tuple[float, f
 
 @every_set
 @pytest.mark.parametrize("seed", [0, 1])
-def test_radius_and_fragility_of_one_action(ambiguity: AmbiguitySet, seed: int) -> None:
+def test_radius_and_fragility_of_one_action(ambiguity: SetOrFamily, seed: int) -> None:
     rng = np.random.default_rng(seed)
     ball, values = ball_of(ambiguity), rng.normal(size=7)
     worst = WorstByRadius.of_values(ball, values)
@@ -87,21 +87,21 @@ def test_radius_and_fragility_of_one_action(ambiguity: AmbiguitySet, seed: int) 
         assert radius <= grid_radius * 1.08 + 1e-5 * ball.diameter
         assert most.value >= grid_most * (1.0 - 1e-9)
         attained = (target - float(ball.at(most.radius).worst_case(values).expectation)) / most.radius
-        assert most.value <= attained * (1.0 + (1e-6 if ambiguity.convex_in_radius else 0.02))
+        assert most.value <= attained * (1.0 + (1e-6 if ambiguity.growth.convex else 0.02))
 
 
 @every_set
-def test_sets_whose_worst_case_is_said_to_be_convex_are(ambiguity: AmbiguitySet) -> None:
+def test_sets_whose_worst_case_is_said_to_be_convex_are(ambiguity: SetOrFamily) -> None:
     ball, values = ball_of(ambiguity), np.random.default_rng(3).normal(size=7)
     radii = np.linspace(0.0, 1.1 * ball.diameter, 25)
     worst = np.array([float(ball.at(r).worst_case(values).expectation) for r in radii])
     bends = np.diff(worst, 2)
-    if ambiguity.convex_in_radius:
+    if ambiguity.growth.convex:
         assert bends.min() >= -1e-7 * np.ptp(values)
 
 
 @pytest.mark.parametrize("ambiguity", [TotalVariation(), MMD(C, RBF(0.3)), Wasserstein(C)], ids=repr)
-def test_fragility_is_the_least_price_of_a_unit_of_distance(ambiguity: AmbiguitySet) -> None:
+def test_fragility_is_the_least_price_of_a_unit_of_distance(ambiguity: SetOrFamily) -> None:
     """RoBOS: the least k with <w, v> + k distance(w, p) >= target in every distribution w, by CVXPY."""
     values, p = np.random.default_rng(5).normal(size=7), REFERENCE.weights
     target = float(p @ values) - 0.2
@@ -113,7 +113,7 @@ def test_fragility_is_the_least_price_of_a_unit_of_distance(ambiguity: Ambiguity
         if isinstance(ambiguity, TotalVariation):
             distance = 0.5 * cp.norm1(w - p)
         elif isinstance(ambiguity, MMD):
-            distance = cp.norm(ambiguity.features.T @ (w - p), 2)
+            distance = cp.norm(ambiguity.placed.features.T @ (w - p), 2)
         else:
             plan = cp.Variable((7, 7), nonneg=True)
             constraints += [cp.sum(plan, axis=1) == p, cp.sum(plan, axis=0) == w]
@@ -157,7 +157,7 @@ def test_fragility_scales_with_the_values(scale: float, shift: float) -> None:
 
 @pytest.mark.parametrize("ambiguity", [SETS[i] for i in (0, 2, 3, 5, 8)], ids=repr)
 @pytest.mark.parametrize("goal", ["radius", "fragility"])
-def test_the_best_of_many_actions(ambiguity: AmbiguitySet, goal: Goal) -> None:
+def test_the_best_of_many_actions(ambiguity: SetOrFamily, goal: Goal) -> None:
     ball = ball_of(ambiguity)
     for seed in range(2):
         known = beliefs(seed)
@@ -226,8 +226,8 @@ def test_what_cannot_be_is_refused() -> None:
 
 def test_sets_that_combine_others_know_whether_they_have_a_radius() -> None:
     groups = Shares({"a": (0.2, 0.5)}, free_inside=True)
-    assert groups.has_radius
-    assert Intersection(MMD(), Moments(1.0)).has_radius
-    assert Intersection(MMD(), Moments(1.0)).convex_in_radius
-    assert not AnyOf([np.ones(2) / 2]).has_radius
-    assert not Wasserstein(order=2.0).convex_in_radius
+    assert groups.growth.matters
+    assert Intersection(MMD(), Moments(1.0)).growth.matters
+    assert Intersection(MMD(), Moments(1.0)).growth.convex
+    assert not AnyOf([np.ones(2) / 2]).growth.matters
+    assert not Wasserstein(order=2.0).growth.convex

@@ -40,7 +40,7 @@ def ball(
     """The weights and the radius of one round."""
     points = [contexts.space.at("context_index", i) for i in seen]
     made = setting.reference_of(reference, contexts, points)
-    return made.weights, setting.radius_of(radius, made, MMD3)
+    return made.weights, setting.radius_of(radius, made, MMD3.placed)
 
 
 @pytest.mark.parametrize(

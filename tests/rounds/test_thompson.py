@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from drbo import KL, MMD, RBF, AmbiguitySet, Box, Informative, Thompson, TotalVariation, Uncertain
+from drbo.ambiguity.family import as_placed
 from drbo.rounds.ball import Ball
 from drbo.rounds.box_search import BoxSearch
 from drbo.rounds.context_rules import ContextRule
@@ -21,7 +22,7 @@ def test_the_best_action_of_a_draw(ambiguity: AmbiguitySet, rule: ContextRule | 
     chosen = []
     for number in range(6):
         known = beliefs(1)
-        ball = Ball(ambiguity, REFERENCE, 0.2, CONTEXTS, 3)
+        ball = Ball(as_placed(ambiguity), REFERENCE, 0.2, CONTEXTS, 3)
         round = Round(ball, GridSearch(ACTIONS), NOWHERE, NOWHERE, seed=(5, number))
         choice = Thompson(rule).choose(round, known)
         drawn = known.ahead.draw(np.random.default_rng((5, number))).on_grid()
@@ -40,7 +41,7 @@ def test_the_best_action_of_a_draw(ambiguity: AmbiguitySet, rule: ContextRule | 
 def test_the_best_action_of_a_box_for_a_draw() -> None:
     """Against a fine grid: the search climbs the draw itself."""
     known, fine = beliefs(2), np.linspace(0.0, 1.0, 2001)[:, None]
-    ball = Ball(SETS[0], REFERENCE, 0.2, CONTEXTS, 0)
+    ball = Ball(as_placed(SETS[0]), REFERENCE, 0.2, CONTEXTS, 0)
     for number in range(3):
         round = Round(ball, BoxSearch(Box(x=(0.0, 1.0))), NOWHERE, NOWHERE, seed=(0, number))
         choice = Thompson().choose(round, known)
@@ -52,7 +53,7 @@ def test_the_best_action_of_a_box_for_a_draw() -> None:
 
 
 def test_nothing_under_way_is_repeated_where_nature_picks_the_context() -> None:
-    known, ball = beliefs(), Ball(SETS[1], REFERENCE, 0.2, CONTEXTS, 0)
+    known, ball = beliefs(), Ball(as_placed(SETS[1]), REFERENCE, 0.2, CONTEXTS, 0)
     search = BoxSearch(Box(x=(0.0, 1.0)))
     free = Thompson().choose(Round(ball, search, NOWHERE, NOWHERE), known).action.coordinates
     again = Thompson().choose(Round(ball, search, NOWHERE, free[None]), known).action.coordinates

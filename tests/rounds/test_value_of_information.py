@@ -6,6 +6,7 @@ from scipy.special import ndtri
 
 import drbo
 from drbo import GP, RBF, Product, ValueOfInformation
+from drbo.ambiguity.family import as_placed
 from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.models import GridPosterior
 from drbo.rounds.ball import Ball
@@ -93,7 +94,7 @@ def test_gains_are_those_of_brute_force(ambiguity: drbo.AmbiguitySet, radius: fl
         posterior = posterior.with_outcome(rng.random(1), rng.random(1), rng.normal())
     space = FiniteSet("contexts", contexts)
     reference = FiniteContexts(space).given(np.array([0.5, 0.3, 0.2]))
-    ball = Ball(ambiguity, reference, radius, space, 0)
+    ball = Ball(as_placed(ambiguity), reference, radius, space, 0)
     rows, columns = np.divmod(np.arange(12), 3)
     found = Draws.of(ball, posterior, actions, 1024, np.random.default_rng(3)).gains(rows, columns)
     assert (found.gains >= 0.0).all()
@@ -129,7 +130,10 @@ def dense_covariance(posterior: GridPosterior) -> np.ndarray:
 def test_it_chooses_the_evaluation_of_the_largest_gain_of_all() -> None:
     """On a small grid all actions are on the shortlist, so that no evaluation may have a clearly larger gain."""
     for seed in range(3):
-        known, ball = beliefs(seed), Ball(drbo.MMD(CONTEXTS.points, RBF(0.2)), REFERENCE, 0.2, CONTEXTS, seed)
+        known, ball = (
+            beliefs(seed),
+            Ball(as_placed(drbo.MMD(CONTEXTS.points, RBF(0.2))), REFERENCE, 0.2, CONTEXTS, seed),
+        )
         choice = ValueOfInformation().choose(Round(ball, GridSearch(ACTIONS), NOWHERE, NOWHERE), known)
         draws = Draws.of(ball, known.ahead, ACTIONS.coordinates, 512, np.random.default_rng(9))
         rows, columns = np.divmod(np.arange(9 * 7), 7)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drbo.ambiguity.on_support import OnSupport
-from drbo.ambiguity.scaling import sum_from_zero
+from drbo.ambiguity.divergence import OnSupport, sum_from_zero
+from drbo.ambiguity.placed import Growth
 from drbo.validation import FloatArray
 
 __all__ = ["ChiSquare"]
@@ -32,8 +32,7 @@ class ChiSquare(OnSupport):
     more the minimum over the support.
     """
 
-    convex_in_radius = True
-    radius_power = 0.5
+    growth = Growth(convex=True, power=0.5)
     instead_of_a_rule = (
         "Use drbo.radius.EmpiricalLikelihood(confidence), which covers the expected reward against sampling error."
     )
@@ -45,7 +44,7 @@ class ChiSquare(OnSupport):
         """Return z^2: chi-square covers an expectation with radius z^2 / t (Duchi, Glynn and Namkoong)."""
         return z**2
 
-    def within(self, radius: float) -> str:
+    def words(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""
         return f"within a chi-square divergence of {radius:.3g} of the reference"
 

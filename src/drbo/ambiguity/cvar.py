@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from drbo.ambiguity.contract import NEXT
-from drbo.ambiguity.on_support import OnSupport
-from drbo.ambiguity.scaling import sum_before
+from drbo.ambiguity.divergence import OnSupport, sum_before
+from drbo.ambiguity.placed import NEXT
 from drbo.validation import FloatArray
 
 __all__ = ["CVaR"]
@@ -34,7 +33,7 @@ class CVaR(OnSupport):
     def __repr__(self) -> str:
         return "CVaR()"
 
-    def within(self, radius: float) -> str:
+    def words(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""
         return f"that is a share of at least {max(1.0 - radius, 0.0):.1%} of the reference (CVaR)"
 

@@ -22,14 +22,26 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from drbo._compiled import announce
 from drbo.ambiguity._simplex import solve_rows
 from drbo.ambiguity.any_of import AnyOf
-from drbo.ambiguity.contract import GAP_TOLERANCE, AmbiguitySet, Dual, WorstCase
-from drbo.ambiguity.linear import ROUNDING, Linear, Rows, support, usable
-from drbo.ambiguity.scaling import in_unit_range
+from drbo.ambiguity.family import AmbiguitySet, among
+from drbo.ambiguity.linear import ROUNDING, Linear, PlacedLinear, Rows, support, usable
+from drbo.ambiguity.placed import (
+    GAP_TOLERANCE,
+    Dual,
+    PlacedSet,
+    SupportsShift,
+    WorstCase,
+    advice_of,
+    in_unit_range,
+    on_range,
+    supports,
+    unit_of,
+    with_slopes,
+)
 from drbo.ambiguity.shares import Shares
 from drbo.kernels import Kernel
 from drbo.spaces.columns import Column
@@ -48,6 +60,166 @@ _BEYOND = 1e-5
 worst cases on both sides of a kink differ by less than the gap."""
 _KEEPS = 1e-9
 """A distribution keeps a bound if it misses it by at most this, as a share of what the bound allows."""
+
+
+class PlacedIntersection(PlacedSet):
+    """What lies in a ball and keeps bounds, on contexts.
+
+    Attributes
+    ----------
+    inner : the ball
+    limits : the bounds
+    """
+
+    def __init__(self, inner: PlacedSet, limits: tuple[PlacedLinear[Any], ...]) -> None:
+        self.inner, self.limits = inner, limits
+        self.growth, self.n_contexts = inner.growth, limits[0].n_contexts
+
+    radius_means = "The radius is that of the ball. The bounds stand as stated, and a shift that breaks one is outside."
+
+    def __repr__(self) -> str:
+        return f"Intersection({', '.join(map(repr, (self.inner, *self.limits)))})"
+
+    def words(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        return " and ".join([self.inner.words(radius), *(one.words(_own(one)) for one in self.limits)])
+
+    @property
+    def everything(self) -> str:
+        """What the set holds from its diameter on, in words."""
+        return f"{self.inner.everything} that keeps the bounds"
+
+    @property
+    def instead_of_a_rule(self) -> str:
+        """What to do in place of a rule that learns the radius from continuous samples."""
+        return advice_of(self.inner)
+
+    @property
+    def unit(self) -> float:
+        """The unit of the radius."""
+        return unit_of(self.inner)
+
+    def moved(self, reference: FloatArray, points: FloatArray) -> float:
+        """Return the ball's distance of moved contexts (n, d) from the reference; inf if they break a bound."""
+        assert supports(self.inner, SupportsShift)  # `supports` asks the ball, too
+        kept = self._kept(reference, points)
+        return float("inf") if kept is None or kept[1] < 1.0 else self.inner.moved(reference, points)
+
+    def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
+        """Return which shares of the mass may move in the ball and in all bounds."""
+        assert supports(self.inner, SupportsShift)  # `supports` asks the ball, too
+        kept, inside = self._kept(reference, points), self.inner.shares_inside(reference, points, radius)
+        return None if kept is None or inside is None else _common([kept, inside])
+
+    def _kept(self, reference: FloatArray, points: FloatArray) -> tuple[float, float] | None:
+        """Return for which shares of the mass that moves all bounds are kept; None if for none."""
+        every = [one.shares_inside(reference, points, _own(one) + _KEEPS) for one in self.limits]
+        return _common([one for one in every if one is not None]) if all(every) else None
+
+    def extended(self, further: FloatArray) -> PlacedIntersection:
+        """Return the set on its contexts and further ones (k, d)."""
+        inner = on_range(self.inner).extended(further)
+        return PlacedIntersection(inner, tuple(one.extended(further) for one in self.limits))
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
+        """Return the ball's dual for v - F y, with the prices y of the bounds added to its thresholds."""
+        lowest = float(values.min())
+        v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
+        bounds = self._bounds(reference)
+        y = self._search(v[None], reference, radius, bounds).multipliers[0]
+        shifted = v - bounds.features @ y
+        inner = self.inner.certified(shifted[None], reference, radius)
+        alone = WorstCase(inner.expectation[0], inner.weights[0], inner.lower_bound[0])
+        dual = on_range(self.inner).dual(shifted, reference, radius, alone)
+        if dual is None:
+            return None
+        prices = [y[part] for part in bounds.parts]
+
+        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+            level, slope = dual.threshold(points, half)
+            for one, price in zip(self.limits, prices, strict=True):
+                more, steeper = one.ceiling(points, half, price)
+                level, slope = level + more, slope + steeper
+            return lowest + level, slope
+
+        bound = lowest + (dual.bound + float(support(y, bounds.lower, bounds.upper)))
+        return Dual(min(bound, float(worst.expectation)), dual.share, threshold)
+
+    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return the ball's sensitivities (m,) for v - F y, with the prices y of the bounds."""
+        bounds = self._bounds(reference)
+        v = values - values.min(axis=1, keepdims=True)
+        y = self._search(v, reference, radius + _BEYOND * self.unit, bounds).multipliers
+        return with_slopes(self.inner).slopes(v - y @ bounds.features.T, reference, radius)
+
+    def _bounds(self, reference: FloatArray) -> _Bounds:
+        """Return the bounds round a reference, as rows of one linear program."""
+        ends = [one.bounds(reference, _own(one)) for one in self.limits]
+        features = np.concatenate([one.features for one in self.limits], axis=1)
+        lower, upper = (np.concatenate([pair[side] for pair in ends]) for side in (0, 1))
+        edges = np.cumsum([0, *(len(pair[0]) for pair in ends)])
+        return _Bounds(features, lower, upper, tuple(slice(a, b) for a, b in itertools.pairwise(edges)))
+
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        if any(one.distance(p, q) > _own(one) + _KEEPS for one in self.limits):
+            return float("inf")
+        return self.inner.distance(p, q)
+
+    def _diameter(self, reference: FloatArray) -> float:
+        return self.inner._diameter(reference)
+
+    def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
+        return self.inner._diameter_in(reference, hull)
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        bounds = self._bounds(reference)
+        alone = self.inner.certified(values, reference, radius)
+        weights, lower_bound = alone.weights, alone.lower_bound.copy()
+        means = weights @ bounds.features
+        slack = ROUNDING * np.ptp(bounds.features, axis=0)
+        outside = ((means < bounds.lower - slack) | (means > bounds.upper + slack)).any(axis=1)
+        if outside.any():  # elsewhere the ball's worst distribution keeps the bounds: it is the answer
+            found = self._search(values[outside], reference, radius, bounds)
+            weights[outside], lower_bound[outside] = found.weights, found.lower_bound
+        return weights, lower_bound
+
+    def _search(self, values: FloatArray, reference: FloatArray, radius: float, bounds: _Bounds) -> _Found:
+        """Return the worst mixtures of distributions of the ball that keep the bounds, with their multipliers."""
+        rows = Rows.of(bounds.features, bounds.lower, bounds.upper)
+        if rows.impossible:
+            self._refuse(radius)
+        u, lowest, span = in_unit_range(values)
+        weights, multipliers = np.zeros_like(u), np.zeros((len(u), len(rows.sizes)))
+        lower_bound, y = np.full(len(u), -np.inf), np.zeros_like(multipliers)
+        first = [reference] if self.inner.distance(reference, reference) <= radius else []
+        collected = [first.copy() for _ in u]
+        unfinished, lacking = np.arange(len(u)), np.zeros(len(u), dtype=bool)
+        announce(solve_rows)
+        for _ in range(_STEPS):
+            inner = self.inner.certified(u[unfinished] - y[unfinished] @ rows.features.T, reference, radius)
+            bound = inner.lower_bound + support(y[unfinished], rows.lower, rows.upper)
+            still = []
+            for i, found, certified in zip(unfinished, inner.weights, bound, strict=True):
+                if certified > lower_bound[i]:
+                    lower_bound[i], multipliers[i] = certified, y[i]
+                if certified > 1.0 + 1e-6:  # above every value, so that no distribution keeps the bounds
+                    self._refuse(radius)
+                collected[i].append(found)
+                weights[i], y[i], lacking[i] = _mixture(np.array(collected[i]), u[i], rows)
+                if lacking[i] or weights[i] @ u[i] - lower_bound[i] > _CLOSE:
+                    still.append(i)
+            unfinished = np.array(still, dtype=np.intp)
+            if not len(unfinished):
+                break
+        if lacking.any():
+            self._refuse(radius)
+        return _Found(weights, lowest + span * lower_bound, multipliers * span[:, None] / rows.sizes)
+
+    def _refuse(self, radius: float) -> None:
+        raise ValueError(
+            f"{self!r} holds no distribution at radius {radius:.3g}: none that the ball holds keeps the bounds. "
+            "Give a larger radius, or wider bounds"
+        )
 
 
 class Intersection(AmbiguitySet):
@@ -81,187 +253,51 @@ class Intersection(AmbiguitySet):
             raise TypeError(
                 f"Intersection takes one ball, and Moments or Shares(..., free_inside=True) beside it, got {names}"
             )
-        self.ball = balls[0] if balls else sets[0]
-        self.limits: tuple[Linear, ...] = tuple(one for one in sets if one is not self.ball and isinstance(one, Linear))
-        self.own_radius = self.ball.own_radius
-        self.has_radius, self.convex_in_radius = self.ball.has_radius, self.ball.convex_in_radius
-        self.radius_power = self.ball.radius_power
-        self.instead_of_a_rule = self.ball.instead_of_a_rule
-        sizes = [one.n_contexts for one in sets if one.n_contexts is not None]
-        self.n_contexts = sizes[0] if sizes else None
+        self.inner = balls[0] if balls else sets[0]
+        self.limits: tuple[Linear, ...] = tuple(
+            one for one in sets if one is not self.inner and isinstance(one, Linear)
+        )
+        self.growth = self.inner.growth
 
     def __repr__(self) -> str:
-        return f"Intersection({', '.join(map(repr, (self.ball, *self.limits)))})"
+        return f"Intersection({', '.join(map(repr, (self.inner, *self.limits)))})"
 
     def arguments(self) -> dict[str, Any]:
         """Return what the set was made of, for `from_arguments`."""
-        return {"sets": (self.ball, *self.limits)}
+        return {"sets": (self.inner, *self.limits)}
 
     @classmethod
     def from_arguments(cls, sets: Sequence[AmbiguitySet]) -> Self:
         """Return the intersection of these sets."""
         return cls(*sets)
 
-    def within(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
-        return " and ".join([self.ball.within(radius), *(one.within(_own(one)) for one in self.limits)])
+    @property
+    def n_contexts(self) -> int | None:
+        """The number of contexts that the ball was given, if it was."""
+        return self.inner.n_contexts
 
     @property
-    def radius_means(self) -> str:
-        """What the radius is a number of."""
-        return "The radius is that of the ball. The bounds stand as stated, and a shift that breaks one is outside."
-
-    def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
-        """Return the ball's distance of moved contexts (n, d) from the reference; inf if they break a bound."""
-        kept = self._kept(reference, points)
-        return float("inf") if kept is None or kept[1] < 1.0 else self.ball.moved(reference, points)
-
-    def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
-        """Return which shares of the mass may move in the ball and in all bounds."""
-        kept, inside = self._kept(reference, points), self.ball.shares_inside(reference, points, radius)
-        return None if kept is None or inside is None else _common([kept, inside])
-
-    def _kept(self, reference: FloatArray, points: FloatArray) -> tuple[float, float] | None:
-        """Return for which shares of the mass that moves all bounds are kept; None if for none."""
-        every = [one.shares_inside(reference, points, _own(one) + _KEEPS) for one in self.limits]
-        return _common([one for one in every if one is not None]) if all(every) else None
-
-    def most_likely(self, radius: float, share: float) -> float | None:
-        """Return None: it depends on which contexts the event has, as the bounds do."""
-        del radius, share
-        return None
-
-    @property
-    def everything(self) -> str:
-        """What the set holds from its diameter on, in words."""
-        return f"{self.ball.everything} that keeps the bounds"
-
-    @property
-    def scale(self) -> float:
-        """The unit of the radius."""
-        return self.ball.scale
+    def instead_of_a_rule(self) -> str:
+        """What to do in place of a rule that learns the radius from continuous samples."""
+        return advice_of(self.inner)
 
     def with_columns(self, columns: Sequence[Column]) -> Intersection:
         """Return the set for contexts with these columns."""
-        return Intersection(*(one.with_columns(columns) for one in (self.ball, *self.limits)))
-
-    def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> Intersection:
-        """Return the set on contexts (n, d)."""
-        return Intersection(*(one.on(points, scales) for one in (self.ball, *self.limits)))
-
-    def extended(self, further: FloatArray) -> Intersection:
-        """Return the set on its contexts and further ones (k, d)."""
-        return Intersection(*(one.extended(further) for one in (self.ball, *self.limits)))
+        return Intersection(*(one.with_columns(columns) for one in (self.inner, *self.limits)))
 
     def among(self, rows: NDArray[np.intp]) -> Intersection:
-        """Return the set on some of its contexts (k,)."""
-        return Intersection(*(one.among(rows) for one in (self.ball, *self.limits)))
+        """Return the family for some of the contexts (k,)."""
+        return Intersection(among(self.inner, rows), *self.limits)
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:
         """Return how the ball bounds compression; None if a bound moves with the reference, whose means it changes."""
         if any(one.follows_reference for one in self.limits):
             return None
-        return self.ball.compression(points, scales)
+        return self.inner.compression(points, scales)
 
-    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
-        """Return the ball's dual for v - F y, with the prices y of the bounds added to its thresholds."""
-        lowest = float(values.min())
-        v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
-        bounds = self._bounds(reference)
-        y = self._search(v[None], reference, radius, bounds).multipliers[0]
-        shifted = v - bounds.features @ y
-        inner = self.ball.certified(shifted[None], reference, radius)
-        alone = WorstCase(inner.expectation[0], inner.weights[0], inner.lower_bound[0])
-        dual = self.ball.dual(shifted, reference, radius, alone)
-        if dual is None:
-            return None
-        prices = [y[part] for part in bounds.parts]
-
-        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
-            level, slope = dual.threshold(points, half)
-            for one, price in zip(self.limits, prices, strict=True):
-                more, steeper = one.ceiling(points, half, price)
-                level, slope = level + more, slope + steeper
-            return lowest + level, slope
-
-        bound = lowest + (dual.bound + float(support(y, bounds.lower, bounds.upper)))
-        return Dual(min(bound, float(worst.expectation)), dual.share, threshold)
-
-    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
-        """Return the ball's sensitivities (m,) for v - F y, with the prices y of the bounds."""
-        bounds = self._bounds(reference)
-        v = values - values.min(axis=1, keepdims=True)
-        y = self._search(v, reference, radius + _BEYOND * self.scale, bounds).multipliers
-        return self.ball.slopes(v - y @ bounds.features.T, reference, radius)
-
-    def _bounds(self, reference: FloatArray) -> _Bounds:
-        """Return the bounds round a reference, as rows of one linear program."""
-        ends = [one.bounds(reference, _own(one)) for one in self.limits]
-        features = np.concatenate([one.features for one in self.limits], axis=1)
-        lower, upper = (np.concatenate([pair[side] for pair in ends]) for side in (0, 1))
-        edges = np.cumsum([0, *(len(pair[0]) for pair in ends)])
-        return _Bounds(features, lower, upper, tuple(slice(a, b) for a, b in itertools.pairwise(edges)))
-
-    def _distance(self, p: FloatArray, q: FloatArray) -> float:
-        if any(one.distance(p, q) > _own(one) + _KEEPS for one in self.limits):
-            return float("inf")
-        return self.ball.distance(p, q)
-
-    def _diameter(self, reference: FloatArray) -> float:
-        return self.ball._diameter(reference)
-
-    def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
-        return self.ball._diameter_in(reference, hull)
-
-    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-        bounds = self._bounds(reference)
-        alone = self.ball.certified(values, reference, radius)
-        weights, lower_bound = alone.weights, alone.lower_bound.copy()
-        means = weights @ bounds.features
-        slack = ROUNDING * np.ptp(bounds.features, axis=0)
-        outside = ((means < bounds.lower - slack) | (means > bounds.upper + slack)).any(axis=1)
-        if outside.any():  # elsewhere the ball's worst distribution keeps the bounds: it is the answer
-            found = self._search(values[outside], reference, radius, bounds)
-            weights[outside], lower_bound[outside] = found.weights, found.lower_bound
-        return weights, lower_bound
-
-    def _search(self, values: FloatArray, reference: FloatArray, radius: float, bounds: _Bounds) -> _Found:
-        """Return the worst mixtures of distributions of the ball that keep the bounds, with their multipliers."""
-        rows = Rows.of(bounds.features, bounds.lower, bounds.upper)
-        if rows.impossible:
-            self._refuse(radius)
-        u, lowest, span = in_unit_range(values)
-        weights, multipliers = np.zeros_like(u), np.zeros((len(u), len(rows.sizes)))
-        lower_bound, y = np.full(len(u), -np.inf), np.zeros_like(multipliers)
-        first = [reference] if self.ball.distance(reference, reference) <= radius else []
-        collected = [first.copy() for _ in u]
-        unfinished, lacking = np.arange(len(u)), np.zeros(len(u), dtype=bool)
-        announce(solve_rows)
-        for _ in range(_STEPS):
-            inner = self.ball.certified(u[unfinished] - y[unfinished] @ rows.features.T, reference, radius)
-            bound = inner.lower_bound + support(y[unfinished], rows.lower, rows.upper)
-            still = []
-            for i, found, certified in zip(unfinished, inner.weights, bound, strict=True):
-                if certified > lower_bound[i]:
-                    lower_bound[i], multipliers[i] = certified, y[i]
-                if certified > 1.0 + 1e-6:  # above every value, so that no distribution keeps the bounds
-                    self._refuse(radius)
-                collected[i].append(found)
-                weights[i], y[i], lacking[i] = _mixture(np.array(collected[i]), u[i], rows)
-                if lacking[i] or weights[i] @ u[i] - lower_bound[i] > _CLOSE:
-                    still.append(i)
-            unfinished = np.array(still, dtype=np.intp)
-            if not len(unfinished):
-                break
-        if lacking.any():
-            self._refuse(radius)
-        return _Found(weights, lowest + span * lower_bound, multipliers * span[:, None] / rows.sizes)
-
-    def _refuse(self, radius: float) -> None:
-        raise ValueError(
-            f"{self!r} holds no distribution at radius {radius:.3g}: none that the ball holds keeps the bounds. "
-            "Give a larger radius, or wider bounds"
-        )
+    def _place(self, points: FloatArray, scales: FloatArray) -> PlacedIntersection:
+        limits = tuple(one._place(points, scales) for one in self.limits)
+        return PlacedIntersection(self.inner.on(points, scales), limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,7 +347,7 @@ def _is_bound(one: AmbiguitySet) -> bool:
     return isinstance(one, Linear) and not (isinstance(one, Shares) and not one.free_inside)
 
 
-def _own(one: AmbiguitySet) -> float:
+def _own(one: PlacedSet) -> float:
     """Return the radius at which a bound is what its words say."""
-    assert one.own_radius is not None
-    return one.own_radius
+    assert one.growth.own is not None
+    return one.growth.own

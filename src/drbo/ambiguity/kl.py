@@ -7,7 +7,8 @@ import math
 import numpy as np
 from scipy import special
 
-from drbo.ambiguity.on_support import OnSupport
+from drbo.ambiguity.divergence import OnSupport
+from drbo.ambiguity.placed import Growth
 from drbo.validation import FloatArray
 
 __all__ = ["KL"]
@@ -31,8 +32,7 @@ class KL(OnSupport):
     the support.
     """
 
-    convex_in_radius = True
-    radius_power = 0.5
+    growth = Growth(convex=True, power=0.5)
     instead_of_a_rule = (
         "Use drbo.radius.EmpiricalLikelihood(confidence), which covers the expected reward against sampling error."
     )
@@ -44,7 +44,7 @@ class KL(OnSupport):
         """Return z^2 / 2: KL covers an expectation with radius z^2 / (2 t) (Duchi, Glynn and Namkoong)."""
         return 0.5 * z**2
 
-    def within(self, radius: float) -> str:
+    def words(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""
         return f"within a Kullback-Leibler divergence of {radius:.3g} nats of the reference"
 

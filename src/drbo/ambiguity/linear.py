@@ -15,16 +15,15 @@ import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo._compiled import announce
 from drbo.ambiguity._simplex import solve_rows
-from drbo.ambiguity.contract import EPSILON, NEXT, AmbiguitySet, Dual, WorstCase
-from drbo.ambiguity.scaling import in_unit_range
+from drbo.ambiguity.family import AmbiguitySet
+from drbo.ambiguity.placed import EPSILON, NEXT, Dual, PlacedSet, WorstCase, in_unit_range
 from drbo.spaces.columns import Column, unnamed_columns
 from drbo.validation import FloatArray
 
@@ -32,56 +31,33 @@ ROUNDING = 1e-12
 """Means of a feature that differ by less than this share of its range count as equal."""
 
 
-class Linear(AmbiguitySet):
+Words = TypeVar("Words", bound="Linear")
+
+
+class PlacedLinear(PlacedSet, Generic[Words]):
     """Distributions whose means of features lie between bounds, which depend on the reference and the radius.
 
     Attributes
     ----------
-    contexts : (n, d) in the user's units, once the set is put on them
+    family : the set as it was stated, for contexts with known columns
+    contexts : (n, d) in the user's units
     features : (n, k) of the contexts
     """
 
-    convex_in_radius = True
-    follows_reference: bool = False
-    """Whether the bounds move with the reference."""
-    contexts: FloatArray | None = None
-    features: FloatArray
-    _columns: tuple[Column, ...] | None = None
+    n_contexts: int
 
-    def with_columns(self, columns: Sequence[Column]) -> Self:
-        """Return the set for contexts with these columns."""
-        made = copy.copy(self)
-        made._columns = tuple(columns)
-        made._choose(made._columns)
-        return made
+    def __init__(self, family: Words, contexts: FloatArray, features: FloatArray | None = None) -> None:
+        self.family, self.growth = family, family.growth
+        self.contexts, self.n_contexts = validation.frozen(contexts), len(contexts)
+        self.features = validation.frozen(self._features(contexts) if features is None else features)
 
-    def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> Self:
-        """Return the set on contexts (n, d), or this one if it has contexts of its own."""
-        if self.contexts is not None:
-            super().on(points, scales)
-            return self
-        c = validation.frozen(validation.points("points", points))
-        made = copy.copy(self if self._columns is not None else self.with_columns(unnamed_columns(c)))
-        made.contexts, made.n_contexts = c, len(c)
-        made.features = validation.frozen(made._features(c))
-        return made
+    def __repr__(self) -> str:
+        return repr(self.family)
 
     def extended(self, further: FloatArray) -> Self:
         """Return the set on its contexts and further ones (k, d)."""
-        made = copy.copy(self)
-        made.contexts = validation.frozen(np.concatenate([self._placed(), further]))
-        made.n_contexts = len(made.contexts)
-        made.features = validation.frozen(np.concatenate([self.features, self._features(further)]))
-        return made
-
-    def among(self, rows: NDArray[np.intp]) -> Self:
-        """Return the set on some of its contexts (k,); this set if it has none of its own."""
-        if self.contexts is None:
-            return self
-        made = copy.copy(self)
-        made.contexts, made.features = self.contexts[rows], self.features[rows]
-        made.n_contexts = len(rows)
-        return made
+        features = np.concatenate([self.features, self._features(further)])
+        return type(self)(self.family, np.concatenate([self.contexts, further]), features)
 
     def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
         """Return for which shares s the means (1 - s) E f(c) + s E f(moved c) lie between the bounds."""
@@ -113,7 +89,6 @@ class Linear(AmbiguitySet):
 
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
         """Return -sum_j y_j b_j' (m,): y the multipliers, b_j' how fast the bound moves that y_j is the price of."""
-        self._placed()
         y = self._multipliers(values, reference, radius + NEXT * (1.0 + radius))
         (lower, upper), (lower_at_1, upper_at_1) = (self.bounds(reference, eps) for eps in (0.0, 1.0))
         return 0.0 - support(y, lower_at_1 - lower, upper_at_1 - upper)
@@ -131,18 +106,8 @@ class Linear(AmbiguitySet):
         """Return levels (m,) and slopes (m, d) of affine bounds on y'f from above, in the cells |c - point| <= half."""
 
     @abstractmethod
-    def _choose(self, columns: tuple[Column, ...]) -> None:
-        """Note which of the columns the set is about; raise if they are not those that it names."""
-
-    @abstractmethod
     def _features(self, points: FloatArray) -> FloatArray:
         """Return the features (n, k) of points (n, d)."""
-
-    def _placed(self) -> FloatArray:
-        """Return the contexts, or say that there are none."""
-        if self.contexts is None:
-            raise TypeError(f"{self!r} has no contexts yet: use .on(points)")
-        return self.contexts
 
     def solved(
         self, values: FloatArray, features: FloatArray, lower: FloatArray, upper: FloatArray
@@ -162,10 +127,36 @@ class Linear(AmbiguitySet):
         raise ValueError(f"ambiguity {self!r} holds no distribution on these contexts")
 
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-        self._placed()
         lower, upper = self.bounds(reference, radius)
         weights, y = self.solved(values, self.features, lower, upper)
         return weights, certificate(values, self.features, y, lower, upper)
+
+
+class Linear(AmbiguitySet):
+    """The family of a set that is stated in the user's words, by columns."""
+
+    follows_reference: bool = False
+    """Whether the bounds move with the reference."""
+    _columns: tuple[Column, ...] | None = None
+
+    def with_columns(self, columns: Sequence[Column]) -> Self:
+        """Return the set for contexts with these columns."""
+        made = copy.copy(self)
+        made._columns = tuple(columns)
+        made._choose(made._columns)
+        return made
+
+    def _place(self, points: FloatArray, scales: FloatArray) -> PlacedLinear[Any]:
+        del scales
+        return (self if self._columns is not None else self.with_columns(unnamed_columns(points)))._at(points)
+
+    @abstractmethod
+    def _choose(self, columns: tuple[Column, ...]) -> None:
+        """Note which of the columns the set is about; raise if they are not those that it names."""
+
+    @abstractmethod
+    def _at(self, points: FloatArray) -> PlacedLinear[Any]:
+        """Return the set on points (n, d) with the columns chosen."""
 
 
 @dataclass(frozen=True, eq=False)

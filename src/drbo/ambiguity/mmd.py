@@ -13,9 +13,9 @@ from drbo._compiled import announce
 from drbo.ambiguity._many_features import FEWEST, ManyFeatures
 from drbo.ambiguity._mmd_pricing import embed
 from drbo.ambiguity._mmd_solver import ROWS_ALONE, solve_batch, solve_sparse
-from drbo.ambiguity.contract import EPSILON, NEXT, AmbiguitySet, Dual, Witness, WorstCase
-from drbo.ambiguity.peak import peak
+from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.pivoted import GramEntries, KernelEntries, PivotedCholesky, factor_gram
+from drbo.ambiguity.placed import EPSILON, NEXT, Dual, Growth, PlacedSet, Witness, WorstCase, peak
 from drbo.kernels import RBF, Kernel
 from drbo.validation import FloatArray
 
@@ -28,123 +28,36 @@ _LEAST = 1e-6
 """The least radius of a sensitivity, in units of the largest sqrt(k_M(c, c))."""
 
 
-def _within(radius: float) -> str:
-    return f"within a maximum mean discrepancy (MMD) of {radius:.3g} of the reference"
-
-
-class PlacedMMD(AmbiguitySet):
-    """An MMD on given contexts: `MMD(...).on(points, scales)` makes one.
+class PlacedMMD(PlacedSet):
+    """An MMD of a matrix M on n contexts.
 
     Attributes
     ----------
-    contexts, kernel : (n, d) and the kernel k_M; both None for a set made of a matrix
     features : (n, r) F with M = F F', up to rounding
     """
 
-    has_shift_norm = True
-    bounds_means = True
-    convex_in_radius = True
+    growth = Growth(convex=True)
     rows_alone = ROWS_ALONE
+    n_contexts: int
 
-    def __init__(self, factor: PivotedCholesky, contexts: FloatArray | None, kernel: Kernel | None) -> None:
-        self.contexts, self.kernel = contexts, kernel
+    def __init__(self, factor: PivotedCholesky, features: FloatArray | None = None) -> None:
         self._factor = factor
-        self.features = np.ascontiguousarray(factor.rows.T)
-        self.n_contexts: int = len(self.features)
+        self.features = np.ascontiguousarray(factor.rows.T) if features is None else features
+        self.n_contexts = len(self.features)
         self._embedded: tuple[bytes, _Embedding] | None = None
         self._many: ManyFeatures | None = None
-
-    @classmethod
-    def of_kernel(cls, points: FloatArray, kernel: Kernel) -> Self:
-        """Return the set on contexts (n, d) in the units of the kernel."""
-        diagonal = np.full(len(points), kernel.variance)
-        return cls(PivotedCholesky(KernelEntries(kernel, points), diagonal).complete(), points, kernel)
 
     def __repr__(self) -> str:
         return f"MMD({self.n_contexts} contexts, rank {self.features.shape[1]})"
 
-    def within(self, radius: float) -> str:
+    def words(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""
-        return _within(radius)
+        return f"within a maximum mean discrepancy (MMD) of {radius:.3g} of the reference"
 
     @property
-    def scale(self) -> float:
+    def unit(self) -> float:
         """The largest sqrt(k_M(c, c)); no two distributions are further apart than sqrt(2) times this if k_M >= 0."""
         return float(np.sqrt((self.features**2).sum(axis=1).max()))
-
-    def witness(self, reference: FloatArray, radius: float, arrived: FloatArray) -> Witness | None:
-        """Return the witness function of the MMD, g = (m_arrived - m_p) / ||m_arrived - m_p||, of norm 1.
-
-        E_q g <= E_p g + eps for every q of the set, and |g| <= sqrt(k_M(c, c)).
-        """
-        if self.kernel is None or self.contexts is None or not math.isfinite(radius):
-            return None
-        kernel, used = self.kernel, reference > 0.0
-        p, atoms = reference[used], self.contexts[used]
-        where = np.concatenate([arrived, atoms])
-        a = np.concatenate([np.full(len(arrived), 1.0 / len(arrived)), -p])
-        slopes = kernel(where, where) @ a
-        norm = math.sqrt(max(float(a @ slopes), 0.0))
-        if norm <= 1e-6 * math.sqrt(kernel.variance):  # what arrived is the reference itself, up to rounding
-            return None
-
-        def values(points: FloatArray) -> FloatArray:
-            return np.asarray(kernel(points, where) @ a / norm)
-
-        return Witness(values, float(p @ slopes[len(arrived) :]) / norm + radius, -math.sqrt(kernel.variance))
-
-    def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
-        """Return the MMD of the reference from the same weights on moved contexts (n, d)."""
-        if self.kernel is None or self.contexts is None:
-            return None
-        used = reference > 0.0
-        p, here, there = reference[used], self.contexts[used], points[used]
-        both = np.concatenate([p, -p])
-        where = np.concatenate([here, there])
-        return math.sqrt(max(float(both @ self.kernel(where, where) @ both), 0.0))
-
-    def extended(self, further: FloatArray) -> Self:
-        """Return the set on these contexts and further ones (k, d); the factor so far is kept."""
-        kernel, contexts = self._with_kernel()
-        points = validation.frozen(np.concatenate([contexts, further]))
-        cross = kernel(contexts[self._factor.pivots], further)
-        diagonal = np.full(len(further), kernel.variance)
-        factor = self._factor.extended(KernelEntries(kernel, points), cross, diagonal)
-        return type(self)(factor, points, kernel)
-
-    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
-        """Return the dual point a = -s (w - p), w the worst case, for the best s >= 0, with g(c) = sum_i a_i k(c_i, c).
-
-        threshold(c) = b + g(c), b = min_i v_i - g(c_i). Within a cell g leaves its tangent by at most ||g|| times the
-        kernel's `linear_error`.
-        """
-        if radius == 0.0:
-            return None
-        kernel, contexts = self._with_kernel()
-        lowest = float(values.min())
-        v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
-        shift = worst.weights - reference
-        s, norm = self._multiplier(v, reference, radius, shift)
-        cost = 0.0 if norm == 0.0 else min(radius, 1e300) * norm
-        used = np.flatnonzero(shift)
-        a = -s * shift[used]
-        # The features miss what the factorization left out, which matters for a tiny ||g||.
-        missed = math.sqrt(2.0 * len(contexts) * EPSILON * kernel.variance) * float(np.abs(a).sum())
-
-        def g(points: FloatArray) -> FloatArray:
-            return np.asarray(kernel(points, contexts[used]) @ a)
-
-        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
-            level, slope = lowest + (b + g(points)), np.zeros_like(points)
-            if half.any():
-                level += (s * norm + missed) * kernel.linear_error(half)
-                slope = np.einsum("ijk,j->ik", kernel.gradient(points, contexts[used]), a)
-            return level, slope
-
-        on_contexts = g(contexts)
-        b = float((v - on_contexts).min())
-        bound = lowest + (b + float(reference @ on_contexts) - s * cost)
-        return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
 
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
         """Return ||g|| (m,) of the dual point: the function of the context that the worst case moves mass along.
@@ -152,7 +65,7 @@ class PlacedMMD(AmbiguitySet):
         A radius below 1e-6 of the largest sqrt(k_M(c, c)) is taken as that. Below it a kernel hardly tells near
         contexts apart, and ||g|| would be that of a function which interpolates every value.
         """
-        eps = max((1.0 + NEXT) * radius, _LEAST * self.scale)
+        eps = max((1.0 + NEXT) * radius, _LEAST * self.unit)
         weights = self.certified(values, reference, eps).weights
         lowest = values.min(axis=1, keepdims=True)
         rows = zip(values - lowest, weights - reference, strict=True)
@@ -176,23 +89,11 @@ class PlacedMMD(AmbiguitySet):
         at = int(np.argmin(height))
         return peak(line, (float(v[at]), float(height[at]) - cost)), norm
 
-    def _with_kernel(self) -> tuple[Kernel, FloatArray]:
-        """Return the kernel and the contexts, or say that there are none."""
-        if self.contexts is None or self.kernel is None:
-            raise TypeError("an MMD made of a gram matrix knows no further contexts: give it contexts and a kernel")
-        return self.kernel, self.contexts
-
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         return float(np.linalg.norm((p - q) @ self.features))
 
     def _to_vertices(self, reference: FloatArray) -> FloatArray:
         return np.asarray(np.linalg.norm(self.features - reference @ self.features, axis=1))
-
-    def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
-        """Return sqrt(k_M(c, c)) + ||m_p||, which no distance to another context exceeds (triangle inequality)."""
-        del hull
-        kernel, _ = self._with_kernel()
-        return math.sqrt(kernel.variance) + float(np.linalg.norm(reference @ self.features))
 
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         weights = np.empty_like(values)
@@ -223,6 +124,107 @@ class PlacedMMD(AmbiguitySet):
         return last[1]
 
 
+class KernelMMD(PlacedMMD):
+    """An MMD of a kernel, which knows where its contexts lie.
+
+    Attributes
+    ----------
+    contexts, kernel : (n, d) in the units of the kernel, and the kernel k_M
+    """
+
+    def __init__(self, factor: PivotedCholesky, contexts: FloatArray, kernel: Kernel) -> None:
+        super().__init__(factor)
+        self.contexts, self.kernel = contexts, kernel
+
+    @classmethod
+    def of_kernel(cls, points: FloatArray, kernel: Kernel) -> Self:
+        """Return the set on contexts (n, d) in the units of the kernel."""
+        diagonal = np.full(len(points), kernel.variance)
+        return cls(PivotedCholesky(KernelEntries(kernel, points), diagonal).complete(), points, kernel)
+
+    def witness(self, reference: FloatArray, radius: float, arrived: FloatArray) -> Witness | None:
+        """Return the witness function of the MMD, g = (m_arrived - m_p) / ||m_arrived - m_p||, of norm 1.
+
+        E_q g <= E_p g + eps for every q of the set, and |g| <= sqrt(k_M(c, c)).
+        """
+        if not math.isfinite(radius):
+            return None
+        kernel, used = self.kernel, reference > 0.0
+        p, atoms = reference[used], self.contexts[used]
+        where = np.concatenate([arrived, atoms])
+        a = np.concatenate([np.full(len(arrived), 1.0 / len(arrived)), -p])
+        slopes = kernel(where, where) @ a
+        norm = math.sqrt(max(float(a @ slopes), 0.0))
+        if norm <= 1e-6 * math.sqrt(kernel.variance):  # what arrived is the reference itself, up to rounding
+            return None
+
+        def values(points: FloatArray) -> FloatArray:
+            return np.asarray(kernel(points, where) @ a / norm)
+
+        return Witness(values, float(p @ slopes[len(arrived) :]) / norm + radius, -math.sqrt(kernel.variance))
+
+    def moved(self, reference: FloatArray, points: FloatArray) -> float:
+        """Return the MMD of the reference from the same weights on moved contexts (n, d)."""
+        used = reference > 0.0
+        p, here, there = reference[used], self.contexts[used], points[used]
+        both = np.concatenate([p, -p])
+        where = np.concatenate([here, there])
+        return math.sqrt(max(float(both @ self.kernel(where, where) @ both), 0.0))
+
+    def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float]:
+        """Return which shares of the mass may move: the distance grows in proportion to the share."""
+        distance = self.moved(reference, points)
+        return 0.0, 1.0 if distance <= radius else radius / distance
+
+    def extended(self, further: FloatArray) -> Self:
+        """Return the set on these contexts and further ones (k, d); the factor so far is kept."""
+        kernel, contexts = self.kernel, self.contexts
+        points = validation.frozen(np.concatenate([contexts, further]))
+        cross = kernel(contexts[self._factor.pivots], further)
+        diagonal = np.full(len(further), kernel.variance)
+        factor = self._factor.extended(KernelEntries(kernel, points), cross, diagonal)
+        return type(self)(factor, points, kernel)
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
+        """Return the dual point a = -s (w - p), w the worst case, for the best s >= 0, with g(c) = sum_i a_i k(c_i, c).
+
+        threshold(c) = b + g(c), b = min_i v_i - g(c_i). Within a cell g leaves its tangent by at most ||g|| times the
+        kernel's `linear_error`.
+        """
+        if radius == 0.0:
+            return None
+        kernel, contexts = self.kernel, self.contexts
+        lowest = float(values.min())
+        v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
+        shift = worst.weights - reference
+        s, norm = self._multiplier(v, reference, radius, shift)
+        cost = 0.0 if norm == 0.0 else min(radius, 1e300) * norm
+        used = np.flatnonzero(shift)
+        a = -s * shift[used]
+        # The features miss what the factorization left out, which matters for a tiny ||g||.
+        missed = math.sqrt(2.0 * len(contexts) * EPSILON * kernel.variance) * float(np.abs(a).sum())
+
+        def g(points: FloatArray) -> FloatArray:
+            return np.asarray(kernel(points, contexts[used]) @ a)
+
+        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+            level, slope = lowest + (b + g(points)), np.zeros_like(points)
+            if half.any():
+                level += (s * norm + missed) * kernel.linear_error(half)
+                slope = np.einsum("ijk,j->ik", kernel.gradient(points, contexts[used]), a)
+            return level, slope
+
+        on_contexts = g(contexts)
+        b = float((v - on_contexts).min())
+        bound = lowest + (b + float(reference @ on_contexts) - s * cost)
+        return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
+
+    def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
+        """Return sqrt(k_M(c, c)) + ||m_p||, which no distance to another context exceeds (triangle inequality)."""
+        del hull
+        return math.sqrt(self.kernel.variance) + float(np.linalg.norm(reference @ self.features))
+
+
 class MMD(AmbiguitySet):
     r"""Distributions within a maximum mean discrepancy of the reference (eq. 5 and 6 of the paper).
 
@@ -247,9 +249,7 @@ class MMD(AmbiguitySet):
     gram : (n, n) instead of both: the matrix M itself, symmetric and positive semi-definite
     """
 
-    has_shift_norm = True
-    bounds_means = True
-    convex_in_radius = True
+    growth = PlacedMMD.growth
 
     def __init__(
         self, contexts: ArrayLike | None = None, kernel: Kernel | None = None, *, gram: ArrayLike | None = None
@@ -261,13 +261,12 @@ class MMD(AmbiguitySet):
         self.kernel = kernel
         self._placed: PlacedMMD | None = None
         if gram is not None:
-            self._placed = PlacedMMD(factor_gram(validation.finite_array("gram", gram, ndim=2)), None, None)
+            self._placed = PlacedMMD(factor_gram(validation.finite_array("gram", gram, ndim=2)))
         elif contexts is not None:
             points = validation.frozen(validation.points("contexts", contexts))
             span = np.ptp(points, axis=0)
-            self._placed = self._put(points, np.where(span > 0.0, span, 1.0))
+            self._placed = self._place(points, np.where(span > 0.0, span, 1.0))
             self.kernel = self._placed.kernel
-        self.n_contexts = None if self._placed is None else self._placed.n_contexts
 
     @classmethod
     def of_features(cls, features: ArrayLike) -> Self:
@@ -275,11 +274,10 @@ class MMD(AmbiguitySet):
         F = validation.finite_array("features", features, ndim=2)
         if 0 in F.shape:
             raise ValueError(f"features must have at least one row and one column, got shape {F.shape}")
-        ball = cls()
-        ball._placed = PlacedMMD(PivotedCholesky(GramEntries(F @ F.T), np.zeros(len(F))), None, None)
-        ball._placed.features = validation.frozen(F)
-        ball.n_contexts = len(F)
-        return ball
+        made = cls()
+        factor = PivotedCholesky(GramEntries(F @ F.T), np.zeros(len(F)))
+        made._placed = PlacedMMD(factor, validation.frozen(F))
+        return made
 
     @classmethod
     def from_arguments(cls, **arguments: Any) -> Self:
@@ -289,101 +287,37 @@ class MMD(AmbiguitySet):
     def arguments(self) -> dict[str, Any]:
         """Return what the set was made of, for `from_arguments`."""
         placed = self._placed
-        if placed is not None and placed.contexts is None:
-            return {"features": placed.features}
-        return {"contexts": None if placed is None else placed.contexts, "kernel": self.kernel}
+        if placed is None or isinstance(placed, KernelMMD):
+            return {"contexts": None if placed is None else placed.contexts, "kernel": self.kernel}
+        return {"features": placed.features}
 
     def __repr__(self) -> str:
         return f"MMD(kernel={self.kernel!r})" if self._placed is None else repr(self._placed)
 
     @property
     def placed(self) -> PlacedMMD:
-        """The set on its contexts; raises if it has none."""
-        if self._placed is None:
-            raise TypeError(f"{self!r} has no contexts yet: give them, drbo.MMD(contexts, kernel), or use .on(points)")
-        return self._placed
-
-    @property
-    def contexts(self) -> FloatArray | None:
-        """The contexts (n, d) that the set was given, if it was."""
-        return None if self._placed is None else self._placed.contexts
-
-    @property
-    def features(self) -> FloatArray:
-        """The factor F (n, r) of M = F F'."""
-        return self.placed.features
-
-    @property
-    def scale(self) -> float:
-        """The largest sqrt(k_M(c, c)); no two distributions are further apart than sqrt(2) times this if k_M >= 0."""
-        return self.placed.scale
-
-    def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> PlacedMMD:
-        """Return the set on points (n, d), whose columns have the ranges `scales` (d,); all 1 if not given."""
-        c, ranges = _checked(points, scales)
-        if self._placed is None:
-            return self._put(c, ranges)
-        self.check_size(len(c))
-        return self._placed
-
-    def within(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
-        return _within(radius)
-
-    def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
-        """Return the MMD of the reference from the same weights on moved contexts (n, d)."""
-        return self.placed.moved(reference, points)
+        """The set on the contexts that the family was given; its `features` are the factor F (n, r) of M = F F'."""
+        placed = super().placed
+        assert isinstance(placed, PlacedMMD)
+        return placed
 
     def among(self, rows: NDArray[np.intp]) -> MMD:
-        """Return the set on some of its contexts (k,); this set if it has none of its own."""
+        """Return the family for some of its contexts (k,); this family if it has none of its own."""
         if self._placed is None or len(rows) == self.n_contexts:
             return self
-        if self._placed.contexts is None:
-            return MMD.of_features(self._placed.features[rows])
-        return MMD(self._placed.contexts[rows], self.kernel)
-
-    def witness(self, reference: FloatArray, radius: float, arrived: FloatArray) -> Witness | None:
-        """Return the witness function of the MMD."""
-        return self.placed.witness(reference, radius, arrived)
+        if isinstance(self._placed, KernelMMD):
+            return MMD(self._placed.contexts[rows], self.kernel)
+        return MMD.of_features(self._placed.features[rows])
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel]:
         """Return the points and the kernel in which samples may be compressed: those of the MMD itself."""
         return points, self._kernel_for(scales)
 
-    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
-        """Return the dual point of the set on its contexts."""
-        return self.placed.dual(values, reference, radius, worst)
-
-    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
-        """Return the sensitivities of the set on its contexts."""
-        return self.placed.slopes(values, reference, radius)
-
-    def _put(self, points: FloatArray, scales: FloatArray) -> PlacedMMD:
-        return PlacedMMD.of_kernel(points, self._kernel_for(scales))
+    def _place(self, points: FloatArray, scales: FloatArray) -> KernelMMD:
+        return KernelMMD.of_kernel(points, self._kernel_for(scales))
 
     def _kernel_for(self, scales: FloatArray) -> Kernel:
         """Return the kernel that was given, or the default: an RBF of 0.2 sqrt(d) of each column's range."""
         if self.kernel is not None:
             return self.kernel
         return RBF((LENGTHSCALE * math.sqrt(len(scales)) * scales).tolist())
-
-    def _distance(self, p: FloatArray, q: FloatArray) -> float:
-        return self.placed.distance(p, q)
-
-    def _to_vertices(self, reference: FloatArray) -> FloatArray:
-        return self.placed._to_vertices(reference)
-
-    def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
-        return self.placed._diameter_in(reference, hull)
-
-    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-        return self.placed._solve(values, reference, radius)
-
-
-def _checked(points: ArrayLike, scales: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
-    """Return points (n, d) and their scales (d,), ones by default."""
-    c = validation.points("points", points)
-    ranges = np.ones(c.shape[1]) if scales is None else validation.finite_array("scales", scales, ndim=1)
-    if ranges.shape != (c.shape[1],) or ranges.min() <= 0.0:
-        raise ValueError(f"scales must be {c.shape[1]} positive number(s), one per column, got {scales!r}")
-    return c, ranges

@@ -10,11 +10,74 @@ import numpy as np
 
 from drbo import validation
 from drbo._messages import printable
-from drbo.ambiguity.linear import ROUNDING, Linear
+from drbo.ambiguity.linear import ROUNDING, Linear, PlacedLinear
+from drbo.ambiguity.placed import Growth
 from drbo.spaces.columns import Column, named
 from drbo.validation import FloatArray
 
 __all__ = ["Moments"]
+
+
+class PlacedMoments(PlacedLinear["Moments"]):
+    """The bounds on means, on contexts."""
+
+    radius_means = "The radius is a factor on the widths: 1 is the set as stated, 0 asks for equal means."
+
+    def words(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        if isinstance(self.family.widths, dict):
+            widths = {f"mean {printable(name)}": width for name, width in self.family.widths.items()}
+        elif len(self.family.widths) == 1:
+            widths = {"mean": self.family.widths[0]}
+        else:
+            widths = {f"mean of column {i}": width for i, width in enumerate(self.family.widths) if width < math.inf}
+        return "whose " + " and ".join(
+            f"{what} is within {radius * width:.3g} of the reference's" for what, width in widths.items()
+        )
+
+    def moved(self, reference: FloatArray, points: FloatArray) -> float:
+        """Return how far the means move with the contexts, in widths; 0 for columns that have none."""
+        shift = reference @ (self._features(points) - self.features)
+        return float((np.abs(shift) / self._widths).max())
+
+    def bounds(self, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        """Return the reference's means less and plus the widths."""
+        mean = reference @ self.features
+        reach = radius * self._widths
+        return mean - reach, mean + reach
+
+    def ceiling(self, points: FloatArray, half: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return y'x(c) itself, which is affine; where a column is logarithmic, its tangent and what that misses."""
+        level, slope = self._features(points) @ y, np.zeros_like(points)
+        for (column, _), price in zip(self.family.chosen, y, strict=True):
+            i = column.first
+            if column.logarithmic:
+                # exp(x) <= exp(a) (1 + (x - a) + exp(h) - 1 - h) for |x - a| <= h, and exp(x) >= exp(a) (1 + x - a)
+                at = np.exp(points[:, i])
+                slope[:, i] += price * at
+                level += max(price, 0.0) * at * (np.expm1(half[:, i]) - half[:, i])
+            else:
+                slope[:, i] += price
+        return level, slope
+
+    def _features(self, points: FloatArray) -> FloatArray:
+        return np.stack([column.numbers(points) for column, _ in self.family.chosen], axis=1)
+
+    @property
+    def _widths(self) -> FloatArray:
+        return np.array([width for _, width in self.family.chosen])
+
+    def _apart(self, weights: FloatArray, reference: FloatArray) -> FloatArray:
+        """Return how far the means of weights (..., n) are from the reference's, in widths (...,)."""
+        features = self.features - reference @ self.features
+        shift = np.abs((weights - reference) @ features) - ROUNDING * np.ptp(features, axis=0)
+        return np.asarray((np.maximum(shift, 0.0) / self._widths).max(axis=-1))
+
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        return float(self._apart(p, q))
+
+    def _to_vertices(self, reference: FloatArray) -> FloatArray:
+        return self._apart(np.eye(len(reference)), reference)
 
 
 class Moments(Linear):
@@ -36,7 +99,7 @@ class Moments(Linear):
     named : the widths by the names of the columns, positive, in the units of each column
     """
 
-    own_radius = 1.0
+    growth = Growth(own=1.0, convex=True)
     follows_reference = True
 
     def __init__(
@@ -59,7 +122,7 @@ class Moments(Linear):
         widest = self.widths.values() if isinstance(self.widths, dict) else self.widths
         if not any(math.isfinite(width) for width in widest):
             raise TypeError("Moments needs the width of a column, such as Moments(outdoor=2.0) or Moments(2.0)")
-        self._chosen: tuple[tuple[Column, float], ...] = ()
+        self.chosen: tuple[tuple[Column, float], ...] = ()
 
     def __repr__(self) -> str:
         if isinstance(self.widths, dict):
@@ -78,48 +141,6 @@ class Moments(Linear):
         """Return the set of these widths."""
         return cls(widths)
 
-    def within(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
-        if isinstance(self.widths, dict):
-            widths = {f"mean {printable(name)}": width for name, width in self.widths.items()}
-        elif len(self.widths) == 1:
-            widths = {"mean": self.widths[0]}
-        else:
-            widths = {f"mean of column {i}": width for i, width in enumerate(self.widths) if width < math.inf}
-        return "whose " + " and ".join(
-            f"{what} is within {radius * width:.3g} of the reference's" for what, width in widths.items()
-        )
-
-    @property
-    def radius_means(self) -> str:
-        """What the radius is a number of."""
-        return "The radius is a factor on the widths: 1 is the set as stated, 0 asks for equal means."
-
-    def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
-        """Return how far the means move with the contexts, in widths; 0 for columns that have none."""
-        shift = reference @ (self._features(points) - self.features)
-        return float((np.abs(shift) / self._widths).max())
-
-    def bounds(self, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-        """Return the reference's means less and plus the widths."""
-        mean = reference @ self.features
-        reach = radius * self._widths
-        return mean - reach, mean + reach
-
-    def ceiling(self, points: FloatArray, half: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return y'x(c) itself, which is affine; where a column is logarithmic, its tangent and what that misses."""
-        level, slope = self._features(points) @ y, np.zeros_like(points)
-        for (column, _), price in zip(self._chosen, y, strict=True):
-            i = column.first
-            if column.logarithmic:
-                # exp(x) <= exp(a) (1 + (x - a) + exp(h) - 1 - h) for |x - a| <= h, and exp(x) >= exp(a) (1 + x - a)
-                at = np.exp(points[:, i])
-                slope[:, i] += price * at
-                level += max(price, 0.0) * at * (np.expm1(half[:, i]) - half[:, i])
-            else:
-                slope[:, i] += price
-        return level, slope
-
     def _choose(self, columns: tuple[Column, ...]) -> None:
         if isinstance(self.widths, dict):
             chosen = [(named(name, columns), width) for name, width in self.widths.items()]
@@ -132,28 +153,10 @@ class Moments(Linear):
         for column, width in chosen:
             if column.labels is not None and width < math.inf:
                 raise ValueError(f"Moments needs a column of numbers, but {column} holds labels: use drbo.Shares")
-        self._chosen = tuple((column, width) for column, width in chosen if width < math.inf)
+        self.chosen = tuple((column, width) for column, width in chosen if width < math.inf)
 
-    def _features(self, points: FloatArray) -> FloatArray:
-        return np.stack([column.numbers(points) for column, _ in self._chosen], axis=1)
-
-    @property
-    def _widths(self) -> FloatArray:
-        return np.array([width for _, width in self._chosen])
-
-    def _apart(self, weights: FloatArray, reference: FloatArray) -> FloatArray:
-        """Return how far the means of weights (..., n) are from the reference's, in widths (...,)."""
-        features = self.features - reference @ self.features
-        shift = np.abs((weights - reference) @ features) - ROUNDING * np.ptp(features, axis=0)
-        return np.asarray((np.maximum(shift, 0.0) / self._widths).max(axis=-1))
-
-    def _distance(self, p: FloatArray, q: FloatArray) -> float:
-        self._placed()
-        return float(self._apart(p, q))
-
-    def _to_vertices(self, reference: FloatArray) -> FloatArray:
-        self._placed()
-        return self._apart(np.eye(len(reference)), reference)
+    def _at(self, points: FloatArray) -> PlacedMoments:
+        return PlacedMoments(self, points)
 
 
 def _width(name: str, value: Any) -> float:

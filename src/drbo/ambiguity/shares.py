@@ -10,8 +10,8 @@ import numpy as np
 
 from drbo import validation
 from drbo._messages import printable
-from drbo.ambiguity.contract import Dual, WorstCase, expectations
-from drbo.ambiguity.linear import Linear, certificate, support
+from drbo.ambiguity.linear import Linear, PlacedLinear, certificate, support
+from drbo.ambiguity.placed import Dual, Growth, WorstCase, expectations
 from drbo.spaces.columns import Column, named
 from drbo.validation import FloatArray
 
@@ -30,6 +30,126 @@ class _Group:
     value: Any
     low: float
     high: float
+
+
+class PlacedShares(PlacedLinear["Shares"]):
+    """The bounds on shares, on contexts."""
+
+    radius_means = (
+        "The radius is how far a group may be outside of its bounds, as a share of all days: 0 is the set as stated. "
+        "The bounds do not depend on the past."
+    )
+
+    def words(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        parts = []
+        for key, value in self.family.shares.items():
+            for label, (low, high) in value.items() if isinstance(value, dict) else [(key, value)]:
+                least, most = max(low - radius, 0.0), min(high + radius, 1.0)
+                share = f"{least:.1%}" if least == most else f"from {least:.1%} to {most:.1%}"
+                group = f"{key} = {label}" if isinstance(value, dict) else label
+                parts.append(f"share of {printable(group)} is {share}")
+        inside = "" if self.family.free_inside else ", inside the groups as the reference"
+        return "whose " + " and whose ".join(parts) + inside
+
+    @property
+    def everything(self) -> str:
+        """What the set holds from its diameter on, in words."""
+        return super().everything if self.family.free_inside else "every mixture of the groups"
+
+    def bounds(self, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        """Return the bounds as they were given, each further out by the radius."""
+        del reference
+        low, high = (np.array([getattr(group, end) for group in self.family.groups]) for end in ("low", "high"))
+        return low - radius, high + radius
+
+    def ceiling(self, points: FloatArray, half: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the price of the groups that each point is in; in a cell of several labels, the largest one."""
+        level = self._features(points) @ y
+        for column in {group.column.first: group.column for group in self.family.groups}.values():
+            several = half[:, column.first : column.first + column.width].any(axis=1)
+            if several.any():
+                own = np.array([group.column.first == column.first for group in self.family.groups])
+                here = self._features(points[several])[:, own] @ y[own]
+                level[several] += max(float(y[own].max()), 0.0) - here
+        return level, np.zeros_like(points)
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
+        """Return the dual point; inside a group that keeps its inside, no further context does harm."""
+        if self.family.free_inside:
+            return super().dual(values, reference, radius, worst)
+        lowest = float(values.min())
+        cells = _Cells(self.features, reference)
+        u, _ = cells.values((values - lowest)[None])
+        lower, upper = self.bounds(reference, radius)
+        y = self.solved(u, cells.features, lower, upper)[1][0]
+        base = float((u[0] - cells.features @ y).min())
+        shown = cells.features[cells.mass > 0.0]
+        columns = np.unique(
+            [i for g in self.family.groups for i in range(g.column.first, g.column.first + g.column.width)]
+        )
+
+        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+            level, slope = self.ceiling(points, half, y)
+            known = ~half[:, columns].any(axis=1)
+            closed = known & (self._features(points)[:, None] == shown).all(axis=2).any(axis=1)
+            return np.where(closed, -np.inf, lowest + (base + level)), slope
+
+        bound = lowest + (base + float(support(y, lower, upper)))
+        return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
+
+    def _multipliers(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return the multipliers (m, k) of the bounds: those of groups as a whole where these keep their inside."""
+        if self.family.free_inside:
+            return super()._multipliers(values, reference, radius)
+        cells = _Cells(self.features, reference)
+        return self.solved(cells.values(values)[0], cells.features, *self.bounds(reference, radius))[1]
+
+    def refuse(self, features: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
+        """Raise an error that names a group without contexts, or says that the bounds contradict each other."""
+        del upper
+        for group, feature, low in zip(self.family.groups, features.T, lower, strict=True):
+            if low > 0.0 and not feature.any():
+                raise ValueError(
+                    f"Shares needs a context with {group.column} = {group.value!r}, whose share must be at least "
+                    f"{low:.3g}, but there is none"
+                )
+        raise ValueError(f"{self!r} contradicts itself: no distribution on these contexts keeps all bounds")
+
+    def _features(self, points: FloatArray) -> FloatArray:
+        return np.stack([group.column.holds(points, group.value) for group in self.family.groups], axis=1)
+
+    def _outside(self, shares: FloatArray) -> FloatArray:
+        """Return how far shares (..., k) are outside of their bounds, the largest of the groups (...,)."""
+        low, high = self.bounds(shares, 0.0)
+        return np.asarray(np.maximum(np.maximum(low - shares, shares - high), 0.0).max(axis=-1))
+
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        if not self.family.free_inside:
+            cells = _Cells(self.features, q)
+            share = np.bincount(cells.of, p, minlength=len(cells.mass))
+            expected = share[cells.of] * cells.inside
+            if (np.abs(p - expected)[cells.mass[cells.of] > 0.0] > _SAME).any():
+                return float("inf")
+        outside = float(self._outside(p @ self.features))
+        return 0.0 if outside < 1e-15 * len(p) else outside
+
+    def _diameter(self, reference: FloatArray) -> float:
+        del reference
+        return float(self._outside(self.features).max())
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        if self.family.free_inside:
+            return super()._solve(values, reference, radius)
+        cells = _Cells(self.features, reference)
+        u, at = cells.values(values)
+        lower, upper = self.bounds(reference, radius)
+        shares, y = self.solved(u, cells.features, lower, upper)
+        weights = shares[:, cells.of] * cells.inside
+        empty = np.flatnonzero(cells.mass == 0.0)
+        for cell in empty:
+            weights[np.arange(len(values)), at[:, cell]] += shares[:, cell]
+        return weights, certificate(u, cells.features, y, lower, upper)
 
 
 class Shares(Linear):
@@ -54,7 +174,7 @@ class Shares(Linear):
     named : for each group the bounds of its share; or for each column a mapping from its groups to bounds
     """
 
-    own_radius = 0.0
+    growth = Growth(own=0.0, convex=True)
 
     def __init__(self, shares: Mapping[Any, Any] | None = None, /, *, free_inside: bool = False, **named: Any) -> None:
         if shares is not None and not isinstance(shares, Mapping):
@@ -73,7 +193,7 @@ class Shares(Linear):
                 self.shares[key] = {label: _bounds(f"Shares[{key!r}][{label!r}]", of) for label, of in value.items()}
             else:
                 self.shares[key] = _bounds(f"Shares[{key!r}]", value)
-        self._groups: tuple[_Group, ...] = ()
+        self.groups: tuple[_Group, ...] = ()
 
     def __repr__(self) -> str:
         inside = ", ".join(f"{key!r}: {value!r}" for key, value in self.shares.items())
@@ -88,88 +208,6 @@ class Shares(Linear):
         """Return the set of these bounds."""
         return cls(shares, free_inside=free_inside)
 
-    def within(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
-        parts = []
-        for key, value in self.shares.items():
-            for label, (low, high) in value.items() if isinstance(value, dict) else [(key, value)]:
-                least, most = max(low - radius, 0.0), min(high + radius, 1.0)
-                share = f"{least:.1%}" if least == most else f"from {least:.1%} to {most:.1%}"
-                group = f"{key} = {label}" if isinstance(value, dict) else label
-                parts.append(f"share of {printable(group)} is {share}")
-        inside = "" if self.free_inside else ", inside the groups as the reference"
-        return "whose " + " and whose ".join(parts) + inside
-
-    @property
-    def radius_means(self) -> str:
-        """What the radius is a number of."""
-        return (
-            "The radius is how far a group may be outside of its bounds, as a share of all days: 0 is the set as "
-            "stated. The bounds do not depend on the past."
-        )
-
-    @property
-    def everything(self) -> str:
-        """What the set holds from its diameter on, in words."""
-        return super().everything if self.free_inside else "every mixture of the groups"
-
-    def bounds(self, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds as they were given, each further out by the radius."""
-        del reference
-        low, high = (np.array([getattr(group, end) for group in self._groups]) for end in ("low", "high"))
-        return low - radius, high + radius
-
-    def ceiling(self, points: FloatArray, half: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the price of the groups that each point is in; in a cell of several labels, the largest one."""
-        level = self._features(points) @ y
-        for column in {group.column.first: group.column for group in self._groups}.values():
-            several = half[:, column.first : column.first + column.width].any(axis=1)
-            if several.any():
-                own = np.array([group.column.first == column.first for group in self._groups])
-                here = self._features(points[several])[:, own] @ y[own]
-                level[several] += max(float(y[own].max()), 0.0) - here
-        return level, np.zeros_like(points)
-
-    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
-        """Return the dual point; inside a group that keeps its inside, no further context does harm."""
-        if self.free_inside:
-            return super().dual(values, reference, radius, worst)
-        lowest = float(values.min())
-        cells = _Cells(self.features, reference)
-        u, _ = cells.values((values - lowest)[None])
-        lower, upper = self.bounds(reference, radius)
-        y = self.solved(u, cells.features, lower, upper)[1][0]
-        base = float((u[0] - cells.features @ y).min())
-        shown = cells.features[cells.mass > 0.0]
-        columns = np.unique([i for g in self._groups for i in range(g.column.first, g.column.first + g.column.width)])
-
-        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
-            level, slope = self.ceiling(points, half, y)
-            known = ~half[:, columns].any(axis=1)
-            closed = known & (self._features(points)[:, None] == shown).all(axis=2).any(axis=1)
-            return np.where(closed, -np.inf, lowest + (base + level)), slope
-
-        bound = lowest + (base + float(support(y, lower, upper)))
-        return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
-
-    def _multipliers(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
-        """Return the multipliers (m, k) of the bounds: those of groups as a whole where these keep their inside."""
-        if self.free_inside:
-            return super()._multipliers(values, reference, radius)
-        cells = _Cells(self.features, reference)
-        return self.solved(cells.values(values)[0], cells.features, *self.bounds(reference, radius))[1]
-
-    def refuse(self, features: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
-        """Raise an error that names a group without contexts, or says that the bounds contradict each other."""
-        del upper
-        for group, feature, low in zip(self._groups, features.T, lower, strict=True):
-            if low > 0.0 and not feature.any():
-                raise ValueError(
-                    f"Shares needs a context with {group.column} = {group.value!r}, whose share must be at least "
-                    f"{low:.3g}, but there is none"
-                )
-        raise ValueError(f"{self!r} contradicts itself: no distribution on these contexts keeps all bounds")
-
     def _choose(self, columns: tuple[Column, ...]) -> None:
         groups = []
         for key, value in self.shares.items():
@@ -179,7 +217,7 @@ class Shares(Linear):
             else:
                 column = self._only(columns)
                 groups.append(_Group(column, _value(column, key), *value))
-        self._groups = tuple(groups)
+        self.groups = tuple(groups)
         for column in {group.column.first: group.column for group in groups}.values():
             own = [group for group in groups if group.column.first == column.first]
             least, most = sum(group.low for group in own), sum(group.high for group in own)
@@ -200,43 +238,8 @@ class Shares(Linear):
             f"Shares({{{str((labelled or columns)[0])!r}: {{...}}}})"
         )
 
-    def _features(self, points: FloatArray) -> FloatArray:
-        return np.stack([group.column.holds(points, group.value) for group in self._groups], axis=1)
-
-    def _outside(self, shares: FloatArray) -> FloatArray:
-        """Return how far shares (..., k) are outside of their bounds, the largest of the groups (...,)."""
-        low, high = self.bounds(shares, 0.0)
-        return np.asarray(np.maximum(np.maximum(low - shares, shares - high), 0.0).max(axis=-1))
-
-    def _distance(self, p: FloatArray, q: FloatArray) -> float:
-        self._placed()
-        if not self.free_inside:
-            cells = _Cells(self.features, q)
-            share = np.bincount(cells.of, p, minlength=len(cells.mass))
-            expected = share[cells.of] * cells.inside
-            if (np.abs(p - expected)[cells.mass[cells.of] > 0.0] > _SAME).any():
-                return float("inf")
-        outside = float(self._outside(p @ self.features))
-        return 0.0 if outside < 1e-15 * len(p) else outside
-
-    def _diameter(self, reference: FloatArray) -> float:
-        del reference
-        self._placed()
-        return float(self._outside(self.features).max())
-
-    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-        if self.free_inside:
-            return super()._solve(values, reference, radius)
-        self._placed()
-        cells = _Cells(self.features, reference)
-        u, at = cells.values(values)
-        lower, upper = self.bounds(reference, radius)
-        shares, y = self.solved(u, cells.features, lower, upper)
-        weights = shares[:, cells.of] * cells.inside
-        empty = np.flatnonzero(cells.mass == 0.0)
-        for cell in empty:
-            weights[np.arange(len(values)), at[:, cell]] += shares[:, cell]
-        return weights, certificate(u, cells.features, y, lower, upper)
+    def _at(self, points: FloatArray) -> PlacedShares:
+        return PlacedShares(self, points)
 
 
 class _Cells:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from drbo.ambiguity.contract import NEXT, AmbiguitySet, Dual, WorstCase
-from drbo.ambiguity.scaling import in_unit_range, reference_alone, sum_before
+from drbo.ambiguity.divergence import MassDivergence, sum_before
+from drbo.ambiguity.placed import NEXT, Dual, Growth, WorstCase, in_unit_range, reference_alone
 from drbo.validation import FloatArray
 
 __all__ = ["TotalVariation"]
 
 
-class TotalVariation(AmbiguitySet):
+class TotalVariation(MassDivergence):
     """All distributions within eps of the reference in total variation, TV(q, p) = 1/2 sum_i |q_i - p_i|.
 
     In words: at most a share eps of the mass moves, to any context, also to one of zero reference weight.
@@ -22,7 +22,7 @@ class TotalVariation(AmbiguitySet):
     radius 1 or more the minimum over all contexts. The distance is symmetric and at most 1.
     """
 
-    convex_in_radius = True
+    growth = Growth(convex=True)
     instead_of_a_rule = (
         "Give the share of days that may be replaced as a number, such as radius=0.1; or use drbo.MMD() or "
         "drbo.Wasserstein(); or list the values: contexts=[...] or within=drbo.Box(name=drbo.Integer(low, high))."
@@ -31,7 +31,7 @@ class TotalVariation(AmbiguitySet):
     def __repr__(self) -> str:
         return "TotalVariation()"
 
-    def within(self, radius: float) -> str:
+    def words(self, radius: float) -> str:
         """Return which distributions the set holds, in words."""
         return f"that replaces at most {min(radius, 1.0):.1%} of the reference (total variation)"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,246 @@ from drbo import validation
 from drbo._compiled import announce
 from drbo._messages import printable
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plan_on_line, worst_plans
-from drbo.ambiguity.contract import NEXT, AmbiguitySet, Dual, Witness, WorstCase
-from drbo.ambiguity.peak import peak
-from drbo.ambiguity.scaling import in_unit_range, reference_alone
+from drbo.ambiguity.family import AmbiguitySet
+from drbo.ambiguity.placed import (
+    NEXT,
+    Dual,
+    Growth,
+    PlacedSet,
+    Witness,
+    WorstCase,
+    in_unit_range,
+    peak,
+    reference_alone,
+)
 from drbo.spaces.columns import Column
 from drbo.validation import FloatArray
 
 __all__ = ["Wasserstein"]
+
+
+@dataclass(frozen=True)
+class _Metric:
+    """How long a way is: the order, the norm and the steps, for contexts with these columns if they have names."""
+
+    order: float
+    norm: float
+    scale: dict[str, float] | tuple[float, ...] | None
+    columns: tuple[Column, ...] = ()
+
+    def steps(self, dimension: int) -> FloatArray:
+        """Return how long a step is in each coordinate, (d,)."""
+        if self.scale is None:
+            return np.ones(dimension)
+        if isinstance(self.scale, dict):
+            by_name = self.scale
+            if not self.columns:
+                raise ValueError(f"scale names {', '.join(by_name)}, but these contexts have no names: give numbers")
+            return np.concatenate([np.full(c.width, by_name[str(c)]) for c in self.columns])
+        if len(self.scale) != dimension:
+            raise ValueError(f"scale must be {dimension} number(s), one per column, got {self.scale}")
+        return np.array(self.scale)
+
+    @property
+    def units(self) -> str:
+        """What a distance is measured in, in words."""
+        if isinstance(self.scale, dict):
+            return "steps of " + " and ".join(f"{step:g} ({printable(name)})" for name, step in self.scale.items())
+        if self.columns:
+            return f"the units of {printable(self.columns[0])}"
+        return "the units of the contexts" if self.scale is None else "steps of the scale"
+
+    def __str__(self) -> str:
+        return f"order={self.order:g}" + ("" if self.scale is None else f", scale={self.scale!r}")
+
+
+class PlacedWasserstein(PlacedSet):
+    """A Wasserstein set of a matrix of distances D between n contexts.
+
+    Attributes
+    ----------
+    cost : (n, n) the distances D
+    metric : how they were measured
+    """
+
+    n_contexts: int
+
+    def __init__(self, metric: _Metric, cost: FloatArray) -> None:
+        self.metric, self.order, self.cost = metric, metric.order, cost
+        self.growth = _growth(metric.order)
+        self.n_contexts = len(cost)
+        # Relative to the largest, powers of distances neither overflow nor lose the scale of the budget.
+        self._largest = float(cost.max()) or 1.0
+        self._relative = (cost / self._largest) ** self.order
+        self._nearest = np.argsort(self._relative, axis=1, kind="stable")
+
+    def __repr__(self) -> str:
+        return f"Wasserstein({self.n_contexts} contexts, {self.metric})"
+
+    def words(self, radius: float) -> str:
+        """Return which distributions the set holds, in words."""
+        return f"within a Wasserstein distance of {radius:.3g} of the reference, in {self.metric.units}"
+
+    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return the best price s (m,) of the budget: at radius 0, max_ij (v_i - v_j) / D_ij^r, i of the support."""
+        u, _, scale = in_unit_range(values)
+        sources = np.flatnonzero(reference)
+        p, cost = reference[sources], self._relative[sources]
+        if radius > 0.0:
+            budget = min((1.0 + NEXT) * self._budget(radius), 1e100)
+            found = np.array([_best_price(row, p, cost, budget) for row in u])
+        else:
+            with np.errstate(divide="ignore", over="ignore"):
+                rate = np.where(cost > 0.0, 1.0 / cost, 0.0)
+            home = np.array([np.where(cost == 0.0, row, np.inf).min(axis=1) for row in u])
+            found = np.array([((at[:, None] - row) * rate).max(initial=0.0) for at, row in zip(home, u, strict=True)])
+        return np.asarray(scale * found / self._largest**self.order)
+
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        announce(cheapest_plan)
+        return self._root(cheapest_plan(q, p, self._relative, False))
+
+    def _root(self, least: float) -> float:
+        """Return the distance whose plan has this least cost, relative to the largest distance."""
+        return self._largest * float(least ** (1.0 / self.order))
+
+    def _to_vertices(self, reference: FloatArray) -> FloatArray:
+        return np.asarray(self._largest * (reference @ self._relative) ** (1.0 / self.order))
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        if radius == 0.0:
+            return reference_alone(values, reference)
+        u, lowest, scale = in_unit_range(values)
+        announce(worst_plans)
+        weights, dual = worst_plans(u, reference, self._relative, self._nearest, self._budget(radius))
+        return weights, lowest + scale * dual
+
+    def _budget(self, radius: float) -> float:
+        """Return what a plan may cost, eps^r relative to the largest distance; it may be infinite."""
+        with np.errstate(over="ignore"):
+            return float(np.float64(radius / self._largest) ** self.order)
+
+
+class PointWasserstein(PlacedWasserstein):
+    """A Wasserstein set of distances between points: it knows where its contexts lie.
+
+    Attributes
+    ----------
+    contexts : (n, d) in the user's units
+    """
+
+    def __init__(self, metric: _Metric, points: FloatArray) -> None:
+        self.contexts = validation.frozen(points)
+        self._steps = metric.steps(points.shape[1])
+        super().__init__(metric, _distances(points / self._steps, metric.norm))
+        self._on_line: FloatArray | None = None
+        if points.shape[1] == 1:
+            along = points[:, 0] / self._steps[0]
+            self._on_line = along - along.min()  # small differences of large positions keep their digits
+
+    def extended(self, further: FloatArray) -> PointWasserstein:
+        """Return the set on its contexts and further ones (k, d)."""
+        return self._at(np.concatenate([self.contexts, further]))
+
+    def moved(self, reference: FloatArray, points: FloatArray) -> float:
+        """Return the distance of the reference from the same weights on moved contexts (n, d)."""
+        used = reference > 0.0
+        p, here, there = reference[used], self.contexts[used], points[used]
+        steps = there - here
+        if np.ptp(steps, axis=0).max() <= 1e-12 * np.abs(steps).max():  # no plan is cheaper than one shift of all
+            return float(_distances(here[:1] / self._steps, self.metric.norm, there[:1] / self._steps)[0, 0])
+        both = self._at(np.concatenate([here, there]))
+        return both.distance(np.append(np.zeros(len(p)), p), np.append(p, np.zeros(len(p))))
+
+    def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
+        """Return which shares s of the mass may move.
+
+        W_r^r is convex in s, so that W_r <= s^(1/r) W_r(s = 1): with equality for r = 1, and for labels that are all
+        equally far apart. Where mass saves cost by moving in several short steps, more of it may move.
+        """
+        distance = self.moved(reference, points)
+        if distance <= radius:
+            return 0.0, 1.0
+        safe = (radius / distance) ** self.order
+        if self.order == 1.0 or safe == 0.0:
+            return 0.0, safe
+        used = reference > 0.0
+        p, both = reference[used], self._at(np.concatenate([self.contexts[used], points[used]]))
+        start = np.append(p, np.zeros(len(p)))
+
+        def excess(share: float) -> float:
+            return both.distance(np.append((1.0 - share) * p, share * p), start) - radius
+
+        if excess(safe) >= -1e-9 * radius:
+            return 0.0, safe
+        share = float(brentq(excess, safe, 1.0, xtol=1e-12, rtol=1e-10))
+        return 0.0, share if excess(share) <= 1e-9 * radius else safe
+
+    def witness(self, reference: FloatArray, radius: float, arrived: FloatArray) -> Witness | None:
+        """Return a function of slope 1: along the way that the mean went, or how far (or close) contexts are to it.
+
+        E_q h <= E_p h + eps for every q of the set, as |h(a) - h(b)| <= ||a - b|| and no distance of order r is below
+        that of order 1 (Kantorovich and Rubinstein). Of the three, the one that tells most of what arrived.
+        """
+        if not math.isfinite(radius):
+            return None
+        used = reference > 0.0
+        steps = self._steps
+        p, atoms, came = reference[used], self.contexts[used] / steps, arrived / steps
+        mean = p @ atoms
+        way = came.mean(axis=0) - mean
+        dual_norm = np.inf if self.metric.norm == 1.0 else 1.0 / (1.0 - 1.0 / self.metric.norm)
+        slope = way / (float(np.linalg.norm(way, dual_norm)) or 1.0)
+
+        def functions(points: FloatArray) -> FloatArray:
+            far = _distances(points, self.metric.norm, mean[None, :])[:, 0]
+            return np.stack([points @ slope, far, -far])
+
+        known = functions(np.concatenate([atoms, came]))
+        low, high = known.min(axis=1, keepdims=True), known.max(axis=1, keepdims=True)
+        most = known[:, : len(p)] @ p + radius
+        best = int(np.argmax(known[:, len(p) :].mean(axis=1) - most))
+        return Witness(
+            # a function that is cut off keeps its slope
+            lambda points: np.clip(functions(points / steps), low, high)[best],
+            float(most[best]),
+            float(low[best, 0]),
+        )
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
+        """Return the dual point of the best s: threshold(c) = max_i m_i - s D(c_i, c)^r, m_i = min_j v_j + s D_ij^r."""
+        if radius == 0.0:
+            return None
+        sources = np.flatnonzero(reference)
+        p, cost = reference[sources], self._relative[sources]
+        points_from = self.contexts[sources] / self._steps
+        budget = min(self._budget(radius), 1e100)
+        lowest = float(values.min())
+        v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
+        s = _best_price(v, p, cost, budget)
+        prices = (v + s * cost).min(axis=1)
+
+        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+            reach = (1.0 + 1e-12) * np.linalg.norm(half / self._steps, self.metric.norm, axis=1)[:, None]
+            way = (
+                np.maximum(_distances(points / self._steps, self.metric.norm, points_from) - reach, 0.0) / self._largest
+            )
+            return lowest + (prices - s * way**self.order).max(axis=1), np.zeros_like(points)
+
+        return Dual(min(lowest + (float(p @ prices) - s * budget), float(worst.expectation)), 1.0, threshold)
+
+    def _at(self, points: FloatArray) -> PointWasserstein:
+        """Return the same set on other points (k, d)."""
+        return type(self)(self.metric, points)
+
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        if self._on_line is not None:
+            along = np.argsort(self._on_line)
+            return self._root(
+                cheapest_plan_on_line(q[along], p[along], self._on_line[along] / self._largest, self.order)
+            )
+        announce(cheapest_plan)
+        return self._root(cheapest_plan(q, p, self._relative, self.order == 1.0))
 
 
 class Wasserstein(AmbiguitySet):
@@ -55,8 +289,6 @@ class Wasserstein(AmbiguitySet):
         be symmetric nor obey the triangle inequality
     """
 
-    bounds_means = True
-
     def __init__(
         self,
         contexts: ArrayLike | None = None,
@@ -66,271 +298,73 @@ class Wasserstein(AmbiguitySet):
         cost: ArrayLike | None = None,
         scale: Mapping[str, float] | ArrayLike | None = None,
     ) -> None:
-        self.order = validation.finite_float("order", order)
-        if self.order < 1.0:
-            raise ValueError(f"order must be 1 or more, got {self.order}")
-        self.convex_in_radius = self.order == 1.0  # of a higher order it is convex in eps^r
-        self.radius_power = self.order
-        self.norm = validation.radius(norm, "norm")
-        if self.norm < 1.0:
-            raise ValueError(f"norm must be 1 or more (inf allowed), got {self.norm}")
+        power = validation.finite_float("order", order)
+        if power < 1.0:
+            raise ValueError(f"order must be 1 or more, got {power}")
+        length = validation.radius(norm, "norm")
+        if length < 1.0:
+            raise ValueError(f"norm must be 1 or more (inf allowed), got {length}")
         if contexts is not None and cost is not None:
             raise TypeError("Wasserstein takes either contexts or cost, and not both")
         if cost is not None and scale is not None:
             raise TypeError("Wasserstein takes either cost or scale, and not both: a cost is a distance already")
-        self.scale_by = _scale(scale)
-        self._columns: tuple[Column, ...] = ()
-        self._steps = np.ones(1)
-        self.contexts: FloatArray | None = None
-        self._cost: FloatArray | None = None
-        self._on_line: FloatArray | None = None
+        self.order = power
+        self._metric = _Metric(power, length, _scale(scale))
+        self.growth = _growth(power)
+        self._placed: PlacedWasserstein | None = None
         if contexts is not None:
-            self._place(validation.frozen(validation.points("contexts", contexts)))
+            self._placed = PointWasserstein(self._metric, validation.points("contexts", contexts))
         elif cost is not None:
-            self._set_cost(_cost_matrix(cost))
+            self._placed = PlacedWasserstein(self._metric, _cost_matrix(cost))
 
-    def _place(self, points: FloatArray) -> None:
-        """Take the distances between points (n, d) as the cost."""
-        self.contexts = points
-        self._steps = self._steps_of(points.shape[1])
-        self._set_cost(_distances(points / self._steps, self.norm))
-        if points.shape[1] == 1:
-            along = points[:, 0] / self._steps[0]
-            self._on_line = along - along.min()  # small differences of large positions keep their digits
+    def __repr__(self) -> str:
+        return f"Wasserstein({self._metric})" if self._placed is None else repr(self._placed)
 
-    def _steps_of(self, dimension: int) -> FloatArray:
-        """Return how long a step is in each coordinate, (d,)."""
-        if self.scale_by is None:
-            return np.ones(dimension)
-        if isinstance(self.scale_by, dict):
-            by_name = self.scale_by
-            if not self._columns:
-                raise ValueError(f"scale names {', '.join(by_name)}, but these contexts have no names: give numbers")
-            return np.concatenate([np.full(c.width, by_name[str(c)]) for c in self._columns])
-        if len(self.scale_by) != dimension:
-            raise ValueError(f"scale must be {dimension} number(s), one per column, got {self.scale_by}")
-        return np.array(self.scale_by)
+    def arguments(self) -> dict[str, Any]:
+        """Return what the set was made of, by the names of the arguments."""
+        own, placed = self._metric, self._placed
+        contexts = placed.contexts if isinstance(placed, PointWasserstein) else None
+        cost = placed.cost if placed is not None and contexts is None else None
+        return {"contexts": contexts, "cost": cost, "order": own.order, "norm": own.norm, "scale": own.scale}
 
     def with_columns(self, columns: Sequence[Column]) -> Wasserstein:
         """Return the set for contexts with these columns; raise if their units differ and there is no scale."""
-        names = [column.name for column in columns if column.name is not None]
-        if self._cost is not None or not names:
+        names, scale = [column.name for column in columns if column.name is not None], self._metric.scale
+        if self._placed is not None or not names:
             return self
-        if isinstance(self.scale_by, dict) and set(self.scale_by) != set(names):
-            raise ValueError(f"scale must name {', '.join(names)}, got {', '.join(self.scale_by)}")
-        if isinstance(self.scale_by, tuple):
-            raise TypeError(f"scale must be a mapping from the columns {', '.join(names)}, got {self.scale_by}")
-        if self.scale_by is None and len(names) > 1:
+        if isinstance(scale, dict) and set(scale) != set(names):
+            raise ValueError(f"scale must name {', '.join(names)}, got {', '.join(scale)}")
+        if isinstance(scale, tuple):
+            raise TypeError(f"scale must be a mapping from the columns {', '.join(names)}, got {scale}")
+        if scale is None and len(names) > 1:
             steps = ", ".join(f"{column.name!r}: {column.step:.3g}" for column in columns)
             raise ValueError(
                 f"Wasserstein needs a scale for the columns {', '.join(names)}, whose units differ: what counts as one "
                 f"step in each. Their deviations are a start: scale={{{steps}}} (labels are 1 apart)"
             )
         made = copy.copy(self)
-        made._columns = tuple(columns)
+        made._metric = replace(self._metric, columns=tuple(columns))
         return made
-
-    def _set_cost(self, cost: FloatArray) -> None:
-        self._cost = cost
-        self.n_contexts = len(cost)
-        # Relative to the largest, powers of distances neither overflow nor lose the scale of the budget.
-        self._largest = float(cost.max()) or 1.0
-        self._relative = (cost / self._largest) ** self.order
-        self._nearest = np.argsort(self._relative, axis=1, kind="stable")
-
-    @property
-    def cost(self) -> FloatArray:
-        """The distances D (n, n)."""
-        return self._require_cost()
-
-    def _require_cost(self) -> FloatArray:
-        if self._cost is None:
-            raise TypeError(f"{self!r} has no contexts yet: give them, drbo.Wasserstein(contexts), or use .on(points)")
-        return self._cost
-
-    def within(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
-        if isinstance(self.scale_by, dict):
-            units = "steps of " + " and ".join(f"{step:g} ({printable(name)})" for name, step in self.scale_by.items())
-        elif self._columns:
-            units = f"the units of {printable(self._columns[0])}"
-        else:
-            units = "the units of the contexts" if self.scale_by is None else "steps of the scale"
-        return f"within a Wasserstein distance of {radius:.3g} of the reference, in {units}"
-
-    def arguments(self) -> dict[str, Any]:
-        """Return what the set was made of, by the names of the arguments."""
-        cost = self._cost if self.contexts is None else None
-        return {
-            "contexts": self.contexts, "cost": cost, "order": self.order, "norm": self.norm, "scale": self.scale_by,
-        }  # fmt: skip
-
-    def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> Wasserstein:
-        """Return the set on contexts (n, d), or this one if it has contexts or a cost of its own."""
-        if self._cost is None:
-            return self._on(validation.points("points", points))
-        super().on(points, scales)
-        return self
-
-    def moved(self, reference: FloatArray, points: FloatArray) -> float | None:
-        """Return the distance of the reference from the same weights on moved contexts (n, d)."""
-        if self.contexts is None:
-            return None
-        used = reference > 0.0
-        p, here, there = reference[used], self.contexts[used], points[used]
-        steps = there - here
-        if np.ptp(steps, axis=0).max() <= 1e-12 * np.abs(steps).max():  # no plan is cheaper than one shift of all
-            return float(_distances(here[:1] / self._steps, self.norm, there[:1] / self._steps)[0, 0])
-        both = self._on(np.concatenate([here, there]))
-        return both.distance(np.append(np.zeros(len(p)), p), np.append(p, np.zeros(len(p))))
-
-    def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
-        """Return which shares s of the mass may move.
-
-        W_r^r is convex in s, so that W_r <= s^(1/r) W_r(s = 1): with equality for r = 1, and for labels that are all
-        equally far apart. Where mass saves cost by moving in several short steps, more of it may move.
-        """
-        distance = self.moved(reference, points)
-        assert distance is not None  # the set was asked before
-        assert self.contexts is not None
-        if distance <= radius:
-            return 0.0, 1.0
-        safe = (radius / distance) ** self.order
-        if self.order == 1.0 or safe == 0.0:
-            return 0.0, safe
-        used = reference > 0.0
-        p, both = reference[used], self._on(np.concatenate([self.contexts[used], points[used]]))
-        start = np.append(p, np.zeros(len(p)))
-
-        def excess(share: float) -> float:
-            return both.distance(np.append((1.0 - share) * p, share * p), start) - radius
-
-        if excess(safe) >= -1e-9 * radius:
-            return 0.0, safe
-        share = float(brentq(excess, safe, 1.0, xtol=1e-12, rtol=1e-10))
-        return 0.0, share if excess(share) <= 1e-9 * radius else safe
 
     def among(self, rows: NDArray[np.intp]) -> Wasserstein:
-        """Return the set on some of its contexts (k,); this set if it has none of its own."""
-        if self._cost is None or len(rows) == self.n_contexts:
+        """Return the family for some of its contexts (k,); this family if it has none of its own."""
+        placed = self._placed
+        if placed is None or len(rows) == self.n_contexts:
             return self
-        if self.contexts is None:
-            return Wasserstein(order=self.order, norm=self.norm, cost=self._cost[np.ix_(rows, rows)])
-        return self._on(self.contexts[rows])
-
-    def _on(self, points: FloatArray) -> Wasserstein:
         made = copy.copy(self)
-        made._on_line = None
-        made._place(validation.frozen(points))
+        if isinstance(placed, PointWasserstein):
+            made._placed = PointWasserstein(placed.metric, placed.contexts[rows])
+        else:
+            made._placed = PlacedWasserstein(placed.metric, placed.cost[np.ix_(rows, rows)])
         return made
 
-    def witness(self, reference: FloatArray, radius: float, arrived: FloatArray) -> Witness | None:
-        """Return a function of slope 1: along the way that the mean went, or how far (or close) contexts are to it.
+    def _place(self, points: FloatArray, scales: FloatArray) -> PointWasserstein:
+        del scales
+        return PointWasserstein(self._metric, points)
 
-        E_q h <= E_p h + eps for every q of the set, as |h(a) - h(b)| <= ||a - b|| and no distance of order r is below
-        that of order 1 (Kantorovich and Rubinstein). Of the three, the one that tells most of what arrived.
-        """
-        if self.contexts is None or not math.isfinite(radius):
-            return None
-        used = reference > 0.0
-        steps = self._steps
-        p, atoms, came = reference[used], self.contexts[used] / steps, arrived / steps
-        mean = p @ atoms
-        way = came.mean(axis=0) - mean
-        dual_norm = np.inf if self.norm == 1.0 else 1.0 / (1.0 - 1.0 / self.norm)
-        slope = way / (float(np.linalg.norm(way, dual_norm)) or 1.0)
 
-        def functions(points: FloatArray) -> FloatArray:
-            far = _distances(points, self.norm, mean[None, :])[:, 0]
-            return np.stack([points @ slope, far, -far])
-
-        known = functions(np.concatenate([atoms, came]))
-        low, high = known.min(axis=1, keepdims=True), known.max(axis=1, keepdims=True)
-        most = known[:, : len(p)] @ p + radius
-        best = int(np.argmax(known[:, len(p) :].mean(axis=1) - most))
-        return Witness(
-            # a function that is cut off keeps its slope
-            lambda points: np.clip(functions(points / steps), low, high)[best],
-            float(most[best]),
-            float(low[best, 0]),
-        )
-
-    def extended(self, further: FloatArray) -> Wasserstein:
-        """Return the set on its contexts and further ones (k, d)."""
-        if self.contexts is None:
-            return super().extended(further)
-        return self._on(np.concatenate([self.contexts, further]))
-
-    def __repr__(self) -> str:
-        where = "" if self.n_contexts is None else f"{self.n_contexts} contexts, "
-        scale = "" if self.scale_by is None else f", scale={self.scale_by!r}"
-        return f"Wasserstein({where}order={self.order:g}{scale})"
-
-    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
-        """Return the dual point of the best s: threshold(c) = max_i m_i - s D(c_i, c)^r, m_i = min_j v_j + s D_ij^r."""
-        if radius == 0.0:
-            return None
-        if self.contexts is None:
-            raise TypeError("a Wasserstein set made of a cost matrix knows no further contexts: give it contexts")
-        sources = np.flatnonzero(reference)
-        p, cost = reference[sources], self._relative[sources]
-        points_from = self.contexts[sources] / self._steps
-        budget = min(self._budget(radius), 1e100)
-        lowest = float(values.min())
-        v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
-        s = _best_price(v, p, cost, budget)
-        prices = (v + s * cost).min(axis=1)
-
-        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
-            reach = (1.0 + 1e-12) * np.linalg.norm(half / self._steps, self.norm, axis=1)[:, None]
-            way = np.maximum(_distances(points / self._steps, self.norm, points_from) - reach, 0.0) / self._largest
-            return lowest + (prices - s * way**self.order).max(axis=1), np.zeros_like(points)
-
-        return Dual(min(lowest + (float(p @ prices) - s * budget), float(worst.expectation)), 1.0, threshold)
-
-    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
-        """Return the best price s (m,) of the budget: at radius 0, max_ij (v_i - v_j) / D_ij^r, i of the support."""
-        self._require_cost()
-        u, _, scale = in_unit_range(values)
-        sources = np.flatnonzero(reference)
-        p, cost = reference[sources], self._relative[sources]
-        if radius > 0.0:
-            budget = min((1.0 + NEXT) * self._budget(radius), 1e100)
-            found = np.array([_best_price(row, p, cost, budget) for row in u])
-        else:
-            with np.errstate(divide="ignore", over="ignore"):
-                rate = np.where(cost > 0.0, 1.0 / cost, 0.0)
-            home = np.array([np.where(cost == 0.0, row, np.inf).min(axis=1) for row in u])
-            found = np.array([((at[:, None] - row) * rate).max(initial=0.0) for at, row in zip(home, u, strict=True)])
-        return np.asarray(scale * found / self._largest**self.order)
-
-    def _distance(self, p: FloatArray, q: FloatArray) -> float:
-        self._require_cost()
-        if self._on_line is None:
-            announce(cheapest_plan)
-            least = cheapest_plan(q, p, self._relative, self.contexts is not None and self.order == 1.0)
-        else:
-            along = np.argsort(self._on_line)
-            least = cheapest_plan_on_line(q[along], p[along], self._on_line[along] / self._largest, self.order)
-        return self._largest * float(least ** (1.0 / self.order))
-
-    def _to_vertices(self, reference: FloatArray) -> FloatArray:
-        self._require_cost()
-        return np.asarray(self._largest * (reference @ self._relative) ** (1.0 / self.order))
-
-    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-        self._require_cost()
-        if radius == 0.0:
-            return reference_alone(values, reference)
-        u, lowest, scale = in_unit_range(values)
-        announce(worst_plans)
-        weights, dual = worst_plans(u, reference, self._relative, self._nearest, self._budget(radius))
-        return weights, lowest + scale * dual
-
-    def _budget(self, radius: float) -> float:
-        """Return what a plan may cost, eps^r relative to the largest distance; it may be infinite."""
-        with np.errstate(over="ignore"):
-            return float(np.float64(radius / self._largest) ** self.order)
+def _growth(order: float) -> Growth:
+    return Growth(convex=order == 1.0, power=order)  # of a higher order the worst case is convex in eps^r
 
 
 def _best_price(v: FloatArray, p: FloatArray, cost: FloatArray, budget: float) -> float:

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo._messages import require
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.family import AmbiguitySet, SetOrFamily
+from drbo.ambiguity.placed import PlacedSet
 from drbo.analysis.pictures import against_radius
 from drbo.analysis.recommend import best_in
 from drbo.contexts.reference import Indices, empirical
@@ -88,7 +89,7 @@ class Backtest:
 
 def backtest(
     values: ArrayLike | Reward,
-    ambiguity: AmbiguitySet,
+    ambiguity: SetOrFamily,
     seen: ArrayLike | Samples,
     radii: ArrayLike,
     window: int,
@@ -120,7 +121,7 @@ def backtest(
 
 def _of_samples(
     f: Reward,
-    ambiguity: AmbiguitySet,
+    ambiguity: SetOrFamily,
     samples: Any,
     radii: ArrayLike,
     window: int,
@@ -132,10 +133,13 @@ def _of_samples(
         raise TypeError(f"seen must be Samples where values is a function, got {type(samples).__name__}")
     if actions is None or not len(actions):
         raise TypeError("actions is missing: give those to choose from where values is a function")
-    ambiguity = ambiguity.with_columns(samples.space.columns)
-    contexts = SampledContexts(samples, ambiguity, seed=0)
+    if not isinstance(ambiguity, AmbiguitySet):
+        wanted = "a family such as drbo.MMD(kernel=...) where values is a function"
+        raise TypeError(f"ambiguity must be {wanted}, got {ambiguity!r}")
+    family = ambiguity.with_columns(samples.space.columns)
+    contexts = SampledContexts(samples, family, seed=0)
     reference, space = contexts.seen([]), contexts.space
-    placed = ambiguity.on(space.measured(reference.points), space.scales)
+    placed = family.on(space.measured(reference.points), space.scales)
     atoms = space.decode_all(reference.points)
     known = validation.finite_array("values", [[f(action, c) for c in atoms] for action in actions], ndim=2)
     made = _replayed(known, placed, reference.history, radii, window, rewards)
@@ -144,14 +148,14 @@ def _of_samples(
 
 def _replayed(
     f: FloatArray,
-    ambiguity: AmbiguitySet,
+    ambiguity: SetOrFamily,
     seen: ArrayLike,
     radii: ArrayLike,
     window: int,
     rewards: ArrayLike | None,
 ) -> Backtest:
     """Return the backtest of values (n_actions, n_contexts) and indices (t,)."""
-    validation.of_kind("ambiguity", ambiguity, AmbiguitySet, "an ambiguity set")
+    validation.of_kind("ambiguity", ambiguity, (AmbiguitySet, PlacedSet), "an ambiguity set")
     indices = validation.indices("seen", seen)
     window = validation.whole_number("window", window, least=1)
     tried = validation.radii(radii)

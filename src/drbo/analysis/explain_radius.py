@@ -20,8 +20,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.mmd import MMD
+from drbo.ambiguity.placed import PlacedSet, SupportsEvents, SupportsMeaning, SupportsShift, advice_of, supports
 from drbo.analysis.radius_explanation import Likelier, RadiusExplanation, Relabelled, Shift, Window
 from drbo.contexts.nature import Contexts
 from drbo.contexts.reference import Indices, Reference, empirical
@@ -101,7 +102,7 @@ class Explained:
     nature : the contexts that there can be
     """
 
-    ambiguity: AmbiguitySet
+    ambiguity: PlacedSet
     reference: Reference
     nature: Contexts
     _distances: dict[tuple[int, Any], float] = field(default_factory=dict)
@@ -116,13 +117,13 @@ class Explained:
         """Return how far the reference is from itself where `move` has changed a column of all positions (n, d)."""
         at = column.first, key
         if at not in self._distances:
-            distance = self.ambiguity.moved(self.reference.weights, self._after(move))
-            assert distance is not None  # the set was asked before
-            self._distances[at] = distance
+            assert supports(self.ambiguity, SupportsShift)  # the set was asked before
+            self._distances[at] = self.ambiguity.moved(self.reference.weights, self._after(move))
         return self._distances[at]
 
     def largest_share(self, move: Callable[[FloatArray], None], radius: float) -> float:
         """Return the largest share of the days that `move` may change inside of the set; 0 if none may."""
+        assert supports(self.ambiguity, SupportsShift)  # the set was asked before
         inside = self.ambiguity.shares_inside(self.reference.weights, self._after(move), radius)
         return 0.0 if inside is None else inside[1]
 
@@ -153,27 +154,29 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
     numbers = [column for column in about.nature.free_columns if column.labels is None]
     labels = [column for column in about.nature.free_columns if column.labels is not None]
     shifts, relabelled = [], []
-    if 0.0 < eps < math.inf and ambiguity.moved(reference.weights, positions) is not None:
+    if 0.0 < eps < math.inf and supports(ambiguity, SupportsShift):
         shifts = [
             _shift(about, column, float(span), eps)
             for column in numbers
             if (span := np.ptp(positions[carrying, column.first])) > 0
         ]
         relabelled = [one for column in labels for one in _relabelled(about, column, eps)]
-    anything = ambiguity.most_likely(eps, 0.0)
-    bad = [(share, ambiguity.most_likely(eps, share)) for share in SHARES]
-    likelier = tuple(Likelier(share, most) for share, most in bad if most is not None) if eps > 0.0 else ()
+    anything: float | None = None
+    likelier: tuple[Likelier, ...] = ()
+    if supports(ambiguity, SupportsEvents):
+        anything = ambiguity.most_likely(eps, 0.0)
+        likelier = tuple(Likelier(share, ambiguity.most_likely(eps, share)) for share in SHARES) if eps > 0.0 else ()
     diameter = ball.diameter
-    known = about.nature.enumerated or not ambiguity.instead_of_a_rule
-    fixed = ambiguity.own_radius == 0.0  # bounds that do not follow the past
+    known = about.nature.enumerated or not advice_of(ambiguity)
+    fixed = ambiguity.growth.own == 0.0  # bounds that do not follow the past
     compares = about.nature.in_order and diameter > 0.0 and known and not fixed
     length = window_length(len(reference.history), window) if compares else 0
     past = about.past(length) if length else Past((), np.array([math.nan]), math.nan)
     return RadiusExplanation(
         radius=eps,
         diameter=diameter,
-        within=ambiguity.within(eps),
-        means=ambiguity.radius_means,
+        within=ambiguity.words(eps),
+        means=ambiguity.radius_means if isinstance(ambiguity, SupportsMeaning) else "",
         shifts=tuple(shifts),
         relabelled=tuple(relabelled),
         replaced=anything if anything else None,
@@ -262,7 +265,7 @@ def _named(column: Column, about: Explained) -> str:
     return "context" if column.name is None and len(about.space.columns) == 1 else str(column)
 
 
-def _windows(days: Indices, ambiguity: AmbiguitySet, n_contexts: int, length: int) -> tuple[Window, ...]:
+def _windows(days: Indices, ambiguity: PlacedSet, n_contexts: int, length: int) -> tuple[Window, ...]:
     """Return windows of the past, each half a window after the one before, and their distances."""
     last = len(days) - length
     starts = np.unique(np.linspace(length, last, min((last - length) // max(length // 2, 1) + 1, _WINDOWS)).astype(int))
@@ -278,7 +281,7 @@ def _windows(days: Indices, ambiguity: AmbiguitySet, n_contexts: int, length: in
     )
 
 
-def _by_chance(days: Indices, ambiguity: AmbiguitySet, n_contexts: int, length: int) -> FloatArray:
+def _by_chance(days: Indices, ambiguity: PlacedSet, n_contexts: int, length: int) -> FloatArray:
     """Return how far pairs of windows, drawn from all days, are apart."""
     rng = np.random.default_rng(0)
     draws = rng.choice(days, size=(_RESAMPLES, 2, length))

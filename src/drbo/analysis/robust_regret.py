@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.family import AmbiguitySet, SetOrFamily, as_placed
 from drbo.ambiguity.mmd import MMD, PlacedMMD
+from drbo.ambiguity.placed import PlacedSet
 from drbo.rounds.grid_search import robust_scores
 from drbo.validation import FloatArray
 
@@ -54,7 +55,7 @@ class RobustRegret:
 
 
 def robust_regret(
-    values: ArrayLike, ambiguity: AmbiguitySet, references: ArrayLike, radii: ArrayLike, action_indices: ArrayLike
+    values: ArrayLike, ambiguity: SetOrFamily, references: ArrayLike, radii: ArrayLike, action_indices: ArrayLike
 ) -> RobustRegret:
     """Return the robust regret of the actions chosen in T rounds on a known f (eq. 2).
 
@@ -62,7 +63,7 @@ def robust_regret(
     (n_contexts,) and a number if they never change; action_indices (T,) are the actions chosen.
     """
     f = validation.finite_array("values", values, ndim=2)
-    validation.of_kind("ambiguity", ambiguity, AmbiguitySet, "an ambiguity set")
+    validation.of_kind("ambiguity", ambiguity, (AmbiguitySet, PlacedSet), "an ambiguity set")
     chosen = validation.indices("action_indices", action_indices, "integers")
     if chosen.size and not 0 <= chosen.min() <= chosen.max() < len(f):
         raise ValueError(f"action_indices must be from 0 to {len(f) - 1}, got {chosen.min()} to {chosen.max()}")
@@ -84,7 +85,7 @@ def robust_regret(
 
 
 def simple_regret(
-    values: ArrayLike, ambiguity: AmbiguitySet, reference: ArrayLike, radius: float, action_index: int
+    values: ArrayLike, ambiguity: SetOrFamily, reference: ArrayLike, radius: float, action_index: int
 ) -> float:
     """Return the simple robust regret of deploying one action: the instantaneous regret of a recommendation."""
     f = validation.finite_array("values", values, ndim=2)
@@ -92,7 +93,7 @@ def simple_regret(
     return float(robust_regret(f, ambiguity, reference, validation.radius(radius), [index]).instantaneous[0])
 
 
-def shift_norm(values: ArrayLike, ambiguity: MMD) -> float:
+def shift_norm(values: ArrayLike, ambiguity: MMD | PlacedMMD) -> float:
     """Return B' = max_x ||f_x||_{M^-1}, how much a shift of the contexts can cost; values (n_actions, n_contexts).
 
     ||v||_{M^-1} is the norm of the smallest function of the MMD's Hilbert space with the values v: sqrt(v' M^-1 v) for
@@ -108,7 +109,7 @@ def shift_norm(values: ArrayLike, ambiguity: MMD) -> float:
     return float(norms.max())
 
 
-def crude_shift_norm(bound: float, ambiguity: MMD) -> float:
+def crude_shift_norm(bound: float, ambiguity: MMD | PlacedMMD) -> float:
     """Return the paper's crude bound on B', which needs the contexts and the norm of f alone.
 
     B' <= B sqrt(lambda_max(M^-1) n_contexts),   `bound` = B >= ||f||, for a kernel k <= 1 of the regression.
@@ -214,10 +215,11 @@ def simple_regret_bound(beta: float, gamma: float, horizon: int, ridge: float = 
     return simulator_bound(beta, gamma, horizon, ridge) / horizon
 
 
-def _mmd(ambiguity: MMD) -> MMD:
-    if not isinstance(ambiguity, MMD | PlacedMMD):
+def _mmd(ambiguity: MMD | PlacedMMD) -> PlacedMMD:
+    placed = as_placed(ambiguity) if isinstance(ambiguity, MMD | PlacedMMD) else None
+    if not isinstance(placed, PlacedMMD):
         raise TypeError(f"ambiguity must be an MMD, whose kernel defines the norm, got {ambiguity!r}")
-    return ambiguity
+    return placed
 
 
 def _variance_sum(gamma: float, ridge: float) -> float:

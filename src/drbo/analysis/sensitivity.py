@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from drbo.ambiguity.placed import with_slopes
 from drbo.analysis.recommend import best_in
 from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.ball import Ball, Certificate
@@ -77,7 +78,7 @@ def sensitivity(asked: Snapshot, action: Point | None) -> RadiusSensitivity:
         radius=ball.radius,
         guarantee=units.outward(here.lower_bound),
         sensitivity=units.length_outward(slope),
-        power=ball.ambiguity.radius_power,
+        power=ball.ambiguity.growth.power,
         at_reference=units.outward(reference.lower_bound),
         sensitivity_at_reference=units.length_outward(slope_at_reference),
         approximation=units.outward(approximate),
@@ -101,4 +102,4 @@ def _slope(asked: Snapshot, ball: Ball, action: Point) -> float:
     if math.isinf(ball.radius):
         return 0.0
     values = asked.lower(ball).of_action(action)
-    return float(ball.ambiguity.slopes(values[None, :], ball.weights, ball.radius)[0])
+    return float(with_slopes(ball.ambiguity).slopes(values[None, :], ball.weights, ball.radius)[0])

@@ -12,7 +12,7 @@ and for ever. Many gamblers share the wealth: with several stakes, and each begi
 is found that comes late.
 
 On a finite set of contexts U_t comes from the certified worst case, for any set. Elsewhere it comes from
-`AmbiguitySet.witness`: the MMD's witness function, or a function of slope 1 for Wasserstein.
+`SupportsWitness`: the MMD's witness function, or a function of slope 1 for Wasserstein.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.placed import PlacedSet, SupportsWitness, supports
 from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.telling import in_order
 from drbo.validation import FloatArray
@@ -92,14 +92,14 @@ def watch(asked: Snapshot, contexts: Any, alpha: float) -> Watch:
     else:
         coordinates = np.array([point.coordinates for point in arrived]).reshape(-1, nature.space.dimension)
         bets = ContinuousBets(watched, nature.space.measured(coordinates))
-    return gamble(bets, len(arrived), level, ball.radius, ball.ambiguity.within(ball.radius))
+    return gamble(bets, len(arrived), level, ball.radius, ball.ambiguity.words(ball.radius))
 
 
 @dataclass(frozen=True, eq=False)
 class Watched:
     """The set that contexts may have left: placed on its contexts, with its reference (n,) and its radius."""
 
-    ambiguity: AmbiguitySet
+    ambiguity: PlacedSet
     reference: FloatArray
     radius: float
 
@@ -148,12 +148,13 @@ class ContinuousBets(Bets):
     """Bets on contexts anywhere, given by their positions (t, d) in the user's units."""
 
     def __init__(self, watched: Watched, positions: FloatArray) -> None:
-        if not watched.ambiguity.bounds_means:
+        if not supports(watched.ambiguity, SupportsWitness):
             raise TypeError(
-                f"watch has no test for {watched.ambiguity!r} where contexts are no finite set: the set bounds no mean "
-                "of a function of new contexts. Use drbo.MMD() or drbo.Wasserstein(), or list the contexts"
+                f"watch has no test for {watched.ambiguity!r} where contexts are no finite set: the set has no "
+                "`witness`, a function of new contexts whose mean it bounds. Use drbo.MMD() or drbo.Wasserstein(), or "
+                "list the contexts"
             )
-        self._watched, self._positions = watched, positions
+        self._watched, self._set, self._positions = watched, watched.ambiguity, positions
 
     def gains(self, bets: Sequence[Bet]) -> list[FloatArray]:
         """Return the gains of the set's witness functions."""
@@ -161,7 +162,7 @@ class ContinuousBets(Bets):
 
     def _gains_of(self, learned: FloatArray, on: FloatArray) -> FloatArray:
         own = self._watched
-        witness = own.ambiguity.witness(own.reference, own.radius, learned)
+        witness = self._set.witness(own.reference, own.radius, learned)
         so_far = -math.inf if witness is None else float(witness.values(learned).mean())
         if witness is None or so_far <= witness.most:
             return np.zeros(len(on))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.family import AmbiguitySet, among
 from drbo.contexts.nature import Contexts, in_words
 from drbo.contexts.reference import EVERYTHING, NOTHING_SEEN, Indices, Memory, Reference, all_equal, empirical
 from drbo.spaces.finite import FiniteSet
@@ -52,7 +52,7 @@ class FiniteContexts(Contexts):
 
     def part_of(self, ambiguity: AmbiguitySet) -> AmbiguitySet:
         """Return the family of sets on the points that agree with what is known."""
-        return ambiguity.among(self._rows) if self.known else ambiguity
+        return among(ambiguity, self._rows) if self.known else ambiguity
 
     def own(self) -> Reference | None:
         """Return the reference of the weights that came with labels; None for points, which have no distribution."""

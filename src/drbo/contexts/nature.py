@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from drbo import validation
 from drbo._messages import printable
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.family import AmbiguitySet
 from drbo.contexts.reference import EVERYTHING, Indices, Memory, Reference
 from drbo.spaces.box import Box
 from drbo.spaces.columns import Column

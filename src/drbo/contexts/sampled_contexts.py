@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.family import AmbiguitySet, SupportsScenarios
 from drbo.contexts.compression import compress
 from drbo.contexts.nature import Contexts, in_words
 from drbo.contexts.reference import EVERYTHING, NOTHING_SEEN, Indices, Memory, Reference, all_equal
@@ -70,7 +70,7 @@ class SampledContexts(Contexts):
 
     def part_of(self, ambiguity: AmbiguitySet) -> AmbiguitySet:
         """Return the family of sets, with those samples of its scenarios that agree with what is known."""
-        if not self.known:
+        if not (self.known and isinstance(ambiguity, SupportsScenarios)):
             return ambiguity
         return ambiguity.agreeing(lambda samples: self.holds(self._coordinates(samples)) & (samples.weights > 0.0))
 
@@ -136,7 +136,8 @@ class SampledContexts(Contexts):
         Where there is neither, nothing is known: the further points share the reference equally. Without a kernel of an
         MMD nothing bounds what compression costs: contexts seen are then all kept, and so must samples be.
         """
-        scenarios = [self._coordinates(scenario) for scenario in self._ambiguity.atoms]
+        of_set = self._ambiguity.atoms if isinstance(self._ambiguity, SupportsScenarios) else ()
+        scenarios = [self._coordinates(scenario) for scenario in of_set]
         spread = _well_spread(self._part, self.samples.support, self._seed)
         further = np.concatenate([spread, *(points[self.holds(points)] for points in scenarios)])
         points, limit = self._coordinates(samples), samples.atoms

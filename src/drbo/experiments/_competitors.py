@@ -24,7 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from drbo import AmbiguitySet, Policy, Setting
+from drbo import Policy, Setting
+from drbo.ambiguity import PlacedSet
+from drbo.ambiguity.placed import with_slopes
 from drbo.contexts.nature import Contexts
 from drbo.contexts.reference import Reference
 from drbo.models import UPPER, Bound
@@ -72,7 +74,7 @@ class KernelDensity(Setting):
         points = np.array([point.coordinates for point in seen]).reshape(-1, base.points.shape[1])
         return replace(base, weights=kernel_density(points, base.points))
 
-    def radius_of(self, given: Any, reference: Reference, ambiguity: AmbiguitySet) -> float:
+    def radius_of(self, given: Any, reference: Reference, ambiguity: PlacedSet) -> float:
         """Return the radius after so many contexts."""
         del given, ambiguity
         t, d = len(reference.history), reference.points.shape[1]
@@ -143,7 +145,7 @@ def first_order(ball: Ball, values: FloatArray) -> FloatArray:
     if math.isinf(ball.radius):
         return ball.worst_cases(values).expectation
     centre = ball.at(0.0)
-    slopes = ball.ambiguity.slopes(values, ball.weights, centre.radius)
+    slopes = with_slopes(ball.ambiguity).slopes(values, ball.weights, centre.radius)
     return np.asarray(centre.worst_cases(values).expectation - slopes * ball.reach)
 
 

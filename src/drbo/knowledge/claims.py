@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.family import AmbiguitySet
+from drbo.ambiguity.mmd import MMD
 from drbo.models.bounds import Beta
 from drbo.models.surrogate import Surrogate
 from drbo.rounds.policies import Policy
@@ -109,7 +110,7 @@ def regret(
     surrogate: Surrogate, beta: Beta, setting: Setting, policy: Policy, ambiguity: AmbiguitySet, exact: bool
 ) -> Claim:
     """Return the claim about the cost of the evaluations; `exact`: whether actions and contexts are finite sets."""
-    by_nature = ambiguity.has_shift_norm and setting.delta in (None, beta.delta)
+    by_nature = isinstance(ambiguity, MMD) and setting.delta in (None, beta.delta)
     theorem = policy.theorem(setting.theorem if by_nature else None)
     if certificate(surrogate, beta).proven and exact and theorem is not None:
         return Claim(True, theorem, f"the robust regret of all rounds is bounded by {theorem}")

@@ -10,8 +10,9 @@ from typing import Any, Self
 import numpy as np
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.mmd import MMD
+from drbo.ambiguity.placed import PlacedSet
 from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.contexts.nature import Contexts
 from drbo.contexts.sampled_contexts import SPREAD, SampledContexts
@@ -93,7 +94,7 @@ class Configuration:
         return self.beta, self.certificate_beta
 
     @functools.cached_property
-    def placed(self) -> AmbiguitySet:
+    def placed(self) -> PlacedSet:
         """The family of ambiguity sets, put on the contexts as they were given."""
         space = self.nature.space
         return self.ambiguity.on(space.measured(self.nature.seen([]).points), space.scales)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.placed import PlacedSet
 from drbo.contexts.nature import Contexts
 from drbo.contexts.reference import Reference
 from drbo.knowledge.belief import Belief, Pending, RoundBeliefs
@@ -46,7 +46,7 @@ class Knowledge:
         self._belief: Belief | None = None
         # Of a fit, and so many outcomes and corrections, the next one.
         self._next_fit: tuple[Fit, tuple[int, int], Fit] | None = None
-        self._placed: list[tuple[FloatArray, AmbiguitySet]] = []  # the last two kinds of atoms, and the set on them
+        self._placed: list[tuple[FloatArray, PlacedSet]] = []  # the last two kinds of atoms, and the set on them
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # with further contexts
         self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # what was known, and the contexts that agree
 
@@ -192,7 +192,7 @@ class Knowledge:
         setting, nature = self.configuration.setting, self.nature(iterate.given)
         return setting.reference_of(iterate.reference, nature, iterate.seen[: iterate.n_seen])
 
-    def on(self, points: FloatArray, nature: Contexts) -> AmbiguitySet:
+    def on(self, points: FloatArray, nature: Contexts) -> PlacedSet:
         """Return the ambiguity set on atoms (n, d), kept for the last two kinds of atoms: with further ones or not.
 
         `nature` are the contexts that the atoms are made of: all, or those that agree with what is known.

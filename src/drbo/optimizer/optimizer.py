@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo._messages import require
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.family import AmbiguitySet
 from drbo.analysis import checks
 from drbo.analysis.answers import Recommendation
 from drbo.analysis.checks import LeaveOneOut

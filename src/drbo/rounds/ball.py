@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet, Dual, WorstCase
+from drbo.ambiguity.placed import Dual, PlacedSet, WorstCase, check_size, on_range
 from drbo.contexts.reference import Reference
 from drbo.models.bounds import Bound
 from drbo.models.surrogate import AnyDraw, Estimate, SupportsDraws
@@ -61,7 +61,7 @@ class Ball:
     seed : of the points that searches begin with
     """
 
-    ambiguity: AmbiguitySet
+    ambiguity: PlacedSet
     reference: Reference
     radius: float
     space: Space
@@ -70,7 +70,7 @@ class Ball:
     """The weights of the reference, (n,)."""
 
     def __post_init__(self) -> None:
-        self.ambiguity.check_size(len(self.reference.points))
+        check_size(self.ambiguity, len(self.reference.points))
         object.__setattr__(self, "weights", self.reference.weights)
 
     @property
@@ -93,10 +93,10 @@ class Ball:
         """Which distributions the set holds, in words that follow "in every distribution"."""
         if math.isinf(self.radius):
             return f"that the set can hold, as the radius is infinite: {self.ambiguity.everything}"
-        within, diameter = self.ambiguity.within(self.radius), self.diameter
+        words, diameter = self.ambiguity.words(self.radius), self.diameter
         if not 0.0 < diameter <= self.radius:
-            return within
-        return f"{within} (that is {self.ambiguity.everything}: none is further away than {diameter:.3g})"
+            return words
+        return f"{words} (that is {self.ambiguity.everything}: none is further away than {diameter:.3g})"
 
     def _hull(self) -> FloatArray | None:
         """Return points (k, d) in the user's units between which contexts lie that are no atoms; None if none does."""
@@ -110,9 +110,9 @@ class Ball:
     def reach(self) -> float:
         """How far the ball reaches beyond the reference: eps^a, less that of what compression costs.
 
-        a is the `radius_power` of the set.
+        a is the power of the set's `growth`.
         """
-        power = self.ambiguity.radius_power
+        power = self.ambiguity.growth.power
         return float(self.radius**power - self.at(0.0).radius ** power)
 
     def same_set_as(self, other: Ball) -> bool:
@@ -159,7 +159,7 @@ class Ball:
         """Return the ball with further contexts (k, d) as atoms, which have no weight in the reference."""
         if not len(further):
             return self
-        ambiguity = self.ambiguity.extended(self.space.measured(further))
+        ambiguity = on_range(self.ambiguity).extended(self.space.measured(further))
         return replace(self, ambiguity=ambiguity, reference=self.reference.and_also(further))
 
     def adopting(self, certificate: Certificate) -> Self:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from drbo.ambiguity.contract import WorstCase
+from drbo.ambiguity.placed import WorstCase
 from drbo.models.surrogate import Estimate
 from drbo.rounds.ball import Ball
 from drbo.rounds.search import Candidates, Found, Indices, NoActionLeftError, WholeSearch

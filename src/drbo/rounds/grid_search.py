@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo._compiled import jit
-from drbo.ambiguity.contract import EPSILON, AmbiguitySet, WorstCase
+from drbo.ambiguity.family import SetOrFamily, as_placed
+from drbo.ambiguity.placed import EPSILON, PlacedSet, WorstCase, check_size, rows_alone
 from drbo.models.surrogate import Estimate
 from drbo.rounds.ball import TIE, Ball
 from drbo.rounds.search import Candidates, Found, Indices, NoActionLeftError, WholeSearch
@@ -119,14 +120,14 @@ class BestAction:
     visited: FloatArray
 
 
-def robust_scores(values: FloatArray, ambiguity: AmbiguitySet, reference: FloatArray, radius: float) -> FloatArray:
+def robust_scores(values: FloatArray, ambiguity: SetOrFamily, reference: FloatArray, radius: float) -> FloatArray:
     """Return the worst-case expectation of every action, (n_actions,), for values (n_actions, n_contexts)."""
     return ambiguity.worst_case(values, reference, radius).expectation
 
 
 def best_action(
     values: FloatArray,
-    ambiguity: AmbiguitySet,
+    ambiguity: SetOrFamily,
     reference: FloatArray,
     radius: float,
     feasible: FloatArray | None = None,
@@ -136,7 +137,8 @@ def best_action(
     Values (n_actions, n_contexts) and reference are known to be numbers. `feasible` (k, n_contexts): distributions
     known to lie in the set, such as last round's worst cases; they only save work.
     """
-    _check_sizes(values, ambiguity, reference, feasible)
+    placed = as_placed(ambiguity)
+    _check_sizes(values, placed, reference, feasible)
     known = np.empty((0, len(reference))) if feasible is None else feasible
     lowest, bounds, scores, candidates, least, highest = _begun(values, reference, known)
     span = highest - least
@@ -147,10 +149,11 @@ def best_action(
     alone: dict[int, tuple[WorstCase, int]] = {}  # the solve, and its row
     solved: list[FloatArray] = []
     # Where nothing is known of the set, the best one is among the first two as a rule; otherwise it is the first.
-    visited, candidates = 0, candidates[: ambiguity.rows_alone if feasible is None else 1]
+    at_once = rows_alone(placed)
+    visited, candidates = 0, candidates[: at_once if feasible is None else 1]
     while len(candidates):
-        worst = ambiguity.certified(values[candidates], reference, radius)
-        if len(candidates) <= ambiguity.rows_alone:
+        worst = placed.certified(values[candidates], reference, radius)
+        if len(candidates) <= at_once:
             alone.update((x, (worst, i)) for i, x in enumerate(candidates.tolist()))
         visited += len(candidates)
         solved.append(worst.weights)
@@ -161,20 +164,18 @@ def best_action(
             order = np.argpartition(-bounds[candidates], 2 * visited)
             candidates = candidates[order[: 2 * visited]]
     if winner not in alone:
-        alone[winner] = ambiguity.certified(values[winner : winner + 1], reference, radius), 0
+        alone[winner] = placed.certified(values[winner : winner + 1], reference, radius), 0
     own, i = alone[winner]
     worst = WorstCase(own.expectation[i], own.weights[i], own.lower_bound[i])
     return BestAction(winner, worst, solved[0] if len(solved) == 1 else np.concatenate(solved))
 
 
-def _check_sizes(
-    values: FloatArray, ambiguity: AmbiguitySet, reference: FloatArray, feasible: FloatArray | None
-) -> None:
+def _check_sizes(values: FloatArray, ambiguity: PlacedSet, reference: FloatArray, feasible: FloatArray | None) -> None:
     """Raise unless all arrays are for the same contexts: compiled code checks no bounds."""
     n = len(reference)
     if values.ndim != 2 or values.shape[1] != n or len(values) == 0:
         raise ValueError(f"values must have shape (n_actions, {n}) to match reference, got {values.shape}")
-    ambiguity.check_size(n)
+    check_size(ambiguity, n)
     if feasible is not None and feasible.shape[1:] != (n,):
         raise ValueError(f"feasible must have shape (k, {n}) to match reference, got {feasible.shape}")
 

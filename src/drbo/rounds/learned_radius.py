@@ -18,7 +18,8 @@ from typing import Any, Literal
 import numpy as np
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.family import AmbiguitySet, SetOrFamily
+from drbo.ambiguity.placed import advice_of
 from drbo.contexts.nature import Contexts
 from drbo.contexts.reference import Indices, empirical
 from drbo.rounds.radius_rules import RadiusRule, effective_number
@@ -36,7 +37,7 @@ def in_blocks(count: int, block: int, rng: np.random.Generator) -> Indices:
     return np.asarray(((starts[:, None] + np.arange(block)).ravel() % count)[:count])
 
 
-def autocorrelation(seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, lags: int) -> FloatArray:
+def autocorrelation(seen: Indices, ambiguity: SetOrFamily, n_contexts: int, lags: int) -> FloatArray:
     """Return rho(1), ..., rho(lags); at most 200 evenly spaced pairs are compared per lag."""
     t = len(seen)
     known: dict[tuple[int, int], float] = {}
@@ -68,7 +69,7 @@ def autocorrelation(seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, lag
     return found
 
 
-def block_length(seen: Indices, ambiguity: AmbiguitySet, n_contexts: int) -> int:
+def block_length(seen: Indices, ambiguity: SetOrFamily, n_contexts: int) -> int:
     """Return the length of blocks that suits the autocorrelation, 1 if there is none (Politis and White, 2004).
 
     b = (3/2)^(1/3) (g / s)^(2/3) t^(1/3),  g = 2 sum_h l(h) h rho(h),  s = 1 + 2 sum_h l(h) rho(h),
@@ -96,7 +97,7 @@ def block_length(seen: Indices, ambiguity: AmbiguitySet, n_contexts: int) -> int
     return int(min(max(math.ceil((1.5 * (g / s) ** 2 * t) ** (1.0 / 3.0)), 1), longest))
 
 
-def _between(ambiguity: AmbiguitySet, i: int, j: int, n_contexts: int) -> float:
+def _between(ambiguity: SetOrFamily, i: int, j: int, n_contexts: int) -> float:
     """Return the distance of two contexts: of the distributions that are one of them; 1 where that is infinite."""
     both = np.zeros((2, n_contexts))
     both[0, i] = both[1, j] = 1.0
@@ -155,7 +156,7 @@ class Bootstrap(RadiusRule):
         _check_samples(self, contexts, ambiguity)
 
     def radius(
-        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
         """Return the quantile of the resamples of `seen`."""
         n = effective_number(len(seen), weights)
@@ -175,7 +176,7 @@ class Bootstrap(RadiusRule):
         return float(np.quantile(list(distances), 1.0 - self.delta, method="higher"))
 
     def _independent(
-        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None
+        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None
     ) -> Iterator[float]:
         """Yield the distances of independent resamples from the smoothed distribution."""
         t, rng = len(seen), np.random.default_rng(self.seed)
@@ -191,7 +192,7 @@ class Bootstrap(RadiusRule):
             yield ambiguity.distance(smooth, empirical(rng.choice(n_contexts, t, p=smooth), n_contexts, weights))
 
     def _blocks(
-        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None, block: int
+        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None, block: int
     ) -> Iterator[float]:
         """Yield the distances of resamples in blocks from the distribution of what was seen."""
         rng = np.random.default_rng(self.seed)
@@ -259,7 +260,7 @@ class Calibrated(RadiusRule):
         _check_samples(self, contexts, ambiguity)
 
     def radius(
-        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
         """Return the radius for the target."""
         n = effective_number(len(seen), weights)
@@ -269,7 +270,7 @@ class Calibrated(RadiusRule):
         sampling = bootstrap.radius(seen, ambiguity, n_contexts, weights)
         return sampling + self._drift(seen, ambiguity, n_contexts, n) if math.isfinite(sampling) else math.inf
 
-    def _of_next_window(self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, n: float) -> float:
+    def _of_next_window(self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, n: float) -> float:
         """Return the split-conformal quantile of the distances of disjoint pairs, the last of which ends now."""
         # the smallest K with ceil((K + 1) quantile) <= K
         needed = math.ceil(self.quantile / (1.0 - self.quantile) - 1e-9)
@@ -281,7 +282,7 @@ class Calibrated(RadiusRule):
             return math.inf
         return sorted(self._distances(seen, ambiguity, n_contexts, starts, window))[rank - 1]
 
-    def _drift(self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, n: float) -> float:
+    def _drift(self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, n: float) -> float:
         """Return what the windows of the past moved beyond what resampled ones do; inf before the first pair."""
         window = self.window or max(int(n) // 5, 1)
         last = len(seen) - window - (self.horizon or window)
@@ -312,7 +313,7 @@ class Calibrated(RadiusRule):
     def _distances(
         self,
         seen: Indices,
-        ambiguity: AmbiguitySet,
+        ambiguity: SetOrFamily,
         n_contexts: int,
         starts: Indices,
         window: int,
@@ -337,9 +338,9 @@ def _check_block(block: Any) -> None:
 
 
 def _check_samples(rule: RadiusRule, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-    if ambiguity.instead_of_a_rule and not contexts.enumerated:
+    if advice_of(ambiguity) and not contexts.enumerated:
         raise TypeError(
             f"radius={type(rule).__name__}(...) has no answer for {ambiguity!r} on samples: nearly every day is new, "
             f"and the set's distance of two samples says nothing of what they are drawn from. "
-            f"{ambiguity.instead_of_a_rule}"
+            f"{advice_of(ambiguity)}"
         )

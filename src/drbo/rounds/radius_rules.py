@@ -17,8 +17,9 @@ from typing import Any
 from scipy.special import ndtri
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.family import AmbiguitySet, SetOrFamily, as_placed
 from drbo.ambiguity.mmd import MMD
+from drbo.ambiguity.placed import SupportsLikelihood, advice_of, supports, unit_of
 from drbo.contexts.nature import Contexts
 from drbo.contexts.reference import Indices
 from drbo.contexts.sampled_contexts import SampledContexts
@@ -41,7 +42,7 @@ class RadiusRule(ABC):
 
     @abstractmethod
     def radius(
-        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
         """Return the radius after the contexts `seen` (t,), indices into n_contexts contexts.
 
@@ -66,7 +67,7 @@ class RadiusRule(ABC):
         past, n = reference.history, len(reference.points)
         return self.radius_of(past, placed, n, reference.history_weights) + reference.error
 
-    def radius_of(self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None) -> float:
+    def radius_of(self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None) -> float:
         """Return `radius`; a rule of one's own that knows no weights is asked without, where there are none."""
         if weights is None:
             return self.radius(seen, ambiguity, n_contexts)
@@ -92,7 +93,7 @@ class Constant(RadiusRule):
         validation.radius(self.value, "value")
 
     def radius(
-        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
         """Return the constant."""
         del seen, ambiguity, n_contexts, weights
@@ -106,17 +107,17 @@ class Own(RadiusRule):
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
         """Raise if the set has no radius of its own."""
         del contexts
-        if ambiguity.own_radius is None:
+        if ambiguity.growth.own is None:
             raise TypeError(f"radius must be given for {ambiguity!r}: a number, or a rule of drbo.radius")
 
     def radius(
-        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
         """Return the set's own radius."""
         del seen, n_contexts, weights
-        if ambiguity.own_radius is None:
+        if ambiguity.growth.own is None:
             raise TypeError(f"radius must be given for {ambiguity!r}: it has none of its own")
-        return ambiguity.own_radius
+        return ambiguity.growth.own
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class Theoretical(RadiusRule):
         validation.positive_float("factor", self.factor)
 
     def radius(
-        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
         """Return eps_t, inf for t = 0."""
         del n_contexts
@@ -148,7 +149,7 @@ class Theoretical(RadiusRule):
         if t == 0:
             return math.inf
         width = 2.0 + math.sqrt(2.0 * math.log(6.0 * t**2 / self.delta))
-        return self.factor * ambiguity.scale * width / math.sqrt(effective_number(t, weights))
+        return self.factor * unit_of(as_placed(ambiguity)) * width / math.sqrt(effective_number(t, weights))
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ class Decaying(RadiusRule):
         validation.positive_float("power", self.power)
 
     def radius(
-        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
         """Return scale / t^power, inf for t = 0."""
         del ambiguity, n_contexts
@@ -195,15 +196,25 @@ class EmpiricalLikelihood(RadiusRule):
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
         """Raise for sets without such a radius."""
         del contexts
-        ambiguity.likelihood_radius(1.0)
+        _with_likelihood(ambiguity)
 
     def radius(
-        self, seen: Indices, ambiguity: AmbiguitySet, n_contexts: int, weights: FloatArray | None = None
+        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
         """Return z^2 / (2 t) or z^2 / t, inf for t = 0."""
         del n_contexts
-        per_context = ambiguity.likelihood_radius(float(ndtri(self.confidence)))
+        per_context = _with_likelihood(ambiguity).likelihood_radius(float(ndtri(self.confidence)))
         return per_context / effective_number(len(seen), weights) if len(seen) else math.inf
+
+
+def _with_likelihood(ambiguity: SetOrFamily) -> SupportsLikelihood:
+    """Return the set as one with a likelihood radius, or say that it has none."""
+    if supports(ambiguity, SupportsLikelihood):
+        return ambiguity
+    instead = advice_of(ambiguity) or "Use drbo.radius.Bootstrap or drbo.radius.Calibrated."
+    raise TypeError(
+        f"radius=EmpiricalLikelihood(...) is for drbo.KL() and drbo.ChiSquare(), got {ambiguity!r}. {instead}"
+    )
 
 
 def as_rule(name: str, value: Any) -> RadiusRule:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.placed import PlacedSet, on_range
 from drbo.contexts.reference import Reference
 from drbo.models.bounds import Bound
 from drbo.models.curve import Curve
@@ -65,7 +65,7 @@ class RepresentedBall(Ball):
         for left in reversed(range(_SAMPLE_ROUNDS)):
             worst = ball.worst_case(values)
             limit = float(worst.lower_bound)
-            dual = ball.ambiguity.dual(values, ball.weights, self.radius, worst)
+            dual = on_range(ball.ambiguity).dual(values, ball.weights, self.radius, worst)
             if dual is None:
                 break
             lowest, harmful = lowest_excess(curve, Prices(dual, self.space), samples)
@@ -204,7 +204,7 @@ def refine(ball: RangeBall, curve: Any, *, certify: bool) -> Certificate:
     candidate_values = curve(candidates)
     for left in reversed(range(_ROUNDS)):
         worst = replace(ball, ambiguity=ambiguity, reference=reference).worst_case(values)
-        dual = ambiguity.dual(values, reference.weights, ball.radius, worst)
+        dual = on_range(ambiguity).dual(values, reference.weights, ball.radius, worst)
         bound = float(worst.lower_bound)
         if dual is None:
             break
@@ -222,7 +222,7 @@ def refine(ball: RangeBall, curve: Any, *, certify: bool) -> Certificate:
         if not len(found):
             break
         values = np.append(values, curve(found))
-        ambiguity, reference = ambiguity.extended(ball.space.measured(found)), reference.and_also(found)
+        ambiguity, reference = on_range(ambiguity).extended(ball.space.measured(found)), reference.and_also(found)
     return Certificate(reference, worst, bound)
 
 
@@ -338,7 +338,7 @@ def _lowest(curve: Curve, prices: Prices, box: Box, tolerance: float) -> tuple[f
 
 
 def make_ball(
-    ambiguity: AmbiguitySet, reference: Reference, radius: float, space: Space, seed: int, box: Box | None
+    ambiguity: PlacedSet, reference: Reference, radius: float, space: Space, seed: int, box: Box | None
 ) -> Ball:
     """Return the ball of a round; `box` is the range of the contexts, if they have one."""
     if box is not None:

@@ -14,7 +14,7 @@ The fragility is zero where the target is reached at every radius. It is infinit
 reached there with nothing to spare: critical radius 0.
 
 How the fragility is computed. With u = 1 / eps the ratio is target u - u V(1/u). V falls, so between two radii it is at
-least what it is at the larger one. Where V is convex (`AmbiguitySet.convex_in_radius`), it is also above the lines
+least what it is at the larger one. Where V is convex (`Growth.convex`), it is also above the lines
 through two neighbouring radii, extended. All of these are straight lines in u, so the ratio is bounded above between
 two radii by the least of a few lines, whose maximum is in a corner. The pair of radii with the largest bound is split,
 until that bound is attained. What is returned is the bound: no radius does worse.
@@ -81,7 +81,7 @@ class WorstByRadius:
             found = ball.at(radius).worst_case(values)
             return float(found.lower_bound), float(found.expectation)
 
-        return cls(worst, ball.diameter, ball.ambiguity.convex_in_radius, 1e-9, 128)
+        return cls(worst, ball.diameter, ball.ambiguity.growth.convex, 1e-9, 128)
 
     @classmethod
     def certified(cls, ball: Ball, bound: Bound, action: Point) -> WorstByRadius:
@@ -93,7 +93,7 @@ class WorstByRadius:
             made = ball.at(radius).certificate(bound, action)
             return made.lower_bound, float(made.worst_case.expectation)
 
-        return cls(worst, ball.diameter, ball.ambiguity.convex_in_radius, 1e-3, 16)
+        return cls(worst, ball.diameter, ball.ambiguity.growth.convex, 1e-3, 16)
 
     def lower(self, radius: float) -> float:
         """Return the certified lower bound at a radius."""
@@ -349,7 +349,7 @@ def check_goal(goal: object) -> Goal:
 
 def check_set(ball: Ball) -> None:
     """Raise if the set of a ball does not depend on a radius."""
-    if not ball.ambiguity.has_radius:
+    if not ball.ambiguity.growth.matters:
         raise TypeError(
             f"a target needs a set that grows with its radius, such as drbo.MMD(), got {ball.ambiguity!r}, which is "
             "the same at every radius"

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
-from drbo.ambiguity.contract import AmbiguitySet
+from drbo.ambiguity.family import AmbiguitySet
+from drbo.ambiguity.placed import PlacedSet
 from drbo.contexts.nature import Contexts
 from drbo.contexts.reference import Indices, Memory, Reference
 from drbo.rounds.context_rules import Informative, Pessimistic, Uncertain
@@ -67,7 +68,7 @@ class Setting(ABC):
         """
 
     @abstractmethod
-    def radius_of(self, given: Any, reference: Reference, ambiguity: AmbiguitySet) -> float:
+    def radius_of(self, given: Any, reference: Reference, ambiguity: PlacedSet) -> float:
         """Return the radius of this round; `given` is what the caller gave, None if nothing."""
 
 
@@ -98,11 +99,11 @@ class General(Setting):
             raise TypeError("reference is missing: the general setting needs ask(reference=..., radius=...)")
         return own
 
-    def radius_of(self, given: Any, reference: Reference, ambiguity: AmbiguitySet) -> float:
+    def radius_of(self, given: Any, reference: Reference, ambiguity: PlacedSet) -> float:
         """Return what the caller gave, or else the set's own radius if it has one."""
         del reference
-        if given is None and ambiguity.own_radius is not None:
-            return ambiguity.own_radius
+        if given is None and ambiguity.growth.own is not None:
+            return ambiguity.growth.own
         if given is None:
             raise TypeError("radius is missing: the general setting needs ask(reference=..., radius=...)")
         return validation.radius(given)
@@ -193,12 +194,12 @@ class DataDriven(Setting):
             raise TypeError("reference must not be given: the data-driven setting computes it from the contexts seen")
         return contexts.seen(seen, self._memory)
 
-    def radius_of(self, given: Any, reference: Reference, ambiguity: AmbiguitySet) -> float:
+    def radius_of(self, given: Any, reference: Reference, ambiguity: PlacedSet) -> float:
         """Return the radius that the rule makes of the contexts seen."""
         if given is not None:
             raise TypeError("radius must not be given: the data-driven setting computes it from the contexts seen")
-        if ambiguity.own_radius is not None and not self._radius_given:
-            return ambiguity.own_radius if len(reference.history) else math.inf
+        if ambiguity.growth.own is not None and not self._radius_given:
+            return ambiguity.growth.own if len(reference.history) else math.inf
         return self.radius.radius_of(reference.history, ambiguity, len(reference.points), reference.history_weights)
 
 
@@ -324,7 +325,7 @@ class Simulator(Setting):
             return contexts.given(given)
         return contexts.chosen(self.reference, self.history)
 
-    def radius_of(self, given: Any, reference: Reference, ambiguity: AmbiguitySet) -> float:
+    def radius_of(self, given: Any, reference: Reference, ambiguity: PlacedSet) -> float:
         """Return what the caller gave for this round, or else what the rule makes of the history."""
         if given is not None:
             return validation.radius(given)

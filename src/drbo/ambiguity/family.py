@@ -1,0 +1,139 @@
+"""An ambiguity set before its contexts are known: frozen configuration, put `on` contexts."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from drbo import validation
+from drbo.ambiguity.placed import Growth, PlacedSet, WorstCase, check_size, checked, with_slopes
+from drbo.kernels import Kernel
+from drbo.spaces.columns import Column
+from drbo.spaces.samples import Samples
+from drbo.validation import FloatArray
+
+__all__ = ["AmbiguitySet"]
+
+
+class AmbiguitySet(ABC):
+    """A family of sets of distributions, to be put `on` contexts.
+
+    A family may be given contexts when it is made: `MMD(contexts, kernel)`. It is then on these and no others, and
+    `worst_case` and `distance` may be asked of the family itself. A new set is a subclass of `Divergence` if it does
+    not depend on where contexts lie. Otherwise it is a family with `_place`, which returns a `PlacedSet`.
+    """
+
+    growth: Growth = Growth()
+    """How the set depends on its radius."""
+
+    _placed: PlacedSet | None = None
+    """The set on the contexts that the family was given."""
+
+    @property
+    def n_contexts(self) -> int | None:
+        """The number of contexts that the family was given; None if it was given none."""
+        return None if self._placed is None else self._placed.n_contexts
+
+    @property
+    def placed(self) -> PlacedSet:
+        """The set on the contexts that the family was given; raises if it was given none."""
+        if self._placed is None:
+            raise TypeError(f"{self!r} has no contexts yet: give them when you make it, or use .on(points)")
+        return self._placed
+
+    def with_columns(self, columns: Sequence[Column]) -> AmbiguitySet:
+        """Return the family for contexts with these columns; this family if it does not go by columns.
+
+        An optimizer says so once, before it puts the set `on` contexts.
+        """
+        del columns
+        return self
+
+    def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> PlacedSet:
+        """Return the set on contexts (n, d) in the user's units, whose columns have the ranges `scales` (d,).
+
+        The ranges are all 1 if not given. A family that was given contexts is on these, and n must be their number.
+        """
+        c = validation.points("points", points)
+        ranges = np.ones(c.shape[1]) if scales is None else validation.finite_array("scales", scales, ndim=1)
+        if ranges.shape != (c.shape[1],) or ranges.min() <= 0.0:
+            raise ValueError(f"scales must be {c.shape[1]} positive number(s), one per column, got {scales!r}")
+        if self._placed is None:
+            return self._place(c, ranges)
+        check_size(self._placed, len(c))
+        return self._placed
+
+    def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:
+        """Return points and kernel in which the compression of samples is bounded; None if nothing bounds it."""
+        del points, scales
+        return None
+
+    def worst_case(self, values: ArrayLike, reference: ArrayLike, radius: float) -> WorstCase:
+        """Return the worst expectation of each row of `values` (..., n) within `radius` of `reference` (n,)."""
+        return self.placed.worst_case(values, reference, radius)
+
+    def distance(self, p: ArrayLike, q: ArrayLike) -> float:
+        """Return the distance of the distributions p (n,) and q (n,); inf where they cannot be compared."""
+        return self.placed.distance(p, q)
+
+    @abstractmethod
+    def _place(self, points: FloatArray, scales: FloatArray) -> PlacedSet:
+        """Return the set on valid points (n, d) of ranges (d,)."""
+
+
+@runtime_checkable
+class SupportsGiven(Protocol):
+    """A family for a finite set of contexts of which some are ruled out: a part of the context is known."""
+
+    def among(self, rows: NDArray[np.intp]) -> AmbiguitySet:
+        """Return the family for those of the contexts that have these positions (k,)."""
+
+
+@runtime_checkable
+class SupportsScenarios(Protocol):
+    """A family with scenarios that are samples."""
+
+    atoms: tuple[Samples, ...]
+    """Samples whose points must be among the contexts, where contexts are made of samples."""
+
+    def agreeing(self, holds: Callable[[Samples], NDArray[np.bool_]]) -> AmbiguitySet:
+        """Return the family where a part of the context is known: `holds` says which samples (n,) agree with it."""
+
+
+def among(family: AmbiguitySet, rows: NDArray[np.intp]) -> AmbiguitySet:
+    """Return a family for those contexts of a finite set that have these positions (k,)."""
+    if isinstance(family, SupportsGiven):
+        return family.among(rows)
+    if family.n_contexts in (None, len(rows)):
+        return family
+    raise TypeError(f"{family!r} has no `among`, which ask(given=...) needs: give a set without contexts of its own")
+
+
+SetOrFamily = AmbiguitySet | PlacedSet
+"""What functions of known values take: a set on contexts, or a family that was given contexts."""
+
+
+def as_placed(ambiguity: SetOrFamily) -> PlacedSet:
+    """Return a set on contexts: the one given, or that of a family that was given contexts."""
+    return ambiguity if isinstance(ambiguity, PlacedSet) else ambiguity.placed
+
+
+def sensitivity(ambiguity: SetOrFamily, values: ArrayLike, reference: ArrayLike, radius: float = 0.0) -> FloatArray:
+    """Return how fast the worst case of each row of values (..., n) falls as the radius grows, (...): zero or more.
+
+    With V(eps) the worst case it is -dV / d(eps^power), to the right of `radius`: at a kink of V that is what a larger
+    radius costs. At radius 0 it is the worst-case sensitivity of Gotoh, Kim and Lim (2020) and of Tay et al. (ICML
+    2022), so that V(eps) is about V(0) - sensitivity * eps^power. The power, `ambiguity.growth.power`, is 1/2 for KL
+    and chi-square, whose derivative in the radius is infinite at 0, and the order of a Wasserstein set.
+    """
+    one = as_placed(ambiguity)
+    v, p = checked(one, values, reference)
+    eps, rows = validation.radius(radius), v.reshape(-1, p.size)
+    steep = with_slopes(one)
+    slopes = np.zeros(len(rows)) if math.isinf(eps) else steep.slopes(rows, p, eps)
+    return np.asarray(slopes.reshape(v.shape[:-1])[()])

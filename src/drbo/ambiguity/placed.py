@@ -1,0 +1,436 @@
+"""A set on n contexts: a distance between distributions, and the worst case within a radius of a reference.
+
+Symbols and shapes used by every set:
+
+    v    values (..., n)     reward of one action in each of the n contexts; any number of actions at once
+    p    reference (n,)      the distribution that we believe in
+    eps  radius >= 0         how far the world may be from it; inf: any distribution of the set's support
+    w    weights (..., n)    the worst distribution found: feasible, so <w, v> bounds the worst case from above
+         lower_bound (...)   value of a dual feasible point, so it bounds the worst case from below
+
+Nature minimises: the worst case is min <w, v> over the distributions w with distance(w, p) <= eps.
+
+`PlacedSet` is what every set has. What only some sets can do is a protocol of its own, `Supports...`, and `supports`
+tells whether a set has it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeGuard, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from drbo import validation
+from drbo._compiled import announce, jit
+from drbo.validation import FloatArray
+
+GAP_TOLERANCE = 1e-8
+"""The largest accepted gap of a solve, as a share of the range of its values. Beside it, 8 roundings of their size."""
+
+
+EPSILON = float(np.finfo(float).eps)
+NEXT = 1e-9
+"""Derivatives to the right of a radius are taken this share further out: radii closer than that count as one."""
+LARGEST_VALUE = 1e300
+"""Larger values are refused: differences of such could overflow."""
+
+
+class WorstCaseError(RuntimeError):
+    """A worst case that could not be certified; the message holds the residuals."""
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """The worst expectation within an ambiguity set, with its evidence from both sides.
+
+    Attributes
+    ----------
+    expectation : (...) the attained value <weights, values>
+    weights : (..., n) the feasible distribution that attains it; also the gradient of `expectation` in the values
+    lower_bound : (...) certified by a dual feasible point: no distribution of the set does worse than this
+    """
+
+    expectation: FloatArray
+    weights: FloatArray
+    lower_bound: FloatArray
+
+    @property
+    def gap(self) -> FloatArray:
+        """How far the certificate is from the attained value, (...), zero or more."""
+        return self.expectation - self.lower_bound
+
+
+@dataclass(frozen=True, eq=False)
+class Dual:
+    """A dual feasible point as a price list: what contexts beyond the n given ones would do to the worst case.
+
+    For any further contexts C of values v(c), no distribution on all of them does worse than
+
+        bound + share * min(0, min_{c in C} v(c) - threshold(c)).
+
+    Attributes
+    ----------
+    bound : the lower bound that it certifies for the n contexts themselves
+    share : the largest mass that could move to further contexts
+    threshold : called with points (m, d) and half (m, d), returns levels (m,) and slopes (m, d) of affine bounds: a
+        context c of the cell |c - point| <= half does harm only if v(c) < level + slope'(c - point). With half = 0 the
+        level is the threshold of the point itself, -inf where no value does harm
+    """
+
+    bound: float
+    share: float
+    threshold: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Witness:
+    """A bounded function of the context whose mean no distribution of a set exceeds, wherever its mass lies.
+
+    Attributes
+    ----------
+    values : from contexts (m, d) in the user's units to numbers (m,)
+    most : the largest mean of any distribution of the set
+    least : no number is below this
+    """
+
+    values: Callable[[FloatArray], FloatArray]
+    most: float
+    least: float
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How a set depends on its radius.
+
+    Attributes
+    ----------
+    own : the radius at which the set is what its own words say; None if a radius must be given
+    matters : whether the set depends on the radius at all
+    convex : whether the worst case is a convex function of the radius. It is wherever mixtures of a distribution within
+        a and one within b of the reference are within the same mixture of a and b, as for every distance that is convex
+    power : the power of the radius that `sensitivity` is a derivative in: near radius 0 losses grow with this power
+    """
+
+    own: float | None = None
+    matters: bool = True
+    convex: bool = False
+    power: float = 1.0
+
+
+class PlacedSet(ABC):
+    """A family of sets of distributions on n contexts, indexed by reference and radius.
+
+    `AmbiguitySet.on(points, scales)` makes one. A new one is a subclass with `_distance` and `_solve`.
+    """
+
+    n_contexts: int | None = None
+    """The number of contexts; None if the set fits any number."""
+
+    growth: Growth = Growth()
+    """How the set depends on its radius."""
+
+    def words(self, radius: float) -> str:
+        """Return which distributions the set holds, in words that follow "in every distribution"."""
+        return f"within {radius:.3g} of the reference, as {type(self).__name__} measures it"
+
+    @property
+    def everything(self) -> str:
+        """What the set holds from its diameter on, in words."""
+        return "every distribution on the contexts"
+
+    def distance(self, p: ArrayLike, q: ArrayLike) -> float:
+        """Return the distance of the distributions p (n,) and q (n,); inf where they cannot be compared."""
+        first = validation.distribution("p", p, self.n_contexts)
+        return self._distance(first, validation.distribution("q", q, first.size))
+
+    def worst_case(self, values: ArrayLike, reference: ArrayLike, radius: float) -> WorstCase:
+        """Return the worst expectation of each row of `values` (..., n) within `radius` of `reference` (n,)."""
+        v, p = checked(self, values, reference)
+        worst = self.certified(v.reshape(-1, p.size), p, validation.radius(radius))
+        fields = (worst.expectation, worst.weights, worst.lower_bound)
+        return WorstCase(*(rows.reshape(v.shape[:-1] + rows.shape[1:])[()] for rows in fields))
+
+    def certified(self, values: FloatArray, reference: FloatArray, radius: float) -> WorstCase:
+        """Return what `worst_case` does, for values (m, n), reference (n,) and radius known to be valid."""
+        announce(_certify)
+        values = np.ascontiguousarray(values)  # compiled code for another layout rounds otherwise
+        weights, lower_bound = self._solve(values, reference, radius)
+        expectation, lower_bound, failed = _certify(values, weights, lower_bound)
+        if failed >= 0:
+            raise WorstCaseError(
+                f"{self!r} at radius {radius!r} left a gap of {expectation[failed] - lower_bound[failed]:.3g} for "
+                f"values of range {np.ptp(values[failed]):.3g} in row {failed}; the tolerance is {GAP_TOLERANCE} of "
+                "the range"
+            )
+        return WorstCase(expectation, weights, lower_bound)
+
+    def diameter(self, reference: ArrayLike, hull: FloatArray | None = None) -> float:
+        """Return the largest finite distance of a distribution on the contexts from `reference` (n,).
+
+        From this radius on the set holds `everything`. With `hull` (k, d) contexts may also lie anywhere between these
+        points and the set's own; the radius returned is then large enough, and may be larger than need be.
+        """
+        p = validation.distribution("reference", reference, self.n_contexts)
+        return self._diameter(p) if hull is None else self._diameter_in(p, hull)
+
+    def _diameter(self, reference: FloatArray) -> float:
+        """Return the largest finite distance of a distribution from a valid reference.
+
+        The sets are convex, so the distance is quasi-convex and largest at a vertex of the simplex.
+        """
+        distances = self._to_vertices(reference)
+        return float(distances[distances < math.inf].max(initial=0.0))
+
+    def _to_vertices(self, reference: FloatArray) -> FloatArray:
+        """Return the distance (n,) from the reference of all mass on each of the contexts."""
+        return np.array([self._distance(vertex, reference) for vertex in np.eye(len(reference))])
+
+    def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
+        """Return a radius that holds everything on the convex hull of the set's contexts and of points (k, d).
+
+        This is exact for a set whose distance to a context is convex in where that context lies: then it is largest in
+        one of the points.
+        """
+        return on_range(self).extended(hull)._diameter(np.append(reference, np.zeros(len(hull))))
+
+    @abstractmethod
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        """Return the distance of two valid distributions of equal length."""
+
+    @abstractmethod
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        """Return worst-case weights (m, n) and certified lower bounds (m,) for values (m, n)."""
+
+
+# --- what some sets can do -------------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class SupportsRange(Protocol):
+    """A set for contexts with a range: the adversary may use contexts that are not among the n."""
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
+        """Return the dual point for values (n,), of which `worst` is the worst case.
+
+        None if no distribution of the set uses further contexts. That is so for the sets that stay on the reference's
+        support, and for all of them at radius 0.
+        """
+
+    def extended(self, further: FloatArray) -> PlacedSet:
+        """Return the set on its contexts and further ones (k, d); this set if it fits any number."""
+
+
+@runtime_checkable
+class SupportsSlopes(Protocol):
+    """A set whose worst case has a derivative in the radius."""
+
+    def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
+        """Return what `sensitivity` does, (m,), for valid values (m, n), reference (n,) and finite radius."""
+
+
+@runtime_checkable
+class SupportsWitness(Protocol):
+    """A set that bounds the mean of a function of contexts which are not its own."""
+
+    def witness(self, reference: FloatArray, radius: float, arrived: FloatArray) -> Witness | None:
+        """Return a function that is large on contexts that arrived (m, d), in the user's units, and small on the set.
+
+        It is what a test bets on: their mean exceeds `most` only if they were drawn from outside of the set. None where
+        no function separates them: the radius is infinite, or they are the reference itself.
+        """
+
+
+@runtime_checkable
+class SupportsShift(Protocol):
+    """A set that knows where its contexts lie, and so how far the reference is from itself on moved contexts."""
+
+    def moved(self, reference: FloatArray, points: FloatArray) -> float:
+        """Return how far the reference (n,) is from the same weights on moved contexts (n, d), in the user's units."""
+
+    def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
+        """Return the least and the largest share of each context's mass that may move to `points` (n, d).
+
+        The set holds (1 - s) reference + s moved reference for all shares s between them. None if it holds no such
+        mixture.
+        """
+
+
+@runtime_checkable
+class SupportsEvents(Protocol):
+    """A set in which the largest probability of an event depends on its reference probability alone."""
+
+    def most_likely(self, radius: float, share: float) -> float:
+        """Return the largest probability of an event in the set, whose reference probability is `share`."""
+
+
+@runtime_checkable
+class SupportsMeaning(Protocol):
+    """A set whose radius needs a sentence of its own beside `words`."""
+
+    radius_means: str
+
+
+@runtime_checkable
+class SupportsLikelihood(Protocol):
+    """A set with a radius for `drbo.radius.EmpiricalLikelihood`: KL and chi-square."""
+
+    def likelihood_radius(self, z: float) -> float:
+        """Return t times the radius that covers an expectation at z standard errors, t contexts being seen."""
+
+
+@runtime_checkable
+class SupportsUnit(Protocol):
+    """A set whose radius has a unit: distances of an MMD grow with its kernel."""
+
+    unit: float
+
+
+@runtime_checkable
+class SupportsAdvice(Protocol):
+    """A set that knows no positions: two contexts are the same or not, however close they are."""
+
+    instead_of_a_rule: str
+    """What to do in place of a rule that learns the radius from continuous samples."""
+
+
+Capability = TypeVar("Capability")
+
+
+def supports(one: object, capability: type[Capability]) -> TypeGuard[Capability]:
+    """Return whether a set has a capability; one that is made of another set has it only if that one does."""
+    if not isinstance(one, capability):
+        return False
+    inner = getattr(one, "inner", None)
+    return inner is None or supports(inner, capability)
+
+
+def on_range(one: object) -> SupportsRange:
+    """Return the set as one for contexts with a range, or say that it is none."""
+    if supports(one, SupportsRange):
+        return one
+    raise TypeError(
+        f"{one!r} has no `dual` and `extended`, which contexts with a range need: give a finite set of contexts, or a "
+        "set that knows where its contexts lie"
+    )
+
+
+def with_slopes(one: object) -> SupportsSlopes:
+    """Return the set as one with a sensitivity, or say that it has none."""
+    if supports(one, SupportsSlopes):
+        return one
+    raise TypeError(f"{one!r} has no `slopes`, which a sensitivity needs: compare worst cases at two radii instead")
+
+
+def rows_alone(one: object) -> int:
+    """Return the largest batch that a set solves without warm starts, so with the bits that each row has alone.
+
+    It is the set's `rows_alone`, if it has that, or else 1. A search asks this in every round.
+    """
+    return getattr(one, "rows_alone", 1)
+
+
+def unit_of(one: object) -> float:
+    """Return the unit of a set's radius."""
+    return one.unit if supports(one, SupportsUnit) else 1.0
+
+
+def advice_of(one: object) -> str:
+    """Return what to do in place of a rule that learns the radius from continuous samples; empty if rules are fine."""
+    return one.instead_of_a_rule if supports(one, SupportsAdvice) else ""
+
+
+def check_size(one: PlacedSet, n_contexts: int) -> None:
+    """Raise if the set is on another number of contexts."""
+    if one.n_contexts not in (None, n_contexts):
+        raise ValueError(f"ambiguity is for {one.n_contexts} contexts, but there are {n_contexts}")
+
+
+def checked(one: PlacedSet, values: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return values (..., n) and a reference (n,) that fit each other and the set, or raise."""
+    p = validation.distribution("reference", reference, one.n_contexts)
+    v = validation.finite_array("values", values)
+    if v.shape[-1:] != (p.size,):
+        raise ValueError(f"values must have shape (..., {p.size}) to match reference, got {v.shape}")
+    largest = max(v.max(initial=0.0), -v.min(initial=0.0))
+    if largest > LARGEST_VALUE:
+        raise ValueError(f"values must not exceed {LARGEST_VALUE:g} in size, got {largest:g}")
+    return v, p
+
+
+# --- what solvers share ----------------------------------------------------------------------------------------------
+
+
+@jit
+def expectations(weights: FloatArray, values: FloatArray) -> FloatArray:
+    """Return <w_i, v_i> for each row, accurate relative to the range of v_i and never below its minimum; (m,)."""
+    found = np.empty(len(values))
+    for i in range(len(values)):
+        lowest = values[i].min()
+        above = 0.0
+        for j in range(values.shape[1]):
+            above += weights[i, j] * (values[i, j] - lowest)
+        found[i] = lowest + above
+    return found
+
+
+@jit
+def _certify(values: FloatArray, weights: FloatArray, lower_bound: FloatArray) -> tuple[FloatArray, FloatArray, int]:
+    """Return the expectations (m,), the bounds (m,), and the first row whose gap between them is too large, or -1."""
+    expectation = expectations(weights, values)
+    bound = lower_bound.copy()
+    failed = -1
+    for i in range(len(values) - 1, -1, -1):
+        if bound[i] > expectation[i]:  # rounding may leave a certificate an ulp above the value that it certifies
+            bound[i] = expectation[i]
+        lowest, highest = values[i].min(), values[i].max()
+        if bound[i] < lowest:  # no distribution is below the lowest value: so equal values need no tolerance
+            bound[i] = lowest
+        tolerance = GAP_TOLERANCE * (highest - lowest) + 8.0 * EPSILON * max(abs(lowest), abs(highest))
+        if not expectation[i] - bound[i] <= tolerance < np.inf:  # written so that NaN fails it
+            failed = i
+    return expectation, bound, failed
+
+
+def in_unit_range(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return u (m, n) in [0, 1] with its offset and scale (m,): values = lowest + scale u; flat rows are all zero."""
+    lowest = values.min(axis=1)
+    above = values - lowest[:, None]
+    scale = above.max(axis=1)
+    u = above / np.where(scale > 0.0, scale, 1.0)[:, None]
+    u[u < 1e-50] = 0.0  # so that squares do not underflow
+    return u, lowest, scale
+
+
+def reference_alone(values: FloatArray, reference: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the answer at radius zero: the reference as weights (m, n), the expectations under it as bounds (m,)."""
+    weights = np.broadcast_to(reference, values.shape).copy()
+    return weights, expectations(weights, values)
+
+
+def peak(line: Callable[[float], tuple[float, float]], end: tuple[float, float]) -> float:
+    """Return the l >= 0 that maximises a concave, piecewise linear function with finitely many pieces.
+
+    `line(l)` returns the value at l and a slope there; `end` is the line that rules for l -> inf as its value at 0 and
+    its slope, which is negative. The pieces found from both sides are intersected until the function meets them there.
+    """
+    value, slope = line(0.0)
+    if slope <= 0.0:
+        return 0.0
+    rising, falling = (value, slope), end
+    best, highest = 0.0, value
+    for _ in range(200):
+        at = (falling[0] - rising[0]) / (rising[1] - falling[1])
+        value, slope = line(at)
+        if value > highest:
+            best, highest = at, value
+        above = rising[0] + rising[1] * at
+        if value >= above - 4.0 * EPSILON * abs(above) or slope == 0.0:
+            break
+        piece = (value - slope * at, slope)
+        rising, falling = (piece, falling) if slope > 0.0 else (rising, piece)
+    return best
