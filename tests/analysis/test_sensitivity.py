@@ -150,7 +150,7 @@ def test_refused() -> None:
     with pytest.raises(RuntimeError, match="sensitivity needs an outcome"):
         Optimizer(ACTIONS, CONTEXTS, setting=Simulator(P, 0.2, pick="uncertain")).sensitivity()
     opt = grid(2, ambiguity=drbo.Neighbourhood())
-    with pytest.raises(TypeError, match="Neighbourhood has no sensitivity"):
+    with pytest.raises(TypeError, match="has no `slopes`, which a sensitivity needs"):
         opt.sensitivity()
     with pytest.raises(ValueError, match="radius"):
         grid(2).sensitivity(radius=-1.0)
