@@ -156,7 +156,7 @@ def test_refused() -> None:
     with pytest.raises(RuntimeError, match="sensitivity needs an outcome"):
         Optimizer(ACTIONS, CONTEXTS, setting=Simulator(P, 0.2, pick="uncertain")).under().sensitivity()
     opt = grid(2, ambiguity=drbo.Neighbourhood())
-    with pytest.raises(TypeError, match="Neighbourhood has no sensitivity"):
+    with pytest.raises(TypeError, match="has no `slopes`, which a sensitivity needs"):
         opt.under().sensitivity()
     with pytest.raises(ValueError, match="radius"):
         grid(2).under(radius=-1.0).sensitivity()

@@ -95,7 +95,7 @@ def test_at_an_infinite_radius_the_worst_case_itself_is_taken() -> None:
 
 def test_a_set_without_a_derivative_is_refused() -> None:
     ball = Ball(as_placed(Neighbourhood(CONTEXTS.points)), REFERENCE, 0.1, CONTEXTS, 0)
-    with pytest.raises(TypeError, match="Neighbourhood has no sensitivity"):
+    with pytest.raises(TypeError, match="has no `slopes`, which a sensitivity needs"):
         FirstOrder().choose(Round(ball, GridSearch(ACTIONS), NOWHERE, NOWHERE), beliefs())
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from drbo.report.drawing import Axis, Figure, along, beside, legend, plane
 from drbo.report.marks import Band, Bars, Cells, Line, Points, Rule
-from drbo.report.scales import Factors, Labels, Numbers, Shares
+from drbo.report.scales import Factors, Labels, Numbers, Percentages
 
 UNIT = Numbers(0.0, 1.0)
 HOSTILE = '"><script>alert(1)</script>\r&\0'
@@ -72,7 +72,7 @@ def test_a_line_leaves_out_what_is_not_finite() -> None:
 
 @pytest.mark.parametrize("upright", [True, False])
 def test_bars_have_the_lengths_of_their_values(upright: bool) -> None:
-    labels, shares = Labels.over(["a", "b"], 0.0), Shares(0.0, 0.8)
+    labels, shares = Labels.over(["a", "b"], 0.0), Percentages(0.0, 0.8)
     bars = Bars(["a", "b"], [0.2, 0.8], "s", "#123456", 0.1, 0.9, upright=upright)
     axes = (labels, shares) if upright else (shares, labels)
     found = parsed(bars.svg(*axes)).findall("g/rect")
@@ -134,13 +134,15 @@ def test_a_figure_without_values_is_drawn() -> None:
 
 def test_many_labels_are_turned_and_some_are_left_out() -> None:
     labels = [f"label {i}" for i in range(45)]
-    markup = Figure([Bars(labels, [0.1] * 45, "s", "#123456")], Axis("x", Labels), Axis("y", Shares), "a").markup("k")
+    markup = Figure([Bars(labels, [0.1] * 45, "s", "#123456")], Axis("x", Labels), Axis("y", Percentages), "a").markup(
+        "k"
+    )
     names = re.findall(r"<span>(.*?)</span>", markup)
     assert len(names) == 45
     assert [name for name in names if name] == labels[::3]
     assert 'class="names labels turned"' in markup
     bars = Bars(labels, [0.1] * 45, "s", "#123456", upright=False)
-    lying = Figure([bars], Axis("x", Shares), Axis("y", Labels), "a", height=1600).markup("k")
+    lying = Figure([bars], Axis("x", Percentages), Axis("y", Labels), "a", height=1600).markup("k")
     assert all(f">{label}<" in lying for label in labels)  # there is room
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drbo.report.scales import Factors, Labels, Numbers, Scale, Shares, Whole, scale_of
+from drbo.report.scales import Factors, Labels, Numbers, Percentages, Scale, Whole, scale_of
 
 finite = st.floats(-1e12, 1e12, allow_subnormal=False)
 
@@ -44,8 +44,8 @@ def test_names_of_numbers_say_where_they_stand(values: list[float], kind: Any) -
         (Numbers(1000.0, 1000.4), ["1000.0", "1000.2", "1000.4"]),
         (Whole(1.0, 3.0), ["1", "2", "3"]),
         (Whole(0.5, 2000.0), ["500", "1000", "1500", "2000"]),
-        (Shares.over([0.28, 0.0], 0.05), ["0%", "5%", "10%", "15%", "20%", "25%"]),
-        (Shares.over([0.004], 0.0), ["0.0%", "0.1%", "0.2%", "0.3%", "0.4%"]),
+        (Percentages.over([0.28, 0.0], 0.05), ["0%", "5%", "10%", "15%", "20%", "25%"]),
+        (Percentages.over([0.004], 0.0), ["0.0%", "0.1%", "0.2%", "0.3%", "0.4%"]),
         (Factors.over([1e-3, 1.0], 0.0), ["0.001", "0.01", "0.1", "1"]),
         (Factors.over([2.0, 40.0], 0.0), ["2", "5", "10", "20"]),
         (Factors.over([1e-12, 1e12], 0.0), ["1e-12", "1e-7", "0.01", "1000", "1e8"]),

@@ -100,7 +100,7 @@ def test_few_solves_suffice() -> None:
     reference = np.full(N_CONTEXTS, 1 / N_CONTEXTS)
     choice = best_action(values, SETS[0], reference, 0.2)
     assert choice.action_index == exhaustive(values, SETS[0], reference, 0.2)
-    assert len(choice.visited) < n / 10
+    assert len(choice.visited) < n / 8  # several at a time, so a few more than one by one
 
 
 def test_flat_values_need_no_search() -> None:

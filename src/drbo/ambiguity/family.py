@@ -120,7 +120,10 @@ SetOrFamily = AmbiguitySet | PlacedSet
 
 def as_placed(ambiguity: SetOrFamily) -> PlacedSet:
     """Return a set on contexts: the one given, or that of a family that was given contexts."""
-    return ambiguity if isinstance(ambiguity, PlacedSet) else ambiguity.placed
+    if isinstance(ambiguity, PlacedSet):
+        return ambiguity
+    validation.of_kind("ambiguity", ambiguity, AmbiguitySet, "an ambiguity set")
+    return ambiguity.placed
 
 
 def sensitivity(ambiguity: SetOrFamily, values: ArrayLike, reference: ArrayLike, radius: float = 0.0) -> FloatArray:

@@ -17,7 +17,7 @@ from drbo.report import surface
 from drbo.report.drawing import Axis, Figure, beside, plane
 from drbo.report.marks import BLUE, GREEN, GREY, ORANGE, RED, Band, Bars, Line, Mark, Points, Rule, percent
 from drbo.report.plots import SHARES, course
-from drbo.report.scales import Labels, Shares, Whole
+from drbo.report.scales import Labels, Percentages, Whole
 from drbo.spaces.columns import Row, is_number, row, words
 
 
@@ -234,7 +234,7 @@ class Contents:
         )
         advice = r.explain().advice()
         alt = "share of the variation of f by parameter and condition"
-        across = Axis("share of the variation (total effect)", Shares)
+        across = Axis("share of the variation (total effect)", Percentages)
         drawn = Figure([bars], across, Axis("", Labels), alt, height=90 + 34 * len(order)) if order else None
         return {"sentence": sentence, "next": " ".join(advice), "shares": shares, "figure": drawn}
 

@@ -24,7 +24,7 @@ from drbo.report.marks import (
     escaped,
     percent,
 )  # fmt: skip
-from drbo.report.scales import Labels, Numbers, Scale, Shares
+from drbo.report.scales import Labels, Numbers, Percentages, Scale
 from drbo.spaces.columns import is_number, text
 
 _BESIDE, _TURNED = 8, 20
@@ -118,7 +118,7 @@ def beside(name: str, values: Sequence[Any], reference: Sequence[float], worst: 
             for value, weight in zip(values, weights, strict=True):
                 mass[value] += weight
             marks.append(Bars(labels, list(mass.values()), label, color, 0.1 + 0.4 * i, 0.5 + 0.4 * i))
-        return Figure(marks, Axis(name, Labels), Axis("share", Shares), alt, "half")
+        return Figure(marks, Axis(name, Labels), Axis("share", Percentages), alt, "half")
     column = np.array(values, dtype=float)
     used = (np.array(reference) > 0.0) | (np.array(worst) > 0.0)
     low, high = float(column[used].min()), float(column[used].max())
@@ -128,7 +128,7 @@ def beside(name: str, values: Sequence[Any], reference: Sequence[float], worst: 
     for label, color, weights in both:
         share, _ = np.histogram(column, bins=edges, weights=np.array(weights))
         marks.append(Bars(centres, share.tolist(), label, color, opacity=0.65))
-    return Figure(marks, Axis(name), Axis("share", Shares), alt, "half")
+    return Figure(marks, Axis(name), Axis("share", Percentages), alt, "half")
 
 
 def plane(names: Sequence[str], columns: Sequence[Sequence[float]], weights: Sequence[tuple[str, Any]]) -> Figure:

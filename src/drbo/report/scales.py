@@ -94,7 +94,7 @@ class Whole(Numbers):
         return super()._step(max(1.0, least))
 
 
-class Shares(Numbers):
+class Percentages(Numbers):
     """Shares of a whole, from 0 on."""
 
     @classmethod
