@@ -82,7 +82,7 @@ class Belief:
         new = told[self.n_told :]
         if not new:
             return self
-        together = self.n_together + sum(len(record.outcomes) for record in new if len(record.outcomes) > 1)
+        together = self.n_together + sum(len(record.values) for record in new if len(record.values) > 1)
         if self.certain.factorises and together >= LEAST_COMMON and not any(record.hidden for record in told):
             found = self._in_block(told)
             if found is not None:
