@@ -327,7 +327,7 @@ def test_format_3_loads_and_is_saved_as_format_4(tmp_path: Path) -> None:
     path, old = tmp_path / "state.json", tmp_path / "old.json"
     opt = saved(path)
     s = opt.ask()
-    opt.tell(s, 2.0, stderr=0.5, **({"context_index": 0} if s.context is None else {}))
+    opt.tell(s, 2.0, stderr=0.5)
     opt.tell(opt.results[0].action, failed=True, context=opt.results[0].context)
     opt.amend(0, 1.5, stderr=0.25)
     opt.save(path)

@@ -76,7 +76,9 @@ def test_files_of_0_2_go_on_as_they_did(name: str, asked: list[tuple[int, int]],
         opt = Optimizer.load(path)
     copies = [copy.deepcopy(opt), pickle.loads(pickle.dumps(opt)), opt]
     opt.save(path)
-    old, new = ([json.loads(line)["record"] for line in one.open()] for one in (FILES / f"{name}.drbo", path))
+    old, new = (
+        [json.loads(line)["record"] for line in one.read_text().splitlines()] for one in (FILES / f"{name}.drbo", path)
+    )
     assert (old[0]["format"], new[0]["format"]) == (3, 4)
     assert old[0]["configuration"] == new[0]["configuration"]
     for one in copies:
