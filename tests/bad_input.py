@@ -21,6 +21,7 @@ import numpy as np
 import drbo
 from bits import bits
 from drbo import regret
+from drbo.optimizer.question import Question
 
 X, C = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 1.0, 4)
 P = np.full(4, 0.25)
@@ -89,7 +90,10 @@ def labelled() -> drbo.Optimizer:
 
 
 class Call:
-    """A public function, how it is called well, and what must not change when it is called badly."""
+    """A public function, how it is called well, and what must not change when it is called badly.
+
+    A method is given by its name: "ask" of an optimizer, "under.profile" of a question.
+    """
 
     def __init__(self, function: Callable[..., Any] | str, opt: drbo.Optimizer | None = None, /, **good: Any) -> None:
         self.function, self.opt, self.good = function, opt, good
@@ -98,7 +102,9 @@ class Call:
     def arguments(self) -> tuple[str, ...]:
         """The names of its arguments."""
         kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        function = getattr(drbo.Optimizer, self.function) if isinstance(self.function, str) else self.function
+        owner: type = Question if isinstance(self.function, str) and "." in self.function else drbo.Optimizer
+        name = self.function.split(".")[-1] if isinstance(self.function, str) else ""
+        function: Any = getattr(owner, name) if name else self.function
         parameters = inspect.signature(function).parameters
         return tuple(name for name, p in parameters.items() if name != "self" and p.kind not in kinds)
 
@@ -108,7 +114,9 @@ class Call:
         A method is called on a copy. Where it is refused, the copy must be as before.
         """
         opt = copy.deepcopy(self.opt)
-        function = getattr(opt, self.function) if isinstance(self.function, str) else self.function
+        owner = opt.under() if opt is not None and "." in str(self.function) else opt
+        name = self.function.split(".")[-1] if isinstance(self.function, str) else ""
+        function: Any = getattr(owner, name) if name else self.function
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -129,6 +137,7 @@ def calls() -> dict[str, Call]:
     opt, general, rows = optimizer(), optimizer(drbo.General()), labelled()
     data_driven = optimizer(drbo.DataDriven(radius=0.1))
     frame = {"x": [0.1, 0.5, 0.9], "c": [0.0, 0.5, 1.0], "y": [1.0, 2.0, 1.5]}
+    named = drbo.Optimizer.from_frame(frame, ["x"], ["c"], "y", radius=0.1)
     s, result = opt.pending[0], opt.results[0]
     values = np.arange(24.0).reshape(6, 4)
     mmd = drbo.MMD(C, drbo.RBF(0.3))
@@ -197,19 +206,23 @@ def calls() -> dict[str, Call]:
         "retract": Call("retract", opt, result=result),
         "amend": Call("amend", opt, result=result, outcome=1.0),
         "recommend": Call("recommend", opt),
-        "recommend_for": Call("recommend_for", opt, target=1.0),
-        "probability": Call("probability", opt, action=X[0], above=1.0),
-        "value_at_risk": Call("value_at_risk", opt, action=X[0], level=0.1),
-        "classify": Call("classify", opt, chance=chance),
-        "certify": Call("certify", opt, action=X[0]),
-        "compare": Call("compare", opt, action=X[0], other=X[1]),
+        "recommend_for": Call("under.recommend_for", opt, target=1.0),
+        "probability": Call("under.probability", opt, action=X[0], above=1.0),
+        "value_at_risk": Call("under.value_at_risk", opt, action=X[0], level=0.1),
+        "classify": Call("under.classify", opt, chance=chance),
+        "bound": Call("bound", opt, action=X[0]),
+        "under": Call("under", opt),
+        "under.recommend": Call("under.recommend", opt),
+        "under.bound": Call("under.bound", opt, action=X[0]),
+        "append": Call("append", named, frame=frame, outcome="y"),
+        "compare": Call("under.compare", opt, action=X[0], other=X[1]),
         "predict": Call("predict", opt, action=X[0], context=C[0]),
-        "Optimizer.profile": Call("profile", opt, radii=[0.1]),
-        "Optimizer.sensitivity": Call("sensitivity", opt),
-        "Optimizer.backtest": Call("backtest", data_driven, radii=[0.1], window=1),
-        "Optimizer.explain_radius": Call("explain_radius", opt, radius=0.1),
-        "narrowing": Call("narrowing", opt, action=X[0]),
-        "regret_bound": Call("regret_bound", opt),
+        "Optimizer.profile": Call("under.profile", opt, radii=[0.1]),
+        "Optimizer.sensitivity": Call("under.sensitivity", opt),
+        "Optimizer.backtest": Call("under.backtest", data_driven, radii=[0.1], window=1),
+        "Optimizer.explain_radius": Call("under.explain_radius", opt, radius=0.1),
+        "narrowing": Call("under.narrowing", opt, action=X[0]),
+        "regret_bound": Call("under.regret_bound", opt),
         "watch": Call("watch", opt, contexts=[0, 1]),
         "records": Call("records", opt),
         "replay": Call("replay", opt, records=[], keep=len(opt.history)),

@@ -12,6 +12,7 @@ import pytest
 import drbo
 from bad_input import JUNK, C, Call, P, X, calls, faults, optimizer
 from drbo.experiments import Execution, Plan
+from drbo.optimizer.question import Question
 
 MADE_BY_DRBO = {
     "Backtest", "Bound", "Choice", "Classification", "Comparison", "Explanation", "GridPosterior", "LeaveOneOut",
@@ -46,6 +47,8 @@ def test_no_public_function_is_left_out() -> None:
     wanted.discard("encode")  # to_json, which takes anything that can be saved
     methods = inspect.getmembers(drbo.Optimizer, inspect.isfunction)
     wanted |= {name for name, method in methods if not name.startswith("_") and _arguments(method)}
+    methods = inspect.getmembers(Question, inspect.isfunction)
+    wanted |= {f"under.{name}" for name, method in methods if not name.startswith("_") and _arguments(method)}
     assert wanted - there == set()
 
 

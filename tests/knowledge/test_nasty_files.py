@@ -82,8 +82,8 @@ NAN = '{"kind": "float", "value": "nan"}'
         ("told", "outcomes", f'["{"x" * 1_000_000}"]', r"it holds 'xxx.* \.\.\.$"),
         ("told", "outcomes", "{" * 100_000, "is damaged"),
         ("told", "outcomes", "[" * 100_000 + "]" * 100_000, "it is nested too deeply"),
-        ("told", "stderrs", "[-1.0]", "standard errors"),
-        ("told", "stderrs", f"[{NAN}]", "standard errors"),
+        ("told", "outcomes", '{"": {"values": [1.0], "stderrs": [-1.0]}}', "standard errors"),
+        ("told", "outcomes", f'{{"": {{"values": [1.0], "stderrs": [{NAN}]}}}}', "standard errors"),
         ("told", "number", "1", "suggestion 1 is told or cancelled twice"),
         ("cancelled", "number", "0", "suggestion 0 is cancelled, but was not pending"),
         ("retracted", "result", "5", "result 5 is corrected, but is not there"),
@@ -102,7 +102,7 @@ def test_a_field(kind: str, field: str, value: str, message: str, texts: list[st
 
 def test_names_that_stand_twice(texts: list[str], tmp_path: Path) -> None:
     i = position(texts, "told")
-    told = texts[i].replace('"outcomes": [1.0]', '"outcomes": [1.0], "outcomes": [9.0]')
+    told = texts[i].replace('"values": [1.0]', '"values": [1.0], "values": [9.0]')
     assert told != texts[i]
     refused(checksummed([*texts[:i], told, *texts[i + 1 :]]), tmp_path / "told", "names something twice")
     head = json.loads(texts[0])

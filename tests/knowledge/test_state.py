@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from drbo.kernels import RBF, Product
-from drbo.knowledge.history import Asked, Cancelled, Proposal, Told
+from drbo.knowledge.history import Asked, Cancelled, Proposal, Told, objective
 from drbo.knowledge.state import State, observations
 from drbo.models.gp import GP, FittedGP
 from drbo.spaces.space import Point
@@ -28,7 +28,7 @@ def asked(*proposals: Proposal, fit: FittedGP | None = None) -> Asked:
 
 
 def told(number: int | None, x: float, outcome: float | None = 1.0, drawn: bool = True) -> Told:
-    return Told(0.0, number, at(x), (C,), () if outcome is None else (outcome,), drawn)
+    return Told(0.0, number, at(x), (C,), objective(() if outcome is None else (outcome,)), drawn)
 
 
 def state(sign: float = 1.0) -> State:

@@ -145,7 +145,7 @@ def test_what_cannot_be_saved_is_said_before_anything_is_written(tmp_path: Path)
     assert not path.exists()
 
 
-# --- format 3 -------------------------------------------------------------------------------------------------------
+# --- format 4 -------------------------------------------------------------------------------------------------------
 
 
 def saved(path: Path, rounds: int = 3) -> Optimizer:
@@ -174,11 +174,12 @@ def test_one_line_per_record(tmp_path: Path) -> None:
     opt = saved(path)
     lines = records(path)
     assert [line["kind"] for line in lines] == ["optimizer", *["asked", "told"] * 3]
-    assert lines[0]["format"] == 3
+    assert lines[0]["format"] == 4
     assert path.read_text() == with_checksums(lines)
     told = lines[2]
     assert told["number"] == 0
-    assert len(told["outcomes"]) == len(told["contexts"]) == 1
+    assert told["outcomes"].keys() == {""}
+    assert len(told["outcomes"][""]["values"]) == len(told["contexts"]) == 1
     opt.cancel(opt.ask())
     opt.save(path)
     assert [line["kind"] for line in records(path)[-2:]] == ["asked", "cancelled"]
@@ -294,6 +295,9 @@ HOPELESS: list[tuple[str, Any]] = [
     ("number", -1), ("number", "first"), ("action", {"at": [0.5]}), ("action", {"at": [0.5, float("1e400")] * 3}),
     ("action", {"index": 3}), ("contexts", []), ("contexts", [{"at": ["a", "b"]}]), ("outcomes", ["good"]),
     ("outcomes", [1.0, 2.0]), ("kind", "retracted"), ("time", "noon"), ("action", None), ("outcomes", None),
+    ("outcomes", {"": {"values": []}}), ("outcomes", {"": [1.0]}), ("outcomes", {"peak": {"values": [1.0]}}),
+    ("outcomes", {"": {"values": [1.0], "stderrs": [1.0, 2.0]}}),
+    ("outcomes", {"": {"values": [1.0], "stderrs": [-1.0]}}),
 ]  # fmt: skip
 
 
@@ -309,13 +313,39 @@ def test_records_that_make_no_sense(field: str, value: Any, tmp_path: Path) -> N
         Optimizer.load(path)
 
 
+def in_format_3(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record as version 0.2 wrote it."""
+    if record["kind"] == "optimizer":
+        return {**record, "format": 3}
+    if "outcomes" not in record:
+        return record
+    objective = record["outcomes"].get("", {"values": []})
+    return {**record, "outcomes": objective["values"], "stderrs": objective.get("stderrs", [])}
+
+
+def test_format_3_loads_and_is_saved_as_format_4(tmp_path: Path) -> None:
+    path, old = tmp_path / "state.json", tmp_path / "old.json"
+    opt = saved(path)
+    s = opt.ask()
+    opt.tell(s, 2.0, stderr=0.5)
+    opt.tell(opt.results[0].action, failed=True, context=opt.results[0].context)
+    opt.amend(0, 1.5, stderr=0.25)
+    opt.save(path)
+    old.write_text(with_checksums([in_format_3(record) for record in records(path)]))
+    loaded = Optimizer.load(old)
+    assert bits(loaded.history) == bits(opt.history)
+    assert old.read_text() != path.read_text()
+    loaded.save(old)
+    assert old.read_text() == path.read_text()
+
+
 def test_a_file_from_the_future_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     saved(path)
     lines = records(path)
-    lines[0]["format"] = 4
+    lines[0]["format"] = 5
     path.write_text(with_checksums(lines))
-    with pytest.raises(ValueError, match="is of format 4; this drbo reads format 3"):
+    with pytest.raises(ValueError, match="is of format 5; this drbo reads formats 3 and 4"):
         Optimizer.load(path)
 
 

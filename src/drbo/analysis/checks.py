@@ -115,7 +115,7 @@ def leave_one_out(asked: Snapshot) -> LeaveOneOut:
     """Return every outcome beside its prediction from the others."""
     known, state = asked.known, asked.state
     belief = known.belief(state, fresh=True)
-    told = [(id_, outcome) for id_, record in state.results.items() for outcome in record.outcomes]
+    told = [(id_, outcome) for id_, record in state.results.items() for outcome in record.values]
     ids, outcomes = np.array([id_ for id_, _ in told]), np.array([outcome for _, outcome in told])
     require(belief.certain, (SupportsLeaveOneOut,), "leave_one_out", belief.surrogate)
     residual, variance = cast(SupportsLeaveOneOut, belief.certain).leave_one_out()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import Any, Self
@@ -93,7 +92,7 @@ class Configuration:
         """The rules of all widths that bounds have."""
         return self.beta, self.certificate_beta
 
-    @functools.cached_property
+    @property
     def placed(self) -> PlacedSet:
         """The family of ambiguity sets, put on the contexts as they were given."""
         space = self.nature.space

@@ -1,15 +1,17 @@
 """Facts <-> records, which are JSON: what a file has a line of each for, and what `Optimizer.records` gives.
 
 A point of a finite set is stored by its index, any other by its coordinates; a record that others wrote may give its
-value, {"value": {"setpoint": 21.0}}. Outcomes and contexts are lists: one record may hold several. Every field is
-checked where it is read. Records of an unknown kind come from a later version and are refused.
+value, {"value": {"setpoint": 21.0}}. Outcomes stand by their names, {"": {"values": [1.5], "stderrs": [0.1]}}, with one
+value per context; the objective is the one without a name. In format 3 they are the list of the objective's values, and
+the standard errors stand beside it. Every field is checked where it is read. Records of an unknown kind come from a
+later version and are refused.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +19,18 @@ import numpy as np
 
 from drbo import validation
 from drbo.knowledge.encoding import RefusedError, TooOldError, UnknownClassError, decode, encode, shortened
-from drbo.knowledge.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
+from drbo.knowledge.history import (
+    NO_READINGS,
+    OBJECTIVE,
+    Amended,
+    Asked,
+    Cancelled,
+    Fact,
+    Proposal,
+    Readings,
+    Retracted,
+    Told,
+)
 from drbo.models.surrogate import Fit
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
@@ -69,6 +82,13 @@ def _point(point: Point | None) -> Any:
     return {"index": point.index} if point.index is not None else {"at": point.coordinates.tolist()}
 
 
+def _readings(outcomes: Mapping[str, Readings]) -> dict[str, Any]:
+    return {
+        name: {"values": list(one.values), **({"stderrs": list(one.stderrs)} if one.stderrs else {})}
+        for name, one in outcomes.items()
+    }
+
+
 def _write_asked(fact: Asked, position: Any) -> dict[str, Any]:
     return {
         "kind": "asked",
@@ -104,9 +124,8 @@ def _write_told(fact: Told, position: Any) -> dict[str, Any]:
         "number": fact.number,
         "action": _point(fact.action),
         "contexts": [_point(context) for context in fact.contexts],
-        "outcomes": list(fact.outcomes),
+        "outcomes": _readings(fact.outcomes),
         "drawn": fact.drawn,
-        "stderrs": list(fact.stderrs),
         **({"weights": list(fact.weights)} if fact.weights else {}),
     }
 
@@ -129,8 +148,7 @@ def _write_amended(fact: Amended, position: Any) -> dict[str, Any]:
         "time": fact.time,
         "result": fact.result,
         "contexts": contexts,
-        "outcomes": list(fact.outcomes),
-        "stderrs": list(fact.stderrs),
+        "outcomes": _readings(fact.outcomes),
         **({"weights": list(fact.weights)} if fact.weights else {}),
     }
 
@@ -171,8 +189,7 @@ class Reader:
         if kind == "retracted":
             return Retracted(_time(record), _count(record["result"]))
         if kind == "amended":
-            number, stderrs = _count(record["result"]), self._stderrs(record)
-            return Amended(_time(record), number, *self._outcomes(record), stderrs, _weights(record))
+            return Amended(_time(record), _count(record["result"]), *self._outcomes(record), _weights(record))
         if kind == "imported":
             raise TooOldError("holds results that were imported from drbo 0.1, which this version does not read")
         raise ValueError(f"it holds a record of the unknown kind {kind!r}, perhaps of a later version of drbo")
@@ -201,27 +218,20 @@ class Reader:
         fit = self._fit(record["fit"])
         return Asked(_time(record), self._reference(record), radius, fit, proposals, awaited, given)
 
-    def _outcomes(self, record: dict[str, Any]) -> tuple[tuple[Point, ...], tuple[float, ...]]:
+    def _outcomes(self, record: dict[str, Any]) -> tuple[tuple[Point, ...], dict[str, Readings]]:
         contexts = tuple(_read_point(context, self.contexts) for context in record["contexts"])
-        outcomes = tuple(_finite(outcome) for outcome in record["outcomes"])
-        expected = 1 if _weights(record) else len(contexts)
-        if not contexts or (outcomes and len(outcomes) != expected):
-            raise ValueError(f"it holds a result with {len(outcomes)} outcomes in {len(contexts)} contexts")
+        outcomes = _read_readings(record)
+        expected, hidden = len(contexts), bool(_weights(record))
+        for one in outcomes.values() if contexts else (NO_READINGS,):
+            if not contexts or len(one.values) != (1 if hidden else expected):
+                raise ValueError(f"it holds a result with {len(one.values)} outcomes in {expected} contexts")
         return contexts, outcomes
-
-    def _stderrs(self, record: dict[str, Any]) -> tuple[float, ...]:
-        stderrs = tuple(_float(stderr) for stderr in record.get("stderrs", ()))
-        if stderrs and (len(stderrs) != len(record["outcomes"]) or not all(0.0 <= e < math.inf for e in stderrs)):
-            raise ValueError(f"it holds {stderrs} as the standard errors of {len(record['outcomes'])} outcomes")
-        return stderrs
 
     def _told(self, record: dict[str, Any]) -> Told:
         contexts, outcomes = self._outcomes(record)
         number = None if record["number"] is None else _count(record["number"])
         action = _read_point(record["action"], self.actions)
-        stderrs = self._stderrs(record)
-        drawn, weights = bool(record["drawn"]), _weights(record)
-        return Told(_time(record), number, action, contexts, outcomes, drawn, stderrs, weights)
+        return Told(_time(record), number, action, contexts, outcomes, bool(record["drawn"]), _weights(record))
 
     def _further(self, record: dict[str, Any]) -> FloatArray:
         points = np.array(record["further"], dtype=float).reshape(-1, self.contexts.dimension)
@@ -246,6 +256,24 @@ def _read_point(value: dict[str, Any], space: Space) -> Point:
     if "value" in value:
         return space.encode("value", value["value"])
     return space.stored(np.array(value["at"], dtype=float))
+
+
+def _read_readings(record: dict[str, Any]) -> dict[str, Readings]:
+    """Return the values of each outcome by its name; none for a failure."""
+    value = record["outcomes"]
+    if isinstance(value, list):  # format 3
+        stderrs = record.get("stderrs", [])
+        value = {OBJECTIVE: {"values": value, "stderrs": stderrs}} if value or stderrs else {}
+    found = {}
+    for name, one in value.items():
+        if name != OBJECTIVE:
+            raise ValueError(f"it holds the outcome {name!r}, perhaps of a later version of drbo")
+        values = tuple(_finite(outcome) for outcome in one["values"])
+        stderrs = tuple(_float(stderr) for stderr in one.get("stderrs", ()))
+        if stderrs and (len(stderrs) != len(values) or not all(0.0 <= e < math.inf for e in stderrs)):
+            raise ValueError(f"it holds {stderrs} as the standard errors of {len(values)} outcomes")
+        found[name] = Readings(values, stderrs)
+    return found
 
 
 def _weights(record: dict[str, Any]) -> tuple[float, ...]:

@@ -21,6 +21,29 @@ def now() -> float:
     return time.time()
 
 
+OBJECTIVE = ""
+"""The name of the outcome that is optimised: it is the one without a name."""
+
+
+@dataclass(frozen=True)
+class Readings:
+    """The values of one outcome, one per context, in the user's units.
+
+    `stderrs` is the standard error of each; empty if they are not known.
+    """
+
+    values: tuple[float, ...]
+    stderrs: tuple[float, ...] = ()
+
+
+NO_READINGS = Readings(())
+
+
+def objective(values: tuple[float, ...], stderrs: tuple[float, ...] = ()) -> Mapping[str, Readings]:
+    """Return the outcomes of an evaluation by name where only the objective has values; none if it failed."""
+    return {OBJECTIVE: Readings(values, stderrs)} if values else {}
+
+
 class Ledger(Protocol):
     """What draws the consequences of records, one kind each."""
 
@@ -128,9 +151,8 @@ class Told(Record):
     number : of the suggestion that it answers; None if nobody asked
     action : what was evaluated
     contexts : the contexts that it was evaluated in
-    outcomes : one per context, in the user's units; empty if the evaluation failed
+    outcomes : by the name of each outcome, its values; empty if the evaluation failed
     drawn : whether nature drew the contexts; False where the learner picked them, or where they are a guess
-    stderrs : the standard error of each outcome, in the user's units; empty if they are not known
     weights : where the context was never revealed: the probability of each of `contexts`, one of which it was. There is
         then one outcome. Empty where every context has an outcome of its own
     """
@@ -139,10 +161,19 @@ class Told(Record):
     number: int | None
     action: Point
     contexts: tuple[Point, ...]
-    outcomes: tuple[float, ...]
+    outcomes: Mapping[str, Readings]
     drawn: bool
-    stderrs: tuple[float, ...] = ()
     weights: tuple[float, ...] = ()
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The values of the objective, one per context; empty if there are none."""
+        return self.outcomes.get(OBJECTIVE, NO_READINGS).values
+
+    @property
+    def stderrs(self) -> tuple[float, ...]:
+        """The standard errors of the objective's values; empty if they are not known."""
+        return self.outcomes.get(OBJECTIVE, NO_READINGS).stderrs
 
     @property
     def failed(self) -> bool:
@@ -190,7 +221,7 @@ class Retracted(Record):
 
 @dataclass(frozen=True, eq=False)
 class Amended(Record):
-    """One call of `amend`: result `result` should have been told with these contexts, outcomes and standard errors.
+    """One call of `amend`: result `result` should have been told with these contexts and outcomes.
 
     `weights` as for `Told`.
     """
@@ -198,8 +229,7 @@ class Amended(Record):
     time: float | None
     result: int
     contexts: tuple[Point, ...]
-    outcomes: tuple[float, ...]
-    stderrs: tuple[float, ...] = ()
+    outcomes: Mapping[str, Readings]
     weights: tuple[float, ...] = ()
 
     def apply(self, ledger: Ledger) -> None:

@@ -5,7 +5,6 @@ Facts that come later do not reach it. All functions of `drbo.analysis` that nee
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,7 +38,8 @@ class Snapshot:
     state: State
     terms: Terms
     radius: float | None = None
-    _beliefs: list[RoundBeliefs] = field(default_factory=list)  # one, once it was needed
+    _ball: list[Ball] = field(default_factory=list, init=False)  # one, once it was needed
+    _beliefs: list[RoundBeliefs] = field(default_factory=list)  # likewise
 
     @classmethod
     def of(cls, known: Knowledge, terms: Terms, radius: float | None = None) -> Snapshot:
@@ -86,10 +86,13 @@ class Snapshot:
 
     # --- the set ----------------------------------------------------------------------------------------------------
 
-    @functools.cached_property
+    @property
     def ball(self) -> Ball:
-        """The set that is asked about."""
-        return self.known.ball(self.state, self.terms) if self.radius is None else self.ball_at(self.radius)
+        """The set that is asked about. Made once."""
+        if not self._ball:
+            whole = self.known.ball(self.state, self.terms) if self.radius is None else self.ball_at(self.radius)
+            self._ball[:] = [whole]
+        return self._ball[0]
 
     def ball_at(self, radius: float) -> Ball:
         """Return the set round the same reference with any radius, whatever the setting says of it."""

@@ -144,7 +144,7 @@ class State:
         self.results[self._n_results] = record
         self._n_results += 1
         self.told_so_far.append(record)
-        self.n_outcomes += len(record.outcomes)
+        self.n_outcomes += len(record.values)
         self.seen.extend(record.seen)
         if record.failed:
             self.failed[_key(record.action)] = record.action
@@ -164,7 +164,6 @@ class State:
             old,
             contexts=record.contexts,
             outcomes=record.outcomes,
-            stderrs=record.stderrs,
             weights=record.weights,
         )
         self._correct()
@@ -179,7 +178,7 @@ class State:
         """Draw the consequences of the results anew."""
         self.corrections += 1
         self.told_so_far = list(self.results.values())
-        self.n_outcomes = sum(len(record.outcomes) for record in self.told_so_far)
+        self.n_outcomes = sum(len(record.values) for record in self.told_so_far)
         self.failed = {_key(record.action): record.action for record in self.told_so_far if record.failed}
         self.seen = [context for record in self.told_so_far for context in record.seen]
         self._choose_incumbent()
@@ -271,7 +270,7 @@ def observations(record: Told, units: Units) -> list[Observation]:
     x = record.action.coordinates
     if record.hidden:
         points, weights = np.array([c.coordinates for c in record.contexts]), np.array(record.weights)
-        (outcome,), stderr = record.outcomes, record.stderrs[0] if record.stderrs else None
+        (outcome,), stderr = record.values, record.stderrs[0] if record.stderrs else None
         noise = None if stderr is None else units.length_inward(stderr)
         return [Observation(x, points, weights, units.inward(outcome), noise)]
     last = len(record.contexts) - 1
@@ -292,5 +291,5 @@ def observations(record: Told, units: Units) -> list[Observation]:
 
 def _outcomes(record: Told) -> Iterator[tuple[Point, float, float | None]]:
     """Return each context of a result with its outcome and its standard error, None if that is not known."""
-    stderrs = record.stderrs or (None,) * len(record.outcomes)
-    return zip(record.contexts, record.outcomes, stderrs, strict=True)
+    stderrs = record.stderrs or (None,) * len(record.values)
+    return zip(record.contexts, record.values, stderrs, strict=True)

@@ -1,11 +1,11 @@
 """Facts <-> file. No pickle: loading a file executes nothing but constructors of drbo and of classes handed over.
 
-Format 3 is text, one record per line:
+Format 4 is text, one record per line:
 
-    {"crc":"9a0b1c2d","record":{"kind":"optimizer","format":3,"configuration":{...}}}
+    {"crc":"9a0b1c2d","record":{"kind":"optimizer","format":4,"configuration":{...}}}
     {"crc":"5e6f7a8b","record":{"kind":"reference","value":{...}}}
     {"crc":"3c4d5e6f","record":{"kind":"asked","time":1.79e9,"reference":0,"proposals":[...]}}
-    {"crc":"7a8b9c0d","record":{"kind":"told","number":0,"action":{...},"contexts":[...],"outcomes":[...]}}
+    {"crc":"7a8b9c0d","record":{"kind":"told","number":0,"action":{...},"contexts":[...],"outcomes":{...}}}
 
 The checksum (CRC-32) of a line goes on from that of the line before, so that no line can be changed, lost or moved
 unseen. Equal references are stored once; records name them by their position. `save` appends the new records. A crash
@@ -15,7 +15,8 @@ time, and whenever the file is not the one that was written last, the whole file
 Two processes may use one file, and none loses what the other saved: each holds a lock while it reads or writes, and
 `save` refuses to replace a file that holds anything beyond a beginning of its own history.
 
-What stands in a record is in `drbo.knowledge.fact_json`.
+What stands in a record is in `drbo.knowledge.fact_json`. Format 3, of version 0.2, loads: outcomes have no names in it.
+The next `save` writes the whole file in format 4.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from drbo.knowledge.fact_json import Reader, record_of, told_as
 from drbo.knowledge.history import Fact
 from drbo.spaces.space import Space
 
-FORMAT = 3
+FORMAT = 4
+READABLE = (3, FORMAT)
 _COMPACT = 1000
 """After so many records were appended, the file is written anew."""
 _LARGEST = 100_000_000
@@ -201,9 +203,9 @@ def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None
         head = records[0]
         if head.get("kind") != "optimizer":
             raise ValueError("it does not begin with a configuration")
-        if head["format"] != FORMAT:
+        if head["format"] not in READABLE:
             other = shortened(repr(head["format"]))
-            raise RefusedError(f"{path} is of format {other}; this drbo reads format {FORMAT}")
+            raise RefusedError(f"{path} is of format {other}; this drbo reads formats 3 and 4")
         if like is not None:
             _check_alike(path, head["configuration"], encode(like))
         configuration = decode(head["configuration"], classes)
@@ -211,7 +213,7 @@ def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None
         file = File(
             target,
             signature,
-            ended,  # after a line without its end the next save writes all anew
+            ended and head["format"] == FORMAT,  # otherwise the next save writes all anew
             sum(r["kind"] != "reference" for r in records[1:]),
             0,
             crc,

@@ -128,8 +128,8 @@ def results_of(id_: int, record: Told, actions: Space, contexts: Space) -> list[
     values = [contexts.decode(context) for context in record.contexts]
     if record.hidden:
         pairs = tuple(zip(values, record.weights, strict=True))
-        return [Result(id_, record.number, action, None, record.outcomes[0], False, record.time, stderrs[0], pairs)]
-    outcomes = record.outcomes or (None,) * len(values)
+        return [Result(id_, record.number, action, None, record.values[0], False, record.time, stderrs[0], pairs)]
+    outcomes = record.values or (None,) * len(values)
     return [
         Result(id_, record.number, action, value, outcome, record.failed, record.time, stderr)
         for value, outcome, stderr in zip(values, outcomes, stderrs, strict=True)

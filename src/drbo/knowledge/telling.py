@@ -13,7 +13,7 @@ from drbo import validation
 from drbo.contexts.nature import Contexts
 from drbo.knowledge import history
 from drbo.knowledge.configuration import Configuration
-from drbo.knowledge.history import Amended, Told
+from drbo.knowledge.history import Amended, Told, objective
 from drbo.knowledge.knowledge import Knowledge, suggestion_of
 from drbo.knowledge.state import Iterate, State, kept
 from drbo.knowledge.suggestion import Result, Suggestion
@@ -293,11 +293,11 @@ def told(known: Knowledge, suggestion: Any, outcome: Any, where: Where, stderr: 
     else:
         points = observed_contexts(nature, where.context, where.context_index, where.contexts)
     count = 1 if weights else len(points)
-    outcomes = () if outcome is None else checked_outcomes(outcome, count)
-    stderrs = checked_stderrs(stderr, count)
+    values = () if outcome is None else checked_outcomes(outcome, count)
+    outcomes = objective(values, checked_stderrs(stderr, count))
     _warn_if_far(own.nature.space, points)
     by_nature = validation.flag("drawn", drawn) and by_nature
-    return Told(history.now(), number, action, points, outcomes, by_nature, stderrs, weights)
+    return Told(history.now(), number, action, points, outcomes, by_nature, weights)
 
 
 def amended(known: Knowledge, result: Result | int, outcome: Any, where: Where, stderr: Any) -> Amended:
@@ -309,7 +309,7 @@ def amended(known: Knowledge, result: Result | int, outcome: Any, where: Where, 
     where = replace(where, contexts=contexts)
     points, weights = old.contexts, old.weights
     if where.distribution is not None:
-        if outcome is None and len(old.outcomes) != 1 and not where.observed:
+        if outcome is None and len(old.values) != 1 and not where.observed:
             raise TypeError("distribution must not be given for a result that has no outcome, or several")
         points, weights = _hidden(own.nature, own.surrogate, where)
         _warn_if_far(own.nature.space, points)
@@ -318,14 +318,14 @@ def amended(known: Knowledge, result: Result | int, outcome: Any, where: Where, 
         _warn_if_far(own.nature.space, points)
     count = 1 if weights else len(points)
     failed = outcome is None and old.failed
-    outcomes = () if failed else checked_outcomes(old.outcomes if outcome is None else outcome, count)
+    values = () if failed else checked_outcomes(old.values if outcome is None else outcome, count)
     if failed and stderr is not None:
         raise TypeError("stderr must not be given for a result that failed: there is no outcome")
     if stderr is None and outcome is not None and not (old.hidden or weights):
         stderr = kept_stderrs(old, points)
     elif stderr is None:
         stderr = old.stderrs or None
-    return Amended(history.now(), id_, points, outcomes, checked_stderrs(stderr, count), weights)
+    return Amended(history.now(), id_, points, objective(values, checked_stderrs(stderr, count)), weights)
 
 
 def told_before(state: State, result: Result | int) -> tuple[int, Told]:
@@ -392,8 +392,8 @@ def told_rows(own: Configuration, rows: Sequence[Row], *, drawn: bool) -> list[T
     for i, row in enumerate(rows):
         action = own.search.space.encode(f"row {i} of actions", row.action)
         where = (own.nature.encode(f"row {i} of contexts", row.context),)
-        outcomes = () if row.outcome is None else checked_outcomes(row.outcome, 1)
-        stderrs = () if row.outcome is None else checked_stderrs(row.stderr, 1)
+        values = () if row.outcome is None else checked_outcomes(row.outcome, 1)
+        outcomes = objective(values, checked_stderrs(row.stderr, 1) if values else ())
         _warn_if_far(own.nature.space, where)
-        records.append(Told(row.time, None, action, where, outcomes, drawn, stderrs))
+        records.append(Told(row.time, None, action, where, outcomes, drawn))
     return records

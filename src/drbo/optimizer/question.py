@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast, overload
 
 from numpy.typing import ArrayLike
@@ -41,6 +40,7 @@ class Question:
 
     _asked: Snapshot
     _guard: Guard
+    _found: list[Guaranteed] = field(default_factory=list)  # the best action, once it was asked for
 
     def __repr__(self) -> str:
         told, given = len(self._asked.state.told_so_far), self._asked.given
@@ -50,9 +50,10 @@ class Question:
     def _action(self, action: Any, name: str = "action") -> Point:
         return self._asked.actions.encode(name, action)
 
-    @functools.cached_property
     def _best(self) -> Guaranteed:
-        return best_in(self._asked, self._asked.ball)
+        if not self._found:
+            self._found[:] = [best_in(self._asked, self._asked.ball)]
+        return self._found[0]
 
     @computing
     def recommend(self, *, subject_to: Chance | None = None) -> Recommendation:
@@ -63,7 +64,7 @@ class Question:
         `chance` of the answer says how likely it is at least. `NotCertifiedError` is raised if there is none.
         """
         if subject_to is None:
-            return recommendation(self._asked, self._best)
+            return recommendation(self._asked, self._best())
         return best_with(self._asked, checked_chance("subject_to", subject_to))
 
     @computing
@@ -136,7 +137,7 @@ class Question:
         It is the largest worst-case upper confidence bound of any action, less the bound of the recommended one. Set
         and width are those of `recommend`.
         """
-        return regret_bound(self._asked, self._best)
+        return regret_bound(self._asked, self._best())
 
     @computing
     def profile(self, radii: ArrayLike) -> RadiusProfile:

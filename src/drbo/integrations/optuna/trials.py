@@ -262,7 +262,7 @@ class Replayed:
             "number": trial.number,
             "action": {"value": action},
             "contexts": [{"value": context}],
-            "outcomes": [] if failed else [trial.value],
+            "outcomes": {} if failed else {"": {"values": [trial.value]}},
             "drawn": drawn,
         }
 
