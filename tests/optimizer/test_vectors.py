@@ -400,7 +400,7 @@ def test_what_is_wrong_is_told_and_nothing_is_recorded(outcome: Any, more: dict[
 
 
 def test_a_damaged_record_is_told(tmp_path: Path) -> None:
-    from drbo.optimizer import history
+    from drbo.knowledge import history
 
     opt = grid()
     opt.tell(X[0], [1.0, 2.0], contexts=C[:2], stderr=0.5)

@@ -150,7 +150,7 @@ def test_floors_budgets_and_picked_contexts_go_with_it() -> None:
 
 
 def test_perturbations_are_refused() -> None:
-    with pytest.raises(TypeError, match="MeanEmbedding.* needs a surrogate with the capability SupportsAverages"):
+    with pytest.raises(TypeError, match=r"MeanEmbedding.* needs a surrogate with the capability SupportsAverages"):
         drbo.Optimizer(
             X, drbo.Perturbation([-0.1, 0.1]), ambiguity=drbo.Expectation(), setting=drbo.General(),
             surrogate=drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.ConstantKernel()), 0.1), policy=drbo.MeanEmbedding(),

@@ -16,7 +16,7 @@ from drbo.knowledge.explanation import AnyColumn, Evaluation, Explanation, summa
 from drbo.knowledge.knowledge import Knowledge
 from drbo.knowledge.state import State, Terms
 from drbo.models.bounds import LOWER, UPPER, Bound
-from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action
+from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action, supports
 from drbo.models.units import Units
 from drbo.rounds.ball import Ball, Certificate
 from drbo.rounds.grid_search import best_action
@@ -254,7 +254,8 @@ def _evaluation(found: Guaranteed, action: Any, contexts: Sequence[Any]) -> Eval
     made, atoms = found.certificate, found.certificate.reference.points
     w = made.worst_case.weights
     used = np.flatnonzero(w)
-    if not isinstance(found.posterior, SupportsCurve):
+    amplitude = found.posterior.amplitude
+    if not supports(found.posterior, SupportsCurve):
         return None
     curve = found.posterior.curve(found.action.coordinates, 0.0)
     std, step = np.sqrt(found.variance), max(_AT_ONCE // len(atoms), 1)
@@ -268,7 +269,6 @@ def _evaluation(found: Guaranteed, action: Any, contexts: Sequence[Any]) -> Eval
             for i in range(0, len(atoms), step)
         ]
     )
-    amplitude = found.posterior.amplitude
     best = np.argsort(-gains, kind="stable")[:_CANDIDATES]
     if not gains[best[0]] > 1e-9 * amplitude * found.width:
         return None
