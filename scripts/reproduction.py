@@ -39,7 +39,7 @@ from drbo import (
 )
 from drbo.experiments.records import mean_and_error, per_run, read_csv, select
 from drbo.experiments.wind_year import WindYear
-from drbo.models import SupportsInformationGain, maximum_information_gain
+from drbo.models import SupportsInformationGain, maximum_information_gain, supports
 from drbo.problems import (
     Problem,
     benchmark_1,
@@ -139,7 +139,7 @@ def bounds(runs: int) -> Iterator[Row]:
                 truth = float(ball.worst_case(f[r.action_index], reference, 0.2).expectation)
                 told[gap].append(truth - r.value)
                 known = opt.posterior
-                if beta is rule and isinstance(known, SupportsInformationGain):
+                if beta is rule and supports(known, SupportsInformationGain):
                     width = rule.width(known.information_gain, gp.ridge, 2)
                     shift = regret.shift_norm(f, ball)
                     lost = regret.robust_regret(f, ball, reference, 0.2, chosen).cumulative[-1]

@@ -338,7 +338,7 @@ def test_recommend_needs_an_ask() -> None:
         ({"contexts": robos.C[:-1]}, "ambiguity is for 50 contexts, but there are 49"),
         ({"ambiguity": 0.1}, "ambiguity must be an AmbiguitySet such as"),
         ({"setting": "general"}, "setting must be General"),
-        ({"surrogate": robos.GP_KERNEL}, "surrogate must be a GP or a LearnedGP"),
+        ({"surrogate": robos.GP_KERNEL}, "surrogate must be a GP, a LearnedGP or another"),
         ({"beta": -1.0}, "beta must be from zero to"),
         ({"beta": "2"}, "beta must be a number"),
         ({"seed": 1.7}, "seed must be a whole number"),

@@ -18,7 +18,7 @@ from drbo.knowledge.explanation import AnyColumn, Deferred, Evaluation, Explanat
 from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Terms
 from drbo.models.bounds import LOWER, Bound
-from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action
+from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action, supports
 from drbo.models.units import Units
 from drbo.rounds.ball import Ball, Certificate
 from drbo.rounds.grid_search import best_action
@@ -290,7 +290,8 @@ def _evaluation(found: Guaranteed, action: Any, contexts: Sequence[Any]) -> Eval
     made, atoms = found.certificate, found.certificate.reference.points
     w = made.worst_case.weights
     used = np.flatnonzero(w)
-    if not isinstance(found.posterior, SupportsCurve):
+    amplitude = found.posterior.amplitude
+    if not supports(found.posterior, SupportsCurve):
         return None
     curve = found.posterior.curve(found.action.coordinates, 0.0)
     std, step = np.sqrt(found.variance), max(_AT_ONCE // len(atoms), 1)
@@ -304,7 +305,6 @@ def _evaluation(found: Guaranteed, action: Any, contexts: Sequence[Any]) -> Eval
             for i in range(0, len(atoms), step)
         ]
     )
-    amplitude = found.posterior.amplitude
     best = np.argsort(-gains, kind="stable")[:_CANDIDATES]
     if not gains[best[0]] > 1e-9 * amplitude * found.width:
         return None

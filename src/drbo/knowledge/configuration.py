@@ -29,6 +29,7 @@ from drbo.models.surrogate import (
     Surrogate,
     check_surrogate,
     require,
+    supports,
 )
 from drbo.rounds.ball import frozen_copy
 from drbo.rounds.box_search import BoxSearch
@@ -198,7 +199,7 @@ def _as_given(chosen_from: FiniteSet | Samples | Box) -> Any:
 
 def _of_actions(model: Surrogate) -> Surrogate:
     """Return the model of an f that depends on a perturbed action alone."""
-    if not isinstance(model, SupportsPerturbations):
+    if not supports(model, SupportsPerturbations):
         raise TypeError(
             f"contexts that are a Perturbation need a surrogate with the capability SupportsPerturbations, which "
             f"{model!r} lacks"

@@ -23,7 +23,7 @@ from drbo.knowledge.production import Wishes
 from drbo.knowledge.state import Iterate, State, Terms, kept
 from drbo.knowledge.suggestion import Suggestion
 from drbo.models.bounds import LOWER, Beta, Bound
-from drbo.models.surrogate import Fit, SupportsInformationGain
+from drbo.models.surrogate import Fit, SupportsInformationGain, supports
 from drbo.rounds.ball import Ball, frozen_copy
 from drbo.rounds.policies import Round
 from drbo.rounds.range_ball import make_ball
@@ -110,7 +110,7 @@ class Knowledge:
         """Return the width beta_t of confidence bounds by a rule."""
         posterior, events = belief.certain, self.configuration.setting.events
         gain, errors_known = math.nan, False  # a rule that needs them was refused without
-        if isinstance(posterior, SupportsInformationGain):
+        if supports(posterior, SupportsInformationGain):
             gain, errors_known = posterior.information_gain, posterior.errors_known
         return beta.width(gain, posterior.noise**2, events, belief.units, errors_known)
 

@@ -28,6 +28,7 @@ from drbo.models.surrogate import (
     SupportsPerturbations,
     Surrogate,
     check_surrogate,
+    supports,
 )
 from drbo.models.units import Units
 
@@ -60,4 +61,5 @@ __all__ = [
     "information_gain",
     "maximum_information_gain",
     "standardisation",
+    "supports",
 ]

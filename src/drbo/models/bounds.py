@@ -23,6 +23,7 @@ from drbo.models.surrogate import (
     SupportsGrid,
     curve_of,
     of_action,
+    supports,
 )
 from drbo.models.units import Units
 from drbo.spaces.space import Point
@@ -207,7 +208,7 @@ class Bound:
         `actions` (n_actions, d_x) is the grid, for a posterior that keeps no moments on it.
         """
         posterior = self.posterior
-        if isinstance(posterior, SupportsGrid):
+        if supports(posterior, SupportsGrid):
             mean, variance = (part[rows] for part in posterior.on_grid())
         elif actions is not None:
             mean, variance = posterior.moments(actions[rows])

@@ -26,15 +26,16 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from typing import ClassVar, Protocol, Self
+from functools import cached_property
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+from scipy.linalg import blas, lapack
 
 from drbo import validation
 from drbo._compiled import announce
 from drbo.kernels import Product
 from drbo.models._cholesky import LANES, append_point, append_points, lower_diagonal, whitened
-from drbo.models.inverse import Inverse
 from drbo.models.observation import Embedding, Observation, averaged
 from drbo.models.outcomes import LARGEST_ERROR, LEAST_ERROR
 from drbo.validation import FloatArray
@@ -66,7 +67,7 @@ class Process(Protocol):
         """Return the same with another kernel."""
 
 
-class Log:
+class TakenIn:
     """The observations in the order in which they were taken in, and the row of the factor that each is part of."""
 
     def __init__(self) -> None:
@@ -84,6 +85,52 @@ class Log:
     def last(self, observation: Observation) -> int | None:
         """Return the last row of the same point that may be shared, None if there is none."""
         return self._last.get(observation.point)
+
+
+class Inverse:
+    """(K_t + ridge I)^-1 of t observations in the forms that answers need, each made when it is first asked for.
+
+    Attributes
+    ----------
+    W : (t, t) U'^-1, lower triangular
+    alpha : (t,) W'W y
+    """
+
+    def __init__(self, U: FloatArray, white: FloatArray) -> None:
+        """`U` (t, t) and `white` (t,) may change afterwards."""
+        self.W: FloatArray = np.array(U).T
+        if len(U):  # the inverse of U' rather than of U: W U' is then closer to I, and so is W k to what k whitens to
+            self.W, _ = lapack.dtrtri(self.W, lower=1, overwrite_c=1)
+        self.alpha: FloatArray = white @ self.W
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        """Return the inverse itself: nobody changes it."""
+        del memo
+        return self
+
+    @cached_property
+    def lower(self) -> FloatArray:
+        """The lower triangle of W'W (t, t), with zeros above it."""
+        return np.asarray(lapack.dlauum(self.W, lower=1)[0])
+
+    def times_product(self, a: FloatArray, b: FloatArray, k: FloatArray) -> FloatArray:
+        """Return (W'W * a b') k for columns k (t, m), elementwise product, where a b' is symmetric."""
+        product = (b @ a.T).T  # by columns, as LAPACK wants it
+        product *= self.lower
+        return np.asarray(blas.dsymm(1.0, product, k, lower=1))
+
+    def whitened(self, rows: FloatArray) -> FloatArray:
+        """Return W k for every row k (..., t), in their place: W is triangular, which halves the work."""
+        return self._times(rows, transposed=0)
+
+    def unwhitened(self, rows: FloatArray) -> FloatArray:
+        """Return W'k for every row k (..., t), in their place."""
+        return self._times(rows, transposed=1)
+
+    def _times(self, rows: FloatArray, transposed: int) -> FloatArray:
+        t = len(self.W)
+        found = blas.dtrmm(1.0, self.W, rows.reshape(-1, t).T, lower=1, trans_a=transposed, overwrite_b=1)
+        return np.asarray(found.T.reshape(rows.shape))
 
 
 class Tip:
@@ -111,7 +158,7 @@ class Tip:
         self._count.append(count)
 
 
-class Observed:
+class GrowingFactor:
     """Observations of f and the factor of their covariance, for answers on a finite set of contexts. It never changes.
 
     `with_more` returns another one. Both share the arrays of the factor: further rows are added behind those of this
@@ -155,7 +202,7 @@ class Observed:
         self._variances = np.empty(room)  # of the errors
         self._first = np.empty(room, dtype=np.intp)  # the first observation of the same evaluation
         self._inverse: Inverse | None = None  # of K_t + ridge I, once somebody asks for it
-        self._log = Log()
+        self._log = TakenIn()
         self._tip = Tip(0)
         self._rows_copied = False  # whether nobody else has the arrays of the factor's rows
 
@@ -189,7 +236,7 @@ class Observed:
         """Make arrays of its own, to which observations can be added."""
         for name in (*self._BY_ROW, "_U", "_K"):
             setattr(self, name, getattr(self, name).copy())
-        log, self._log = self._log, Log()
+        log, self._log = self._log, TakenIn()
         count = self.n_observations
         for observation, row in zip(log.observations[:count], log.rows[:count], strict=True):
             self._log.add(observation, row, shared=self._independent(observation))

@@ -31,7 +31,7 @@ from drbo.validation import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class Factors:
+class KroneckerFactors:
     """The two diagonalised factors of a block: Q (T, T), lambda (T,), B (k, k), gamma (k,), G (T, k)."""
 
     Q: FloatArray
@@ -89,7 +89,7 @@ class KroneckerLikelihood:
             for kernel, table, part in zip(self.kernels, self.tables, self.parts, strict=True)
         )
         K_C = variance * R_C
-        own = Factors.of(K_X[:T, :T], K_C[:k, :k], ridge, correlation)
+        own = KroneckerFactors.of(K_X[:T, :T], K_C[:k, :k], ridge, correlation)
         Q, B, G, lam, gamma = own.Q, own.B, own.G, own.action_values, own.context_values
         white = Q.T @ self.y @ B
         shrunk = G * white  # b of the block, in the coordinates of the factors

@@ -24,7 +24,7 @@ from drbo.models._cholesky import append_point
 from drbo.models.curve import Curve
 from drbo.models.factor import Process
 from drbo.models.features import Features, features_of
-from drbo.models.kronecker import Factors
+from drbo.models.kronecker import KroneckerFactors
 from drbo.models.observation import Embedding, Observation
 from drbo.models.path import Path, Prior, Term
 from drbo.models.regression import Posterior
@@ -64,7 +64,7 @@ class KroneckerPosterior(Posterior):
         self._n_data, self._order = n_data, order
         self.block_actions, self.block_contexts, y = block
         k_X, k_C = gp.kernel.action, gp.kernel.context
-        self._factors = own = Factors.of(
+        self._factors = own = KroneckerFactors.of(
             k_X(self.block_actions, self.block_actions),
             k_C(self.block_contexts, self.block_contexts),
             gp.ridge,

@@ -103,7 +103,7 @@ def _summed(terms: Sequence[Term], by_term: Sequence[FloatArray], actions: Float
 
 
 @dataclass(frozen=True, eq=False)
-class Errors:
+class DrawnErrors:
     """The errors of observations: deviations (t,), and a shock that those of one evaluation share.
 
     Attributes
@@ -139,7 +139,7 @@ class Matheron:
     contexts: Embedding
     U: FloatArray
     white: FloatArray
-    errors: Errors
+    errors: DrawnErrors
 
     def path(self, prior: Prior, rng: np.random.Generator) -> Path:
         """Return draws of the prior, moved by the outcomes."""

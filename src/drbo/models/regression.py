@@ -26,10 +26,10 @@ from scipy.linalg import solve_triangular
 from drbo import validation
 from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve
-from drbo.models.factor import Observed
+from drbo.models.factor import GrowingFactor
 from drbo.models.features import Features, check_features, features_of
 from drbo.models.observation import Embedding, Observation, Scatter
-from drbo.models.path import Draw, Errors, Matheron, Path, Prior
+from drbo.models.path import Draw, DrawnErrors, Matheron, Path, Prior
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -53,10 +53,10 @@ class _AverageKernel(ConstantKernel):
         return self.value
 
 
-class Posterior(Observed):
+class Posterior(GrowingFactor):
     """The posterior of f for actions anywhere, on a finite set of contexts and, through `curve`, in any context.
 
-    Its attributes are those of `Observed`.
+    Its attributes are those of `GrowingFactor`.
     """
 
     @property
@@ -318,5 +318,5 @@ class Posterior(Observed):
     def _matheron(self) -> Matheron:
         n, t = len(self.actions), self.n_points
         seen = Embedding(self.gp.kernel.action, self._action_points[n : n + t].copy(), {})
-        errors = Errors(np.sqrt(self._variances[:t]), self._first[:t], self.gp.noise_correlation)
+        errors = DrawnErrors(np.sqrt(self._variances[:t]), self._first[:t], self.gp.noise_correlation)
         return Matheron(seen, self._embedding(), self._U[:t, :t], self._white[:t], errors)

@@ -12,7 +12,7 @@ import numpy as np
 
 from drbo import Optimizer
 from drbo.analysis import Recommendation
-from drbo.models import SupportsCovariance, SupportsLeaveOneOut
+from drbo.models import SupportsCovariance, SupportsLeaveOneOut, supports
 from drbo.report import surface
 from drbo.report.drawing import Axis, Figure, beside, plane
 from drbo.report.marks import BLUE, GREEN, GREY, ORANGE, RED, Band, Bars, Line, Mark, Points, Rule, percent
@@ -166,7 +166,7 @@ class Contents:
     def baseline(self) -> dict[str, Any] | None:
         """Return the difference between the recommended action and the baseline; None without one."""
         r, today = self.recommended, self.opt.configuration.arguments["baseline"]
-        if r is None or today is None or not isinstance(self.opt.posterior, SupportsCovariance):
+        if r is None or today is None or not supports(self.opt.posterior, SupportsCovariance):
             return None
         found = self.opt.under().compare(r.action)
         unit = "more" if self.opt.configuration.maximize else "less"
@@ -186,7 +186,7 @@ class Contents:
 
     def trust(self) -> dict[str, Any] | None:
         """Return every outcome beside its prediction from the others; None with fewer than three of them."""
-        able = isinstance(self.opt.posterior, SupportsLeaveOneOut)
+        able = supports(self.opt.posterior, SupportsLeaveOneOut)
         found = self.opt.leave_one_out() if able and len(self.course.failed) < len(self.course.outcomes) else None
         if found is None or len(found.outcome) < 3:
             return None

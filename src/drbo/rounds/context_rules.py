@@ -14,7 +14,7 @@ import numpy as np
 from drbo import validation
 from drbo.models.bounds import LOWER, Bound
 from drbo.models.observation import Observation
-from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action
+from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action, supports
 from drbo.models.units import Units
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
 from drbo.spaces.space import Point
@@ -88,7 +88,7 @@ class Informative(ContextRule):
     def pick(self, ball: Ball, beliefs: Beliefs, action: Point) -> Point:
         """Return the context of the largest reduction of variance."""
         posterior, atoms = beliefs.expected(ball), ball.contexts
-        if not isinstance(posterior, SupportsCurve):
+        if not supports(posterior, SupportsCurve):
             return self._on_atoms(ball, posterior, beliefs.width, action)
         curve = posterior.curve(action.coordinates, -beliefs.width)
         w = ball.worst_case(curve(atoms)).weights

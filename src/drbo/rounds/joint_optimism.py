@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo.models.bounds import UPPER, AverageBound, Bound
-from drbo.models.surrogate import AnyCurve, Posterior, SupportsAverages, SupportsCovariance, of_action
+from drbo.models.surrogate import AnyCurve, Posterior, SupportsAverages, SupportsCovariance, of_action, supports
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs
 from drbo.rounds.policies import ActionFirst, Choice, Optimism, Round, picked
@@ -156,7 +156,7 @@ class JointOptimism(ActionFirst):
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return the action, and its contexts where a rule picks them."""
         posterior = beliefs.expected(round.ball)
-        able = isinstance(posterior, SupportsAverages) and isinstance(posterior, SupportsCovariance)
+        able = supports(posterior, SupportsAverages) and supports(posterior, SupportsCovariance)
         if len(round.ball.weights) > _MOST_CONTEXTS or not able:
             return Optimism(self.contexts).choose(round, beliefs)
         ball, found = self._best(round, beliefs)

@@ -35,7 +35,7 @@ from drbo._compiled import announce, jit
 from drbo._threads import one_thread
 from drbo.contexts.nature import Contexts
 from drbo.models.bounds import UPPER, Bound
-from drbo.models.surrogate import Capability, Posterior, SupportsAverages, SupportsCovariance, SupportsDraws
+from drbo.models.surrogate import Capability, Posterior, SupportsAverages, SupportsCovariance, SupportsDraws, supports
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs, Informative
 from drbo.rounds.policies import Choice, Optimism, Policy, Round, picked
@@ -155,7 +155,7 @@ class Draws:
         _, outcomes, shares, _ = _outcomes()
         value, weights = self.minima.mean(axis=0), self.worst_cases.mean(axis=1, keepdims=True)
         estimates = np.full((m, n), -np.inf)
-        quick = isinstance(self.posterior, SupportsAverages)
+        quick = supports(self.posterior, SupportsAverages)
         some = np.arange(n) if quick else _first(weights.sum(axis=(0, 1)), _CONTEXTS)
         pairs = np.repeat(np.arange(m), len(some)), np.tile(some, m)
         size = max(_AT_ONCE // (m * _FINE), 1)
