@@ -139,7 +139,7 @@ def test_an_ordered_pandas_column_is_ordinal() -> None:
         (["a", float("nan")], ValueError, "contexts must not be missing, got nan"),
         (["a", datetime.date(2026, 1, 31)], TypeError, "such as '2026-01-31'"),
         ([{"a": 1}], TypeError, "contexts must be labels that can be saved"),
-        ({"a", "b"}, TypeError, "a set has not: give a list"),
+        ({"a", "b"}, TypeError, "a set is not: give a list"),
         ({}, ValueError, "contexts must hold at least one label"),
         ({"a": [1, 2]}, TypeError, r"given as drbo\.Samples\(table\)"),
         ({"a": 0, "b": 0}, ValueError, "the weights of contexts must sum to 1"),

@@ -101,7 +101,7 @@ def test_points_are_perturbed_by_position(learned: bool) -> None:
     ("make", "error", "message"),
     [
         (lambda: Perturbation(), TypeError, "Perturbation needs the perturbations of each parameter by name"),
-        (lambda: Perturbation([0.1], x=[0.1]), TypeError, "or one table of them in place of names"),
+        (lambda: Perturbation([0.1], x=[0.1]), TypeError, "or one table of them instead of names"),
         (lambda: Perturbation(x=["low", "high"]), TypeError, "must hold numbers, .* but x does not"),
         (lambda: Perturbation(Box(x=Log(0.9, 1.1))), TypeError, "must hold numbers, .* but x does not"),
         (lambda: Perturbation(Box(x=Ordinal("a", "b"))), TypeError, "must hold numbers"),
