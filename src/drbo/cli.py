@@ -1,6 +1,6 @@
-"""The command line: `drbo show` and `drbo report` for runs of one's own; `demo`, `reproduce`, `compare`, `problems`.
+"""The command line: `drbo show` and `drbo report` for your own runs; `demo`, `reproduce`, `compare`, `problems`.
 
-A command checks what it was given, chooses the sizes that were not, and calls the library, which is imported then.
+A command checks its arguments, fills in default sizes, and calls the library, which is imported only then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SETS = tuple(name.value for name in SetName)
 METHODS = tuple(name.value for name in MethodName)
 SETTINGS = tuple(name.value for name in SettingName)
 WITH_ANY_SET = ("figure2", "dial")
-"""The figures of one set, which may be another one than the paper's MMD."""
+"""The figures of a single set, which need not be the paper's MMD."""
 
 app = typer.Typer(
     help="Distributionally robust Bayesian optimization: views of your runs, and the paper's experiments.",
@@ -47,7 +47,7 @@ class Backend(StrEnum):
 
 
 def _offer(names: Sequence[str]) -> Callable[[str], list[str]]:
-    """Return what a shell completes a value with."""
+    """Return a shell completion for one value."""
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in names if name.startswith(incomplete)]
@@ -56,7 +56,7 @@ def _offer(names: Sequence[str]) -> Callable[[str], list[str]]:
 
 
 def _offer_more(names: Sequence[str]) -> Callable[[str], list[str]]:
-    """Return what a shell completes the last of several values with, which have commas between them."""
+    """Return a shell completion for the last of several comma-separated values."""
 
     def complete(incomplete: str) -> list[str]:
         *before, last = incomplete.split(",")
@@ -94,7 +94,7 @@ def main(
         bool, typer.Option("--version", help="Print the version, and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Handle the options before a command."""
 
 
 @app.command()
@@ -122,7 +122,7 @@ def show(
             told = terminal.summary(load(file, own))
             console.print(terminal.view(told, str(file), ascii_only=console.options.ascii_only))
             return
-        with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+        with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the view
             terminal.watch(file, lambda: load(file, own), console)
 
 
@@ -325,7 +325,7 @@ def problems(as_json: Json = False) -> None:
 
 @contextlib.contextmanager
 def _told_in_one_line() -> Iterator[None]:
-    """Turn an interrupt, an error in what the user gave, or a missing package into one line and an exit code."""
+    """Turn an interrupt, an error in the user's input, or a missing package into one line and an exit code."""
     try:
         yield
     except BaseException as error:
