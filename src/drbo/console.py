@@ -155,7 +155,7 @@ def classes_named(given: Sequence[str] | None) -> list[type]:
         except (ImportError, AttributeError) as error:
             raise ValueError(f"--class {text}: {error}") from None
         if not isinstance(made, type):
-            raise TypeError(f"--class {text}: {name} is no class")
+            raise TypeError(f"--class {text}: {name} is not a class")
         found.append(made)
     return found
 
@@ -169,7 +169,7 @@ def load(file: Path, classes: Sequence[type]) -> Optimizer:
     except ValueError as error:
         if "needs the class" not in str(error):
             raise
-        raise ValueError(f"{error}; here with --class module:Class") from None
+        raise ValueError(f"{error}; use --class module:Class") from None
 
 
 def load_study(storage: str, study: str | None, classes: Sequence[type]) -> tuple[Optimizer, str]:
