@@ -57,7 +57,7 @@ class WindSeries:
             raise WindDataError(f"{self.name}: times must be hours, as datetime64: {error}") from None
         power = validation.finite_array("power", self.power, ndim=1).copy()
         if times.shape != power.shape or times.size == 0:
-            raise WindDataError(f"{self.name}: times and power must be as many, got {times.size} and {power.size}")
+            raise WindDataError(f"{self.name}: times and power must be equally long, got {times.size} and {power.size}")
         steps = np.diff(times).astype(int)
         if (steps != 1).any():
             at = int(np.argmax(steps != 1))

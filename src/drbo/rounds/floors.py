@@ -3,7 +3,7 @@
 An action is permitted if it meets every requirement of the round:
 
     Floor    min_w <w, lcb_t(x, .)> >= level                       the worst-case expectation is at least the level
-    Budget   min_w <w, lcb_t of f(x, .) - f(baseline, .)> >= -left   the loss to the baseline is within what is left
+    Budget   min_w <w, lcb_t of f(x, .) - f(baseline, .)> >= -left   the loss to the baseline is within the budget
 
     Reach    low <= x <= high                                      the action is close to the actions tried so far
 

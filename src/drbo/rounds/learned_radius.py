@@ -151,7 +151,7 @@ class Bootstrap(RadiusRule):
         return self.block != 1
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-        """Raise for sets that ignore distances between contexts, unless the contexts are a finite set."""
+        """Raise for sets that have no such radius, unless the contexts are a finite set."""
         _check_samples(self, contexts, ambiguity)
 
     def radius(
@@ -255,7 +255,7 @@ class Calibrated(RadiusRule):
         return True
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-        """Raise for sets that ignore distances between contexts, unless the contexts are a finite set."""
+        """Raise for sets that have no such radius, unless the contexts are a finite set."""
         _check_samples(self, contexts, ambiguity)
 
     def radius(
@@ -340,6 +340,6 @@ def _check_samples(rule: RadiusRule, contexts: Contexts, ambiguity: AmbiguitySet
     if ambiguity.instead_of_a_rule and not contexts.enumerated:
         raise TypeError(
             f"radius={type(rule).__name__}(...) has no answer for {ambiguity!r} on samples: nearly every day is new, "
-            f"and the set's distance of two samples says nothing of what they are drawn from. "
+            f"and the set's distance between two samples says nothing about their distribution. "
             f"{ambiguity.instead_of_a_rule}"
         )

@@ -169,7 +169,7 @@ class Box(Space):
             raise TypeError(f"contexts must name the parameters that they perturb, Perturbation(name=...); {there}")
         for name in names:
             if name not in self.parameters:
-                raise ValueError(f"contexts perturb {name!r}, which is no parameter of the actions; {there}")
+                raise ValueError(f"contexts perturb {name!r}, which is not a parameter of the actions; {there}")
             if self.parameters[name].count is not None:
                 raise TypeError(
                     f"contexts perturb {name!r}, which is {self.parameters[name]!r}: only real and Log parameters can "

@@ -64,7 +64,7 @@ def named(name: str, columns: Sequence[Column]) -> Column:
             return column
     names = [column.name for column in columns if column.name is not None]
     there = f"they are {', '.join(names)}" if names else "these contexts have no names"
-    raise ValueError(f"ambiguity names the column {name!r}, which is none of the contexts: {there}")
+    raise ValueError(f"ambiguity names the column {name!r}, which is not a column of the contexts: {there}")
 
 
 Row = dict[str, Any]

@@ -47,7 +47,7 @@ class Labels(FiniteSet):
         coordinates = parameter.levels(np.arange(parameter.count))
         super().__init__(name, parameter.origin + coordinates * parameter.unit)
         if None in parameter.choices:
-            raise ValueError(f"{name} must not hold None, which stands for what is not given: use text such as 'none'")
+            raise ValueError(f"{name} must not hold None, which means 'not given': use text such as 'none'")
         self.parameter, self.coordinates = parameter, validation.frozen(coordinates)
         self._low, self._unit = np.full(self.dimension, parameter.origin), np.full(self.dimension, parameter.unit)
         self.scales = validation.frozen(np.full(self.dimension, parameter.extent / math.sqrt(self.dimension)))
