@@ -113,7 +113,7 @@ def test_points_are_perturbed_by_position(learned: bool) -> None:
         (lambda: Perturbation(setpoint=[0.1]).shift(finite_set("actions", ["a", "b"])), TypeError, "only numbers"),
         (lambda: Perturbation(stages=[0.1]).shift(ACTIONS), TypeError, "'stages', which is Integer"),
         (lambda: Perturbation(mode=[0.1]).shift(ACTIONS), TypeError, "'mode', which is Categorical"),
-        (lambda: Perturbation(speed=[0.1]).shift(ACTIONS), ValueError, "'speed', which is no parameter"),
+        (lambda: Perturbation(speed=[0.1]).shift(ACTIONS), ValueError, "'speed', which is not a parameter"),
         (lambda: Perturbation([[0.1]]).shift(ACTIONS), TypeError, "must name the parameters"),
         (lambda: Perturbation(x=[0.1]).shift(FiniteSet("actions", [0.0, 1.0])), TypeError, "must have no names"),
         (lambda: Perturbation([[0.1, 0.2]]).shift(FiniteSet("actions", [0.0, 1.0])), ValueError, "got 2 column"),
