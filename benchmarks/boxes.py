@@ -77,8 +77,8 @@ def answer_rows(quick: bool) -> Iterator[Row]:
         times = {}
         for name, work in (
             ("report", lambda: opt.report(Path(folder) / "report.html")),
-            ("profile", lambda: opt.profile([0.0, 0.05, 0.1, 0.2, 0.4])),
-            ("explain_radius", opt.explain_radius),
+            ("profile", lambda: opt.under().profile([0.0, 0.05, 0.1, 0.2, 0.4])),
+            ("explain_radius", opt.under().explain_radius),
         ):
             start = clock()
             work()

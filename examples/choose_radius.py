@@ -24,7 +24,7 @@ def main(rounds: int = 15) -> tuple[float, drbo.analysis.RadiusExplanation, drbo
     for _ in range(rounds):
         s = opt.ask()
         opt.tell(s, profit(s.action["order"], s.context))
-    return radius, opt.explain_radius(), opt.profile([0.0, radius, 2 * radius, 4 * radius])
+    return radius, opt.under().explain_radius(), opt.under().profile([0.0, radius, 2 * radius, 4 * radius])
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def measure(name: str, family: str, rule: Literal["uncertain", "informative"], s
 
     def worst(x: FloatArray) -> FloatArray:
         values = problem.function(x[:, None, :], contexts)
-        return opt.ambiguity.worst_case(values, last.reference, last.radius).expectation
+        return opt.configuration.placed.worst_case(values, last.reference, last.radius).expectation
 
     value, best = (worst, maximum(worst, problem.box)[1]) if robust else (problem.expectation, problem.optimum)
     regrets = {label: round(best - float(value(point(r.action)[None])[0]), 6) for label, r in made.items()}

@@ -263,7 +263,7 @@ def run_robust(problem: Problem) -> dict[str, float]:
 
     def worst(x: FloatArray) -> FloatArray:
         values = problem.function(x[:, None, :], contexts[None, :, :])
-        return opt.ambiguity.worst_case(values, last.reference, last.radius).expectation
+        return opt.configuration.placed.worst_case(values, last.reference, last.radius).expectation
 
     found: dict[str, float] = {"optimum": maximum(worst, problem.box)[1]}
     for name, r in (("recommend", last), ("final", opt.recommend())):

@@ -56,7 +56,7 @@ WAYS: dict[str, tuple[Way, float | None]] = {
     "`explore_budget=300`": (by_optimizer(), 300.0),
     "`ask(action=opt.recommend().action)`": (by_recommendation, None),
     "moving quantile, with the prices known": (by_quantile, None),
-    "the order of today, 90": (lambda opt, _: opt.ask(action=opt.baseline), None),
+    "the order of today, 90": (lambda opt, _: opt.ask(action=opt.configuration.arguments["baseline"]), None),
 }
 
 

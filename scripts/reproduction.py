@@ -39,7 +39,7 @@ from drbo import (
 )
 from drbo.experiments.records import mean_and_error, per_run, read_csv, select
 from drbo.experiments.wind_year import WindYear
-from drbo.models import maximum_information_gain
+from drbo.models import SupportsInformationGain, maximum_information_gain
 from drbo.problems import (
     Problem,
     benchmark_1,
@@ -138,8 +138,9 @@ def bounds(runs: int) -> Iterator[Row]:
                 r = opt.recommend()
                 truth = float(ball.worst_case(f[r.action_index], reference, 0.2).expectation)
                 told[gap].append(truth - r.value)
-                if beta is rule:
-                    width = rule.width(opt.posterior.information_gain, gp.ridge, 2)
+                known = opt.posterior
+                if beta is rule and isinstance(known, SupportsInformationGain):
+                    width = rule.width(known.information_gain, gp.ridge, 2)
                     shift = regret.shift_norm(f, ball)
                     lost = regret.robust_regret(f, ball, reference, 0.2, chosen).cumulative[-1]
                     arguments = (width, gamma.upper[-1], np.full(rounds, 0.2), shift, delta, gp.ridge)

@@ -45,7 +45,7 @@ def make(setting: Setting, **more: Any) -> Optimizer:
 
 
 def ask(opt: Optimizer) -> Suggestion:
-    return opt.ask(radius=0.2) if isinstance(opt.setting, General) else opt.ask()
+    return opt.ask(radius=0.2) if isinstance(opt.configuration.setting, General) else opt.ask()
 
 
 def tell(opt: Optimizer, s: Suggestion, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Every query of an optimizer: what answers a question, appends no fact and does not change the next ask."""
+"""Every query of an optimizer and of a question: it appends no fact and does not change the next ask."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ QUICK: dict[str, Query] = {
     "records": lambda opt: opt.records(),
     "pending": lambda opt: opt.pending,
     "posterior": lambda opt: opt.posterior,
-    "ambiguity": lambda opt: opt.ambiguity,
     "to_frame": lambda opt: opt.to_frame(),
     "n_told": lambda opt: opt.n_told,
     "repr": repr,
@@ -42,25 +41,26 @@ def _past(opt: Optimizer) -> list[Any]:
 
 QUERIES: dict[str, Query] = {
     **QUICK,
-    "certify": lambda opt: opt.certify(_first(opt)),
-    "recommend_for": lambda opt: opt.recommend_for(opt.certify(_first(opt)).value),
-    "probability": lambda opt: opt.probability(_first(opt), above=_middle(opt)),
-    "value_at_risk": lambda opt: opt.value_at_risk(_first(opt), level=0.2),
-    "classify": lambda opt: opt.classify(drbo.Chance(0.5, above=_middle(opt)), [_first(opt)]),
-    "compare": lambda opt: opt.compare(_first(opt), opt.results[-1].action),
-    "narrowing": lambda opt: opt.narrowing(_first(opt)),
+    "bound": lambda opt: opt.bound(_first(opt)),
+    "recommend_for": lambda opt: opt.under().recommend_for(opt.bound(_first(opt)).value),
+    "probability": lambda opt: opt.under().probability(_first(opt), above=_middle(opt)),
+    "value_at_risk": lambda opt: opt.under().value_at_risk(_first(opt), level=0.2),
+    "classify": lambda opt: opt.under().classify(drbo.Chance(0.5, above=_middle(opt)), [_first(opt)]),
+    "compare": lambda opt: opt.under().compare(_first(opt), opt.results[-1].action),
+    "narrowing": lambda opt: opt.under().narrowing(_first(opt)),
     "leave_one_out": lambda opt: opt.leave_one_out(),
-    "regret_bound": lambda opt: opt.regret_bound(),
-    "profile": lambda opt: opt.profile([0.0, 0.1]),
-    "sensitivity": lambda opt: opt.sensitivity(),
-    "explain_radius": lambda opt: opt.explain_radius(0.1),
-    "backtest": lambda opt: opt.backtest([0.0, 0.1], 2, past=_past(opt)),
+    "regret_bound": lambda opt: opt.under().regret_bound(),
+    "profile": lambda opt: opt.under().profile([0.0, 0.1]),
+    "sensitivity": lambda opt: opt.under().sensitivity(),
+    "explain_radius": lambda opt: opt.under().explain_radius(0.1),
+    "backtest": lambda opt: opt.under().backtest([0.0, 0.1], 2, past=_past(opt)),
     "watch": lambda opt: opt.watch(_past(opt)[:2]),
+    "under": lambda opt: opt.under(),
     "plot": lambda opt: opt.plot.progress(),
 }
 """All queries."""
 NO_QUERIES = {
-    "commands": {"ask", "tell", "cancel", "retract", "amend", "replay"},
+    "commands": {"ask", "tell", "cancel", "retract", "amend", "append", "replay"},
     "files": {"save", "load", "resume", "from_frame", "report"},
-    "configuration": {"actions", "contexts", "setting", "surrogate", "policy", "beta", "baseline", "maximize"},
+    "configuration": {"configuration"},
 }

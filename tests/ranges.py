@@ -48,7 +48,9 @@ def forecast(number: int) -> drbo.Samples:
 
 
 def ask(opt: Optimizer, number: int) -> Suggestion:
-    return opt.ask(reference=forecast(number), radius=0.2) if isinstance(opt.setting, General) else opt.ask()
+    return (
+        opt.ask(reference=forecast(number), radius=0.2) if isinstance(opt.configuration.setting, General) else opt.ask()
+    )
 
 
 def tell(opt: Optimizer, s: Suggestion, number: int) -> None:

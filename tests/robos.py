@@ -49,7 +49,7 @@ def make(setting: drbo.Setting, **more: Any) -> drbo.Optimizer:
 
 
 def ask(opt: drbo.Optimizer) -> drbo.knowledge.Suggestion:
-    if isinstance(opt.setting, drbo.General):
+    if isinstance(opt.configuration.setting, drbo.General):
         return opt.ask(reference=REFERENCE, radius=RADIUS)
     return opt.ask()
 

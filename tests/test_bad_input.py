@@ -89,7 +89,7 @@ ROWS: list[tuple[Any, type[Exception], str]] = [
     (lambda: optimizer(beta=1e308), ValueError, "beta"),
     (lambda: optimizer().tell([0.5, 0.5], 1.0, context=C[0]), ValueError, "suggestion|action"),
     (lambda: optimizer(drbo.DataDriven(radius=0.1)).tell(X[0], 1.0, context=[0.5, 0.5]), ValueError, "context"),
-    (lambda: optimizer(drbo.DataDriven(radius=0.1)).backtest(radii=[], window=1), ValueError, "radii"),
+    (lambda: optimizer(drbo.DataDriven(radius=0.1)).under().backtest(radii=[], window=1), ValueError, "radii"),
     (lambda: drbo.backtest(np.eye(4), drbo.MMD(C), [0, 1, 2, 3], [], 1), ValueError, "radii"),
     # F1: sizes that do not fit aborted the interpreter
     (lambda: drbo.backtest(np.eye(4), drbo.MMD(np.linspace(0, 1, 2000)), [0, 1, 2], [0.1], 1), ValueError, "ambiguity"),

@@ -182,7 +182,14 @@ def test_nothing_that_is_printed_holds_a_control_character(name: str, monkeypatc
     """REVIEW V9: every answer, every record inside it and what an optimizer was made of, as text and as repr."""
     monkeypatch.setattr(f"{__name__}.HOSTILE", TERMINAL)
     opt = make(0, SETS[name])
-    found: list[Any] = [opt, opt.actions, opt.contexts, opt.setting, opt.ambiguity, opt.recommend().explain()]
+    found: list[Any] = [
+        opt,
+        opt.configuration.actions,
+        opt.configuration.contexts,
+        opt.configuration.setting,
+        opt.configuration.placed,
+        opt.recommend().explain(),
+    ]
     found += [drbo.Perturbation({TERMINAL[1]: drbo.Normal(0.0, 0.1)}), *opt.recommend().explain().columns]
     for query, ask in queries.QUERIES.items():
         if query not in RAW:

@@ -104,7 +104,7 @@ def test_the_first_example_has_a_radius_that_says_something(tmp_path: Path, monk
     program = programs_of(ROOT / "README.md")[0][0].code.split("for _ in range(")[0]
     names: dict[str, Any] = {"__name__": "readme"}
     exec(compile(program, "README", "exec"), names)
-    told = names["opt"].explain_radius()
+    told = names["opt"].under().explain_radius()
     assert 0.0 < told.radius < 0.5 * told.diameter
 
 

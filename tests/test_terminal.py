@@ -50,7 +50,7 @@ def test_a_summary_says_what_the_optimizer_says(maximize: bool) -> None:
     assert (told["outcomes"], len(told["failed"])) == (7, 1)
     assert [one["suggestion"] for one in told["pending"]] == [s.number for s in waiting]
     assert told["pending"][0]["contexts"] == [{"context": waiting[0].context[0]}]
-    bounds = opt.narrowing(best.action)
+    bounds = opt.under().narrowing(best.action)
     assert told["evaluation"] == bounds.evaluations.tolist()
     assert told["guarantee"] == bounds.guarantee.tolist()
     assert told["optimistic"] == bounds.optimistic.tolist()

@@ -105,7 +105,7 @@ class RadialKernel(Kernel):
             if value.min() < 1e-100 or value.max() > 1e100:
                 raise ValueError(f"{name} must be from 1e-100 to 1e100, got {getattr(self, name)!r}")
 
-    @property
+    @functools.cached_property
     def variance(self) -> float:
         """The value k(a, a) = amplitude^2."""
         return self.amplitude**2
@@ -332,7 +332,12 @@ class Product:
             if not isinstance(kernel, Kernel):
                 raise TypeError(f"{name} must be a kernel such as RBF(0.2), got {kernel!r}")
 
-    @property
+    @functools.cached_property
     def variance(self) -> float:
         """The value k(z, z), the same at every point z = (x, c)."""
         return self.action.variance * self.context.variance
+
+    def check(self, d_x: int, d_c: int) -> None:
+        """Raise if the kernels are not for actions of d_x and contexts of d_c coordinates."""
+        self.action(np.zeros((1, d_x)), np.zeros((1, d_x)))
+        self.context(np.zeros((1, d_c)), np.zeros((1, d_c)))

@@ -56,7 +56,7 @@ def summary(opt: Optimizer) -> dict[str, Any]:
         "evaluation": run.at.tolist(),
         "guarantee": _finite(run.guarantee),
         "optimistic": _finite(run.optimistic),
-        "maximize": opt.maximize,
+        "maximize": opt.configuration.maximize,
         "last results": results[-_LISTED:],
     }
 

@@ -12,6 +12,7 @@ from drbo import MMD, RBF, backtest
 from drbo.analysis import Backtest
 from drbo.radius import empirical
 from drbo.rounds.grid_search import robust_scores
+from exact import exact
 
 N = 8
 SET = MMD(np.linspace(0, 1, N), RBF(0.2))
@@ -117,16 +118,16 @@ def test_a_fitted_optimizer_on_a_box(maximize: bool) -> None:
     samples = drbo.Samples(DEMAND, names=["demand"], support=8)
     opt = fitted(drbo.Box(order=(60.0, 120.0)), samples, drbo.Simulator(radius=0.2, pick="uncertain"), maximize)
     twin = copy.deepcopy(opt)
-    result = opt.backtest([0.0, 0.3], window=20, actions=[{"order": x} for x in ORDERS])
+    result = opt.under().backtest([0.0, 0.3], window=20, actions=[{"order": x} for x in ORDERS])
     assert opt.ask() == twin.ask()
     days = [{"demand": d} for d in DEMAND]
     for row in range(2):
         for column, day in enumerate(days[20:]):
             chosen = result.candidates[result.actions[row, column]]
             assert result.rewards[row, column] == pytest.approx(opt.predict(chosen, day).mean, rel=1e-6)
-    given = opt.backtest([0.0, 0.3], window=20, past=days, actions=[{"order": x} for x in ORDERS])
+    given = opt.under().backtest([0.0, 0.3], window=20, past=days, actions=[{"order": x} for x in ORDERS])
     np.testing.assert_allclose(given.rewards, result.rewards, rtol=1e-6)
-    spread = opt.backtest([0.0], window=28)
+    spread = opt.under().backtest([0.0], window=28)
     assert len(spread.candidates) >= 128
     assert spread.maximize is maximize
 
@@ -139,19 +140,19 @@ def test_a_fitted_optimizer_on_a_grid() -> None:
     opt = drbo.Optimizer(grid, contexts, ambiguity=drbo.MMD(kernel=drbo.RBF(0.3)), surrogate=model, setting=setting)
     for i in range(12):
         opt.tell(grid[i % 6], float(np.sin(3 * grid[i % 6]) * contexts[i % 4]), context=contexts[i % 4])
-    mean, variance = opt.posterior.on_grid()
-    own = opt.backtest([0.0, 0.4], window=3)
-    expected = backtest(mean - 2.0 * np.sqrt(variance), opt.ambiguity, seen, [0.0, 0.4], 3, mean[:, seen].T)
+    mean, variance = exact(opt.posterior).on_grid()
+    own = opt.under().backtest([0.0, 0.4], window=3)
+    expected = backtest(mean - 2.0 * np.sqrt(variance), opt.configuration.placed, seen, [0.0, 0.4], 3, mean[:, seen].T)
     np.testing.assert_array_equal(own.actions, expected.actions)
     np.testing.assert_allclose(own.rewards, expected.rewards)
-    again = opt.backtest([0.0, 0.4], window=3, past=contexts[seen])
+    again = opt.under().backtest([0.0, 0.4], window=3, past=contexts[seen])
     np.testing.assert_array_equal(again.actions, own.actions)
     nothing = drbo.Optimizer(
         grid,
         contexts,
         ambiguity=drbo.MMD(),
         setting=drbo.Simulator(np.ones(4), 0.2, pick="uncertain"),
-        surrogate=opt.surrogate,
+        surrogate=opt.configuration.surrogate,
     )
     with pytest.raises(ValueError, match="past is missing"):
-        nothing.backtest([0.1], 2)
+        nothing.under().backtest([0.1], 2)

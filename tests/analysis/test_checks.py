@@ -54,13 +54,13 @@ def test_the_share_inside_is_counted() -> None:
 @pytest.mark.parametrize("maximize", [True, False])
 def test_two_actions_compare_as_the_joint_posterior_says(maximize: bool) -> None:
     opt = grid(maximize)
-    found = opt.compare(0.75, 0.25, **ROUND)
+    found = opt.under(**ROUND).compare(0.75, 0.25)
     sign = 1.0 if maximize else -1.0
     means = [[opt.predict(x, c).mean for c in np.linspace(0, 1, 5)] for x in (0.75, 0.25)]
     assert found.expected == pytest.approx(sign * (np.mean(means[0]) - np.mean(means[1])), abs=1e-9)
     assert found.worst <= found.lower <= found.expected <= found.upper
     assert found.certified
-    back = opt.compare(0.25, 0.75, **ROUND)
+    back = opt.under(**ROUND).compare(0.25, 0.75)
     assert back.expected == pytest.approx(-found.expected, abs=1e-9)
     assert back.lower == pytest.approx(-found.upper, abs=1e-9)
     apart = [opt.predict(x, 0.5) for x in (0.75, 0.25)]
@@ -69,13 +69,13 @@ def test_two_actions_compare_as_the_joint_posterior_says(maximize: bool) -> None
 
 def test_the_baseline_is_compared_with_by_default() -> None:
     opt = grid()
-    assert opt.compare(0.75, **ROUND) == opt.compare(0.75, 0.5, **ROUND)
-    same = opt.compare(0.5, **ROUND)
+    assert opt.under(**ROUND).compare(0.75) == opt.under(**ROUND).compare(0.75, 0.5)
+    same = opt.under(**ROUND).compare(0.5)
     assert (same.expected, same.lower, same.upper, same.worst) == (0.0, 0.0, 0.0, 0.0)
     bare = Optimizer([0.0, 1.0], [0.0, 1.0], setting=Simulator([1, 1], radius=0.1, pick="uncertain"))
     with pytest.raises(TypeError, match="other must be given"):
-        bare.compare(0.0)
-    nothing = bare.compare(0.0, 1.0)
+        bare.under().compare(0.0)
+    nothing = bare.under().compare(0.0, 1.0)
     assert np.isnan(nothing.expected)
     assert nothing.lower == -np.inf
 
@@ -90,7 +90,7 @@ def test_a_range_is_not_certified() -> None:
     for i in range(6):
         opt.tell({"x": i / 5}, float(i % 3), context={"c": i / 6})
     before = opt.history
-    assert not opt.compare({"x": 0.2}, {"x": 0.8}).certified
+    assert not opt.under().compare({"x": 0.2}, {"x": 0.8}).certified
     assert len(opt.leave_one_out().outcome) == 6
     assert opt.history == before
 
@@ -99,7 +99,7 @@ def test_a_range_is_not_certified() -> None:
 def test_bounds_narrow_as_optimizers_with_fewer_results_say(maximize: bool) -> None:
     opt = grid(maximize)
     before = opt.history
-    found = opt.narrowing(0.75, **ROUND)
+    found = opt.under(**ROUND).narrowing(0.75)
     assert opt.history == before
     assert found.evaluations.tolist() == list(range(1, 17))  # one of them failed
     results = opt.results
@@ -107,7 +107,7 @@ def test_bounds_narrow_as_optimizers_with_fewer_results_say(maximize: bool) -> N
         shorter = grid(maximize)
         for result in results[count:]:
             shorter.retract(result.id)
-        expected = shorter.certify(0.75, **ROUND).value
+        expected = shorter.bound(0.75, **ROUND).value
         assert found.guarantee[count - 1] == pytest.approx(expected, rel=1e-8)
         flipped = [shorter.predict(0.75, c) for c in np.linspace(0, 1, 5)]
         best = np.array([p.upper if maximize else -p.lower for p in flipped])
@@ -122,14 +122,14 @@ def test_bounds_of_a_box_with_a_range_end_at_the_certificate() -> None:
         opt = Optimizer(
             Box(x=(0.0, 1.0)), contexts, setting=Simulator(radius=0.1, pick="uncertain"), surrogate=LearnedGP()
         )
-        assert len(opt.narrowing({"x": 0.5}).evaluations) == 0
+        assert len(opt.under().narrowing({"x": 0.5}).evaluations) == 0
         for _ in range(7):
             s = opt.ask()
             opt.tell(s, s.action["x"] * s.context["c"])
         r = opt.recommend()
-        found = opt.narrowing(r.action, steps=3)
+        found = opt.under().narrowing(r.action, steps=3)
         assert found.evaluations.tolist() == [1, 4, 7]
-        assert found.guarantee[-1] == pytest.approx(opt.certify(r.action).value, rel=1e-9)
+        assert found.guarantee[-1] == pytest.approx(opt.bound(r.action).value, rel=1e-9)
         assert (found.optimistic >= found.guarantee).all()
     with pytest.raises(ValueError, match="steps"):
-        opt.narrowing(r.action, steps=0)
+        opt.under().narrowing(r.action, steps=0)

@@ -28,6 +28,7 @@ from drbo import (
     Wasserstein,
 )
 from drbo.knowledge.explanation import LabelColumn, NumberColumn, Spread, summary
+from exact import exact
 from tolerances import CLOSED_FORM, SOLVER
 
 X, C = np.linspace(0.0, 1.0, 6), np.linspace(0.0, 1.0, 9)
@@ -58,14 +59,14 @@ def grid(ambiguity: Any = None, told: int = 12, **more: Any) -> Optimizer:
 
 def split(opt: Optimizer, r: drbo.analysis.Recommendation, atoms: Any, p: Any) -> tuple[float, float, float]:
     """Return expectation, shift and ignorance by the formulas of docs/claims.md, from `predict` and a dense solve."""
-    sign = 1.0 if opt.maximize else -1.0
+    sign = 1.0 if opt.configuration.maximize else -1.0
     predicted = [opt.predict(r.action, c) for c in atoms]
     mean, std = sign * np.array([q.mean for q in predicted]), np.array([q.std for q in predicted])
-    prior = opt.posterior.gp.kernel.variance
+    prior = exact(opt.posterior).gp.kernel.variance
     expected = float(p @ mean)
     m = mean + std**2 / prior * np.maximum(expected - mean, 0.0)
-    lower = float(opt.ambiguity.worst_case(mean - r.beta * std, p, r.radius).lower_bound)
-    shift = max(expected - float(opt.ambiguity.worst_case(m, p, r.radius).expectation), 0.0)
+    lower = float(opt.configuration.placed.worst_case(mean - r.beta * std, p, r.radius).lower_bound)
+    shift = max(expected - float(opt.configuration.placed.worst_case(m, p, r.radius).expectation), 0.0)
     return sign * expected, shift, expected - shift - lower
 
 
@@ -102,7 +103,7 @@ def test_the_next_evaluation_is_the_one_that_raises_the_certificate_most(maximiz
         trial.tell(r.action, trial.predict(r.action, c).mean, context=c)
         p = trial.predict(r.action, C[:, None])
         lower = p.lower if maximize else -p.upper
-        after.append(sign * float(opt.ambiguity.worst_case(lower, REFERENCE, r.radius).lower_bound))
+        after.append(sign * float(opt.configuration.placed.worst_case(lower, REFERENCE, r.radius).lower_bound))
     best = r.explain().evaluation
     assert best is not None
     j = int(np.argmax(sign * np.array(after)))

@@ -144,22 +144,24 @@ GRID = np.linspace(0.0, 1.0, 9)
 )
 def test_every_kind_of_contexts(contexts: Any, settings: drbo.Setting) -> None:
     opt = Optimizer(GRID, contexts, setting=settings)
-    told = opt.explain_radius(0.3)
+    told = opt.under().explain_radius(0.3)
     assert told.radius == 0.3
     assert told.shifts[0].amount is not None
-    assert opt.explain_radius().radius == opt.ask().radius
-    assert str(copy.deepcopy(opt).explain_radius(0.3)) == str(told)
+    assert opt.under().explain_radius().radius == opt.ask().radius
+    assert str(copy.deepcopy(opt).under().explain_radius(0.3)) == str(told)
 
 
 def test_labels() -> None:
     counts = {"young": 120, "old": 40}
     opt = Optimizer(GRID, counts, ambiguity=TotalVariation(), setting=Simulator(radius=0.2, pick="uncertain"))
-    told = opt.explain_radius(0.2)
+    told = opt.under().explain_radius(0.2)
     assert told.replaced == pytest.approx(0.2)
     assert not told.windows  # counts are in no order of time
-    in_order = Optimizer(
-        GRID, counts, ambiguity=drbo.Wasserstein(), setting=Simulator(radius=0.2, pick="uncertain")
-    ).explain_radius(0.2)
+    in_order = (
+        Optimizer(GRID, counts, ambiguity=drbo.Wasserstein(), setting=Simulator(radius=0.2, pick="uncertain"))
+        .under()
+        .explain_radius(0.2)
+    )
     assert {one.label: one.furthest for one in in_order.relabelled} == pytest.approx({"young": 0.25, "old": 0.75})
     assert "80% of the days turned to context = young" in str(in_order)
 
@@ -168,7 +170,7 @@ def test_an_optimizer_says_the_same_as_its_samples_and_asks_as_before() -> None:
     opt = Optimizer(GRID, PAST, setting=Simulator(radius=0.2, pick="uncertain"))
     twin = copy.deepcopy(opt)
     for radius in (0.1, 0.4):
-        assert opt.explain_radius(radius) == drbo.explain_radius(radius, PAST)
+        assert opt.under().explain_radius(radius) == drbo.explain_radius(radius, PAST)
     assert len(opt.history) == 0
     assert opt.ask() == twin.ask()
 
@@ -176,8 +178,8 @@ def test_an_optimizer_says_the_same_as_its_samples_and_asks_as_before() -> None:
 def test_general_setting_needs_a_reference() -> None:
     opt = Optimizer(GRID, GRID, ambiguity=MMD(kernel=RBF(0.2)), setting=drbo.General())
     with pytest.raises(TypeError, match="reference is missing"):
-        opt.explain_radius(0.3)
-    amount = opt.explain_radius(0.3, reference=np.ones(9)).shifts[0].amount
+        opt.under().explain_radius(0.3)
+    amount = opt.under(reference=np.ones(9)).explain_radius(0.3).shifts[0].amount
     assert amount is not None
     expected = MMD(kernel=RBF(0.2)).on(GRID).moved(empirical(np.arange(9), 9), GRID[:, None] - amount)
     assert expected == pytest.approx(0.3, rel=1e-6)
@@ -252,24 +254,24 @@ def test_shares_are_told_as_stated() -> None:
     opt = Optimizer(
         GRID, {"young": 120, "old": 40}, ambiguity=drbo.Shares(old=(0.2, 0.5)), setting=Simulator(pick="uncertain")
     )
-    told = opt.explain_radius()
+    told = opt.under().explain_radius()
     assert told.radius == 0.0
     assert "share of old is from 20.0% to 50.0%" in str(told)
     assert "0 is the set as stated" in str(told)
     assert "of the way" not in str(told)
-    assert "from 10.0% to 60.0%" in str(opt.explain_radius(0.1))
+    assert "from 10.0% to 60.0%" in str(opt.under().explain_radius(0.1))
 
 
 def test_several_radii_are_told_as_one_by_one() -> None:
     labelled = Samples({"demand": DEMAND, "kind": ["a", "b", "c"] * (len(DEMAND) // 3) + ["a"] * (len(DEMAND) % 3)})
     opt = Optimizer(GRID, labelled, setting=Simulator(radius=0.2, pick="uncertain"))
     radii = [0.0, 0.1, 0.2, 0.5, math.inf]
-    told = opt.explain_radius(radii)
-    assert told == tuple(opt.explain_radius(radius) for radius in radii)
+    told = opt.under().explain_radius(radii)
+    assert told == tuple(opt.under().explain_radius(radius) for radius in radii)
     assert told[1].shifts[0].amount < told[2].shifts[0].amount  # type: ignore[operator]
-    assert opt.explain_radius([]) == ()
+    assert opt.under().explain_radius([]) == ()
     with pytest.raises(ValueError, match="radius"):
-        opt.explain_radius([0.1, -0.1])
+        opt.under().explain_radius([0.1, -0.1])
 
 
 # --- every printed statement against an independent distance (REVIEW V1, V2, V3) --------------------------------------

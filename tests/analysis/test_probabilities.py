@@ -55,18 +55,18 @@ def test_probabilities_of_every_action(ambiguity: drbo.AmbiguitySet, maximize: b
     for above in (True, False):
         h = sign * 0.95
         least, most = ((low > h), (high > h)) if above else ((high < h), (low < h))
-        lower = opt.ambiguity.worst_case(least * 1.0, P, 0.1).expectation
-        upper = opt.ambiguity.worst_case(most * 1.0, P, 0.1).expectation
+        lower = opt.configuration.placed.worst_case(least * 1.0, P, 0.1).expectation
+        upper = opt.configuration.placed.worst_case(most * 1.0, P, 0.1).expectation
         for i, x in enumerate(ACTIONS):
             asked: dict[str, Any] = {"above": h} if above else {"below": h}
-            found = opt.probability(x, **asked, **ROUND)
+            found = opt.under(**ROUND).probability(x, **asked)
             assert found.lower == pytest.approx(lower[i], abs=1e-7)
             assert found.upper == pytest.approx(upper[i], abs=1e-7)
             assert found.certainty.beta == pytest.approx(width)
             assert found.weights @ least[i] == pytest.approx(found.lower, abs=1e-7)
-    noisy = opt.probability(0.5, above=h, of="outcome", **ROUND)
+    noisy = opt.under(**ROUND).probability(0.5, above=h, of="outcome")
     values = norm.cdf((low[4] - h) / 0.05), norm.cdf((high[4] - h) / 0.05)
-    worst = [opt.ambiguity.worst_case(one, P, 0.1).expectation for one in values]
+    worst = [opt.configuration.placed.worst_case(one, P, 0.1).expectation for one in values]
     assert [noisy.lower, noisy.upper] == pytest.approx(worst, abs=1e-7)
 
 
@@ -77,40 +77,42 @@ def test_values_at_risk(maximize: bool) -> None:
     good, bad = (low, high) if maximize else (-high, -low)  # both to be maximised
     for level in (0.05, 0.25):
         for i, x in enumerate(ACTIONS):
-            found = opt.value_at_risk(x, level, **ROUND)
+            found = opt.under(**ROUND).value_at_risk(x, level)
             for values, answer in ((good[i], found.guaranteed), (bad[i], found.reachable)):
                 holds = [
-                    t for t in values if opt.ambiguity.worst_case((values >= t) * 1.0, P, 0.1).expectation >= 1 - level
+                    t
+                    for t in values
+                    if opt.configuration.placed.worst_case((values >= t) * 1.0, P, 0.1).expectation >= 1 - level
                 ]
                 assert sign * answer == pytest.approx(max(holds), abs=1e-9)
             # What a quantile promises: the event has that probability.
             nudged: dict[str, Any] = {"above" if maximize else "below": found.guaranteed - sign * 1e-9}
-            assert opt.probability(x, **nudged, **ROUND).lower >= 1 - level - 1e-8
-    noisy = opt.value_at_risk(0.5, 0.05, of="outcome", **ROUND)
-    assert sign * noisy.guaranteed < sign * opt.value_at_risk(0.5, 0.05, **ROUND).guaranteed
+            assert opt.under(**ROUND).probability(x, **nudged).lower >= 1 - level - 1e-8
+    noisy = opt.under(**ROUND).value_at_risk(0.5, 0.05, of="outcome")
+    assert sign * noisy.guaranteed < sign * opt.under(**ROUND).value_at_risk(0.5, 0.05).guaranteed
 
 
 def test_classification_recommendation_and_their_agreement() -> None:
     opt, chance = grid(60), Chance(0.8, above=0.95)
-    found = opt.classify(chance, **ROUND)
+    found = opt.under(**ROUND).classify(chance)
     width = simultaneous(2.0, 45)
     low, high = bounds(opt, width)
-    lower = opt.ambiguity.worst_case((low > 0.95) * 1.0, P, 0.1).expectation
-    upper = opt.ambiguity.worst_case((high > 0.95) * 1.0, P, 0.1).expectation
+    lower = opt.configuration.placed.worst_case((low > 0.95) * 1.0, P, 0.1).expectation
+    upper = opt.configuration.placed.worst_case((high > 0.95) * 1.0, P, 0.1).expectation
     expected = np.where(lower >= 0.8 - 1e-9, "in", np.where(upper >= 0.8 - 1e-9, "open", "out"))
     assert list(found.labels) == expected.tolist()
     assert {"in", "out"} <= set(found.labels)
     truth = np.array([[f(x, c) > 0.95 for c in CONTEXTS] for x in ACTIONS]) * 1.0
-    meets = opt.ambiguity.worst_case(truth, P, 0.1).expectation >= 0.8 - 1e-9
+    meets = opt.configuration.placed.worst_case(truth, P, 0.1).expectation >= 0.8 - 1e-9
     assert all(meets[i] for i, label in enumerate(found.labels) if label == "in")
     assert not any(meets[i] for i, label in enumerate(found.labels) if label == "out")
-    some = opt.classify(chance, [0.0, 1.0], **ROUND)
+    some = opt.under(**ROUND).classify(chance, [0.0, 1.0])
     assert len(some.labels) == 2
 
     r = opt.recommend(**ROUND, subject_to=chance)
     certain = bounds(opt, simultaneous(2.0, 5))[0]
-    met = opt.ambiguity.worst_case((certain > 0.95) * 1.0, P, 0.1).expectation >= 0.8 - 1e-9
-    scores = opt.ambiguity.worst_case(bounds(opt, 2.0)[0], P, 0.1).expectation
+    met = opt.configuration.placed.worst_case((certain > 0.95) * 1.0, P, 0.1).expectation >= 0.8 - 1e-9
+    scores = opt.configuration.placed.worst_case(bounds(opt, 2.0)[0], P, 0.1).expectation
     assert r.action_index == np.argmax(np.where(met, scores, -np.inf))
     assert r.value == pytest.approx(scores[r.action_index], abs=1e-7)
     assert r.chance is not None
@@ -123,24 +125,24 @@ def test_no_action_that_is_certified() -> None:
     opt = grid()
     with pytest.raises(NotCertifiedError, match="no action is certified to meet the constraint that f is above 9 with"):
         opt.recommend(**ROUND, subject_to=Chance(0.9, above=9.0))
-    assert set(opt.classify(Chance(0.9, above=9.0), **ROUND).labels) == {"out"}
+    assert set(opt.under(**ROUND).classify(Chance(0.9, above=9.0)).labels) == {"out"}
     empty = Optimizer(ACTIONS, CONTEXTS, setting=General())
     with pytest.raises(NotCertifiedError, match="no outcome"):
-        empty.probability(0.5, above=0.0, **ROUND)
+        empty.under(**ROUND).probability(0.5, above=0.0)
 
 
 def test_lemma_1_needs_no_wider_bounds() -> None:
     opt = grid(beta=TheoreticalBeta(bound=2.0, noise=0.05))
-    found = opt.probability(0.5, above=0.5, **ROUND)
+    found = opt.under(**ROUND).probability(0.5, above=0.5)
     assert found.certainty.beta == opt.recommend(**ROUND).beta
     assert found.certainty.claim.proven
     assert str(found).startswith("guaranteed")
-    noisy = opt.probability(0.5, above=0.5, of="outcome", **ROUND)
+    noisy = opt.under(**ROUND).probability(0.5, above=0.5, of="outcome")
     assert not noisy.certainty.claim.proven  # the lemma does not know that the noise is normal
     assert "normal noise" in " ".join(str(noisy).split())
-    plain = grid().probability(0.5, above=0.5, **ROUND)
+    plain = grid().under(**ROUND).probability(0.5, above=0.5)
     assert "in all contexts at once" in " ".join(str(plain).split())
-    assert str(grid().value_at_risk(0.5, 0.1, **ROUND)).startswith("estimated: f is at least")
+    assert str(grid().under(**ROUND).value_at_risk(0.5, 0.1)).startswith("estimated: f is at least")
 
 
 def test_what_cannot_be_is_refused() -> None:
@@ -155,19 +157,19 @@ def test_what_cannot_be_is_refused() -> None:
     )
     for opt, action in ((ranged, ranges.GRID[3]), (packed, {"x": 0.5})):
         with pytest.raises(TypeError, match="needs every context as an atom"):
-            opt.probability(action, above=0.0)
+            opt.under().probability(action, above=0.0)
         with pytest.raises(TypeError, match="needs every context as an atom"):
             opt.recommend(subject_to=Chance(0.9, above=0.0))
     with pytest.raises(TypeError, match="actions must be given where they are a box"):
-        packed.classify(Chance(0.9, above=0.0))
+        packed.under().classify(Chance(0.9, above=0.0))
     with pytest.raises(TypeError, match=r"subject_to must be a drbo\.Chance"):
         grid().recommend(**ROUND, subject_to=0.9)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="either above or below"):
-        grid().probability(0.5, **ROUND)
+        grid().under(**ROUND).probability(0.5)
     with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
-        grid().value_at_risk(0.5, 1.0, **ROUND)
+        grid().under(**ROUND).value_at_risk(0.5, 1.0)
     with pytest.raises(ValueError, match="of must be"):
-        grid().value_at_risk(0.5, 0.1, of="y", **ROUND)  # type: ignore[arg-type]
+        grid().under(**ROUND).value_at_risk(0.5, 0.1, of="y")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [LevelSet, ChanceConstrained])
@@ -182,13 +184,21 @@ def test_policies_survive_copies_files_failures_and_pending(kind: Any, tmp_path:
             outcome = f(float(s.action[0]), float(s.context[0]))
             one.tell(s, **({"failed": True} if k == 3 else {"outcome": outcome}))
         one.ask()
-    answers = [opt.classify(chance), opt.probability(0.5, below=0.9), opt.value_at_risk(0.5, 0.1, of="outcome")]
+    answers = [
+        opt.under().classify(chance),
+        opt.under().probability(0.5, below=0.9),
+        opt.under().value_at_risk(0.5, 0.1, of="outcome"),
+    ]
     assert len(opt.history) == len(other.history)
     opt.save(tmp_path / "run.json")
     for again in (copy.deepcopy(opt), pickle.loads(pickle.dumps(opt)), Optimizer.load(tmp_path / "run.json"), opt):
         again._start_anew()
-        assert again.policy == policy
-        same = [again.classify(chance), again.probability(0.5, below=0.9), again.value_at_risk(0.5, 0.1, of="outcome")]
+        assert again.configuration.policy == policy
+        same = [
+            again.under().classify(chance),
+            again.under().probability(0.5, below=0.9),
+            again.under().value_at_risk(0.5, 0.1, of="outcome"),
+        ]
         assert bits(same) == bits(answers)
     assert bits(opt.ask()) == bits(other.ask())
     assert bits(Optimizer.load(tmp_path / "run.json").ask()) == bits(opt.pending[-1])
@@ -197,12 +207,12 @@ def test_policies_survive_copies_files_failures_and_pending(kind: Any, tmp_path:
 def test_the_level_set_policy_classifies_everything() -> None:
     chance = Chance(0.8, above=0.95)
     opt = grid(0, policy=LevelSet(chance, Undecided(chance)), setting=Simulator(P, 0.1))
-    start = opt.classify(chance).labels.count("open")
+    start = opt.under().classify(chance).labels.count("open")
     for _ in range(50):
         s = opt.ask()
         opt.tell(s, f(float(s.action[0]), float(s.context[0])))
     assert start == 9
-    assert opt.classify(chance).labels.count("open") == 0
+    assert opt.under().classify(chance).labels.count("open") == 0
     opt.ask()  # there is still something to ask
 
 
@@ -214,10 +224,10 @@ def test_labels_boxes_samples_and_learned_models() -> None:
         label, action = "calm" if i % 2 else "storm", "low" if i % 4 < 2 else "high"
         outcome = {"lowcalm": 1.0, "lowstorm": 0.8, "highcalm": 2.0, "highstorm": -1.0}
         opt.tell(action, outcome[action + label] + 0.01 * math.sin(i), context=label, drawn=False)
-    assert opt.classify(Chance(0.9, above=0.0)).labels == ("in", "out")
+    assert opt.under().classify(Chance(0.9, above=0.0)).labels == ("in", "out")
     assert opt.recommend(subject_to=Chance(0.9, above=0.0)).action == "low"
-    assert opt.probability("high", above=0.0).upper == pytest.approx(0.5)
-    assert opt.probability("high", above=0.0, radius=None, given={0: "calm"}).lower == 1.0
+    assert opt.under().probability("high", above=0.0).upper == pytest.approx(0.5)
+    assert opt.under(radius=None, given={0: "calm"}).probability("high", above=0.0).lower == 1.0
     box = Optimizer(Box(x=(0.0, 1.0)), Samples({"c": CONTEXTS}), setting=DataDriven(radius=0.05))
     rng = np.random.default_rng(0)
     for _ in range(40):
@@ -226,8 +236,8 @@ def test_labels_boxes_samples_and_learned_models() -> None:
     chance = Chance(0.5, above=0.9)
     r = box.recommend(subject_to=chance)
     assert r.chance is not None
-    assert r.chance.lower == pytest.approx(box.probability(r.action, above=0.9).lower)
-    table = box.classify(chance, [{"x": 0.0}, {"x": 0.5}, {"x": 1.0}])
+    assert r.chance.lower == pytest.approx(box.under().probability(r.action, above=0.9).lower)
+    table = box.under().classify(chance, [{"x": 0.0}, {"x": 0.5}, {"x": 1.0}])
     assert table.labels[0] == "out"
     assert "in" in table.labels
 
@@ -236,7 +246,7 @@ def test_limits_in_production() -> None:
     opt = grid(baseline=0.5, policy=ChanceConstrained(Chance(0.8, above=0.9)))
     assert opt.ask(guarantee=50.0, **ROUND).fallback
     safe = opt.ask(guarantee=0.8, **ROUND)
-    assert safe.fallback or opt.certify(safe.action).value >= 0.8 - 1e-9
+    assert safe.fallback or opt.bound(safe.action).value >= 0.8 - 1e-9
 
 
 def test_the_documents_say_what_is_claimed() -> None:

@@ -11,6 +11,7 @@ import pytest
 import drbo
 from drbo import GP, MMD, RBF, Box, DataDriven, General, Optimizer, Product, Samples, Simulator
 from drbo.rounds.grid_search import robust_scores
+from exact import exact
 from tolerances import ROUNDING
 
 GRID, CONTEXTS = np.linspace(0.0, 1.0, 11), np.linspace(0.0, 1.0, 7)
@@ -27,7 +28,7 @@ def outcome(x: float, c: float) -> float:
 def run(actions: Any, contexts: Any, setting: drbo.Setting, rounds: int = 12, **more: Any) -> Optimizer:
     options = {"ambiguity": MMD(kernel=RBF(0.2)), "surrogate": MODEL, **more}
     opt = Optimizer(actions, contexts, setting=setting, **options)
-    sign = 1.0 if opt.maximize else -1.0
+    sign = 1.0 if opt.configuration.maximize else -1.0
     for i in range(rounds):
         x, c = (i * 0.37) % 1.0, (i * 0.61) % 1.0
         action: Any = {"x": x} if isinstance(actions, Box) else GRID[round(10 * x)]
@@ -42,14 +43,14 @@ WEIGHTS = np.array([4, 3, 2, 1, 1, 1, 1])
 @pytest.mark.parametrize("maximize", [True, False])
 def test_rows_are_their_definition_on_a_grid(maximize: bool) -> None:
     opt = run(GRID, CONTEXTS, Simulator(WEIGHTS, 0.3, pick="uncertain"), maximize=maximize)
-    told = opt.profile(RADII)
+    told = opt.under().profile(RADII)
     p, sign = WEIGHTS / WEIGHTS.sum(), 1.0 if maximize else -1.0
-    mean, variance = opt.posterior.on_grid()
+    mean, variance = exact(opt.posterior).on_grid()
     lower = mean - 2.0 * np.sqrt(variance)
     stochastic = int(np.argmax(mean @ p))
     assert told.stochastic == pytest.approx(GRID[stochastic])
     for i, radius in enumerate(RADII):
-        scores = robust_scores(lower, opt.ambiguity, p, radius)
+        scores = robust_scores(lower, opt.configuration.placed, p, radius)
         best = int(np.argmax(scores))
         assert told.actions[i] == pytest.approx(GRID[best])
         assert told.guarantee[i] == pytest.approx(sign * scores[best], abs=1e-7)
@@ -81,7 +82,7 @@ def test_every_kind_of_space(actions: Any, contexts: Any, setting: drbo.Setting)
     """REVIEW U8: the optimizer itself gives its profile, whatever the space."""
     opt = run(actions, contexts, setting)
     twin = copy.deepcopy(opt)
-    told = opt.profile(RADII)
+    told = opt.under().profile(RADII)
     order = np.argsort(RADII)
     assert (np.diff(told.guarantee[order]) <= 1e-6).all()  # a larger set guarantees less
     assert (told.protection >= 0.0).all()
@@ -96,19 +97,19 @@ def test_every_kind_of_space(actions: Any, contexts: Any, setting: drbo.Setting)
 def test_general_setting() -> None:
     opt = run(GRID, CONTEXTS, General())
     with pytest.raises(TypeError, match="reference is missing"):
-        opt.profile(RADII)
-    told = opt.profile(RADII, reference=WEIGHTS)
+        opt.under().profile(RADII)
+    told = opt.under(reference=WEIGHTS).profile(RADII)
     assert math.isnan(told.present)
-    again = run(GRID, CONTEXTS, Simulator(WEIGHTS, 0.3, pick="uncertain")).profile(RADII)
+    again = run(GRID, CONTEXTS, Simulator(WEIGHTS, 0.3, pick="uncertain")).under().profile(RADII)
     np.testing.assert_allclose(told.guarantee, again.guarantee, rtol=ROUNDING)
 
 
 def test_a_failed_action_is_in_no_row() -> None:
     opt = run(GRID, CONTEXTS, Simulator(WEIGHTS, 0.3, pick="uncertain"))
-    best = opt.profile([0.0])
+    best = opt.under().profile([0.0])
     opt.tell(best.stochastic, failed=True, context=CONTEXTS[0])
     opt.tell(best.actions[0], failed=True, context=CONTEXTS[0])
-    told = opt.profile([0.0])
+    told = opt.under().profile([0.0])
     for action in (told.stochastic, told.actions[0]):
         assert action != pytest.approx(best.stochastic)
         assert action != pytest.approx(best.actions[0])
@@ -118,7 +119,7 @@ def test_table_and_picture() -> None:
     opt = run(Box(x=(0.0, 1.0), price=(0.0, 1.0)), CONTEXTS, DataDriven(radius=0.2), rounds=0)
     for i in range(4):
         opt.tell({"x": i / 4, "price": 0.5}, outcome(i / 4, CONTEXTS[i]), context=CONTEXTS[i])
-    told = opt.profile([0.0, 0.3, math.inf])
+    told = opt.under().profile([0.0, 0.3, math.inf])
     rows = json.loads(json.dumps(told.rows()))
     assert [row["radius"] for row in rows] == [0.0, 0.3, math.inf]
     assert rows[1]["x"] == told.actions[1]["x"]
@@ -133,7 +134,7 @@ def test_bad_input() -> None:
     opt = run(GRID, CONTEXTS, Simulator(WEIGHTS, 0.3, pick="uncertain"))
     for wrong in ([-0.1], [], [[0.1, 0.2]]):
         with pytest.raises(ValueError, match="radii must be"):
-            opt.profile(wrong)
+            opt.under().profile(wrong)
     fresh = Optimizer(GRID, CONTEXTS, ambiguity=MMD(), setting=Simulator(WEIGHTS, 0.3, pick="uncertain"))
     with pytest.raises(RuntimeError, match="profile needs an outcome"):
-        fresh.profile([0.1])
+        fresh.under().profile([0.1])

@@ -29,6 +29,7 @@ from drbo import (
     regret,
 )
 from drbo.models import GridPosterior, maximum_information_gain
+from exact import exact
 from tolerances import CLOSED_FORM
 
 SET = MMD(robos.C, robos.MMD_KERNEL)
@@ -212,7 +213,7 @@ def one_run(setting: Setting, ridge: float, seed: int, width: float = 1.0) -> di
     truth = BALL.worst_case(f.mean(axis=0), REFERENCE, RADIUS).weights
     chosen, references, radii, held, last = [], [], [], True, 0.0
     for _ in range(HORIZON):
-        last = beta.width(opt.posterior.information_gain, ridge, setting.events)
+        last = beta.width(exact(opt.posterior).information_gain, ridge, setting.events)
         known = opt.posterior
         assert isinstance(known, GridPosterior)
         held = held and bool((np.abs(known.mean - f) <= width * last * known.std + 1e-12).all())

@@ -54,14 +54,14 @@ def grid(told: int = 12, *, maximize: bool = True, **options: Any) -> Optimizer:
 @pytest.mark.parametrize("ambiguity", [TotalVariation(), KL(), MMD(kernel=Matern(0.3, nu=1.5))], ids=repr)
 def test_certificates_of_two_radii(ambiguity: drbo.AmbiguitySet, maximize: bool) -> None:
     opt = grid(maximize=maximize, ambiguity=ambiguity)
-    found, sign, step = opt.sensitivity(), 1.0 if maximize else -1.0, 1e-6
+    found, sign, step = opt.under().sensitivity(), 1.0 if maximize else -1.0, 1e-6
     assert found.action_index == opt.recommend().action_index
     for own, radius in ((found.sensitivity, 0.2), (found.sensitivity_at_reference, 0.0)):
         more = (radius**found.power + step) ** (1.0 / found.power)
-        here, there = (opt.certify(found.action, radius=r).value for r in (radius, more))
+        here, there = (opt.bound(found.action, radius=r).value for r in (radius, more))
         assert sign * (here - there) / step == pytest.approx(own, rel=1e-3, abs=1e-6)
-    assert found.guarantee == opt.certify(found.action).value
-    assert found.at_reference == pytest.approx(opt.certify(found.action, radius=0.0).value, rel=1e-12)
+    assert found.guarantee == opt.bound(found.action).value
+    assert found.at_reference == pytest.approx(opt.bound(found.action, radius=0.0).value, rel=1e-12)
     lost = found.sensitivity_at_reference * 0.2**found.power
     assert found.approximation == pytest.approx(found.at_reference - sign * lost, rel=1e-12)
     assert found.error == pytest.approx(sign * (found.approximation - found.guarantee), abs=1e-12)
@@ -71,20 +71,26 @@ def test_another_action_radius_and_reference() -> None:
     opt = grid(ambiguity=TotalVariation())
     q = P[::-1].copy()
     lower = opt.predict(ACTIONS[3], CONTEXTS[:, None]).lower
-    found = opt.sensitivity(ACTIONS[3], 0.05, reference=q)
+    found = opt.under(radius=0.05, reference=q).sensitivity(ACTIONS[3])
     assert found.action_index == 3
     assert found.radius == 0.05
     assert found.at_reference == pytest.approx(float(q @ lower), rel=1e-9)
     assert found.sensitivity == pytest.approx(float(np.ptp(lower)), rel=1e-9)  # the first 10% have one value
-    for other in (opt.sensitivity(ACTIONS[3]), opt.sensitivity(radius=0.05), opt.sensitivity(reference=q)):
+    for other in (
+        opt.under().sensitivity(ACTIONS[3]),
+        opt.under(radius=0.05).sensitivity(),
+        opt.under(reference=q).sensitivity(),
+    ):
         assert bits(other) != bits(found)
-    assert opt.sensitivity(ACTIONS[3], np.inf).sensitivity == 0.0
-    assert opt.sensitivity(ACTIONS[3], np.inf).error == -np.inf
+    assert opt.under(radius=np.inf).sensitivity(ACTIONS[3]).sensitivity == 0.0
+    assert opt.under(radius=np.inf).sensitivity(ACTIONS[3]).error == -np.inf
 
 
 def test_text() -> None:
-    assert str(grid(ambiguity=KL()).sensitivity()).startswith("guaranteed at radius 0.2: ")
-    assert "per unit of the square root of the radius\nto first order" in str(grid(ambiguity=KL()).sensitivity())
+    assert str(grid(ambiguity=KL()).under().sensitivity()).startswith("guaranteed at radius 0.2: ")
+    assert "per unit of the square root of the radius\nto first order" in str(
+        grid(ambiguity=KL()).under().sensitivity()
+    )
 
 
 def test_contexts_with_a_range_and_actions_of_a_box() -> None:
@@ -100,11 +106,11 @@ def test_contexts_with_a_range_and_actions_of_a_box() -> None:
     for _ in range(6):
         s = opt.ask()
         opt.tell(s, f(s.action["x"], s.context["c"]))
-    found = opt.sensitivity()
+    found = opt.under().sensitivity()
     lower = opt.predict(found.action, np.linspace(0.0, 1.0, 2001)[:, None]).lower
     samples = opt.predict(found.action, np.linspace(0.3, 0.6, 10)[:, None]).lower
     assert found.sensitivity_at_reference == pytest.approx(float(samples.max() - lower.min()), rel=1e-3)
-    more = opt.certify(found.action, radius=0.1001).value
+    more = opt.bound(found.action, radius=0.1001).value
     assert (found.guarantee - more) / 1e-4 == pytest.approx(found.sensitivity, rel=0.02)
 
 
@@ -113,8 +119,8 @@ def test_compressed_samples_and_mixed_columns() -> None:
         ranges.ACTIONS, ranges.SAMPLES, setting=Simulator(radius=0.2, pick="uncertain"), surrogate=ranges.FIXED
     )
     ranges.run(opt, 4)
-    found = opt.sensitivity()
-    more = opt.certify(found.action, radius=0.21).value
+    found = opt.under().sensitivity()
+    more = opt.bound(found.action, radius=0.21).value
     assert 0.0 < (found.guarantee - more) / 0.01 < 1.05 * found.sensitivity + 1e-3  # convex, up to the tolerance
     assert found.error < 0.0
 
@@ -122,35 +128,35 @@ def test_compressed_samples_and_mixed_columns() -> None:
 def test_a_query_changes_nothing_and_is_the_same_after_a_resume(tmp_path: Path) -> None:
     opt = grid(6, ambiguity=KL(), policy=Optimism(Uncertain()), setting=Simulator(P, 0.2))
     other = copy.deepcopy(opt)
-    before, answer = len(opt.history), bits(opt.sensitivity())
+    before, answer = len(opt.history), bits(opt.under().sensitivity())
     assert len(opt.history) == before
     next_one = other.ask()  # of an optimizer that was asked for no sensitivity
     for name, twin in TWINS.items():
         again = twin(opt, tmp_path / f"{name}.drbo")
-        assert again.policy == Optimism(Uncertain())
-        assert bits(again.sensitivity()) == answer
+        assert again.configuration.policy == Optimism(Uncertain())
+        assert bits(again.under().sensitivity()) == answer
         s = again.ask()
         assert (s.action_index, s.context_index) == (next_one.action_index, next_one.context_index)
-        assert bits(again.sensitivity()) == answer  # what is pending does not count
+        assert bits(again.under().sensitivity()) == answer  # what is pending does not count
         again.cancel(s)
 
 
 def test_failures_and_retracted_outcomes() -> None:
     opt = grid(8, ambiguity=KL())
-    found = opt.sensitivity()
+    found = opt.under().sensitivity()
     opt.tell(opt.ask(), failed=True)
     opt.retract(opt.results[-2])
-    again = opt.sensitivity()
-    fewer = grid(7, ambiguity=KL()).sensitivity(again.action)
+    again = opt.under().sensitivity()
+    fewer = grid(7, ambiguity=KL()).under().sensitivity(again.action)
     assert again.sensitivity == pytest.approx(fewer.sensitivity, rel=1e-9)
     assert bits(found) != bits(again)
 
 
 def test_refused() -> None:
     with pytest.raises(RuntimeError, match="sensitivity needs an outcome"):
-        Optimizer(ACTIONS, CONTEXTS, setting=Simulator(P, 0.2, pick="uncertain")).sensitivity()
+        Optimizer(ACTIONS, CONTEXTS, setting=Simulator(P, 0.2, pick="uncertain")).under().sensitivity()
     opt = grid(2, ambiguity=drbo.Neighbourhood())
     with pytest.raises(TypeError, match="Neighbourhood has no sensitivity"):
-        opt.sensitivity()
+        opt.under().sensitivity()
     with pytest.raises(ValueError, match="radius"):
-        grid(2).sensitivity(radius=-1.0)
+        grid(2).under(radius=-1.0).sensitivity()

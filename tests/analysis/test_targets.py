@@ -41,17 +41,17 @@ ROUND: dict[str, Any] = {"reference": np.array([0.3, 0.3, 0.2, 0.1, 0.1]), "radi
 def test_against_certificates_of_every_action_at_many_radii(ambiguity: drbo.AmbiguitySet, goal: Any) -> None:
     opt = grid(ambiguity=ambiguity)
     p, target = ROUND["reference"], 0.9
-    found = opt.recommend_for(target, goal, reference=p)
-    radii = np.linspace(0.0, opt.ambiguity.diameter(p), 81)[1:]
+    found = opt.under(reference=p).recommend_for(target, goal)
+    radii = np.linspace(0.0, opt.configuration.placed.diameter(p), 81)[1:]
     lower = np.array([opt.predict(x, CONTEXTS[:, None]).lower for x in ACTIONS])
-    values = np.array([opt.ambiguity.worst_case(lower, p, r).expectation for r in radii]).T
+    values = np.array([opt.configuration.placed.worst_case(lower, p, r).expectation for r in radii]).T
     at_0 = lower @ p
     reached = np.array([radii[row >= target].max(initial=0.0) for row in values])
     fragile = np.where(at_0 >= target, ((target - values) / radii).max(axis=1), np.inf)
     i = found.action_index
     assert found.recommendation.value >= target
     assert found.recommendation.radius == found.radius
-    assert opt.certify(found.action, reference=p, radius=found.radius).value >= target
+    assert opt.bound(found.action, reference=p, radius=found.radius).value >= target
     if goal == "radius":
         assert found.radius >= reached.max()
         assert reached[i] >= reached.max() - radii[0]
@@ -66,8 +66,8 @@ def test_against_certificates_of_every_action_at_many_radii(ambiguity: drbo.Ambi
 @pytest.mark.parametrize("goal", ["radius", "fragility"])
 def test_the_two_goals_differ_and_minimising_mirrors_both(goal: Any) -> None:
     up, down = grid(), grid(maximize=False)
-    a = up.recommend_for(0.9, goal, reference=ROUND["reference"])
-    b = down.recommend_for(-0.9, goal, reference=ROUND["reference"])
+    a = up.under(reference=ROUND["reference"]).recommend_for(0.9, goal)
+    b = down.under(reference=ROUND["reference"]).recommend_for(-0.9, goal)
     assert a.action_index == b.action_index
     assert b.radius == pytest.approx(a.radius, rel=1e-9)
     assert b.fragility == pytest.approx(a.fragility, rel=1e-9)
@@ -76,7 +76,7 @@ def test_the_two_goals_differ_and_minimising_mirrors_both(goal: Any) -> None:
 
 
 def test_scaled_outcomes_scale_the_fragility_and_not_the_radius() -> None:
-    plain = grid().recommend_for(0.9, "fragility", reference=ROUND["reference"])
+    plain = grid().under(reference=ROUND["reference"]).recommend_for(0.9, "fragility")
     opt = Optimizer(
         ACTIONS, CONTEXTS, ambiguity=TotalVariation(), setting=General(),
         surrogate=GP(Product(RBF(0.5), RBF(0.5)), 0.05, offset=50.0, scale=10.0),
@@ -85,7 +85,7 @@ def test_scaled_outcomes_scale_the_fragility_and_not_the_radius() -> None:
     for _ in range(25):
         i, j = int(rng.integers(9)), int(rng.integers(5))
         opt.tell(ACTIONS[i], 50.0 + 10.0 * f(ACTIONS[i], CONTEXTS[j]), context_index=j)
-    scaled = opt.recommend_for(59.0, "fragility", reference=ROUND["reference"])
+    scaled = opt.under(reference=ROUND["reference"]).recommend_for(59.0, "fragility")
     assert scaled.action_index == plain.action_index
     assert scaled.radius == pytest.approx(plain.radius, rel=1e-6)
     assert scaled.fragility == pytest.approx(10.0 * plain.fragility, rel=1e-6)
@@ -93,26 +93,26 @@ def test_scaled_outcomes_scale_the_fragility_and_not_the_radius() -> None:
 
 def test_a_target_that_is_met_everywhere_and_one_that_is_met_nowhere() -> None:
     opt = grid()
-    easy = opt.recommend_for(-5.0, reference=ROUND["reference"])
+    easy = opt.under(reference=ROUND["reference"]).recommend_for(-5.0)
     assert (easy.radius, easy.fragility) == (math.inf, 0.0)
     assert easy.recommendation.value >= -5.0
     with pytest.raises(NotCertifiedError, match="no action is certified to reach the target 9"):
-        opt.recommend_for(9.0, reference=ROUND["reference"])
+        opt.under(reference=ROUND["reference"]).recommend_for(9.0)
     empty = Optimizer(ACTIONS, CONTEXTS, setting=General())
     with pytest.raises(NotCertifiedError, match="no outcome"):
-        empty.recommend_for(1.0, reference=ROUND["reference"])
+        empty.under(reference=ROUND["reference"]).recommend_for(1.0)
 
 
 def test_what_cannot_be_is_refused() -> None:
     opt = grid(ambiguity=Expectation())
     with pytest.raises(TypeError, match="the same at every radius"):
-        opt.recommend_for(0.5, reference=ROUND["reference"])
+        opt.under(reference=ROUND["reference"]).recommend_for(0.5)
     with pytest.raises(ValueError, match="goal must be"):
-        grid().recommend_for(0.5, "robust", reference=ROUND["reference"])  # type: ignore[arg-type]
+        grid().under(reference=ROUND["reference"]).recommend_for(0.5, "robust")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="target must be finite"):
-        grid().recommend_for(math.inf, reference=ROUND["reference"])
+        grid().under(reference=ROUND["reference"]).recommend_for(math.inf)
     with pytest.raises(TypeError, match="reference is missing"):
-        grid().recommend_for(0.5)
+        grid().under().recommend_for(0.5)
 
 
 def test_a_query_changes_nothing_and_survives_copies_and_files(tmp_path: Path) -> None:
@@ -121,15 +121,15 @@ def test_a_query_changes_nothing_and_survives_copies_and_files(tmp_path: Path) -
     for one in (opt, other):
         one.tell(one.ask(**ROUND), failed=True, context_index=2)
         one.ask(**ROUND)
-    first = opt.recommend_for(0.9)
+    first = opt.under().recommend_for(0.9)
     assert len(opt.history) == len(other.history)
     assert first.action_index != opt.results[-1].action  # a failure is never recommended
     opt.save(tmp_path / "run.json")
     for again in (opt, copy.deepcopy(opt), pickle.loads(pickle.dumps(opt)), Optimizer.load(tmp_path / "run.json")):
-        assert again.policy == policy
-        assert bits(again.recommend_for(0.9)) == bits(first)
+        assert again.configuration.policy == policy
+        assert bits(again.under().recommend_for(0.9)) == bits(first)
         again._start_anew()
-        assert bits(again.recommend_for(0.9)) == bits(first)
+        assert bits(again.under().recommend_for(0.9)) == bits(first)
     assert bits(opt.ask(**ROUND)) == bits(other.ask(**ROUND))
     assert bits(Optimizer.load(tmp_path / "run.json").ask(**ROUND)) == bits(opt.pending[-1])
 
@@ -148,8 +148,8 @@ def test_a_box_with_compressed_samples(goal: Any) -> None:
         s = opt.ask()
         opt.tell(s, f(s.action["x"], s.context["demand"]))
     target = opt.recommend(radius=0.2).value
-    found = opt.recommend_for(target, goal)
-    again = opt.certify(found.action, radius=found.radius)
+    found = opt.under().recommend_for(target, goal)
+    again = opt.bound(found.action, radius=found.radius)
     assert again.value >= target
     assert found.recommendation.radius == again.radius > found.radius
     assert 0.0 < found.fragility < math.inf
@@ -164,12 +164,12 @@ def test_contexts_with_a_range(ambiguity: Any) -> None:
     )  # fmt: skip
     ranges.run(opt, 8)
     target = opt.recommend(radius=0.05).value
-    found = opt.recommend_for(target)
+    found = opt.under().recommend_for(target)
     assert found.recommendation.value >= target
-    assert opt.certify(found.action, radius=found.radius).value >= target
+    assert opt.bound(found.action, radius=found.radius).value >= target
     assert found.radius >= 0.045
     beyond = 3.0 * found.radius
-    assert opt.certify(found.action, radius=beyond).value >= target - found.fragility * beyond - 1e-2
+    assert opt.bound(found.action, radius=beyond).value >= target - found.fragility * beyond - 1e-2
 
 
 def test_labels_learned_models_and_what_is_known() -> None:
@@ -181,9 +181,9 @@ def test_labels_learned_models_and_what_is_known() -> None:
         outcome = {"lowcalm": 1.0, "lowstorm": 0.8, "highcalm": 2.0, "highstorm": -1.0}
         action = "low" if i % 4 < 2 else "high"
         opt.tell(action, outcome[action + label] + 0.01 * i, context=label, drawn=False)
-    assert opt.recommend_for(0.3).action == "low"
-    assert opt.recommend_for(0.3, "fragility").action == "low"
-    assert opt.recommend_for(1.0, given={0: "calm"}).action == "high"
+    assert opt.under().recommend_for(0.3).action == "low"
+    assert opt.under().recommend_for(0.3, "fragility").action == "low"
+    assert opt.under(given={0: "calm"}).recommend_for(1.0).action == "high"
 
 
 def test_the_policy_learns_to_reach_the_target() -> None:
@@ -193,13 +193,13 @@ def test_the_policy_learns_to_reach_the_target() -> None:
         opt = robos.make(Simulator(robos.REFERENCE, robos.RADIUS), policy=policy)
         asked = robos.run(opt, 20)
         assert [s.action_index for s in asked[-6:]] == [3] * 6
-        assert opt.recommend_for(0.22).action_index == 3
+        assert opt.under().recommend_for(0.22).action_index == 3
 
 
 def test_the_policy_with_limits_in_production() -> None:
     opt = grid(baseline=0.5, policy=Satisficing(0.9))
     safe = opt.ask(guarantee=0.8, **ROUND)
-    assert safe.fallback or opt.certify(safe.action).value >= 0.8 - 1e-9
+    assert safe.fallback or opt.bound(safe.action).value >= 0.8 - 1e-9
     assert opt.ask(guarantee=50.0, **ROUND).fallback
     assert opt.ask(action=0.25, **ROUND).action[0] == 0.25
     boxed = heating_with_limits()

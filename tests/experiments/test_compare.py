@@ -115,7 +115,7 @@ def test_rows_need_no_order_of_methods() -> None:
 def test_satisficing_has_the_best_worst_case_as_its_target() -> None:
     problem = robos()
     task = Task.of(problem, "simulator")
-    policy = METHODS["satisficing"].optimizer(task).policy
+    policy = METHODS["satisficing"].optimizer(task).configuration.policy
     assert isinstance(policy, Satisficing)
     assert policy.target == pytest.approx(problem.robust_optimum.value, rel=1e-9)
     assert policy.goal == "fragility"

@@ -1,11 +1,15 @@
 """BoTorch with ambiguity sets: against dense algebra and finite differences, and inside BoTorch's functions."""
 
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import drbo
+from drbo.models import Data, Inputs, Observation, Outcomes, Posterior, Surrogate
+from tolerances import FINITE_DIFFERENCES
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make botorch brings it")
 pytest.importorskip("botorch", reason="botorch is not installed: make botorch brings it")
@@ -26,6 +30,9 @@ from gpytorch.means import ZeroMean  # noqa: E402
 from drbo.integrations.botorch import (  # noqa: E402
     RobustExpectation,
     RobustUpperConfidenceBound,
+    SingleTask,
+    TorchFit,
+    TorchSurrogate,
     WorstCaseExpectation,
 )
 
@@ -213,3 +220,147 @@ def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"contexts": CONTEXTS, "ambiguity": drbo.KL(), "reference": REFERENCE, "radius": 0.1}
     with pytest.raises((TypeError, ValueError), match=message):
         RobustUpperConfidenceBound(model(), **{**given, **arguments})
+
+
+# --- a BoTorch model as the surrogate of an optimizer -----------------------------------------------------------------
+
+RBF_KERNEL = drbo.Product(drbo.RBF(LENGTHSCALES[0]), drbo.RBF(LENGTHSCALES[1]))
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The model whose hyper-parameters drbo's own GP has below."""
+
+    def __call__(self, x: Any, c: Any, y: Any) -> Any:
+        kernel = RBFKernel(ard_num_dims=2)
+        kernel.lengthscale = torch.tensor(LENGTHSCALES)
+        made = SingleTaskGP(
+            torch.cat([x, c], dim=-1), y, covar_module=kernel, mean_module=ZeroMean(), outcome_transform=None
+        )
+        made.likelihood.noise = NOISE**2
+        return made
+
+
+def observations() -> list[Observation]:
+    X, y = data()
+    outcomes = [Observation.of(z[:1], z[1:], value) for z, value in zip(X, y.tolist(), strict=True)]
+    pending = Observation.of(np.array([0.9]), np.array([0.2]), None)
+    average = Observation(np.array([0.1]), CONTEXTS, REFERENCE, None)
+    return [*outcomes, pending, average]
+
+
+def both(count: int = 14) -> tuple[Any, Any]:
+    """Return the posterior of a BoTorch model, and that of drbo's own GP, after the same observations."""
+    X, y = data()
+    inputs, evidence = Inputs(np.empty((0, 1)), 1), observations()[:count]
+    surrogate = TorchSurrogate(Fixed(), fitted=False)
+    nothing = surrogate.first(inputs, 1.0)
+    fit = replace(surrogate.refit(Outcomes.of(X[:, :1], X[:, 1:], y, None, None), nothing), offset=0.0, scale=1.0)
+    own = drbo.GP(RBF_KERNEL, NOISE)
+    data_ = Data(inputs).and_also(evidence)
+    return surrogate.posterior(fit, data_, CONTEXTS), own.posterior(own.first(inputs, 1.0), data_, CONTEXTS)
+
+
+@pytest.mark.parametrize("count", [12, 14], ids=["outcomes", "with evaluations under way"])
+def test_a_torch_posterior_is_that_of_drbos_own_model(count: int) -> None:
+    torch_, own = both(count)
+    assert isinstance(torch_, Posterior)
+    assert isinstance(TorchSurrogate(Fixed()), Surrogate)
+    x = np.random.default_rng(1).random((9, 1))
+    for one, two in zip(torch_.moments(x), own.moments(x), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-6)
+    for one, two in zip(torch_.averages(x, REFERENCE), own.averages(x, REFERENCE), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-6)
+    for one, two in zip(torch_.predict(x[:7], CONTEXTS), own.predict(x[:7], CONTEXTS), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-6)
+    assert torch_.amplitude == pytest.approx(own.amplitude, rel=1e-6)
+    assert torch_.noise == pytest.approx(own.noise, rel=1e-5)
+    for slope in (2.0, -2.0, 0.0):
+        found = torch_.gradient(x[0], REFERENCE, slope)
+        np.testing.assert_allclose(found, own.gradient(x[0], REFERENCE, slope), atol=1e-6)
+
+        def value(at: float, slope: float = slope) -> float:
+            mean, variance = torch_.moments(np.array([[at]]))
+            return float(REFERENCE @ (mean[0] + slope * np.sqrt(variance[0])))
+
+        step = (value(x[0, 0] + 1e-5) - value(x[0, 0] - 1e-5)) / 2e-5
+        assert found[0] == pytest.approx(step, rel=FINITE_DIFFERENCES)
+
+
+def test_more_observations_are_those_of_the_factory() -> None:
+    fewer, _ = both(12)
+    more, _ = both(14)
+    again = fewer.with_more(observations()[12:])
+    np.testing.assert_allclose(again.moments(CONTEXTS)[1], more.moments(CONTEXTS)[1], atol=1e-12)
+    assert (more.moments(CONTEXTS)[1] <= fewer.moments(CONTEXTS)[1] + 1e-9).all()
+    assert isinstance(fewer.with_more([Observation.of(np.array([0.5]), np.array([0.5]), 1.0)]), Posterior)
+
+
+def torch_grid(**more: Any) -> drbo.Optimizer:
+    setting = more.pop("setting", drbo.Simulator(np.full(5, 0.2), 0.2))
+    return drbo.Optimizer(
+        np.linspace(0, 1, 9), np.linspace(0, 1, 5), setting=setting, surrogate=TorchSurrogate(), **more
+    )
+
+
+def torch_box(**more: Any) -> drbo.Optimizer:
+    samples = drbo.Samples({"c": np.linspace(0.1, 0.9, 8)})
+    setting = drbo.Simulator(radius=0.1)
+    return drbo.Optimizer(drbo.Box(x=(0.0, 1.0)), samples, setting=setting, surrogate=TorchSurrogate(), **more)
+
+
+def played(opt: drbo.Optimizer, rounds: int) -> list[Any]:
+    found = []
+    for _ in range(rounds):
+        s = opt.ask()
+        x, c = (float(v["x" if i == 0 else "c"]) if isinstance(v, dict) else float(np.ravel(v)[0])
+                for i, v in enumerate((s.action, s.context)))  # fmt: skip
+        found.append((x, c, s.score))
+        opt.tell(s, 10.0 + 4.0 * x * (1.0 - x) * (1.0 + c))
+    return found
+
+
+@pytest.mark.parametrize("make", [torch_grid, torch_box], ids=["grid", "box"])
+def test_an_optimizer_with_a_torch_model_goes_on_after_it_was_saved(make: Any, tmp_path: Path) -> None:
+    opt = make(baseline=None)
+    played(opt, 7)
+    opt.tell(opt.ask(), failed=True)
+    best = opt.recommend()
+    x = best.action["x"] if isinstance(best.action, dict) else float(np.ravel(best.action)[0])
+    assert x == pytest.approx(0.5, abs=0.13)
+    predicted = opt.predict(best.action, best.contexts[0])
+    assert predicted.lower < predicted.mean < predicted.upper
+    opt.report(tmp_path / "torch.html")
+    opt.save(tmp_path / "torch.jsonl")
+    loaded = drbo.Optimizer.load(tmp_path / "torch.jsonl", classes=[TorchSurrogate, TorchFit, SingleTask])
+    assert played(loaded, 3) == played(opt, 3)
+    assert loaded.recommend().value == opt.recommend().value
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: torch_grid(setting=drbo.General(), policy=drbo.Thompson()), r"SupportsDraws.*TorchSurrogate\("),
+        (lambda: torch_grid(policy=drbo.ValueOfInformation()), r"SupportsDraws.*TorchSurrogate\("),
+        (
+            lambda: drbo.Optimizer(
+                drbo.Box(x=(0.0, 1.0)),
+                drbo.Box(c=(0.0, 1.0)),
+                setting=drbo.Simulator(radius=0.1),
+                surrogate=TorchSurrogate(),
+            ),
+            r"SupportsCurve.*TorchSurrogate\(",
+        ),
+        (lambda: TorchSurrogate(cast(Any, 3)), "make_model must be a function"),
+    ],
+)
+def test_what_a_torch_model_cannot_do_is_refused(make: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        make()
+
+
+def test_a_hidden_context_is_refused_with_a_torch_model() -> None:
+    opt = torch_grid(setting=drbo.General())
+    with pytest.raises(TypeError, match="distribution needs a surrogate with fixed hyper-parameters"):
+        opt.tell(opt.ask(reference=np.full(5, 0.2), radius=0.1), 1.0, distribution=np.full(5, 0.2))
+    assert opt.n_told == 0

@@ -449,7 +449,7 @@ def test_a_study_of_0_2_with_a_pick_and_a_policy_goes_on(monkeypatch: pytest.Mon
         again = RobustSampler.from_study(study)
     assert again._text == sampler._text
     with pytest.warns(UserWarning, match="Only one of them may be given"):
-        assert again.optimizer(study).policy == drbo.Optimism(drbo.Informative())
+        assert again.optimizer(study).configuration.policy == drbo.Optimism(drbo.Informative())
 
 
 def _damaged(study: optuna.Study, how: str) -> str:
@@ -691,14 +691,14 @@ def test_a_space_that_shrinks_keeps_the_results() -> None:
     running = study.ask({**SPACE, **CONDITIONS, "extra": FloatDistribution(0.0, 1.0)})
     study.optimize(objective, n_trials=3)
     opt = derived(study)
-    assert (opt.n_told, opt.actions.names) == (6, ("gain", "setpoint"))
+    assert (opt.n_told, opt.configuration.actions.names) == (6, ("gain", "setpoint"))
     assert running.number in [s.number for s in opt.pending]
 
 
 def test_constants_are_no_parameters() -> None:
     study = study_of(make())
     study.optimize(lambda t: objective(t) + t.suggest_float("one", 1.0, 1.0), n_trials=3)
-    assert derived(study).actions.names == ("gain", "setpoint")
+    assert derived(study).configuration.actions.names == ("gain", "setpoint")
     assert "NO CERTIFICATE" not in str(recommended(study))
 
 
@@ -745,7 +745,7 @@ def test_the_robust_trial_is_not_the_luckiest_one() -> None:
     study.optimize(objective, n_trials=10)
     best = get_robust_trial(study)
     opt = derived(study)
-    values = {r.number: opt.certify(r.action).value for r in opt.results}
+    values = {r.number: opt.bound(r.action).value for r in opt.results}
     assert values[best.number] == min(values.values())
     assert best.params == study.trials[best.number].params
     assert opt.recommend().value <= values[best.number] + 1e-9

@@ -17,6 +17,7 @@ import heating
 import robos
 from bits import bits
 from drbo import DataDriven, General, LearnedGP, Optimizer, Setting, Simulator
+from drbo.optimizer.question import Question
 from golden.runs import BY_NAME, Run, drive
 from queries import NO_QUERIES, QUERIES, QUICK
 
@@ -121,7 +122,7 @@ def test_no_query_changes_what_follows(run: Run, tmp_path: Path) -> None:
 
 def test_every_query_is_tried() -> None:
     """A new method or property of the optimizer that is no query must be named as such."""
-    public = {name for name in dir(Optimizer) if not name.startswith("_")}
+    public = {name for kind in (Optimizer, Question) for name in dir(kind) if not name.startswith("_")}
     assert public == (QUERIES.keys() - {"repr", "html"}).union(*NO_QUERIES.values())
 
 

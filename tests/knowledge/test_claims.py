@@ -103,9 +103,16 @@ def test_every_combination_claims_what_the_table_says() -> None:
             refused += 1
             continue
         opt = make(surrogate, beta, setting, ambiguity, contexts, policy)
-        claim = claims.certificate(opt.surrogate, opt.beta)
+        claim = claims.certificate(opt.configuration.surrogate, opt.configuration.beta)
         assert claim.proven == proven
-        regret = claims.regret(opt.surrogate, opt.beta, opt.setting, opt.policy, ambiguity, exact=contexts == "finite")
+        regret = claims.regret(
+            opt.configuration.surrogate,
+            opt.configuration.beta,
+            opt.configuration.setting,
+            opt.configuration.policy,
+            ambiguity,
+            exact=contexts == "finite",
+        )
         assert regret.proven == (proven and contexts == "finite" and expected_theorem(setting, ambiguity, policy))
         accepted += 1
     assert refused == 2 * len(SETTINGS) * len(SETS) * len(CONTEXTS) * len(POLICIES)

@@ -24,7 +24,7 @@ def shop(told: int = 10, apart: float = 30.0, **options: Any) -> Optimizer:
     opt = Optimizer(Box(order=(40.0, 200.0)), Samples({"demand": PAST}), **given)
     for i in range(told):
         order = 90.0 + (i % 3 - 1) * apart
-        sign = 1.0 if opt.maximize else -1.0
+        sign = 1.0 if opt.configuration.maximize else -1.0
         opt.tell({"order": order}, sign * profit(order, PAST[i]), context={"demand": PAST[i]}, drawn=False)
     return opt
 
@@ -166,7 +166,7 @@ def test_a_saved_one_goes_on_as_the_live_one(make: Any, tmp_path: Path) -> None:
     opt = make(explore_budget=50.0)
     given = ROUND if make is grid else {}
     opt.ask(guarantee=-1.0 if make is grid else 50.0, **given)
-    opt.ask(action=opt.baseline, **given)
+    opt.ask(action=opt.configuration.arguments["baseline"], **given)
     opt.save(tmp_path / "shop.json")
     loaded, copied = Optimizer.load(tmp_path / "shop.json"), copy.deepcopy(opt)
     for one in (loaded, copied):

@@ -1,5 +1,6 @@
 """A log of past trials becomes an optimizer: what its columns mean, and what is refused."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 
 import drbo
+from bits import bits
 from drbo import GP, RBF, Box, Categorical, DataDriven, Integer, Optimizer, Perturbation, Product, Real, Simulator
 
 FIXED = GP(Product(RBF(0.5), RBF(0.5)), 0.1)
@@ -34,8 +36,8 @@ def read(frame: Any = LOG, **more: Any) -> Optimizer:
 
 def test_columns_become_spaces_and_rows_results() -> None:
     opt = read()
-    assert isinstance(opt.actions, Box)
-    assert opt.actions.parameters == {
+    assert isinstance(opt.configuration.actions, Box)
+    assert opt.configuration.actions.parameters == {
         "dose": Real(1.0, 3.0),
         "stages": Integer(1, 3),
         "mode": Categorical("eco", "boost"),
@@ -47,16 +49,19 @@ def test_columns_become_spaces_and_rows_results() -> None:
     assert [r.time for r in opt.results] == [None] * 4
     s = opt.ask()
     assert np.count_nonzero(s.reference) == 4, "each context counts once"
-    assert isinstance(opt.setting, DataDriven)
+    assert isinstance(opt.configuration.setting, DataDriven)
 
 
 def test_it_equals_an_optimizer_that_was_told_row_by_row() -> None:
     opt = read()
-    assert isinstance(opt.actions, Box)
+    assert isinstance(opt.configuration.actions, Box)
     contexts = {"age": LOG.age.tolist(), "ward": LOG.ward.tolist()}
     labels = {"ward": Categorical("A", "B", "C")}
     other = Optimizer(
-        opt.actions, drbo.Samples(contexts, labels=labels), setting=DataDriven(radius=0.1), surrogate=FIXED
+        opt.configuration.actions,
+        drbo.Samples(contexts, labels=labels),
+        setting=DataDriven(radius=0.1),
+        surrogate=FIXED,
     )
     for row in LOG.to_dict("records"):
         action = {name: row[name] for name in ("dose", "stages", "mode")}
@@ -75,7 +80,7 @@ def test_optional_columns() -> None:
     assert [r.outcome for r in opt.results] == [None, 7.0, None, 5.0], "in the order of time"
     assert [r.stderr for r in opt.results] == [None, None, None, 0.1]
     assert [r.time for r in opt.results] == [1704067200.0 + 86400.0 * i for i in range(4)]
-    assert opt.contexts.data["age"] == [60.0, 45.0, 50.0, 30.0]  # type: ignore[union-attr, call-overload]
+    assert opt.configuration.contexts.data["age"] == [60.0, 45.0, 50.0, 30.0]  # type: ignore[union-attr, call-overload]
     zoned = read(LOG.assign(day=LOG.day.dt.tz_localize("UTC")), time="day")
     assert [r.time for r in zoned.results] == [r.time for r in opt.results]
 
@@ -88,7 +93,7 @@ def test_an_action_that_never_varied_is_told() -> None:
     box = Box(dose=(0.0, 5.0), stages=Integer(1, 4))
     with pytest.warns(UserWarning, match="'stages' is 2 in every row.*may be chosen"):
         opt = read(still, actions=box)
-    assert opt.actions is box
+    assert opt.configuration.actions is box
 
 
 def test_boxes_name_columns() -> None:
@@ -152,3 +157,72 @@ def test_a_missing_time_is_named_by_its_row(zone: str | None) -> None:
 def test_columns_of_the_same_name_are_refused() -> None:
     with pytest.raises(ValueError, match="actions must name one column of the frame, but 2 are called 'dose'"):
         read(pd.concat([LOG, LOG[["dose"]]], axis=1))
+
+
+NEW = pd.DataFrame(
+    {
+        "dose": [2.0, 1.5, 2.5],
+        "stages": [2, 1, 3],
+        "mode": ["boost", "eco", "eco"],
+        "age": [35.0, 58.0, 44.0],
+        "ward": ["C", "B", "A"],
+        "score": [6.5, np.nan, 5.5],
+        "error": [0.1, np.nan, 0.2],
+        "day": [3.0, 1.0, 2.0],
+    }
+)
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+def test_further_rows_are_told_in_the_order_of_time(drawn: bool) -> None:
+    opt, other = read(), read()
+    opt.append(NEW, "score", stderr="error", time="day", drawn=drawn)
+    for row in NEW.sort_values("day").to_dict("records"):
+        action = {name: row[name] for name in ("dose", "stages", "mode")}
+        more: dict[str, Any] = {"context": {"age": row["age"], "ward": row["ward"]}, "drawn": drawn}
+        more |= {"failed": True} if np.isnan(row["score"]) else {"outcome": row["score"], "stderr": row["error"]}
+        other.tell(action, **more)
+    assert [r.time for r in opt.results[4:]] == [1.0, 2.0, 3.0]
+    assert [dataclasses.replace(r, time=None) for r in opt.results] == [
+        dataclasses.replace(r, time=None) for r in other.results
+    ]
+    assert bits(opt.recommend()) == bits(other.recommend())
+    assert np.count_nonzero(opt.ask().reference) == (7 if drawn else 4)
+
+
+def test_a_table_of_results_can_be_appended() -> None:
+    """Also where actions and contexts have no names, or share one."""
+    grid = Optimizer([0.0, 0.5, 1.0], ["a", "b"], setting=DataDriven(radius=0.1), surrogate=FIXED)
+    grid.tell(0.5, 1.0, context="b")
+    grid.tell(1.0, failed=True, context="a")
+    moved = Optimizer(
+        Box(x=(0.0, 1.0)),
+        Perturbation(x=drbo.Normal(0.0, 0.1)),
+        setting=Simulator(radius=0.1),
+    )
+    moved.tell({"x": 0.5}, 2.0, context={"x": 0.02})
+    for opt in (grid, moved):
+        table, before = opt.to_frame(), opt.results
+        opt.append(table)
+        assert [(r.action, r.context, r.outcome, r.failed) for r in opt.results] == [
+            (r.action, r.context, r.outcome, r.failed) for r in (*before, *before)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("frame", "outcome", "error", "match"),
+    [
+        (NEW.drop(columns="dose"), "score", ValueError, "actions must name columns of the frame"),
+        (NEW, "points", ValueError, "outcome must name columns of the frame"),
+        (NEW.assign(dose=[1.0, 2.0, 9.0]), "score", ValueError, "row 2 of actions"),
+        (NEW.assign(ward="X"), "score", ValueError, "row 0 of contexts"),
+        (NEW.assign(score=["a", "b", "c"]), "score", TypeError, "outcome, row 0"),
+        (NEW.iloc[:0], "score", ValueError, "at least one row"),
+        (3.0, "score", TypeError, "frame must be a table"),
+    ],
+)
+def test_wrong_further_rows_change_nothing(frame: Any, outcome: str, error: type[Exception], match: str) -> None:
+    opt = read()
+    with pytest.raises(error, match=match):
+        opt.append(frame, outcome)
+    assert opt.n_told == 4

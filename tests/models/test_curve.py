@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from drbo import GP, RBF, Matern, Product
 from drbo.kernels import Kernel
 from drbo.models.curve import Curve
+from drbo.models.factor import Process
 from drbo.models.observation import Observation
 from drbo.models.regression import Posterior
 from drbo.validation import FloatArray
@@ -138,7 +139,7 @@ def with_averages(
     return posterior, taken
 
 
-def dense(gp: GP, taken: list[Observation], x: FloatArray, contexts: FloatArray) -> tuple[FloatArray, FloatArray]:
+def dense(gp: Process, taken: list[Observation], x: FloatArray, contexts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean (m,) and covariance (m, m) of f(x, .) by one solve, kernel by kernel; no outcome counts as the mean."""
 
     def k(a: Observation, b: Observation) -> float:

@@ -54,7 +54,7 @@ for i in range(5):
 inside, leave = threading.Event(), threading.Event()
 
 def hold():
-    with opt._lock:  # another thread is in a call when the process forks
+    with opt._guard.lock:  # another thread is in a call when the process forks
         inside.set()
         leave.wait()
 

@@ -22,7 +22,7 @@ def make(ambiguity: Any, scale: float = 1.0, surrogate: Any = None) -> Optimizer
 def test_the_scale_of_contexts_makes_no_difference(scale: float) -> None:
     """S6: in 0.1 all contexts of 0..1000 were sqrt(2) apart."""
     one, other = make(None), make(None, scale)
-    assert other.ambiguity.distance(P, Q) == pytest.approx(one.ambiguity.distance(P, Q), rel=1e-9)
+    assert other.configuration.placed.distance(P, Q) == pytest.approx(one.configuration.placed.distance(P, Q), rel=1e-9)
     for number in range(8):
         a, b = one.ask(), other.ask()
         assert (a.action_index, a.context_index) == (b.action_index, b.context_index)
@@ -41,7 +41,7 @@ def test_three_ways_to_say_the_default(scale: float, surrogate: Any) -> None:
     expected = MMD(contexts, RBF(0.2 * scale)).distance(P, Q)
     for ambiguity in (None, MMD(), MMD(contexts)):
         opt = make(ambiguity, scale, surrogate)
-        assert opt.ambiguity.distance(P, Q) == pytest.approx(expected, rel=1e-9)
+        assert opt.configuration.placed.distance(P, Q) == pytest.approx(expected, rel=1e-9)
     assert MMD(contexts).distance(P, Q) == pytest.approx(expected, rel=1e-9)
 
 
@@ -52,7 +52,7 @@ def test_each_column_has_its_own_range() -> None:
     expected = MMD(wide, RBF((root, 1000.0 * root))).distance(p, q)
     for surrogate in (GP(Product(RBF(0.3), RBF((0.3, 300.0))), 0.1), LearnedGP()):
         opt = Optimizer(X, wide, setting=Simulator(p, 0.2, pick="uncertain"), surrogate=surrogate)
-        assert opt.ambiguity.distance(p, q) == pytest.approx(expected, rel=1e-9)
+        assert opt.configuration.placed.distance(p, q) == pytest.approx(expected, rel=1e-9)
 
 
 def test_labels_are_equal_or_not() -> None:
@@ -65,4 +65,4 @@ def test_labels_are_equal_or_not() -> None:
         n = len(opt.posterior.contexts)
         first, second = np.eye(n)[0], np.eye(n)[1]
         expected = np.sqrt(2.0 - 2.0 * np.exp(-0.5 / 0.2**2))
-        assert opt.ambiguity.distance(first, second) == pytest.approx(expected, rel=1e-9)
+        assert opt.configuration.placed.distance(first, second) == pytest.approx(expected, rel=1e-9)

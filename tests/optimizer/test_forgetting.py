@@ -113,7 +113,7 @@ def test_forgetting_comes_before_what_is_known() -> None:
         opt.tell([0.0], 0.0, context_index=j)
     s = opt.ask(given={0: 1.0})
     assert s.reference == pytest.approx([0.5, 0.5])  # of 0, 1, 2, 0, 0, 3 the contexts 2 and 3
-    assert s.radius == Theoretical().radius(np.array([0, 1]), opt.ambiguity, 2)
+    assert s.radius == Theoretical().radius(np.array([0, 1]), opt.configuration.placed, 2)
     life = FiniteContexts(FiniteSet("contexts", grid)).narrowed({0: 0.0})
     made = life.seen([life.space.at("c", j) for j in seen], Memory(half_life=2.0))
     assert made.history_weights == pytest.approx([2**-2.5, 0.25, 0.5, 2**-0.5])
@@ -147,7 +147,7 @@ def test_files_and_repr_say_it(setting: DataDriven, tmp_path: Path) -> None:
     pending = opt.ask()
     opt.save(tmp_path / "a.json")
     loaded = Optimizer.load(tmp_path / "a.json")
-    assert repr(loaded.setting) == repr(setting)
+    assert repr(loaded.configuration.setting) == repr(setting)
     assert ("window=4" in repr(setting)) != ("half_life=3" in repr(setting))
     assert loaded.pending == (pending,)
     assert loaded.ask() == opt.ask()

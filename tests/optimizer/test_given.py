@@ -12,6 +12,7 @@ import pytest
 import drbo
 from drbo import GP, RBF, Box, Categorical, DataDriven, General, Integer, Optimizer, Product, Samples, Simulator
 from drbo.radius import Bootstrap, Constant, Theoretical
+from exact import exact
 
 DAYS = ("Mon", "Tue", "Sat")
 NATURE = Box(weekday=Categorical(*DAYS), demand=(0.0, 200.0))
@@ -34,7 +35,7 @@ def make(setting: drbo.Setting, **more: Any) -> Optimizer:
 
 
 def ask(opt: Optimizer, day: str | None) -> drbo.knowledge.Suggestion:
-    radius = 0.2 if isinstance(opt.setting, General) else None
+    radius = 0.2 if isinstance(opt.configuration.setting, General) else None
     return opt.ask(given=None if day is None else {"weekday": day}, radius=radius)
 
 
@@ -118,8 +119,12 @@ def test_contexts_seen_since_count_where_they_agree() -> None:
 
 def test_the_radius_rule_sees_the_matching_contexts_alone() -> None:
     opt = make(DataDriven(delta=0.1, radius=Theoretical(0.1)))
-    assert ask(opt, "Mon").radius == pytest.approx(Theoretical(0.1).radius(np.zeros(7, dtype=int), opt.ambiguity, 1))
-    assert ask(opt, None).radius == pytest.approx(Theoretical(0.1).radius(np.zeros(21, dtype=int), opt.ambiguity, 1))
+    assert ask(opt, "Mon").radius == pytest.approx(
+        Theoretical(0.1).radius(np.zeros(7, dtype=int), opt.configuration.placed, 1)
+    )
+    assert ask(opt, None).radius == pytest.approx(
+        Theoretical(0.1).radius(np.zeros(21, dtype=int), opt.configuration.placed, 1)
+    )
     grid = [[day, demand] for day in (0.0, 1.0) for demand in (1.0, 2.0, 3.0)]
     opt = Optimizer(
         [0.0, 1.0], grid, setting=DataDriven(radius=Bootstrap()), ambiguity=drbo.TotalVariation(), surrogate=FIXED
@@ -245,7 +250,7 @@ def test_every_set_on_a_finite_grid(ambiguity: drbo.AmbiguitySet) -> None:
     for x, c in np.ndindex(4, 6):
         opt.tell([float(x)], float(outcomes[x, c]), context_index=c)
     r = opt.recommend(weights, 0.15, given={0: 1})
-    mean, variance = opt.posterior.on_grid()
+    mean, variance = exact(opt.posterior).on_grid()
     lower = (mean - 2.0 * np.sqrt(variance))[:, half]
     placed = ambiguity.among(half).on(grid[half], opt._configuration.nature.space.scales)
     worst = placed.worst_case(lower, weights[half] / weights[half].sum(), 0.15)
@@ -313,7 +318,7 @@ def test_an_action_of_ones_own_is_certified_for_what_is_known() -> None:
     opt = make(DataDriven(radius=0.1))
     run(opt, ["Mon", "Sat"])
     best = opt.recommend(given={"weekday": "Sat"})
-    own = opt.certify(best.action, given={"weekday": "Sat"})
+    own = opt.bound(best.action, given={"weekday": "Sat"})
     assert own.given == {"weekday": "Sat"}
     assert own.value == pytest.approx(best.value, abs=1e-6)
 
@@ -328,7 +333,7 @@ def test_a_simulator_with_a_history_of_a_finite_grid() -> None:
     )
     s = opt.ask(given={0: 1.0})
     assert s.reference == pytest.approx([1 / 3, 2 / 3])
-    assert s.radius == Theoretical().radius(np.zeros(3, dtype=int), opt.ambiguity, 2)
+    assert s.radius == Theoretical().radius(np.zeros(3, dtype=int), opt.configuration.placed, 2)
     assert opt.ask(reference=np.ones(4), given={0: 1.0}).radius == s.radius
 
 

@@ -173,13 +173,13 @@ def test_a_run_with_labels(setting: Setting, given: dict[str, Any], surrogate: A
 )
 def test_labels_of_all_kinds_are_saved(contexts: Any, classes: list[type], tmp_path: Path) -> None:
     opt = Optimizer(DOSES, contexts, setting=General(), surrogate=FIXED)
-    found: Any = opt.contexts
+    found: Any = opt.configuration.contexts
     last = found.labels[-1]
     opt.tell([0.5], 1.0, context=last)
     opt.ask(reference={last: 1}, radius=0.1)
     opt.save(tmp_path / "run")
     loaded = Optimizer.load(tmp_path / "run", classes=classes)
-    again: Any = loaded.contexts
+    again: Any = loaded.configuration.contexts
     assert again.labels == found.labels
     assert again.parameter == found.parameter
     np.testing.assert_array_equal(again.history, found.history)
@@ -271,7 +271,9 @@ def test_every_set_on_labels(ambiguity: Any, oracle: Any, tmp_path: Path) -> Non
     worst = oracle.worst_case(lower, list(REFERENCE.values()), radius)
     assert r.value == pytest.approx(worst.expectation.max(), abs=1e-8 * np.ptp(lower))
     assert r.action_index == int(np.argmax(worst.expectation))
-    np.testing.assert_allclose(opt.ambiguity.distance([1, 0, 0], [0, 0, 1]), oracle.distance([1, 0, 0], [0, 0, 1]))
+    np.testing.assert_allclose(
+        opt.configuration.placed.distance([1, 0, 0], [0, 0, 1]), oracle.distance([1, 0, 0], [0, 0, 1])
+    )
     opt.save(tmp_path / "run")
     assert Optimizer.load(tmp_path / "run", classes=[Kinship]).recommend().value == r.value
 
@@ -325,7 +327,7 @@ def test_an_order_among_labels_is_measured_in_steps(tmp_path: Path) -> None:
         setting=Simulator(weights, radius=1.0, pick="uncertain"),
         surrogate=FIXED,
     )
-    apart = [opt.ambiguity.distance(np.eye(4)[0], np.eye(4)[j]) for j in range(4)]
+    apart = [opt.configuration.placed.distance(np.eye(4)[0], np.eye(4)[j]) for j in range(4)]
     np.testing.assert_allclose(apart, [0.0, 1.0, 2.0, 3.0])
     in_a_box = Optimizer(
         DOSES, drbo.Samples({"size": ["S"]}, within=drbo.Box(size=sizes)), ambiguity=drbo.Wasserstein(),

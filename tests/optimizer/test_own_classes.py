@@ -166,7 +166,7 @@ def test_a_set_of_ones_own_is_not_loaded_as_drbos(tmp_path: Path) -> None:
     assert own.recommend().value < usual.recommend().value
     own.save(tmp_path / "state.json")
     loaded = Optimizer.load(tmp_path / "state.json", classes=[KL])
-    assert type(loaded.ambiguity) is KL
+    assert type(loaded.configuration.placed) is KL
     assert loaded.recommend().value == own.recommend().value
     with pytest.raises((TypeError, ValueError), match="needs the class"):
         Optimizer.load(tmp_path / "state.json", classes=[drbo.KL, Contamination])

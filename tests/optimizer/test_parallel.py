@@ -354,7 +354,7 @@ def test_tolerance() -> None:
     opt = make()
     drbo.run(opt, outcome, 200, tolerance=0.6, workers=2, progress=False)
     assert opt.n_told < 200
-    assert opt.regret_bound().value <= 0.6
+    assert opt.under().regret_bound().value <= 0.6
     assert opt.pending == ()
     before = opt.n_told
     drbo.run(opt, outcome, 200, tolerance=0.6, progress=False)
@@ -443,7 +443,7 @@ def test_the_bound_on_the_regret_is_that_of_all_actions(ambiguity: drbo.Ambiguit
     opt = make(ambiguity=ambiguity, maximize=maximize)
     drbo.run(opt, outcome, 9, workers=1, progress=False)
     before = bits(opt.history)
-    found, sign = opt.regret_bound(), 1.0 if maximize else -1.0
+    found, sign = opt.under().regret_bound(), 1.0 if maximize else -1.0
     upper = np.array([[sign * (p.upper if maximize else p.lower) for p in row] for row in _predictions(opt)])
     lower = np.array([[sign * (p.lower if maximize else p.upper) for p in row] for row in _predictions(opt)])
     reference = np.full(8, 1 / 8)
@@ -465,13 +465,13 @@ def _predictions(opt: Optimizer) -> list[list[Any]]:
 
 def test_the_bound_leaves_out_what_failed_and_is_infinite_at_first() -> None:
     opt = make(surrogate=drbo.LearnedGP())
-    first = opt.regret_bound()
+    first = opt.under().regret_bound()
     assert first.value == math.inf
     assert (first.guaranteed, first.reachable) == (-math.inf, math.inf)
     opt = make()
     for i in range(7):
         opt.tell(GRID[i], failed=True, context=GRID[0])
-    only = opt.regret_bound()
+    only = opt.under().regret_bound()
     row = [opt.predict(GRID[7], c) for c in GRID]
     most = drbo.TotalVariation().worst_case([p.upper for p in row], np.full(8, 1 / 8), 0.1).expectation
     assert only.reachable == pytest.approx(float(most), rel=1e-9)
@@ -479,11 +479,11 @@ def test_the_bound_leaves_out_what_failed_and_is_infinite_at_first() -> None:
 
 def test_the_bound_on_a_box_is_searched() -> None:
     opt = drbo.Optimizer(
-        drbo.Box(x=(0.0, 1.0)), GRID, ambiguity=drbo.TotalVariation(), surrogate=make().surrogate,
+        drbo.Box(x=(0.0, 1.0)), GRID, ambiguity=drbo.TotalVariation(), surrogate=make().configuration.surrogate,
         setting=drbo.Simulator(np.full(8, 1 / 8), radius=0.1, pick="uncertain"),
     )  # fmt: skip
     drbo.run(opt, lambda action, context: outcome([action["x"]], context), 8, workers=2, progress=False)
-    found = opt.regret_bound()
+    found = opt.under().regret_bound()
     assert not found.certified
     assert "(searched)" in str(found)
     grid = [[opt.predict({"x": x}, c).upper for c in GRID] for x in np.linspace(0.0, 1.0, 21)]

@@ -32,6 +32,7 @@ from drbo import (
     Uniform,
 )
 from drbo.models.outcomes import Outcomes
+from exact import fitted
 from tolerances import ROUNDING, SOLVER
 from twins import TWINS
 
@@ -77,14 +78,14 @@ def f(action: Any, context: Any) -> float:
 def step(opt: Optimizer, i: int) -> None:
     """Ask and tell; nature draws the perturbation where the optimizer does not."""
     terms: dict[str, Any] = {}
-    if isinstance(opt.setting, General):
+    if isinstance(opt.configuration.setting, General):
         terms = {"radius": 0.1}
     s = opt.ask(**terms)
     if s.context is not None:
         opt.tell(s, f(s.action, s.context))
         return
     rng = np.random.default_rng(i)
-    names = opt.contexts.names
+    names = opt.configuration.contexts.names
     c = rng.uniform(-0.3, 0.3, 1) if names is None else dict.fromkeys(names, float(rng.uniform(-0.3, 0.3)))
     opt.tell(s, f(s.action, c), context=c)
 
@@ -146,7 +147,7 @@ def test_hyper_parameters_are_learned_at_the_places() -> None:
         step(opt, i)
     results = opt.results
     z, y = np.array([place(r.action, r.context) for r in results]), [r.outcome for r in results]
-    fit = opt._known.fit(opt._known.state, fresh=True)
+    fit = fitted(opt._known.fit(opt._known.state, fresh=True))
     assert fit.gp.kernel.context == ConstantKernel()
     assert len(fit.gp.kernel.action.lengthscale) == 3  # type: ignore[attr-defined]
     told = Outcomes(z, np.empty((8, 0)), np.array(y), np.full(8, np.nan), np.arange(8))
@@ -200,7 +201,7 @@ def test_it_goes_on_with_the_same_bits(name: str, twin: str, tmp_path: Path) -> 
                 opt = TWINS[twin](opt, tmp_path / "state.json")
             step(opt, i)
             if i == 1:
-                opt.ask(radius=0.1 if isinstance(opt.setting, General) else None)  # stays pending
+                opt.ask(radius=0.1 if isinstance(opt.configuration.setting, General) else None)  # stays pending
         return bits([opt.history, opt.recommend(), opt.recommend_iterate()])
 
     assert answers(True) == answers(False)
@@ -216,13 +217,13 @@ def test_every_query_answers(make: Callable[[], Optimizer]) -> None:
     assert r.gap >= 0.0
     assert "deploy" in str(r)
     assert np.isfinite([r.explain().expected, r.value]).all()
-    profile = opt.profile([0.0, 0.1])
-    sign = 1.0 if opt.maximize else -1.0
+    profile = opt.under().profile([0.0, 0.1])
+    sign = 1.0 if opt.configuration.maximize else -1.0
     assert sign * profile.guarantee[0] >= sign * profile.guarantee[1] - SOLVER
-    same = opt.compare(r.action, r.action)
+    same = opt.under().compare(r.action, r.action)
     assert (same.expected, same.worst) == pytest.approx((0.0, 0.0), abs=SOLVER)
     assert len(opt.leave_one_out().mean) == 4
-    assert opt.regret_bound().value >= 0.0
+    assert opt.under().regret_bound().value >= 0.0
     assert len(opt.to_frame()) == 4
     assert bits(opt.history) == before
 
@@ -230,13 +231,13 @@ def test_every_query_answers(make: Callable[[], Optimizer]) -> None:
 @every
 def test_failures_pending_corrections_and_vectors(make: Callable[[], Optimizer], tmp_path: Path) -> None:
     opt = make()
-    terms: dict[str, Any] = {"radius": 0.1} if isinstance(opt.setting, General) else {}
+    terms: dict[str, Any] = {"radius": 0.1} if isinstance(opt.configuration.setting, General) else {}
     for i in range(3):
         step(opt, i)
     several = opt.ask(2, **terms)
     opt.tell(several[0], failed=True)
     opt.cancel(several[1])
-    action, names = opt.results[0].action, opt.contexts.names
+    action, names = opt.results[0].action, opt.configuration.contexts.names
     rows = [[0.1], [-0.2], [0.15]] if names is None else [dict.fromkeys(names, c) for c in (0.1, -0.2, 0.15)]
     opt.tell(action, [f(action, c) for c in rows], contexts=rows, drawn=False)
     assert opt.leave_one_out().mean.shape == (6,)
@@ -272,7 +273,7 @@ def test_a_baseline_a_floor_and_a_budget() -> None:
         step(opt, i)
     s = opt.ask(guarantee=-5.0)
     assert s.loss <= 2.0
-    assert opt.compare([1.5]).certified
+    assert opt.under().compare([1.5]).certified
 
 
 def test_many_samples_are_compressed_and_still_certified() -> None:

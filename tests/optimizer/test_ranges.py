@@ -69,7 +69,7 @@ def test_the_certificate_holds_for_any_distribution_on_the_box(radius: float) ->
 def test_from_nothing_the_contexts_seen_become_the_reference(setting: Setting) -> None:
     opt = Optimizer(ACTIONS, CONTEXTS, setting=setting, surrogate=FIXED)
     first = opt.ask()
-    if setting.radius.radius(np.empty(0, dtype=np.intp), opt.ambiguity, 1) == math.inf:  # type: ignore[attr-defined]
+    if setting.radius.radius(np.empty(0, dtype=np.intp), opt.configuration.placed, 1) == math.inf:  # type: ignore[attr-defined]
         assert first.radius == math.inf
     opt.tell(first, 0.3, context=nature(0))
     opt.tell(opt.ask(), 0.1, context=nature(1))

@@ -143,9 +143,9 @@ def test_an_action_of_ones_own_is_certified_as_a_recommendation_is(setting: Sett
         tell(opt, ask(opt), number)
     before = opt.records()
     best = opt.recommend()
-    same = opt.certify(best.action)
+    same = opt.bound(best.action)
     assert same.value == pytest.approx(best.value, rel=1e-9, abs=1e-12)
-    sign = 1.0 if opt.maximize else -1.0
+    sign = 1.0 if opt.configuration.maximize else -1.0
     for result in opt.results:
-        assert sign * opt.certify(result.action).value <= sign * best.value + 1e-9
+        assert sign * opt.bound(result.action).value <= sign * best.value + 1e-9
     assert opt.records() == before

@@ -43,7 +43,11 @@ def made(name: str, setting: str) -> Optimizer:
 def run(opt: Optimizer, rounds: int) -> list[tuple[Any, float]]:
     asked = []
     for i in range(rounds):
-        radius = 0.2 if isinstance(opt.setting, General) and opt.ambiguity.own_radius is None else None
+        radius = (
+            0.2
+            if isinstance(opt.configuration.setting, General) and opt.configuration.placed.own_radius is None
+            else None
+        )
         s = opt.ask() if radius is None else opt.ask(radius=radius)
         seen = {name: column[i] for name, column in ROWS.items()}
         opt.tell(s, float(s.action[0]) - 0.1 * i, context=None if s.context else seen)
@@ -134,7 +138,7 @@ def test_scenarios_by_label_are_those_by_weights(given: Any) -> None:
         made = AnyOf(scenarios)
         opt = Optimizer([0.0, 1.0], GROUPS, ambiguity=made, setting=setting, surrogate=SURROGATE)
         opt.tell(1.0, {"young": 3.0, "middle": 2.0, "old": 1.0})
-        return opt.certify(1.0, given=given)
+        return opt.bound(1.0, given=given)
 
     by_label, by_weights = worst([{"old": 1.0}, {"middle": 0.5, "young": 0.5}]), worst([[0, 0, 1], [0.5, 0.5, 0]])
     np.testing.assert_array_equal(by_label.weights, by_weights.weights)
@@ -150,7 +154,7 @@ def test_scenarios_of_samples_are_conditional_on_what_is_given() -> None:
     opt = Optimizer([0.0, 1.0], SAMPLES, ambiguity=AnyOf([young, cold]), setting=setting, surrogate=SURROGATE)
     opt.tell(1.0, [-50.0, -50.0], contexts=[{"outdoor": t, "age": "old"} for t in (-5.0, 0.0)], stderr=0.0)
     r = opt.recommend(given={"age": "old"})
-    worst = opt.certify(1.0, given={"age": "old"})
+    worst = opt.bound(1.0, given={"age": "old"})
     assert all(context["age"] == "old" for context in r.contexts)
     mass = {context["outdoor"]: weight for context, weight in zip(worst.contexts, worst.weights, strict=True) if weight}
     assert mass == pytest.approx({-5.0: 0.25, 0.0: 0.75})

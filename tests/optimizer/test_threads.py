@@ -73,7 +73,7 @@ def make() -> Optimizer:
 @pytest.mark.parametrize("again", [copy.deepcopy, copy.copy, lambda opt: pickle.loads(pickle.dumps(opt))])
 def test_a_copy_has_a_lock_of_its_own(again: Any) -> None:
     opt = make()
-    with opt._lock:
+    with opt._guard.lock:
         other = again(opt)
         answers: list[int] = []
         thread = threading.Thread(target=lambda: answers.append(other.n_told))
@@ -104,7 +104,6 @@ def test_every_call_takes_the_lock() -> None:
         lambda opt: opt.posterior,
         lambda opt: opt.n_told,
         lambda opt: opt.pending,
-        lambda opt: opt.ambiguity,
         lambda opt: opt.predict([0.0], [0.0]),
         lambda opt: opt.results,
         lambda opt: opt.history,
@@ -123,7 +122,7 @@ def test_every_call_waits_for_the_one_under_way(call: Any) -> None:
         over.set()
 
     thread = threading.Thread(target=late)
-    with opt._lock:
+    with opt._guard.lock:
         thread.start()
         assert not over.wait(0.2)
     thread.join(timeout=60.0)

@@ -122,9 +122,9 @@ def test_it_finds_the_robust_optimum(learned: bool) -> None:
         s = opt.ask()
         opt.tell(s, f(X[s.action_index], C[s.context_index]))
     table = np.array([[f(x, c) for c in C] for x in X])
-    robust = opt.ambiguity.worst_case(table, np.full(5, 0.2), 0.2).expectation
+    robust = opt.configuration.placed.worst_case(table, np.full(5, 0.2), 0.2).expectation
     assert opt.recommend().action_index == int(np.argmax(robust))
-    assert opt.policy.theorem("Theorem 2") is None
+    assert opt.configuration.policy.theorem("Theorem 2") is None
 
 
 def test_a_kernel_without_a_spectral_density_is_refused_where_draws_need_it() -> None:

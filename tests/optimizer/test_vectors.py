@@ -13,6 +13,7 @@ import heating
 import robos
 from bits import bits
 from drbo import GP, RBF, Box, DataDriven, Expectation, General, LearnedGP, Optimizer, Product, Samples, Simulator
+from exact import exact, fitted
 from tolerances import SOLVER
 from twins import TWINS
 
@@ -156,14 +157,14 @@ def test_a_learned_model_respects_standard_errors_and_shared_shocks() -> None:
     a, b = (opt.predict(X[3], C[1]) for opt in opts)
     assert b.mean == pytest.approx(-a.mean, rel=1e-6)
     assert b.std == pytest.approx(a.std, rel=1e-6)
-    fit = opts[0]._known.fit(opts[0]._known.state, fresh=True)
+    fit = fitted(opts[0]._known.fit(opts[0]._known.state, fresh=True))
     assert fit.gp.noise_correlation > 0.5
     # The same by the formula, in standardised units.
     twin = grid(surrogate=GP(fit.gp.kernel, fit.gp.noise, noise_correlation=fit.gp.noise_correlation))
     for i, (x, y, e) in enumerate(rows):
         errors = e / fit.scale if i % 2 else None
         twin.tell(x, (y - fit.offset) / fit.scale, contexts=C[:3], stderr=errors)
-    mean, std = dense(twin, twin.surrogate, X[3], C[1])  # type: ignore[arg-type]
+    mean, std = dense(twin, twin.configuration.surrogate, X[3], C[1])  # type: ignore[arg-type]
     assert a.mean == pytest.approx(fit.offset + fit.scale * mean, rel=1e-6)
     assert a.std == pytest.approx(fit.scale * std, rel=1e-6)
 
@@ -232,7 +233,7 @@ def test_several_contexts_are_picked_one_after_the_other(pick: Any) -> None:
         from drbo.models.observation import Observation
 
         for j, c in enumerate(chosen):
-            _, variance = belief.of_action(s.action_point)
+            _, variance = exact(belief).of_action(s.action_point)
             assert variance[np.flatnonzero(c == C)[0]] == pytest.approx(variance.max())
             belief = belief.with_more([Observation.of(s.action_point.coordinates, np.array([c]), None, before=j)])
     opt.tell(s, [1.0, 2.0, 3.0])

@@ -30,10 +30,10 @@ def test_pick_beside_a_policy_is_refused(pick: str) -> None:
 
 
 def test_the_default_leaves_it_to_the_policy() -> None:
-    assert make().policy == Optimism(Informative())
-    assert make(pick=None).policy == Optimism(Informative())
-    assert make(pick="valuable").policy == ValueOfInformation()
-    assert make(Thompson(Uncertain())).policy == Thompson(Uncertain())
+    assert make().configuration.policy == Optimism(Informative())
+    assert make(pick=None).configuration.policy == Optimism(Informative())
+    assert make(pick="valuable").configuration.policy == ValueOfInformation()
+    assert make(Thompson(Uncertain())).configuration.policy == Thompson(Uncertain())
     assert repr(Simulator(radius=0.1)) == "Simulator(radius=Constant(value=0.1))"
     assert repr(Simulator(radius=0.1, pick="valuable")) == "Simulator(radius=Constant(value=0.1), pick='valuable')"
 

@@ -155,7 +155,7 @@ def test_the_dial_shows_what_the_profile_says(chromium: Any, reports: Reports, n
     opt, path = reports[name]
     opened = Opened(chromium, path)
     radii = opened.page.locator("#dial-stops .stop").evaluate_all("(all) => all.map((one) => one.dataset.radius)")
-    found = opt.profile([float(radius) for radius in radii])
+    found = opt.under().profile([float(radius) for radius in radii])
     slider = opened.page.locator("#radius")
     slider.focus()
     slider.press("Home")

@@ -29,7 +29,7 @@ def test_the_course_is_that_of_results_and_of_the_recommended_action(maximize: b
     assert run.failed.tolist() == [4]
     assert run.waiting.tolist() == [11, 12, 13]
     assert run.at.tolist() == [1, 2, 3, 4, 5, 6, 7, 9, 10]  # the two outcomes were told at once
-    best, bounds = opt.recommend(), opt.narrowing(opt.recommend().action)
+    best, bounds = opt.recommend(), opt.under().narrowing(opt.recommend().action)
     assert run.recommended is not None
     assert run.recommended.action_index == best.action_index
     np.testing.assert_array_equal(run.guarantee, bounds.guarantee)

@@ -63,7 +63,7 @@ def test_every_kind_of_run_has_a_page(name: str, tmp_path: Path) -> None:
     assert dial is not None
     present = next(stop for stop in dial["stops"] if stop["present"])
     assert present["guarantee"] == pytest.approx(opt.recommend().value, rel=1e-6)
-    found = opt.profile([stop["radius"] for stop in dial["stops"]])
+    found = opt.under().profile([stop["radius"] for stop in dial["stops"]])
     for key in ("guarantee", "expected", "price", "protection"):
         assert [stop[key] for stop in dial["stops"]] == pytest.approx(getattr(found, key).tolist(), rel=1e-6, abs=1e-9)
 

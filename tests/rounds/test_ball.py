@@ -9,6 +9,7 @@ from drbo.models import GridPosterior
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.rounds.ball import Ball, first_of_the_best, frozen_copy
 from drbo.spaces import FiniteSet, Point
+from exact import exact
 from tolerances import ROUNDING
 
 SPACE = FiniteSet("contexts", np.linspace(0, 1, 7))
@@ -47,7 +48,7 @@ def test_worst_cases_are_those_of_the_set(ambiguity: AmbiguitySet) -> None:
 @pytest.mark.parametrize("ambiguity", SETS, ids=repr)
 def test_a_certificate_is_the_worst_case_of_the_lower_bound(ambiguity: AmbiguitySet) -> None:
     bound, ball = bound_of(-1), ball_of(ambiguity)
-    for i, x in enumerate(bound.posterior.actions):
+    for i, x in enumerate(exact(bound.posterior).actions):
         made = ball.certificate(bound, Point(x, i))
         expected = ambiguity.worst_case(bound.on_grid()[i], REFERENCE.weights, 0.2)
         assert made.reference is REFERENCE
@@ -57,7 +58,7 @@ def test_a_certificate_is_the_worst_case_of_the_lower_bound(ambiguity: Ambiguity
 
 def test_the_atoms_are_all_there_is() -> None:
     bound, ball = bound_of(1), ball_of(SETS[0])
-    action = Point(bound.posterior.actions[2], 2)
+    action = Point(exact(bound.posterior).actions[2], 2)
     assert ball.widened(bound, action, 0.5) == (ball, 0.5)
     assert ball.adopting(ball.certificate(bound_of(-1), action)) is ball
     np.testing.assert_array_equal(ball.contexts, SPACE.coordinates)

@@ -210,6 +210,6 @@ def test_the_search_answers_with_a_point_and_its_score() -> None:
     assert found.score == pytest.approx(objective.scores(found.action.coordinates[None])[0], rel=CLOSED_FORM)
     other = search.best(objective.ball, objective.bound, nowhere, nowhere, failed=[found.action])
     assert np.abs(other.action.coordinates - found.action.coordinates).max() >= 0.01
-    prior = search.prior(GP(Product(RBF(0.2), RBF(0.2)), 0.1), CONTEXTS)
+    prior = Posterior(GP(Product(RBF(0.2), RBF(0.2)), 0.1), np.empty((0, 2)), CONTEXTS)
     assert prior.n_observations == 0
     np.testing.assert_array_equal(prior.contexts, CONTEXTS)

@@ -13,6 +13,7 @@ from drbo.rounds.grid_search import GridSearch
 from drbo.rounds.policies import Round
 from drbo.rounds.value_of_information import Draws
 from drbo.spaces import FiniteSet
+from exact import exact
 from rounds.beliefs import ACTIONS, CONTEXTS, REFERENCE, beliefs
 
 NOWHERE = np.empty((0, 1))
@@ -38,7 +39,7 @@ def two_arms(means: tuple[float, float]) -> drbo.Optimizer:
 def fixed_weight_gains(opt: drbo.Optimizer) -> np.ndarray:
     """Return the gain (2,) of both contexts of B if the worst case of the mean is held fixed, by quadrature."""
     belief = opt._known.belief(opt._known.state)
-    mean, variance = belief.certain.on_grid()
+    mean, variance = exact(belief.certain).on_grid()
     w = np.eye(2)[mean[1].argmin()]
     t, share = np.polynomial.hermite_e.hermegauss(201)
     after = mean[1] @ w + t[:, None] * (w * np.sqrt(variance[1]))
@@ -58,7 +59,7 @@ def test_a_context_without_weight_in_the_worst_case_of_the_mean_is_worth_a_look(
         stuck.tell("B", truth[context], context=context)
     assert {r.context for r in stuck.results[4:]} == {"first"}
     belief = stuck._known.belief(stuck._known.state)
-    assert belief.certain.on_grid()[0].min(axis=1).argmax() == 1  # B would be deployed, at -2
+    assert exact(belief.certain).on_grid()[0].min(axis=1).argmax() == 1  # B would be deployed, at -2
     for _ in range(5):
         s = opt.ask()
         opt.tell(s, truth[s.context] if s.action == "B" else 0.0)
@@ -70,7 +71,7 @@ def test_where_two_outcomes_are_needed_it_goes_on_exploring() -> None:
     """B has means (-1, -1): no single outcome lifts its worst case above A, and yet it may be better."""
     opt = two_arms((-1.0, -1.0))
     belief, ball = opt._known.belief(opt._known.state), opt._known.ball(opt._known.state, opt._known.state.terms)
-    draws = Draws.of(ball, belief.certain, np.asarray(belief.certain.actions), 64, np.random.default_rng(0))
+    draws = Draws.of(ball, belief.certain, np.asarray(exact(belief.certain).actions), 64, np.random.default_rng(0))
     rows, columns = np.divmod(np.arange(4), 2)
     gains = draws.gains(rows, columns)
     np.testing.assert_array_less(gains.gains, 1e-4)

@@ -165,7 +165,7 @@ def test_a_mixed_table_in_an_optimizer(tmp_path: Path) -> None:
         opt.tell([0.5], 1.0, context={**s.context, "age": "odl"})
     opt.save(tmp_path / "run")
     loaded = Optimizer.load(tmp_path / "run")
-    assert parameters(loaded.contexts) == parameters(samples)  # type: ignore[arg-type]
+    assert parameters(loaded.configuration.contexts) == parameters(samples)  # type: ignore[arg-type]
     assert loaded.results == opt.results
     assert str(loaded.recommend()) == str(opt.recommend())
     assert loaded.ask() == opt.ask()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from drbo.analysis.pictures import against_radius
 from drbo.analysis.recommend import best_in
 from drbo.contexts.reference import Indices, empirical
 from drbo.contexts.sampled_contexts import SampledContexts
-from drbo.knowledge.knowledge import Knowledge
+from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Terms
 from drbo.knowledge.telling import in_order
 from drbo.models.bounds import LOWER, Bound
@@ -98,7 +98,7 @@ def backtest(
 ) -> Backtest:
     """Return what each radius would have earned: at every step, the best robust action for the window before it.
 
-    `opt.backtest(radii, window)` does the same with what an optimizer has learned.
+    `opt.under().backtest(radii, window)` does the same with what an optimizer has learned.
 
     Parameters
     ----------
@@ -175,32 +175,31 @@ SPREAD = 128
 """How many well-spread actions of a box are candidates, beside those told and recommended."""
 
 
-def backtest_known(known: Knowledge, radii: ArrayLike, window: int, past: Any, actions: Any) -> Backtest:
-    """Return what each radius would have earned under the present posterior of an optimizer.
+def backtest_known(asked: Snapshot, radii: ArrayLike, window: int, past: Any, actions: Any) -> Backtest:
+    """Return what each radius would have earned under the posterior of one moment.
 
     Each step chooses by the lower confidence bound that a recommendation rests on, and earns the posterior mean in the
     context that came.
     """
-    state, own = known.state, known.configuration
-    if not known.belief(state, fresh=True).units.known:
-        raise RuntimeError("backtest needs an outcome: the model has not learned the units of the outcomes yet")
-    points, days = _past(known, past)
-    candidates = _candidates(known, radii, actions)
+    asked.need_outcome("backtest")
+    known, own = asked.known, asked.configuration
+    points, days = _past(asked, past)
+    candidates = _candidates(asked, radii, actions)
     ambiguity = own.ambiguity.on(own.nature.space.measured(points), own.nature.space.scales)
-    belief = known.belief(state, points, fresh=True)
-    coordinates = known.rows(candidates)
+    belief = known.belief(asked.state, points, fresh=True)
+    coordinates = asked.rows(candidates)
     lower = Bound(belief.certain, known.width(belief, own.certificate_beta), LOWER).at(coordinates)
     mean = Bound(belief.certain, 0.0, LOWER).at(coordinates)
     made = _replayed(lower, ambiguity, days, radii, window, mean[:, days].T)
     outward = np.vectorize(belief.units.outward, otypes=[float])
-    decoded = tuple(own.search.space.decode(point) for point in candidates)
+    decoded = tuple(asked.actions.decode(point) for point in candidates)
     return Backtest(made.radii, made.actions, outward(made.rewards), decoded, own.maximize)
 
 
-def _past(known: Knowledge, past: Any) -> tuple[FloatArray, Indices]:
+def _past(asked: Snapshot, past: Any) -> tuple[FloatArray, Indices]:
     """Return contexts (n, d), and the indices (t,) of those that came, in the order of time."""
-    own = known.configuration
-    reference = own.nature.seen(known.state.seen)
+    own = asked.configuration
+    reference = own.nature.seen(asked.state.seen)
     if past is None:
         days = own.setting.past if len(own.setting.past) else reference.history
         if not len(days):
@@ -216,21 +215,20 @@ def _past(known: Knowledge, past: Any) -> tuple[FloatArray, Indices]:
     return points, np.asarray(inverse.ravel()[len(reference.points) :], dtype=np.intp)
 
 
-def _candidates(known: Knowledge, radii: ArrayLike, actions: Any) -> list[Point]:
+def _candidates(asked: Snapshot, radii: ArrayLike, actions: Any) -> list[Point]:
     """Return the actions to choose from: those given, all of a finite set, or a spread of a box.
 
     The spread holds well-spread actions, those told, and what would be recommended now for each radius.
     """
-    state, search = known.state, known.configuration.search
+    own, space = asked.configuration, asked.actions
     if actions is not None:
         validation.of_kind("actions", actions, Iterable, "a sequence of actions")
-        return [search.space.encode(f"actions[{i}]", one) for i, one in enumerate(actions)]
-    every = known.configuration.actions.spread(SPREAD, known.configuration.seed)
+        return [space.encode(f"actions[{i}]", one) for i, one in enumerate(actions)]
+    every = own.actions.spread(SPREAD, own.seed)
     if every[0].index is not None:
         return every
-    told = {point.coordinates.tobytes(): point for point in (record.action for record in state.told_so_far)}
-    best = [
-        best_in(known, state, known.ball_at(state, Terms(state.terms.reference), radius), known.near(state)).action
-        for radius in np.unique(validation.radii(radii)).tolist()
-    ]
+    told = {point.coordinates.tobytes(): point for point in (record.action for record in asked.state.told_so_far)}
+    whole = replace(asked, terms=Terms(asked.terms.reference))  # the past is that of all contexts
+    tried = np.unique(validation.radii(radii)).tolist()
+    best = [best_in(whole, whole.ball_at(radius)).action for radius in tried]
     return [*best, *told.values(), *every]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo.analysis.recommend import certified
+from drbo import validation
+from drbo.analysis.recommend import guaranteed
 from drbo.knowledge.belief import Belief
-from drbo.knowledge.knowledge import Knowledge
-from drbo.knowledge.state import State, Terms
+from drbo.knowledge.snapshot import Snapshot
 from drbo.models.bounds import LOWER, UPPER, Bound
+from drbo.models.surrogate import SupportsCovariance, SupportsLeaveOneOut, require
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -87,11 +89,14 @@ class Narrowing:
     optimistic: FloatArray
 
 
-def narrowing(known: Knowledge, state: State, action: Point, terms: Terms, most: int) -> Narrowing:
-    """Return how the bounds of an action narrowed, after at most `most` numbers of evaluations."""
-    own, told, found = known.configuration, state.told_so_far, certified(known, state, action, terms)
+def narrowing(asked: Snapshot, action: Point, steps: int) -> Narrowing:
+    """Return how the bounds of an action narrowed, after at most `steps` numbers of evaluations."""
+    most = validation.whole_number("steps", steps, least=1, most=10_000)
+    known, own, told = asked.known, asked.configuration, asked.state.told_so_far
+    found = guaranteed(asked, action, asked.ball)
     ball = found.ball.extended(found.certificate.reference.points[len(found.ball.contexts) :])
-    belief = Belief.prior(own.search, known.fit(state, fresh=True), ball.contexts, own.sign, own.widths)
+    fit = known.fit(asked.state, fresh=True)
+    belief = Belief.prior(own.surrogate, own.inputs, fit, ball.contexts, own.sign, own.widths)
     at = np.unique(np.linspace(1, len(told), most).round().astype(np.intp)) if told else np.empty(0, np.intp)
     values = np.empty((2, len(at), len(ball.weights)))
     for i, count in enumerate(at.tolist()):
@@ -106,12 +111,14 @@ def narrowing(known: Knowledge, state: State, action: Point, terms: Terms, most:
     return Narrowing(at, outward(lower), outward(upper))
 
 
-def leave_one_out(known: Knowledge, state: State) -> LeaveOneOut:
+def leave_one_out(asked: Snapshot) -> LeaveOneOut:
     """Return every outcome beside its prediction from the others."""
+    known, state = asked.known, asked.state
     belief = known.belief(state, fresh=True)
     told = [(id_, outcome) for id_, record in state.results.items() for outcome in record.outcomes]
     ids, outcomes = np.array([id_ for id_, _ in told]), np.array([outcome for _, outcome in told])
-    residual, variance = belief.leave_one_out()
+    require(belief.certain, (SupportsLeaveOneOut,), "leave_one_out", belief.surrogate)
+    residual, variance = cast(SupportsLeaveOneOut, belief.certain).leave_one_out()
     units = belief.units
     width = known.width(belief, known.configuration.certificate_beta)
     return LeaveOneOut(
@@ -123,16 +130,16 @@ def leave_one_out(known: Knowledge, state: State) -> LeaveOneOut:
     )
 
 
-def compare(known: Knowledge, state: State, action: Point, other: Point, terms: Terms) -> Comparison:
-    """Return how much better an action is than another, in the set of a round."""
-    ball = known.ball(state, terms)
-    beliefs = known.certifying(state, ball)
-    posterior = beliefs.certain(ball)
+def compare(asked: Snapshot, action: Point, other: Point) -> Comparison:
+    """Return how much better an action is than another, in the set that is asked about."""
+    ball = asked.ball
+    bound, units = asked.lower(ball), asked.units
+    require(bound.posterior, (SupportsCovariance,), "compare", asked.configuration.surrogate)
+    posterior = cast(SupportsCovariance, bound.posterior)
     mean, variance = posterior.difference(action.coordinates[None, :], other.coordinates)
-    half = beliefs.certificate_width * np.sqrt(variance[0])
+    half = bound.width * np.sqrt(variance[0])
     worst = ball.worst_case(mean[0] - half).lower_bound
     expected, lower, upper = (float(ball.weights @ values) for values in (mean[0], mean[0] - half, mean[0] + half))
-    units = beliefs.belief.units
     if not units.known:
         return Comparison(math.nan, -math.inf, math.inf, -math.inf, ball.on_atoms)
     return Comparison(

@@ -26,8 +26,7 @@ from drbo.analysis.radius_explanation import Likelier, RadiusExplanation, Relabe
 from drbo.contexts.nature import Contexts
 from drbo.contexts.reference import Indices, Reference, empirical
 from drbo.contexts.sampled_contexts import SampledContexts
-from drbo.knowledge.knowledge import Knowledge
-from drbo.knowledge.state import Terms
+from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.learned_radius import autocorrelation
 from drbo.rounds.range_ball import make_ball
 from drbo.spaces.columns import Column
@@ -69,18 +68,16 @@ def explain_radius(
     return _explained(Explained(placed, reference, contexts), radius, window)
 
 
-def explain_known(known: Knowledge, radius: float | None, terms: Terms, window: int | None) -> RadiusExplanation:
-    """Return what a radius, by default that of the round, means for an optimizer's set round its reference."""
-    (told,) = explain_all(known, [known.ball(known.state, terms).radius if radius is None else radius], terms, window)
+def explain_present(asked: Snapshot, window: int | None) -> RadiusExplanation:
+    """Return what the radius that is asked about means for the set round its reference."""
+    (told,) = explain_all(asked, [asked.ball.radius if asked.radius is None else asked.radius], window)
     return told
 
 
-def explain_all(
-    known: Knowledge, radii: Sequence[float], terms: Terms, window: int | None
-) -> tuple[RadiusExplanation, ...]:
+def explain_all(asked: Snapshot, radii: Sequence[float], window: int | None) -> tuple[RadiusExplanation, ...]:
     """Return what each radius means; distances that do not depend on the radius are computed once."""
-    bare, nature = known.bare(known.state, terms), known.nature(terms.given)
-    about = Explained(known.on(bare.points, nature), bare, nature)
+    bare, nature = asked.known.bare(asked.state, asked.terms), asked.nature
+    about = Explained(asked.known.on(bare.points, nature), bare, nature)
     return tuple(_explained(about, radius, window) for radius in radii)
 
 

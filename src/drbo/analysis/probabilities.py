@@ -6,127 +6,140 @@ of contexts (`drbo.models.bounds.simultaneous`), and of actions where a statemen
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from drbo import validation
-from drbo.analysis.answers import Certainty, Classification, NotCertifiedError, Probability, ValueAtRisk
-from drbo.analysis.recommend import Guaranteed, guaranteed
+from drbo.analysis.answers import (
+    Certainty,
+    Classification,
+    NotCertifiedError,
+    Probability,
+    Recommendation,
+    ValueAtRisk,
+)
+from drbo.analysis.recommend import guaranteed, recommendation
 from drbo.knowledge import claims
-from drbo.knowledge.knowledge import Knowledge
-from drbo.knowledge.state import State, Terms
+from drbo.knowledge.snapshot import Snapshot
 from drbo.models.bounds import LOWER, UPPER, Bound, simultaneous
-from drbo.models.posterior import AnyPosterior
-from drbo.models.units import Units
-from drbo.rounds.ball import Ball
 from drbo.rounds.chance import Bracket, Chance, Event, Of, check_atoms, of_candidates, worst_quantile
 from drbo.rounds.floors import FewCandidates
 from drbo.rounds.search import Candidates, Found
 from drbo.spaces.space import Point
 
 
-@dataclass(frozen=True, eq=False)
-class _Question:
-    """A round whose contexts are all atoms, and bounds that hold in `count` places at once."""
-
-    ball: Ball
-    posterior: AnyPosterior
-    units: Units
-    width: float
-    certificate_width: float
-    given: Mapping[Any, Any] | None
-
-    @classmethod
-    def of(cls, known: Knowledge, state: State, terms: Terms, n_actions: int = 1) -> _Question:
-        ball = known.ball(state, terms)
-        check_atoms(ball)
-        beliefs = known.certifying(state, ball)
-        if not beliefs.units.known:
-            raise NotCertifiedError("nothing is certified: the model has seen no outcome yet")
-        one, beta = beliefs.certificate_width, known.configuration.certificate_beta
-        places = n_actions * len(np.unique(ball.contexts, axis=0))
-        width = one if beta.proven else simultaneous(one, places)
-        return cls(ball, beliefs.certain(ball), beliefs.units, width, one, terms.given)
-
-    def certainty(self, known: Knowledge, of: Of) -> Certainty:
-        """Return what the answer rests on."""
-        own = known.configuration
-        beta = own.certificate_beta
-        claim = claims.everywhere(own.surrogate, beta, noisy=of == "outcome")
-        return Certainty(self.ball.radius, self.ball.words, self.width, beta.delta if beta.proven else None, claim)
-
-    def bracket(self, event: Event, candidates: Candidates) -> Bracket:
-        """Return the worst-case probabilities of an event for candidates."""
-        inner = event.within(self.units, self.posterior)
-        return of_candidates(self.ball, inner, self.posterior, self.width, candidates)
-
-
-def probability(known: Knowledge, state: State, action: Point, event: Event, terms: Terms) -> Probability:
+def probability(asked: Snapshot, action: Point, event: Event) -> Probability:
     """Return the worst-case probability of an event for an action."""
-    return _probability(known, _Question.of(known, state, terms), action, event)
+    return _probability(asked, _width(asked), action, event)
 
 
-def _probability(known: Knowledge, asked: _Question, action: Point, event: Event) -> Probability:
-    found = asked.bracket(event, FewCandidates.of([action]))
+def _width(asked: Snapshot, n_actions: int = 1) -> float:
+    """Return the width of bounds that hold for so many actions in all contexts at once, which must be atoms."""
+    check_atoms(asked.ball)
+    beliefs = asked.beliefs(asked.ball)
+    if not beliefs.units.known:
+        raise NotCertifiedError("nothing is certified: the model has seen no outcome yet")
+    one = beliefs.certificate_width
+    if asked.configuration.certificate_beta.proven:
+        return one
+    return simultaneous(one, n_actions * len(np.unique(asked.ball.contexts, axis=0)))
+
+
+def _certainty(asked: Snapshot, width: float, of: Of) -> Certainty:
+    """Return what bounds of a width rest on."""
+    own, ball = asked.configuration, asked.ball
+    beta = own.certificate_beta
+    claim = claims.everywhere(own.surrogate, beta, noisy=of == "outcome")
+    return Certainty(ball.radius, ball.words, width, beta.delta if beta.proven else None, claim)
+
+
+def _bracket(asked: Snapshot, width: float, event: Event, candidates: Candidates) -> Bracket:
+    """Return the worst-case probabilities of an event for candidates."""
+    posterior = asked.lower(asked.ball).posterior
+    return of_candidates(asked.ball, event.within(asked.units, posterior), posterior, width, candidates)
+
+
+def _probability(asked: Snapshot, width: float, action: Point, event: Event) -> Probability:
+    found = _bracket(asked, width, event, FewCandidates.of([action]))
     return Probability(
         event=event,
         lower=float(found.lower[0]),
         upper=max(float(found.upper[0]), float(found.lower[0])),
         weights=validation.frozen(found.weights[0]),
-        contexts=known.nature(asked.given).decode_all(asked.ball.reference),
-        certainty=asked.certainty(known, event.of),
+        contexts=asked.nature.decode_all(asked.ball.reference),
+        certainty=_certainty(asked, width, event.of),
     )
 
 
-def value_at_risk(known: Knowledge, state: State, action: Point, level: float, of: Of, terms: Terms) -> ValueAtRisk:
+def value_at_risk(asked: Snapshot, action: Point, level: float, of: Of) -> ValueAtRisk:
     """Return what an action reaches with a probability of at least 1 - level in the worst distribution."""
     if of not in ("f", "outcome"):
         raise ValueError(f'of must be "f" or "outcome", got {of!r}')
     share = 1.0 - validation.probability("level", level)
-    asked = _Question.of(known, state, terms)
-    noise = 0.0 if of == "f" else float(np.sqrt(asked.posterior.gp.ridge))
-    low, high = (Bound(asked.posterior, asked.width, side).of_action(action) for side in (LOWER, UPPER))
-    least = worst_quantile(asked.ball, low, share, noise, certified=True)
-    most = max(worst_quantile(asked.ball, high, share, noise, certified=False), least)
-    own = asked.units
+    width, ball, units = _width(asked), asked.ball, asked.units
+    posterior = asked.lower(ball).posterior
+    noise = 0.0 if of == "f" else posterior.noise
+    low, high = (Bound(posterior, width, side).of_action(action) for side in (LOWER, UPPER))
+    least = worst_quantile(ball, low, share, noise, certified=True)
+    most = max(worst_quantile(ball, high, share, noise, certified=False), least)
     return ValueAtRisk(
         level=float(level),
         of=of,
-        guaranteed=own.outward(least),
-        reachable=own.outward(most),
-        maximize=known.configuration.maximize,
-        certainty=asked.certainty(known, of),
+        guaranteed=units.outward(least),
+        reachable=units.outward(most),
+        maximize=asked.configuration.maximize,
+        certainty=_certainty(asked, width, of),
     )
 
 
-def classify(known: Knowledge, state: State, chance: Chance, actions: Sequence[Point], terms: Terms) -> Classification:
-    """Return which actions meet a chance constraint."""
-    if not actions:
+def classify(asked: Snapshot, chance: Chance, actions: Any) -> Classification:
+    """Return which actions meet a chance constraint: a table of them, by default all of a finite set."""
+    wanted, points = checked_chance("chance", chance), _points(asked, actions)
+    if not points:
         raise ValueError("actions must hold at least one action to classify, got none")
-    asked = _Question.of(known, state, terms, len(actions))
-    found = asked.bracket(chance.event, FewCandidates.of(actions))
-    upper = np.maximum(found.upper, found.lower)
+    width = _width(asked, len(points))
+    found = _bracket(asked, width, wanted.event, FewCandidates.of(points))
     return Classification(
-        chance=chance,
-        actions=tuple(known.configuration.search.space.decode(action) for action in actions),
+        chance=wanted,
+        actions=tuple(asked.actions.decode(action) for action in points),
         lower=validation.frozen(found.lower),
-        upper=validation.frozen(upper),
-        certainty=asked.certainty(known, chance.of),
+        upper=validation.frozen(np.maximum(found.upper, found.lower)),
+        certainty=_certainty(asked, width, wanted.of),
     )
 
 
-def best_with(known: Knowledge, state: State, chance: Chance, terms: Terms) -> tuple[Guaranteed, Probability]:
+def _points(asked: Snapshot, actions: Any) -> list[Point]:
+    """Return the actions that are classified."""
+    search, space = asked.configuration.search, asked.actions
+    if actions is None:
+        if not search.exhaustive:
+            raise TypeError("actions must be given where they are a box: a table of those to classify")
+        every = search.candidates(asked.rows([]), 0)
+        return [every.point(row) for row in range(len(every.points))]
+    many = space.many("actions", actions)
+    if many is None and (isinstance(actions, str | Mapping) or not np.iterable(actions)):
+        raise TypeError(f"actions must be a table or a sequence of actions, got {actions!r}")
+    return [space.encode(f"actions[{i}]", one) for i, one in enumerate(actions if many is None else many)]
+
+
+def checked_chance(name: str, chance: Any) -> Chance:
+    """Return a chance constraint; raise if it is none."""
+    if not isinstance(chance, Chance):
+        raise TypeError(f"{name} must be a drbo.Chance, such as Chance(0.9, above=2.0), got {chance!r}")
+    return chance
+
+
+def best_with(asked: Snapshot, chance: Chance) -> Recommendation:
     """Return the action of the largest worst-case lower bound of all that are certified to meet a chance constraint."""
-    asked = _Question.of(known, state, terms)
-    ball, bound = asked.ball, Bound(asked.posterior, asked.certificate_width, LOWER)
-    closest = 0.0
+    width, ball = _width(asked), asked.ball
+    bound, closest = asked.lower(ball), 0.0
 
     def pick(candidates: Candidates) -> Found | None:
         nonlocal closest
-        lower = asked.bracket(chance.event, candidates).lower
+        lower = _bracket(asked, width, chance.event, candidates).lower
         closest = max(closest, float(lower.max(initial=0.0)))
         rows = np.flatnonzero(chance.met(lower))
         if not len(rows):
@@ -135,12 +148,11 @@ def best_with(known: Knowledge, state: State, chance: Chance, terms: Terms) -> t
         first = int(np.argmax(scores))
         return Found(candidates.point(int(rows[first])), float(scores[first]))
 
-    failed = list(state.failed.values())
-    found = known.configuration.search.best_by(ball, pick, known.near(state), failed)
+    found = asked.configuration.search.best_by(ball, pick, asked.near, asked.failed)
     if found is None:
         raise NotCertifiedError(
             f"no action is certified to meet the constraint that {chance}: the largest certified probability of any is "
             f"{closest:.4g}. Give an easier constraint, or evaluate more"
         )
-    made = guaranteed(found.action, ball, bound, asked.units, terms.given)
-    return made, _probability(known, asked, found.action, chance.event)
+    made = recommendation(asked, guaranteed(asked, found.action, ball))
+    return replace(made, chance=_probability(asked, width, found.action, chance.event))

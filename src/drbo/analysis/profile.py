@@ -13,9 +13,7 @@ from drbo import validation
 from drbo._messages import require
 from drbo.analysis.pictures import against_radius
 from drbo.analysis.recommend import best_in, guaranteed
-from drbo.knowledge.knowledge import Knowledge
-from drbo.knowledge.state import State, Terms
-from drbo.models.bounds import LOWER, Bound
+from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -77,18 +75,16 @@ class RadiusProfile:
 _NUMBERS = ("radius", "guarantee", "expected", "price", "protection")
 
 
-def profile_known(known: Knowledge, radii: ArrayLike, terms: Terms) -> RadiusProfile:
-    """Return the profile of an optimizer's present posterior, round the reference of these terms."""
-    state = known.state
+def profile(asked: Snapshot, radii: ArrayLike) -> RadiusProfile:
+    """Return the profile of what is known, round the reference that is asked about."""
     eps = validation.radii(radii)
-    if not known.belief(state, fresh=True).units.known:
-        raise RuntimeError("profile needs an outcome: the model has not learned the units of the outcomes yet")
-    stochastic = _best_mean(known, state, known.ball_at(state, terms, 0.0))
-    near, rows = np.concatenate([known.near(state), known.rows([stochastic])]), {}
+    asked.need_outcome("profile")
+    stochastic = _best_mean(asked, asked.ball_at(0.0))
+    near, rows = np.concatenate([asked.near, asked.rows([stochastic])]), {}
     for one in np.unique(eps).tolist():  # upwards: each search starts near the actions of the radii before
-        rows[one] = _row(known, state, known.ball_at(state, terms, one), stochastic, near)
-        near = np.concatenate([near, known.rows([rows[one].action])])
-    space = known.configuration.search.space
+        rows[one] = _row(asked, asked.ball_at(one), stochastic, near)
+        near = np.concatenate([near, asked.rows([rows[one].action])])
+    space = asked.actions
     in_order = [rows[one] for one in eps.tolist()]
     numbers = np.array([(row.guarantee, row.expected, row.price, row.protection) for row in in_order])
     guarantee, expected, price, protection = (validation.frozen(column) for column in numbers.T)
@@ -100,8 +96,8 @@ def profile_known(known: Knowledge, radii: ArrayLike, terms: Terms) -> RadiusPro
         price=price,
         protection=protection,
         stochastic=space.decode(stochastic),
-        present=_present(known, state, terms),
-        maximize=known.configuration.maximize,
+        present=_present(asked),
+        maximize=asked.configuration.maximize,
     )
 
 
@@ -116,17 +112,11 @@ class _Row:
     protection: float
 
 
-def _row(known: Knowledge, state: State, ball: Ball, stochastic: Point, near: FloatArray) -> _Row:
+def _row(asked: Snapshot, ball: Ball, stochastic: Point, near: FloatArray) -> _Row:
     """Return the row of one set."""
-    found = best_in(known, state, ball, near)
-    beliefs = known.certifying(state, ball)
-    posterior = beliefs.certain(ball)
-    other = guaranteed(
-        stochastic, ball, Bound(posterior, beliefs.certificate_width, LOWER), units := beliefs.belief.units
-    )
+    found, other, mean, units = best_in(asked, ball, near), guaranteed(asked, stochastic, ball), asked.mean, asked.units
     best = max((found, other), key=lambda one: one.certificate.lower_bound)  # a search over a box is no proof
-    mean = Bound(posterior, 0.0, LOWER)
-    expected, under_reference = (float(ball.weights @ mean.of_action(x)) for x in (best.action, stochastic))
+    expected, under_reference = (float(ball.weights @ mean(ball).of_action(x)) for x in (best.action, stochastic))
     return _Row(
         action=best.action,
         guarantee=units.outward(best.certificate.lower_bound),
@@ -136,16 +126,14 @@ def _row(known: Knowledge, state: State, ball: Ball, stochastic: Point, near: Fl
     )
 
 
-def _best_mean(known: Knowledge, state: State, ball: Ball) -> Point:
+def _best_mean(asked: Snapshot, ball: Ball) -> Point:
     """Return the action of the best posterior mean under the reference, which has not failed."""
-    mean = Bound(known.certifying(state, ball).certain(ball), 0.0, LOWER)
-    failed = list(state.failed.values())
-    return known.configuration.search.best(ball, mean, known.near(state), known.rows([]), failed).action
+    return asked.configuration.search.best(ball, asked.mean(ball), asked.near, asked.rows([]), asked.failed).action
 
 
-def _present(known: Knowledge, state: State, terms: Terms) -> float:
-    """Return the radius of the present round; nan where it comes with an ask, and there was none."""
+def _present(asked: Snapshot) -> float:
+    """Return the radius that is asked about; nan where it comes with an ask, and there was none."""
     try:
-        return known.ball(state, terms).radius
+        return asked.ball.radius
     except TypeError:
         return math.nan

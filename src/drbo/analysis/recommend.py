@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from drbo import validation
 from drbo._threads import one_thread
-from drbo.analysis.answers import NotCertifiedError
-from drbo.knowledge.explanation import AnyColumn, Evaluation, Explanation, summary
-from drbo.knowledge.knowledge import Knowledge
-from drbo.knowledge.state import State, Terms
-from drbo.models.bounds import LOWER, UPPER, Bound
-from drbo.models.posterior import AnyPosterior
+from drbo.analysis.answers import NotCertifiedError, Recommendation, RegretBound, TargetRecommendation
+from drbo.knowledge import claims
+from drbo.knowledge.explanation import AnyColumn, Deferred, Evaluation, Explanation, summary
+from drbo.knowledge.snapshot import Snapshot
+from drbo.knowledge.state import Terms
+from drbo.models.bounds import LOWER, Bound
+from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action
 from drbo.models.units import Units
 from drbo.rounds.ball import Ball, Certificate
 from drbo.rounds.grid_search import best_action
-from drbo.rounds.satisficing import Goal, WorstByRadius, check_set, critical_radius, fragility, satisfy
+from drbo.rounds.satisficing import Goal, WorstByRadius, check_goal, check_set, critical_radius, fragility, satisfy
 from drbo.spaces.columns import Column
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -55,45 +57,36 @@ class Guaranteed:
     units: Units
     mean: FloatArray
     variance: FloatArray
-    posterior: AnyPosterior
+    posterior: Posterior
     unseen: float
     given: Mapping[Any, Any] | None
 
 
-def guaranteed(
-    action: Point, ball: Ball, bound: Bound, units: Units, given: Mapping[Any, Any] | None = None
-) -> Guaranteed:
-    """Return the certificate of an action."""
+def guaranteed(asked: Snapshot, action: Point, ball: Ball) -> Guaranteed:
+    """Return the bound of an action in a set."""
+    bound = asked.lower(ball)
     made = ball.certificate(bound, action)
     weights = made.worst_case.weights
     if made.reference is ball.reference:
-        mean, variance = (validation.frozen(part) for part in bound.posterior.of_action(action))
+        mean, variance = (validation.frozen(part) for part in of_action(bound.posterior, action))
     else:
-        curve = bound.posterior.curve(action.coordinates, 0.0)
+        curve = curve_of(bound.posterior, action.coordinates, 0.0)
         mean, variance = curve(made.reference.points), curve.variance(made.reference.points)
     unseen = float(weights[variance > _LITTLE * bound.amplitude**2].sum())
+    units, given = asked.units, asked.given
     return Guaranteed(action, made, ball, bound.width, units, mean, variance, bound.posterior, unseen, given)
 
 
-def best_now(known: Knowledge, state: State, terms: Terms) -> Guaranteed:
-    """Return the action of the largest worst-case lower confidence bound of all that have not failed."""
-    return best_in(known, state, known.ball(state, terms), known.near(state), terms.given)
+def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> Guaranteed:
+    """Return the action of the largest worst-case lower confidence bound of all that have not failed.
 
-
-def best_in(
-    known: Knowledge, state: State, ball: Ball, near: FloatArray, given: Mapping[Any, Any] | None = None
-) -> Guaranteed:
-    """Return what `best_now` does, for any set; `near` (k, d) are actions that a search over a box starts near.
-
-    `given` is what is known of the context, which the set is for.
+    `near` (k, d) are actions that a search over a box starts near.
     """
-    beliefs = known.certifying(state, ball)
-    search, failed = known.configuration.search, list(state.failed.values())
-    found = []
+    start = asked.near if near is None else near
+    search, failed, found = asked.configuration.search, asked.failed, []
     for _ in range(PASSES):
-        bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
-        action = search.best(ball, bound, near, known.rows([]), failed).action
-        found.append(guaranteed(action, ball, bound, beliefs.belief.units, given))
+        action = search.best(ball, asked.lower(ball), start, asked.rows([]), failed).action
+        found.append(guaranteed(asked, action, ball))
         wider = ball.adopting(found[-1].certificate)
         if wider is ball:  # the adversary asked for no further context
             break
@@ -101,36 +94,64 @@ def best_in(
     return max(found, key=lambda one: one.certificate.lower_bound)
 
 
-def reachable(known: Knowledge, state: State, best: Guaranteed) -> float:
+def regret_bound(asked: Snapshot, best: Guaranteed) -> RegretBound:
+    """Return how far the best action by its lower bound may be from the best one."""
+    most, least, units, own = _reachable(asked, best), best.certificate.lower_bound, best.units, asked.configuration
+    return RegretBound(
+        value=units.length_outward(most - least) if units.known else math.inf,
+        guaranteed=units.outward(least),
+        reachable=units.outward(most),
+        certified=own.search.exhaustive,
+        claim=claims.certificate(own.surrogate, own.certificate_beta),
+    )
+
+
+def _reachable(asked: Snapshot, best: Guaranteed) -> float:
     """Return the largest worst-case upper confidence bound of all actions that have not failed, in the model's units.
 
-    It is for the set and the width of `best`, whose own upper bound counts, too. On a range of contexts the worst case
-    on the atoms alone is taken, which is larger: the result is an upper bound still.
+    It is for the set of `best`, whose own upper bound counts, too. On a range of contexts the worst case on the atoms
+    alone is taken, which is larger: the result is an upper bound still.
     """
-    beliefs, search = known.certifying(state, best.ball), known.configuration.search
-    bound = Bound(beliefs.certain(best.ball), best.width, UPPER)
-    near = np.concatenate([known.near(state), known.rows([best.action])])
-    found = search.best(best.ball, bound, near, known.rows([]), list(state.failed.values()))
+    bound = asked.upper(best.ball)
+    near = np.concatenate([asked.near, asked.rows([best.action])])
+    found = asked.configuration.search.best(best.ball, bound, near, asked.rows([]), asked.failed)
     return max(found.score, float(best.ball.worst_case(bound.of_action(best.action)).expectation))
 
 
-def certified(known: Knowledge, state: State, action: Point, terms: Terms) -> Guaranteed:
-    """Return an action with its certificate of now."""
-    ball = known.ball(state, terms)
-    beliefs = known.certifying(state, ball)
-    bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
-    return guaranteed(action, ball, bound, beliefs.belief.units, terms.given)
-
-
-def best_iterate(known: Knowledge, state: State) -> Guaranteed:
-    """Return the iterate of the largest worst-case lower confidence bound at its own time (eq. 10), certified now."""
-    iterate = state.incumbent
+def best_iterate(asked: Snapshot) -> Guaranteed:
+    """Return the iterate of the largest worst-case lower confidence bound at its own time (eq. 10), bounded now."""
+    iterate = asked.state.incumbent
     if iterate is None:
         raise RuntimeError("recommend_iterate needs an iterate that has not failed: call ask first")
-    ball = known.ball_of(state, iterate)
-    beliefs = known.certifying(state, ball)
-    bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
-    return guaranteed(iterate.proposal.action, ball, bound, beliefs.belief.units, iterate.given)
+    its_round = replace(asked, terms=Terms(iterate.reference, None, iterate.given))
+    return guaranteed(its_round, iterate.proposal.action, asked.known.ball_of(asked.state, iterate))
+
+
+def recommendation(asked: Snapshot, found: Guaranteed) -> Recommendation:
+    """Return an action and its bound in the user's units."""
+    made, units, own = found.certificate, found.units, asked.configuration
+    beta, nature = own.certificate_beta, asked.known.nature(found.given)
+    action, contexts = asked.actions.decode(found.action), nature.decode_all(made.reference)
+    return Recommendation(
+        action=action,
+        action_index=found.action.index,
+        value=units.outward(made.lower_bound),
+        gap=units.length_outward(float(made.worst_case.expectation - made.lower_bound)),
+        weights=validation.frozen(made.worst_case.weights),
+        contexts=contexts,
+        reference=made.reference.weights,
+        radius=found.ball.radius,
+        maximize=own.maximize,
+        beta=found.width,
+        delta=beta.delta if beta.proven else None,
+        diameter=found.ball.diameter,
+        within=found.ball.words,
+        claim=claims.certificate(own.surrogate, beta),
+        unseen=found.unseen,
+        action_point=found.action,
+        explanation=Deferred(functools.partial(explain, found, action, contexts, nature.space.columns)),
+        given=found.given,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,27 +170,42 @@ class Satisfied:
     guaranteed: Guaranteed
 
 
-def best_for(known: Knowledge, state: State, target: float, goal: Goal, terms: Terms) -> Satisfied:
+def recommend_for(asked: Snapshot, target: float, goal: Goal) -> TargetRecommendation:
+    """Return what serves a goal best, in the user's units."""
+    wanted, chosen = validation.finite_float("target", target), check_goal(goal)
+    found = _best_for(asked, wanted, chosen)
+    at = recommendation(asked, found.guaranteed)
+    return TargetRecommendation(
+        action=at.action,
+        action_index=at.action_index,
+        target=wanted,
+        goal=chosen,
+        radius=found.radius,
+        fragility=found.guaranteed.units.length_outward(found.fragility),
+        recommendation=at,
+    )
+
+
+def _best_for(asked: Snapshot, target: float, goal: Goal) -> Satisfied:
     """Return the action that serves a goal best, by lower confidence bounds under all outcomes told.
 
     `target` is in the user's units. Actions are compared on the atoms. The radius and the fragility of the action
     returned are certified for every distribution, also where contexts have a range.
     """
-    ball = known.ball_at(state, terms, 0.0)
+    ball = asked.ball_at(0.0)
     check_set(ball)
-    beliefs, search = known.certifying(state, ball), known.configuration.search
-    units, failed = beliefs.units, list(state.failed.values())
+    search, units, failed = asked.configuration.search, asked.units, asked.failed
     if not units.known:
         raise NotCertifiedError("no action is certified to reach the target: the model has seen no outcome yet")
-    level, best, near = units.inward(target), None, known.near(state)
+    level, best, near = units.inward(target), None, asked.near
     for _ in range(PASSES):
-        bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
+        bound = asked.lower(ball)
         found = satisfy(search, ball, bound, level, goal, near, failed)
         if found is None:
             break
         worst = WorstByRadius.certified(ball, bound, found.action)
         radius = critical_radius(worst, level)
-        made = guaranteed(found.action, ball.at(max(radius, 0.0)), bound, units, terms.given)
+        made = guaranteed(asked, found.action, ball.at(max(radius, 0.0)))
         if radius >= 0.0:
             one = Satisfied(radius, fragility(worst, level).value, made)
             if best is None or _rank(goal, one) > _rank(goal, best):
@@ -179,8 +215,8 @@ def best_for(known: Knowledge, state: State, target: float, goal: Goal, terms: T
             break
         ball = wider
     if best is None:
-        bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
-        closest = search.best(ball.at(0.0), bound, near, known.rows([]), failed)
+        bound = asked.lower(ball)
+        closest = search.best(ball.at(0.0), bound, near, asked.rows([]), failed)
         reached = units.outward(ball.at(0.0).certificate(bound, closest.action).lower_bound)
         raise NotCertifiedError(
             f"no action is certified to reach the target {target:.6g}: the best one is certified to have "
@@ -254,6 +290,8 @@ def _evaluation(found: Guaranteed, action: Any, contexts: Sequence[Any]) -> Eval
     made, atoms = found.certificate, found.certificate.reference.points
     w = made.worst_case.weights
     used = np.flatnonzero(w)
+    if not isinstance(found.posterior, SupportsCurve):
+        return None
     curve = found.posterior.curve(found.action.coordinates, 0.0)
     std, step = np.sqrt(found.variance), max(_AT_ONCE // len(atoms), 1)
 
@@ -266,7 +304,7 @@ def _evaluation(found: Guaranteed, action: Any, contexts: Sequence[Any]) -> Eval
             for i in range(0, len(atoms), step)
         ]
     )
-    amplitude = math.sqrt(found.posterior.gp.kernel.variance)
+    amplitude = found.posterior.amplitude
     best = np.argsort(-gains, kind="stable")[:_CANDIDATES]
     if not gains[best[0]] > 1e-9 * amplitude * found.width:
         return None

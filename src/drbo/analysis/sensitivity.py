@@ -6,11 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from drbo import validation
 from drbo.analysis.recommend import best_in
-from drbo.knowledge.knowledge import Knowledge
-from drbo.knowledge.state import State, Terms
-from drbo.models.bounds import LOWER, Bound
+from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.ball import Ball, Certificate
 from drbo.spaces.space import Point
 
@@ -28,7 +25,7 @@ class RadiusSensitivity:
     ----------
     action, action_index : the action; its index is None if actions are no finite set
     radius : eps
-    guarantee : G(eps), certified as `certify` does
+    guarantee : G(eps), as `bound` has it
     sensitivity : by how much G gets worse per unit of eps^a at this radius, zero or more; where G has a kink, to the
         right of it
     power : a
@@ -61,26 +58,21 @@ class RadiusSensitivity:
         return "\n".join(f"{what}: {value:.4g}, {more}" for what, value, more in lines)
 
 
-def sensitivity_known(known: Knowledge, action: Point | None, radius: Any, terms: Terms) -> RadiusSensitivity:
-    """Return the sensitivity of an action, by default of what `recommend` would recommend for the radius."""
-    state = known.state
-    eps = None if radius is None else validation.radius(radius)
-    ball = known.ball(state, terms) if eps is None else known.ball_at(state, terms, eps)
-    if not known.belief(state, fresh=True).units.known:
-        raise RuntimeError("sensitivity needs an outcome: the model has not learned the units of the outcomes yet")
+def sensitivity(asked: Snapshot, action: Point | None) -> RadiusSensitivity:
+    """Return the sensitivity of an action, by default of what would be recommended."""
+    ball = asked.ball
+    asked.need_outcome("sensitivity")
     if action is None:
-        action = best_in(known, state, ball, known.near(state), terms.given).action
-    here, wide = _certified(known, state, ball, action)
-    near, _ = (
-        _certified(known, state, wide.at(_NEAR * ball.radius), action) if math.isfinite(ball.radius) else (here, wide)
-    )
+        action = best_in(asked, ball).action
+    here, wide = _certified(asked, ball, action)
+    near, _ = _certified(asked, wide.at(_NEAR * ball.radius), action) if math.isfinite(ball.radius) else (here, wide)
     centre = _with(wide, near).at(0.0)
-    reference, _ = _certified(known, state, centre, action)
-    slope, slope_at_reference = _slope(known, state, wide, action), _slope(known, state, centre, action)
+    reference, _ = _certified(asked, centre, action)
+    slope, slope_at_reference = _slope(asked, wide, action), _slope(asked, centre, action)
     approximate = reference.lower_bound - (slope_at_reference * ball.reach if slope_at_reference else 0.0)
-    units, space = known.certifying(state, ball).units, known.configuration.search.space
+    units = asked.units
     return RadiusSensitivity(
-        action=space.decode(action),
+        action=asked.actions.decode(action),
         action_index=action.index,
         radius=ball.radius,
         guarantee=units.outward(here.lower_bound),
@@ -93,14 +85,9 @@ def sensitivity_known(known: Knowledge, action: Point | None, radius: Any, terms
     )
 
 
-def _bound(known: Knowledge, state: State, ball: Ball) -> Bound:
-    beliefs = known.certifying(state, ball)
-    return Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
-
-
-def _certified(known: Knowledge, state: State, ball: Ball, action: Point) -> tuple[Certificate, Ball]:
+def _certified(asked: Snapshot, ball: Ball, action: Point) -> tuple[Certificate, Ball]:
     """Return the certificate of an action, and the ball on all atoms that it needed."""
-    made = ball.certificate(_bound(known, state, ball), action)
+    made = ball.certificate(asked.lower(ball), action)
     return made, _with(ball, made)
 
 
@@ -109,9 +96,9 @@ def _with(ball: Ball, made: Certificate) -> Ball:
     return ball.extended(made.reference.points[len(ball.contexts) :])
 
 
-def _slope(known: Knowledge, state: State, ball: Ball, action: Point) -> float:
+def _slope(asked: Snapshot, ball: Ball, action: Point) -> float:
     """Return how fast the worst case of the lower bound of an action falls, on the atoms of the ball."""
     if math.isinf(ball.radius):
         return 0.0
-    values = _bound(known, state, ball).of_action(action)
+    values = asked.lower(ball).of_action(action)
     return float(ball.ambiguity.slopes(values[None, :], ball.weights, ball.radius)[0])

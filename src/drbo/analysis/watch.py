@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 
 from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.knowledge.knowledge import Knowledge
-from drbo.knowledge.state import Terms
+from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.telling import in_order
 from drbo.validation import FloatArray
 
@@ -82,11 +81,9 @@ class Watch:
         )
 
 
-def watch_known(known: Knowledge, contexts: Any, radius: float | None, terms: Terms, alpha: float) -> Watch:
-    """Return whether contexts that arrived, in order, have left the set round the reference of these terms."""
-    state, nature = known.state, known.nature(terms.given)
-    level = validation.probability("alpha", alpha)
-    ball = known.ball(state, terms) if radius is None else known.ball_at(state, terms, validation.radius(radius))
+def watch(asked: Snapshot, contexts: Any, alpha: float) -> Watch:
+    """Return whether contexts that arrived, in order, have left the set that is asked about."""
+    ball, nature, level = asked.ball, asked.nature, validation.probability("alpha", alpha)
     arrived = in_order("contexts", contexts, nature)
     watched = Watched(ball.ambiguity, ball.weights, ball.radius)
     if ball.reference.index is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 from drbo import (
     GP,
@@ -35,6 +36,7 @@ from drbo import (
 )
 from drbo.experiments._competitors import FirstOrder, KernelDensity, LipschitzPenalty
 from drbo.experiments._tasks import SETTINGS, Goal, Task
+from drbo.models import SupportsGrid
 from drbo.names import MethodName, SettingName
 from drbo.problems import Problem
 from drbo.radius import Bootstrap
@@ -77,10 +79,10 @@ def _satisficing(task: Task) -> Policy:
 
 def _for_the_target(optimizer: Optimizer, task: Task) -> int:
     """Return the least fragile action; the best guaranteed one while no action is certified to reach the target."""
-    policy = optimizer.policy
+    policy = optimizer.configuration.policy
     assert isinstance(policy, Satisficing)
     try:
-        return int(optimizer.recommend_for(policy.target, policy.goal).action_index)
+        return int(optimizer.under().recommend_for(policy.target, policy.goal).action_index)
     except NotCertifiedError:
         return _recommended(optimizer, task)
 
@@ -98,7 +100,7 @@ def _within_the_constraint(optimizer: Optimizer, task: Task) -> int:
     try:
         return int(optimizer.recommend(subject_to=task.constraint).action_index)
     except NotCertifiedError:
-        mean, _ = optimizer.posterior.on_grid()
+        mean, _ = cast(SupportsGrid, optimizer.posterior).on_grid()
         return task.constrained_solution(mean)
 
 

@@ -78,7 +78,7 @@ def run(
         rows["seconds"].append(time.process_time() - told + asked - started)
         rows["recommended"].append(method.recommended(opt, task) if recommend else None)
         if recommend and method.constrained:
-            labels.append(opt.classify(task.constraint, **terms).labels)
+            labels.append(opt.under(**terms).classify(task.constraint).labels)
         for name, value in (("action", s.action_index), ("context", j), ("outcome", outcome)):
             rows[name].append(value)
     contexts = np.array(rows["context"])

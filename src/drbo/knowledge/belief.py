@@ -10,22 +10,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from drbo.contexts.reference import Reference
 from drbo.knowledge.history import Told
-from drbo.knowledge.state import observations, outcomes_of
+from drbo.knowledge.state import observations
 from drbo.models.bounds import Beta
-from drbo.models.gp import FittedGP
-from drbo.models.kronecker_posterior import KroneckerPosterior
-from drbo.models.observation import Observation, observations_of
-from drbo.models.outcomes import LEAST_COMMON
-from drbo.models.posterior import AnyPosterior
+from drbo.models.observation import Observation
+from drbo.models.surrogate import Data, Fit, Inputs, Posterior, SupportsHiddenContexts, Surrogate, require
 from drbo.models.units import Units
 from drbo.rounds.ball import Ball
-from drbo.rounds.search import Search
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -36,41 +32,41 @@ class Belief:
 
     Attributes
     ----------
-    search : what makes the prior in the form that it needs
+    surrogate : what makes the posteriors
     fit, units : the hyper-parameters, and the units of the outcomes under them
     rules : those of all widths that bounds will have
     corrections : how many results had been retracted or amended
-    certain : the posterior of the outcomes
-    searching : the posterior of the outcomes and the failures
+    certain, certain_data : the posterior of the outcomes, and what it is made from
+    searching, searching_data : the same of the outcomes and the failures
     n_told : of how many results
-    n_together : how many outcomes were told with others of the same evaluation
-    order : of the outcomes in the posteriors, where they have a block; None if it is that of the results
     """
 
-    search: Search
-    fit: FittedGP
+    surrogate: Surrogate
+    fit: Fit
     units: Units
     rules: Sequence[Beta]
     corrections: int
-    certain: AnyPosterior
-    searching: AnyPosterior
+    certain: Posterior
+    certain_data: Data
+    searching: Posterior
+    searching_data: Data
     n_told: int = 0
-    n_together: int = 0
-    order: NDArray[np.intp] | None = None
 
     @classmethod
     def prior(
         cls,
-        search: Search,
-        fit: FittedGP,
+        surrogate: Surrogate,
+        inputs: Inputs,
+        fit: Fit,
         contexts: FloatArray,
         sign: float,
         rules: Sequence[Beta],
         corrections: int = 0,
     ) -> Belief:
         """Return what is believed before any result, on contexts (n, d); `sign` is -1 if outcomes are minimised."""
-        posterior = search.prior(fit.gp, contexts)
-        return cls(search, fit, fit.units(sign), rules, corrections, posterior, posterior)
+        data = Data(inputs)
+        posterior = surrogate.posterior(fit, data, contexts)
+        return cls(surrogate, fit, fit.units(sign), rules, corrections, posterior, data, posterior, data)
 
     @property
     def contexts(self) -> FloatArray:
@@ -82,68 +78,41 @@ class Belief:
         new = told[self.n_told :]
         if not new:
             return self
-        together = self.n_together + sum(len(record.outcomes) for record in new if len(record.outcomes) > 1)
-        if self.certain.factorises and together >= LEAST_COMMON and not any(record.hidden for record in told):
-            found = self._in_block(told)
-            if found is not None:
-                return replace(found, n_told=len(told), n_together=together)
-        certain, searching = self.certain, self.searching
-        if self.order is not None:
-            certain = searching = self.search.prior(self.fit.gp, self.contexts)
-            new = told
-        if searching is certain:
+        own = self
+        if own.searching is own.certain:
             before = list(itertools.takewhile(lambda record: not record.failed, new))
-            certain = searching = certain.with_more(self._observations(before))
-            new = new[len(before) :]
+            own, new = own._both_after(before), new[len(before) :]
         if new:
-            certain, searching = (
-                certain.with_more(self._observations([record for record in new if not record.failed])),
-                searching.with_more(self._observations(new)),
+            outcomes = own._observations([record for record in new if not record.failed])
+            certain_data = own.certain_data.and_also(outcomes)
+            searching_data = own.searching_data.and_also(own._observations(new))
+            own = replace(
+                own,
+                certain=own._posterior(certain_data, own.certain),
+                certain_data=certain_data,
+                searching=own._posterior(searching_data, own.searching),
+                searching_data=searching_data,
             )
-        return replace(self, certain=certain, searching=searching, n_told=len(told), n_together=together, order=None)
+        return replace(own, n_told=len(told))
 
-    def _in_block(self, told: Sequence[Told]) -> Belief | None:
-        """Return both posteriors, made anew, where most results are of the same contexts; None where they are not.
+    def _both_after(self, records: Sequence[Told]) -> Belief:
+        """Return what is believed after further results, none of which failed; both posteriors are one."""
+        if not records:
+            return self
+        data = self.certain_data.and_also(self._observations(records))
+        made = self._posterior(data, self.certain)
+        return replace(self, certain=made, certain_data=data, searching=made, searching_data=data)
 
-        A failure in these contexts stands in the block with the outcomes that are expected of it, which do not move the
-        mean. Other failures come on top.
-        """
-        outcomes = outcomes_of(told, self.units)
-        common = outcomes.common()
-        if common is None:
-            return None
-        x, c, y = outcomes.x[common.block[:, 0]], outcomes.c[common.block[0]], outcomes.y[common.block]
-        rest = observations_of(outcomes.of_rows(common.rest))
-        actions, contexts, gp = self.certain.actions, self.certain.contexts, self.fit.gp
-        certain = searching = KroneckerPosterior(gp, actions, contexts, (x, c, y)).with_more(rest)
-        failed = [record for record in told if record.failed]
-        if failed:
-            keys = sorted(row.tobytes() for row in c)
-            alike = [r for r in failed if sorted(one.coordinates.tobytes() for one in r.contexts) == keys]
-            lost = np.array([record.action.coordinates for record in alike]).reshape(-1, x.shape[1])
-            if alike:
-                expected, _ = certain.predict(np.repeat(lost, len(c), axis=0), np.tile(c, (len(lost), 1)))
-                y = np.concatenate([y, expected.reshape(-1, len(c))])
-            others = self._observations([record for record in failed if record not in alike])
-            whole = KroneckerPosterior(gp, actions, contexts, (np.concatenate([x, lost]), c, y))
-            searching = whole.with_more([*rest, *others])
-        order = np.concatenate([common.block.ravel(), common.rest])
-        return replace(self, certain=certain, searching=searching, order=order)
-
-    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
-        """Return `Posterior.leave_one_out` of the outcomes, in the order in which they were told."""
-        residual, variance = self.certain.leave_one_out()
-        if self.order is None:
-            return residual, variance
-        back = np.argsort(self.order)
-        return residual[back], variance[back]
+    def _posterior(self, data: Data, last: Posterior, contexts: FloatArray | None = None) -> Posterior:
+        return self.surrogate.posterior(self.fit, data, self.contexts if contexts is None else contexts, last)
 
     def on(self, contexts: FloatArray) -> Belief:
         """Return the same on contexts (n, d)."""
         if self.contexts is contexts or np.array_equal(self.contexts, contexts):
             return self
-        certain = self.certain.on(contexts)
-        searching = certain if self.searching is self.certain else self.searching.on(contexts)
+        certain = searching = self._posterior(self.certain_data, self.certain, contexts)
+        if self.searching is not self.certain:
+            searching = self._posterior(self.searching_data, self.searching, contexts)
         return replace(self, certain=certain, searching=searching)
 
     def prediction(self, actions: FloatArray, contexts: FloatArray, width: float) -> tuple[FloatArray, ...]:
@@ -168,8 +137,9 @@ class Belief:
 
     def _scattered(self, observation: Observation) -> Observation:
         """Return an observation whose context was not revealed, with what that adds to its error for every rule."""
-        scatter, ridge = self.certain.scatter(observation), self.fit.gp.ridge
-        added = max(rule.hidden_variance(scatter, ridge, self.units) for rule in self.rules)
+        require(self.certain, (SupportsHiddenContexts,), "an outcome whose context was not revealed", self.surrogate)
+        scatter = cast(SupportsHiddenContexts, self.certain).scatter(observation)
+        added = max(rule.hidden_variance(scatter, self.certain.noise**2, self.units) for rule in self.rules)
         return replace(observation, scatter=added)
 
 
@@ -202,18 +172,18 @@ class RoundBeliefs:
     width: float
     certificate_width: float
     _placed: list[Belief] = field(default_factory=list)  # on the contexts that were asked for last
-    _expected: list[tuple[FloatArray, AnyPosterior]] = field(default_factory=list)  # and what is expected there
+    _expected: list[tuple[FloatArray, Posterior]] = field(default_factory=list)  # and what is expected there
 
     @property
     def units(self) -> Units:
         """The units of the outcomes."""
         return self.belief.units
 
-    def certain(self, ball: Ball) -> AnyPosterior:
+    def certain(self, ball: Ball) -> Posterior:
         """Return the posterior of the outcomes alone, on the atoms of a ball."""
         return self._on(ball).certain
 
-    def expected(self, ball: Ball) -> AnyPosterior:
+    def expected(self, ball: Ball) -> Posterior:
         """Return the posterior that also counts failed and pending evaluations, on the atoms of a ball."""
         if not self.pending:
             return self._on(ball).searching

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from drbo.ambiguity.contract import AmbiguitySet
 from drbo.models.bounds import Beta
-from drbo.models.gp import GP
-from drbo.models.learned import LearnedGP
+from drbo.models.surrogate import Surrogate
 from drbo.rounds.policies import Policy
 from drbo.rounds.settings import Setting
 
@@ -82,7 +81,7 @@ REFUSED = (
 )
 
 
-def certificate(surrogate: GP | LearnedGP, beta: Beta) -> Claim:
+def certificate(surrogate: Surrogate, beta: Beta) -> Claim:
     """Return the claim of a certificate; it does not depend on setting, set, contexts or policy.
 
     A fixed GP with `TheoreticalBeta` has the bound of Lemma 1 for all actions, contexts and times at once. So it holds
@@ -95,7 +94,7 @@ def certificate(surrogate: GP | LearnedGP, beta: Beta) -> Claim:
     return LEARNED if surrogate.learns else FIXED
 
 
-def everywhere(surrogate: GP | LearnedGP, beta: Beta, *, noisy: bool) -> Claim:
+def everywhere(surrogate: Surrogate, beta: Beta, *, noisy: bool) -> Claim:
     """Return the claim of a probability or a quantile, whose bounds must hold in all contexts at once.
 
     Those of Lemma 1 hold for all actions, contexts and times. Others are widened for the contexts by the union bound.
@@ -107,7 +106,7 @@ def everywhere(surrogate: GP | LearnedGP, beta: Beta, *, noisy: bool) -> Claim:
 
 
 def regret(
-    surrogate: GP | LearnedGP, beta: Beta, setting: Setting, policy: Policy, ambiguity: AmbiguitySet, exact: bool
+    surrogate: Surrogate, beta: Beta, setting: Setting, policy: Policy, ambiguity: AmbiguitySet, exact: bool
 ) -> Claim:
     """Return the claim about the cost of the evaluations; `exact`: whether actions and contexts are finite sets."""
     by_nature = ambiguity.has_shift_norm and setting.delta in (None, beta.delta)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any, Self
+
+import numpy as np
 
 from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet
@@ -14,9 +17,19 @@ from drbo.contexts.nature import Contexts
 from drbo.contexts.sampled_contexts import SPREAD, SampledContexts
 from drbo.knowledge import claims
 from drbo.models.bounds import Beta, as_beta
-from drbo.models.gp import GP, FittedGP
-from drbo.models.inputs import PAIRS, Inputs, PerturbedInputs
 from drbo.models.learned import LearnedGP
+from drbo.models.surrogate import (
+    Data,
+    Fit,
+    Inputs,
+    SupportsCovariance,
+    SupportsCurve,
+    SupportsInformationGain,
+    SupportsPerturbations,
+    Surrogate,
+    check_surrogate,
+    require,
+)
 from drbo.rounds.ball import frozen_copy
 from drbo.rounds.box_search import BoxSearch
 from drbo.rounds.grid_search import GridSearch
@@ -59,7 +72,7 @@ class Configuration:
     nature: Contexts
     ambiguity: AmbiguitySet
     setting: Setting
-    surrogate: GP | LearnedGP
+    surrogate: Surrogate
     policy: Policy
     beta: Beta
     certificate_beta: Beta
@@ -67,7 +80,7 @@ class Configuration:
     seed: int
     baseline: Point | None
     explore_budget: float
-    first_fit: FittedGP
+    first_fit: Fit
 
     @property
     def sign(self) -> float:
@@ -78,6 +91,12 @@ class Configuration:
     def widths(self) -> tuple[Beta, Beta]:
         """The rules of all widths that bounds have."""
         return self.beta, self.certificate_beta
+
+    @functools.cached_property
+    def placed(self) -> AmbiguitySet:
+        """The family of ambiguity sets, put on the contexts as they were given."""
+        space = self.nature.space
+        return self.ambiguity.on(space.measured(self.nature.seen([]).points), space.scales)
 
     @classmethod
     def of(
@@ -96,20 +115,18 @@ class Configuration:
         explore_budget: Any,
     ) -> Self:
         """Return the configuration of these arguments; an error names the argument that is wrong."""
-        model = LearnedGP() if surrogate is None else surrogate
+        model = check_surrogate(LearnedGP() if surrogate is None else surrogate)
         if not isinstance(setting, Setting):
             raise TypeError(f"setting must be General(), DataDriven(...) or Simulator(...), got {setting!r}")
-        if not isinstance(model, GP | LearnedGP):
-            raise TypeError(f"surrogate must be a GP or a LearnedGP, got {model!r}")
         if not (policy is None or isinstance(policy, Policy)):
             raise TypeError(f"policy must be a Policy such as drbo.Optimism(), or None, got {policy!r}")
         if not (ambiguity is None or isinstance(ambiguity, AmbiguitySet)):
             raise TypeError(f"ambiguity must be an AmbiguitySet such as drbo.MMD(kernel=...), got {ambiguity!r}")
         number = validation.whole_number("seed", seed, least=0)
         chosen_from = _chosen_from(actions, model)
-        inputs = _inputs(contexts, chosen_from)
-        model = inputs.adapted(model)
-        search = BoxSearch(chosen_from, inputs) if isinstance(chosen_from, Box) else GridSearch(chosen_from, inputs)
+        shift = contexts.shift(chosen_from) if isinstance(contexts, Samples) else None
+        model = model if shift is None else _of_actions(model)
+        search = BoxSearch(chosen_from) if isinstance(chosen_from, Box) else GridSearch(chosen_from)
         nature, drawn_from, family = _nature(contexts, ambiguity, model, number)
         setting.check(nature)
         setting.check_radius(nature, family)
@@ -121,13 +138,22 @@ class Configuration:
         for one in (rule, certifying):
             claims.certificate(model, one)  # a claim that cannot be made is refused
         upward = validation.flag("maximize", maximize)
-        first_fit = model.first_fit(
-            search.space.dimension, inputs.d_context(nature.space.dimension), 1.0 if upward else -1.0
-        )
+        grid = chosen_from.coordinates if isinstance(chosen_from, FiniteSet) else np.empty((0, chosen_from.dimension))
+        inputs = Inputs(grid, nature.space.dimension, shift)
+        first_fit = model.first(inputs, 1.0 if upward else -1.0)
         if policy is not None:
             setting.check_policy(policy)
         chosen = setting.policy if policy is None else policy
-        chosen.check(search, first_fit.gp, nature)
+        prior = model.posterior(first_fit, Data(inputs), nature.seen([]).points)
+        require(prior, chosen.needs, f"the policy {chosen!r}", model)
+        chosen.check(prior, nature)
+        if nature.range is not None:
+            require(prior, (SupportsCurve,), "contexts with a range", model)
+        for one in (rule, certifying):
+            if one.proven:
+                require(prior, (SupportsInformationGain,), f"{one!r}", model)
+        if explore_budget is not None:
+            require(prior, (SupportsCovariance,), "explore_budget", model)
         today = None if baseline is None else frozen_copy(search.space.encode("baseline", baseline))
         budget = _budget(explore_budget, today, nature)
         arguments = {
@@ -170,7 +196,17 @@ def _as_given(chosen_from: FiniteSet | Samples | Box) -> Any:
     return chosen_from.points if type(chosen_from) is FiniteSet else chosen_from
 
 
-def _chosen_from(actions: Any, model: GP | LearnedGP) -> FiniteSet | Box:
+def _of_actions(model: Surrogate) -> Surrogate:
+    """Return the model of an f that depends on a perturbed action alone."""
+    if not isinstance(model, SupportsPerturbations):
+        raise TypeError(
+            f"contexts that are a Perturbation need a surrogate with the capability SupportsPerturbations, which "
+            f"{model!r} lacks"
+        )
+    return model.of_actions()
+
+
+def _chosen_from(actions: Any, model: Surrogate) -> FiniteSet | Box:
     """Return the actions."""
     if isinstance(actions, Box):
         return actions
@@ -178,12 +214,6 @@ def _chosen_from(actions: Any, model: GP | LearnedGP) -> FiniteSet | Box:
     if space.weights is not None:
         raise TypeError("actions must be points, or labels without weights or counts: they are ours to choose")
     return space
-
-
-def _inputs(contexts: Any, actions: FiniteSet | Box) -> Inputs:
-    """Return what f is a function of: the action and the context, unless contexts are perturbations of the action."""
-    shift = contexts.shift(actions) if isinstance(contexts, Samples) else None
-    return PAIRS if shift is None else PerturbedInputs(shift)
 
 
 def _budget(explore_budget: Any, baseline: Point | None, nature: Contexts) -> float:
@@ -204,7 +234,7 @@ def _budget(explore_budget: Any, baseline: Point | None, nature: Contexts) -> fl
 
 
 def _nature(
-    contexts: Any, ambiguity: Any, model: GP | LearnedGP, seed: int
+    contexts: Any, ambiguity: Any, model: Surrogate, seed: int
 ) -> tuple[Contexts, FiniteSet | Samples | Box, AmbiguitySet]:
     """Return how references are made of the contexts, the contexts, and the family of sets."""
     samples = Samples([], within=contexts, support=_spread(contexts)) if isinstance(contexts, Box) else contexts

@@ -18,7 +18,7 @@ import numpy as np
 from drbo import validation
 from drbo.knowledge.encoding import RefusedError, TooOldError, UnknownClassError, decode, encode, shortened
 from drbo.knowledge.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
-from drbo.models.gp import FittedGP
+from drbo.models.surrogate import Fit
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
@@ -233,9 +233,9 @@ class Reader:
         value = record["reference"]
         return self.references[_count(value)] if isinstance(value, int) else decode(value, self.classes)
 
-    def _fit(self, value: Any) -> FittedGP | None:
+    def _fit(self, value: Any) -> Fit | None:
         fit = decode(value, self.classes)
-        if not (fit is None or isinstance(fit, FittedGP)):
+        if not (fit is None or isinstance(fit, Fit)):
             raise ValueError(f"it holds hyper-parameters that are none: {fit!r}")
         return fit
 

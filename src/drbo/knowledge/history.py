@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from drbo.models.gp import FittedGP
+from drbo.models.surrogate import Fit
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -103,7 +103,7 @@ class Asked(Record):
     time: float | None
     reference: Any
     radius: float | None
-    fit: FittedGP | None
+    fit: Fit | None
     proposals: tuple[Proposal, ...]
     awaited: tuple[int, ...] = ()
     given: Mapping[Any, Any] | None = None

@@ -20,9 +20,10 @@ from drbo.knowledge.belief import Belief, Pending, RoundBeliefs
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import Fact, Proposal
 from drbo.knowledge.production import Wishes
-from drbo.knowledge.state import Iterate, State, Terms
+from drbo.knowledge.state import Iterate, State, Terms, kept
+from drbo.knowledge.suggestion import Suggestion
 from drbo.models.bounds import LOWER, Beta, Bound
-from drbo.models.gp import FittedGP
+from drbo.models.surrogate import Fit, SupportsInformationGain
 from drbo.rounds.ball import Ball, frozen_copy
 from drbo.rounds.policies import Round
 from drbo.rounds.range_ball import make_ball
@@ -44,7 +45,7 @@ class Knowledge:
         self._noted = 0  # how many facts the state has noted
         self._belief: Belief | None = None
         # Of a fit, and so many outcomes and corrections, the next one.
-        self._next_fit: tuple[FittedGP, tuple[int, int], FittedGP] | None = None
+        self._next_fit: tuple[Fit, tuple[int, int], Fit] | None = None
         self._placed: list[tuple[FloatArray, AmbiguitySet]] = []  # the last two kinds of atoms, and the set on them
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # with further contexts
         self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # what was known, and the contexts that agree
@@ -73,7 +74,7 @@ class Knowledge:
                 if reference is not None:
                     nature.check(reference)
 
-    def fit(self, state: State, *, fresh: bool = False) -> FittedGP:
+    def fit(self, state: State, *, fresh: bool = False) -> Fit:
         """Return the hyper-parameters of now: a function of the facts and of the last recorded fit.
 
         `fresh`: learned from every outcome so far, as a certificate wants it; otherwise they may lag behind a little.
@@ -86,26 +87,32 @@ class Knowledge:
         if state.n_outcomes == 0:  # all of them were retracted
             return self.configuration.first_fit
         key = state.n_outcomes, state.corrections
-        kept = self._next_fit
-        if kept is None or kept[0] is not last or kept[1] != key:
-            kept = self._next_fit = last, key, model.refit(self.configuration.inputs.seen(state.outcomes()), last)
-        return kept[2]
+        made = self._next_fit
+        if made is None or made[0] is not last or made[1] != key:
+            made = self._next_fit = last, key, model.refit(self.configuration.inputs.seen(state.outcomes()), last)
+        return made[2]
 
     def belief(self, state: State, contexts: FloatArray | None = None, *, fresh: bool = False) -> Belief:
         """Return the posteriors of all results, on contexts (n, d); by default on those that they are on."""
         belief, fit = self._belief, self.fit(state, fresh=fresh)
         if contexts is None:
             contexts = self.atoms(state) if belief is None else belief.contexts
-        if belief is None or belief.fit is not fit or belief.corrections != state.corrections:
+        past = belief is not None and belief.n_told > len(state.told_so_far)  # the state is that of an earlier moment
+        if belief is None or past or belief.fit is not fit or belief.corrections != state.corrections:
             own = self.configuration
-            belief = Belief.prior(own.search, fit, contexts, own.sign, own.widths, state.corrections)
-        self._belief = belief = belief.on(contexts).after(state.told_so_far)
+            belief = Belief.prior(own.surrogate, own.inputs, fit, contexts, own.sign, own.widths, state.corrections)
+        belief = belief.on(contexts).after(state.told_so_far)
+        if not past:
+            self._belief = belief
         return belief
 
     def width(self, belief: Belief, beta: Beta) -> float:
         """Return the width beta_t of confidence bounds by a rule."""
-        gain, events = belief.certain.information_gain, self.configuration.setting.events
-        return beta.width(gain, belief.fit.gp.ridge, events, belief.units, belief.certain.errors_known)
+        posterior, events = belief.certain, self.configuration.setting.events
+        gain, errors_known = math.nan, False  # a rule that needs them was refused without
+        if isinstance(posterior, SupportsInformationGain):
+            gain, errors_known = posterior.information_gain, posterior.errors_known
+        return beta.width(gain, posterior.noise**2, events, belief.units, errors_known)
 
     def beliefs(
         self, state: State, ball: Ball, under_way: Sequence[Iterate] = (), *, fresh: bool = False
@@ -129,12 +136,28 @@ class Knowledge:
         """Return the contexts that agree with what is known before a choice; all of them if nothing is."""
         if not given:
             return self.configuration.nature
-        for kept_given, kept in self._narrowed:
-            if kept_given is given or kept_given == given:
-                return kept
+        for known, agreeing in self._narrowed:
+            if known is given or known == given:
+                return agreeing
         made = self.configuration.nature.narrowed(given)
         self._narrowed = [*self._narrowed[1 - _NARROWED :], (given, made)]
         return made
+
+    def terms(self, reference: Any, radius: Any, given: Any, last: Terms | None = None) -> Terms:
+        """Return what a caller gave with a round or a question; what is None is taken from `last`."""
+        last = Terms() if last is None else last
+        return Terms(
+            last.reference if reference is None else kept(reference),
+            last.radius if radius is None else radius,
+            last.given if given is None else self._given(given),
+        )
+
+    def _given(self, given: Any) -> Mapping[Any, Any] | None:
+        """Return what a caller said to know of the context, as it is kept with the facts; None if nothing."""
+        values = validation.by_name(given)
+        if not isinstance(values, Mapping):
+            raise TypeError(f"given must map columns of the context to values, got {given!r}")
+        return dict(self.configuration.nature.narrowed(values).known) if values else None
 
     def ball(self, state: State, terms: Terms, before: Sequence[Proposal] = ()) -> Ball:
         """Return the set of a round, with what the caller gave; what compression costs is added to the radius.
@@ -174,8 +197,8 @@ class Knowledge:
 
         `nature` are the contexts that the atoms are made of: all, or those that agree with what is known.
         """
-        for kept, placed in self._placed:
-            if kept is points or np.array_equal(kept, points):
+        for atoms, placed in self._placed:
+            if atoms is points or np.array_equal(atoms, points):
                 return placed
         space = nature.space
         made = nature.part_of(self.configuration.ambiguity).on(space.measured(points), space.scales)
@@ -215,10 +238,10 @@ class Knowledge:
             return reference
         if nature.known:
             further = further[nature.holds(further)]
-        kept = self._extended
-        if kept is None or kept[0] is not reference or not (kept[1] is further or np.array_equal(kept[1], further)):
-            kept = self._extended = reference, further, reference.and_also(further)
-        return kept[2]
+        made = self._extended
+        if made is None or made[0] is not reference or not (made[1] is further or np.array_equal(made[1], further)):
+            made = self._extended = reference, further, reference.and_also(further)
+        return made[2]
 
 
 def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: Wishes, n_contexts: int) -> Proposal:
@@ -257,4 +280,23 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
         loss=limits.loss(choice.ball, choice.action),
         fallback=limits.fallback(choice.ball, choice.action),
         more_contexts=tuple(frozen_copy(context) for context in choice.more_contexts),
+    )
+
+
+def suggestion_of(known: Knowledge, iterate: Iterate) -> Suggestion:
+    """Return a suggestion in the user's units."""
+    proposal, own = iterate.proposal, known.configuration
+    return Suggestion(
+        number=proposal.number,
+        action=own.search.space.decode(proposal.action),
+        action_index=proposal.action.index,
+        contexts=tuple(own.nature.space.decode(context) for context in proposal.contexts),
+        reference=known.reference_of(iterate).weights,
+        radius=proposal.radius,
+        score=proposal.score,
+        action_point=proposal.action,
+        context_points=proposal.contexts,
+        fallback=proposal.fallback,
+        loss=proposal.loss,
+        given=iterate.given,
     )

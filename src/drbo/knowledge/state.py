@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +12,9 @@ import numpy as np
 
 from drbo import validation
 from drbo.knowledge.history import Amended, Asked, Cancelled, Proposal, Retracted, Told
-from drbo.models.gp import FittedGP
 from drbo.models.observation import Observation
 from drbo.models.outcomes import Outcomes
+from drbo.models.surrogate import Fit
 from drbo.models.units import Units
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
@@ -82,7 +83,7 @@ class State:
     incumbent : the iterate of the largest guarantee at its own time (eq. 10) that has not failed
     """
 
-    def __init__(self, fit: FittedGP, sign: float, d_c: int) -> None:
+    def __init__(self, fit: Fit, sign: float, d_c: int) -> None:
         self.n_asked = 0
         self.pending: dict[int, Iterate] = {}
         self.results: dict[int, Told] = {}
@@ -101,6 +102,14 @@ class State:
         self._iterates: list[Iterate] = []
         self._answered: set[int] = set()
         self._n_results = 0
+
+    def copy(self) -> State:
+        """Return the bookkeeping of now, which later facts do not reach."""
+        twin = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict | list | set):
+                setattr(twin, name, value.copy())
+        return twin
 
     def asked(self, record: Asked) -> None:
         """Take note of suggestions."""

@@ -1,20 +1,25 @@
-"""Many values of the user at once: frames, arrays and lists, as rows of coordinates."""
+"""What a caller tells: results and their corrections, checked, and many values at once as rows of coordinates."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from drbo import validation
 from drbo.contexts.nature import Contexts
-from drbo.knowledge.history import Told
-from drbo.knowledge.state import kept
-from drbo.knowledge.suggestion import Result
-from drbo.models.gp import GP
-from drbo.models.learned import LearnedGP
+from drbo.knowledge import history
+from drbo.knowledge.configuration import Configuration
+from drbo.knowledge.history import Amended, Told
+from drbo.knowledge.knowledge import Knowledge, suggestion_of
+from drbo.knowledge.state import Iterate, State, kept
+from drbo.knowledge.suggestion import Result, Suggestion
+from drbo.knowledge.trial_table import Row
+from drbo.models.surrogate import Surrogate
+from drbo.rounds.settings import Simulator
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
@@ -155,7 +160,7 @@ def observed_contexts(nature: Contexts, context: Any, context_index: int | None,
 
 
 def hidden_context(
-    nature: Contexts, surrogate: GP | LearnedGP, distribution: Any
+    nature: Contexts, surrogate: Surrogate, distribution: Any
 ) -> tuple[tuple[Point, ...], tuple[float, ...]]:
     """Return the contexts that one which was never revealed may have been, and the probability of each."""
     if surrogate.learns:
@@ -240,3 +245,155 @@ def _dimensions(value: Any) -> int | None:
         return np.asarray(value).ndim  # np.ndim takes seven times as long for a number
     except ValueError:
         return None
+
+
+# --- the records of `tell`, `cancel`, `retract` and `amend` ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Where:
+    """The contexts of an evaluation as the caller gave them: one, several, or the distribution of a hidden one."""
+
+    context: Any = None
+    context_index: int | None = None
+    contexts: Any = None
+    distribution: Any = None
+
+    @property
+    def observed(self) -> bool:
+        """Whether a context was given."""
+        return not (self.context is None and self.context_index is None and self.contexts is None)
+
+
+def told(known: Knowledge, suggestion: Any, outcome: Any, where: Where, stderr: Any, failed: bool, drawn: bool) -> Told:
+    """Return the record of a result; an error names what is wrong with an argument."""
+    state, own = known.state, known.configuration
+    if validation.flag("failed", failed) == (outcome is not None):
+        raise TypeError("tell needs an outcome, or failed=True in its place, and not both")
+    if failed and stderr is not None:
+        raise TypeError("stderr must not be given with failed=True: there is no outcome")
+    outcome, contexts, stderr = by_context(outcome, where.contexts, stderr)
+    where = replace(where, contexts=contexts)
+    number, iterate, by_nature = None, None, True
+    if isinstance(suggestion, Suggestion):
+        iterate = pending_iterate(known, state, suggestion)
+        number, action = suggestion.number, iterate.proposal.action
+    else:
+        action = own.search.space.encode("suggestion", suggestion)
+    nature = known.nature(None if iterate is None else iterate.given)
+    weights: tuple[float, ...] = ()
+    if where.distribution is not None:
+        if failed:
+            raise TypeError("distribution must not be given with failed=True: there is no outcome")
+        if iterate is not None and iterate.proposal.contexts:
+            raise TypeError("distribution must not be given: the context was picked with the suggestion")
+        points, weights = _hidden(nature, own.surrogate, where)
+    elif iterate is not None:
+        points, by_nature = _contexts_of(known, iterate, where, failed)
+    else:
+        points = observed_contexts(nature, where.context, where.context_index, where.contexts)
+    count = 1 if weights else len(points)
+    outcomes = () if outcome is None else checked_outcomes(outcome, count)
+    stderrs = checked_stderrs(stderr, count)
+    _warn_if_far(own.nature.space, points)
+    by_nature = validation.flag("drawn", drawn) and by_nature
+    return Told(history.now(), number, action, points, outcomes, by_nature, stderrs, weights)
+
+
+def amended(known: Knowledge, result: Result | int, outcome: Any, where: Where, stderr: Any) -> Amended:
+    """Return the record of a correction; an error names what is wrong with an argument."""
+    (id_, old), own = told_before(known.state, result), known.configuration
+    if outcome is None and stderr is None and where.distribution is None and not where.observed:
+        raise TypeError("amend needs what is to be corrected: an outcome, a context, a context_index or a stderr")
+    outcome, contexts, stderr = by_context(outcome, where.contexts, stderr)
+    where = replace(where, contexts=contexts)
+    points, weights = old.contexts, old.weights
+    if where.distribution is not None:
+        if outcome is None and len(old.outcomes) != 1 and not where.observed:
+            raise TypeError("distribution must not be given for a result that has no outcome, or several")
+        points, weights = _hidden(own.nature, own.surrogate, where)
+        _warn_if_far(own.nature.space, points)
+    elif where.observed:
+        points, weights = observed_contexts(own.nature, where.context, where.context_index, where.contexts), ()
+        _warn_if_far(own.nature.space, points)
+    count = 1 if weights else len(points)
+    failed = outcome is None and old.failed
+    outcomes = () if failed else checked_outcomes(old.outcomes if outcome is None else outcome, count)
+    if failed and stderr is not None:
+        raise TypeError("stderr must not be given for a result that failed: there is no outcome")
+    if stderr is None and outcome is not None and not (old.hidden or weights):
+        stderr = kept_stderrs(old, points)
+    elif stderr is None:
+        stderr = old.stderrs or None
+    return Amended(history.now(), id_, points, outcomes, checked_stderrs(stderr, count), weights)
+
+
+def told_before(state: State, result: Result | int) -> tuple[int, Told]:
+    """Return the id of a result and what was told."""
+    id_ = result.id if isinstance(result, Result) else validation.whole_number("result", result, least=0)
+    record = state.results.get(id_)
+    if record is None:
+        raise ValueError(f"result {id_} is none of this optimizer's, or has been retracted; see opt.results")
+    return id_, record
+
+
+def pending_iterate(known: Knowledge, state: State, suggestion: Suggestion) -> Iterate:
+    """Return the pending suggestion that `suggestion` is, or a copy of; raise if it is none of this optimizer."""
+    if not isinstance(suggestion, Suggestion):
+        raise TypeError(f"suggestion must be what ask returned, got {suggestion!r}")
+    own = state.pending.get(suggestion.number)
+    if own is None and 0 <= suggestion.number < state.n_asked:
+        raise ValueError(f"suggestion {suggestion.number} has been told or cancelled already")
+    if own is not None and own.proposal.action is suggestion.action_point:
+        return own
+    if own is None or not suggestion_of(known, own).same_as(suggestion):
+        raise ValueError(f"suggestion {suggestion.number} is not one of this optimizer's")
+    return own
+
+
+def _hidden(nature: Contexts, surrogate: Surrogate, where: Where) -> tuple[tuple[Point, ...], tuple[float, ...]]:
+    """Return the contexts of a distribution, and their weights; raise if a context was given, too."""
+    refuse_beside_distribution(where.context, where.context_index, where.contexts)
+    return hidden_context(nature, surrogate, where.distribution)
+
+
+def _contexts_of(known: Knowledge, iterate: Iterate, where: Where, failed: bool) -> tuple[tuple[Point, ...], bool]:
+    """Return the contexts in which a suggestion was evaluated, and whether nature drew them."""
+    nature, picked, own = known.nature(iterate.given), iterate.proposal.contexts, known.configuration
+    unknown = where.context is None and where.context_index is None
+    if picked:
+        if not unknown:
+            raise TypeError("context must not be given: it was picked with the suggestion, see suggestion.context")
+        # An evaluation may tell of more contexts than were picked.
+        return picked if where.contexts is None else observed_contexts(nature, None, None, where.contexts), False
+    if failed and not where.observed and not nature.all_known:
+        # Nobody knows in which context it failed: the likeliest one keeps it from being asked again.
+        reference = known.reference_of(iterate)
+        return (reference.atom(int(np.argmax(reference.weights))),), False
+    if not where.observed and not nature.all_known and isinstance(own.setting, Simulator):
+        raise TypeError(
+            f"tell needs the observed context, either as context=c or as context_index=j: policy={own.policy!r} "
+            "picks none. A policy with a rule picks it, such as contexts=drbo.Informative()"
+        )
+    return observed_contexts(nature, where.context, where.context_index, where.contexts), True
+
+
+def _warn_if_far(space: Space, contexts: Sequence[Point]) -> None:
+    """Warn of contexts that are far outside of what the samples show; it may be a slip."""
+    for context in contexts:
+        far = space.far_outside(context)
+        if far is not None:
+            warnings.warn(f"context {far}; if it is a mistake, see opt.amend", UserWarning, stacklevel=5)
+
+
+def told_rows(own: Configuration, rows: Sequence[Row], *, drawn: bool) -> list[Told]:
+    """Return the records of the rows of a log; `drawn`: whether their contexts count as drawn by nature."""
+    records = []
+    for i, row in enumerate(rows):
+        action = own.search.space.encode(f"row {i} of actions", row.action)
+        where = (own.nature.encode(f"row {i} of contexts", row.context),)
+        outcomes = () if row.outcome is None else checked_outcomes(row.outcome, 1)
+        stderrs = () if row.outcome is None else checked_stderrs(row.stderr, 1)
+        _warn_if_far(own.nature.space, where)
+        records.append(Told(row.time, None, action, where, outcomes, drawn, stderrs))
+    return records

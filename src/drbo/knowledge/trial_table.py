@@ -23,8 +23,8 @@ from drbo.spaces.samples import Samples
 class Row:
     """One trial: what was done, in which context, and what came out; no outcome if it failed."""
 
-    action: dict[str, Any]
-    context: dict[str, Any]
+    action: Any
+    context: Any
     outcome: float | None
     stderr: float | None
     time: float | None
@@ -53,34 +53,83 @@ def read(frame: Any, actions: Any, contexts: Any, outcome: Any, failed: Any, std
     """
     there = _names(frame)
     x, c = _chosen("actions", actions, there), _chosen("contexts", contexts, there)
-    single = {"outcome": outcome, "failed": failed, "stderr": stderr, "time": time}
-    named = {role: _one(role, name, there) for role, name in single.items() if name is not None}
-    taken = [*x, *c, *named.values()]
-    twice = [name for name in taken if taken.count(name) > 1]
-    if twice:
-        raise ValueError(f"frame must have a column for each role, but {twice[0]!r} has two")
-    columns = {name: frame[name] for name in taken}
-    sizes = {len(column) for column in columns.values()}
-    if sizes == {0} or len(sizes) > 1:
-        raise ValueError(f"frame must have at least one row, and columns of equal length, got lengths {sorted(sizes)}")
-    n = sizes.pop()
-    times: list[float | None] = [None] * n
-    order = np.arange(n)
-    if "time" in named:
-        at = _times(named["time"], columns[named["time"]])
-        times, order = [*at], np.argsort(at, kind="stable")
-    bad = _flags(columns[named["failed"]]) if "failed" in named else [False] * n
-    outcomes = _numbers("outcome", named["outcome"], columns[named["outcome"]], bad)
-    errors: list[float | None] = [None] * n
-    if "stderr" in named:
-        errors = _numbers("stderr", named["stderr"], columns[named["stderr"]], [y is None for y in outcomes])
-    box, tried = _actions(actions, {name: columns[name] for name in x})
-    past, seen = _contexts(contexts, {name: columns[name] for name in c}, order)
-    rows = [
-        Row({name: tried[name][i] for name in x}, seen[k], outcomes[i], errors[i], times[i])
-        for k, i in enumerate(order.tolist())
-    ]
-    return Log(box, past, rows)
+    trials = _Trials.of(frame, [*x, *c], {"outcome": outcome, "failed": failed, "stderr": stderr, "time": time})
+    box, tried = _actions(actions, {name: trials.columns[name] for name in x})
+    past, seen = _contexts(contexts, {name: trials.columns[name] for name in c}, trials.order)
+    chosen = [{name: tried[name][i] for name in x} for i in trials.order.tolist()]
+    return Log(box, past, trials.rows(chosen, seen))
+
+
+def further(frame: Any, actions: Sequence[str] | None, contexts: Sequence[str] | None, **columns: Any) -> Sequence[Row]:
+    """Return further trials of a table, for parameters of these names; None if there are none.
+
+    A column has the name of a parameter, or "action." or "context." before it, as `to_frame` writes it where a name
+    occurs twice. What has no name is in the column "action" or "context". `columns` names those of `read`.
+    """
+    there = _names(frame)
+    x, c = (
+        {None: _one(role, kind, there)}
+        if names is None
+        else {name: _one(role, whole if (whole := f"{kind}.{name}") in there else name, there) for name in names}
+        for role, kind, names in (("actions", "action", actions), ("contexts", "context", contexts))
+    )
+    trials = _Trials.of(frame, [*x.values(), *c.values()], columns)
+    both = []
+    for named in (x, c):
+        values = {name: _values(column, trials.columns[column]) for name, column in named.items()}
+        both.append(
+            [
+                values[None][i] if None in values else {name: column[i] for name, column in values.items()}
+                for i in trials.order.tolist()
+            ]
+        )
+    return trials.rows(*both)
+
+
+@dataclass(frozen=True, eq=False)
+class _Trials:
+    """The columns of a table of trials, by name, the order of time, and what came out, in the order of the table."""
+
+    columns: Mapping[str, Any]
+    order: NDArray[np.intp]
+    outcomes: Sequence[float | None]
+    errors: Sequence[float | None]
+    times: Sequence[float | None]
+
+    @classmethod
+    def of(cls, frame: Any, parameters: Sequence[str], single: Mapping[str, Any]) -> _Trials:
+        """Return the trials of a table; `single` has the column of each role, None if it has none."""
+        there = _names(frame)
+        named = {role: _one(role, name, there) for role, name in single.items() if name is not None}
+        taken = [*parameters, *named.values()]
+        twice = [name for name in taken if taken.count(name) > 1]
+        if twice:
+            raise ValueError(f"frame must have a column for each role, but {twice[0]!r} has two")
+        columns = {name: frame[name] for name in taken}
+        sizes = {len(column) for column in columns.values()}
+        if sizes == {0} or len(sizes) > 1:
+            raise ValueError(
+                f"frame must have at least one row, and columns of equal length, got lengths {sorted(sizes)}"
+            )
+        n = sizes.pop()
+        times: list[float | None] = [None] * n
+        order = np.arange(n)
+        if "time" in named:
+            at = _times(named["time"], columns[named["time"]])
+            times, order = [*at], np.argsort(at, kind="stable")
+        bad = _flags(columns[named["failed"]]) if "failed" in named else [False] * n
+        outcomes = _numbers("outcome", named["outcome"], columns[named["outcome"]], bad)
+        errors: list[float | None] = [None] * n
+        if "stderr" in named:
+            errors = _numbers("stderr", named["stderr"], columns[named["stderr"]], [y is None for y in outcomes])
+        return cls(columns, order, outcomes, errors, times)
+
+    def rows(self, actions: Sequence[Any], contexts: Sequence[Any]) -> list[Row]:
+        """Return the trials in the order of time, with actions and contexts in the same order."""
+        return [
+            Row(actions[k], contexts[k], self.outcomes[i], self.errors[i], self.times[i])
+            for k, i in enumerate(self.order.tolist())
+        ]
 
 
 def _names(frame: Any) -> list[Any]:
@@ -120,11 +169,10 @@ def _actions(given: Any, columns: Mapping[str, Any]) -> tuple[Box, dict[str, lis
     tried: dict[str, list[Any]] = {}
     ranges: dict[str, Parameter] = {}
     for name, column in columns.items():
-        values, kind = kinds.read(name, column, None)
-        whole = isinstance(kind, Observed) and np.asarray(column).dtype.kind in "iu"
-        tried[name] = [int(value) for value in values] if whole else values
-        ranges[name] = _range(tried[name], kind, whole)
-        if len(set(values)) == 1:
+        _, kind = kinds.read(name, column, None)
+        tried[name] = _values(name, column)
+        ranges[name] = _range(tried[name], kind, _whole(column) and isinstance(kind, Observed))
+        if len(set(tried[name])) == 1:
             kept = "may be chosen, but nothing is known of other values" if isinstance(given, Box) else "stays at it"
             warnings.warn(
                 f"actions: {name!r} is {tried[name][0]!r} in every row, so nothing can be learned about it; it {kept}",
@@ -132,6 +180,16 @@ def _actions(given: Any, columns: Mapping[str, Any]) -> tuple[Box, dict[str, lis
                 stacklevel=4,
             )
     return given if isinstance(given, Box) else Box(ranges), tried
+
+
+def _values(name: str, column: Any) -> list[Any]:
+    """Return the values of a column: numbers, whole ones where it holds integers, or labels."""
+    values, kind = kinds.read(name, column, None)
+    return [int(value) for value in values] if _whole(column) and isinstance(kind, Observed) else values
+
+
+def _whole(column: Any) -> bool:
+    return np.asarray(column).dtype.kind in "iu"
 
 
 def _range(values: list[Any], kind: Parameter, whole: bool) -> Parameter:

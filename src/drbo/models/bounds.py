@@ -13,11 +13,17 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from drbo import validation
 from drbo._compiled import announce, in_order
-from drbo.models.curve import Curve
 from drbo.models.gp import GP
 from drbo.models.grid import GridPosterior
 from drbo.models.observation import Observation, Scatter
-from drbo.models.posterior import AnyPosterior
+from drbo.models.surrogate import (
+    AnyCurve,
+    Posterior,
+    SupportsAverages,
+    SupportsGrid,
+    curve_of,
+    of_action,
+)
 from drbo.models.units import Units
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -181,7 +187,7 @@ class Bound:
     side : UPPER or LOWER
     """
 
-    posterior: AnyPosterior
+    posterior: Posterior
     width: float
     side: Side
 
@@ -193,11 +199,20 @@ class Bound:
     @property
     def amplitude(self) -> float:
         """The prior standard deviation of f, the scale of the bound's values."""
-        return math.sqrt(self.posterior.gp.kernel.variance)
+        return self.posterior.amplitude
 
-    def on_grid(self, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
-        """Return the bound of the actions `rows` of the posterior's grid, by default of all, in every context."""
-        mean, variance = (part[rows] for part in self.posterior.on_grid())
+    def on_grid(self, rows: NDArray[np.intp] | slice = slice(None), actions: FloatArray | None = None) -> FloatArray:
+        """Return the bound of the actions `rows` of a grid, by default of all, in every context.
+
+        `actions` (n_actions, d_x) is the grid, for a posterior that keeps no moments on it.
+        """
+        posterior = self.posterior
+        if isinstance(posterior, SupportsGrid):
+            mean, variance = (part[rows] for part in posterior.on_grid())
+        elif actions is not None:
+            mean, variance = posterior.moments(actions[rows])
+        else:
+            raise TypeError("actions must be given: the posterior keeps no moments on a grid")
         found = np.empty(mean.shape)  # by numpy, which lets large arrays have large pages of memory
         announce(_fill_bound)
         _fill_bound(mean, variance, self.slope, found)
@@ -205,7 +220,7 @@ class Bound:
 
     def of_action(self, action: Point) -> FloatArray:
         """Return the bound of one action in every context, (n_contexts,)."""
-        mean, variance = self.posterior.of_action(action)
+        mean, variance = of_action(self.posterior, action)
         return np.asarray(mean + self.slope * np.sqrt(variance))
 
     def at(self, actions: FloatArray) -> FloatArray:
@@ -217,9 +232,9 @@ class Bound:
         """Return the gradient in x of sum_j w_j bound(x, c_j) at one action (d_x,), shape (d_x,)."""
         return self.posterior.gradient(action, weights, self.slope)
 
-    def curve(self, action: FloatArray) -> Curve:
+    def curve(self, action: FloatArray) -> AnyCurve:
         """Return the bound of one action (d_x,) as a function of the context."""
-        return self.posterior.curve(action, self.slope)
+        return curve_of(self.posterior, action, self.slope)
 
     def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
         """Return upper bounds (m,) of sum_j w_j bound(x, c_j) at actions (m, d_x), for weights w (n_contexts,).
@@ -253,13 +268,13 @@ class AverageBound(Bound):
     n_contexts: int
 
     @classmethod
-    def of(cls, posterior: AnyPosterior, weights: FloatArray, width: float, side: Side) -> AverageBound:
+    def of(cls, posterior: SupportsAverages, weights: FloatArray, width: float, side: Side) -> AverageBound:
         """Return the bound of sum_j w_j f(x, c_j), for weights w (n_contexts,) of the contexts of a posterior."""
         return cls(posterior.averaged(weights), width, side, len(weights))
 
-    def on_grid(self, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
-        """Return the bound of the actions `rows` of the posterior's grid, by default of all, (n, n_contexts)."""
-        return self._everywhere(super().on_grid(rows))
+    def on_grid(self, rows: NDArray[np.intp] | slice = slice(None), actions: FloatArray | None = None) -> FloatArray:
+        """Return the bound of the actions `rows` of a grid, by default of all, (n, n_contexts)."""
+        return self._everywhere(super().on_grid(rows, actions))
 
     def of_action(self, action: Point) -> FloatArray:
         """Return the bound of one action, (n_contexts,)."""
@@ -273,7 +288,7 @@ class AverageBound(Bound):
         """Return the gradient in x of the bound at one action (d_x,), times the sum of weights (n_contexts,)."""
         return super().gradient(action, np.array([weights.sum()]))
 
-    def curve(self, action: FloatArray) -> Curve:
+    def curve(self, action: FloatArray) -> AnyCurve:
         """Raise: an average is in no context."""
         del action
         raise TypeError("the bound of an average over contexts is no function of the context")

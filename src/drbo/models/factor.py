@@ -26,14 +26,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
 from drbo import validation
 from drbo._compiled import announce
+from drbo.kernels import Product
 from drbo.models._cholesky import LANES, append_point, append_points, lower_diagonal, whitened
-from drbo.models.gp import GP
 from drbo.models.inverse import Inverse
 from drbo.models.observation import Embedding, Observation, averaged
 from drbo.models.outcomes import LARGEST_ERROR, LEAST_ERROR
@@ -45,6 +45,25 @@ LEAST_SHARED = 1e-8
 """The error of an average has at least this share of the prior variance. Further observations have another average."""
 LOOKED_UP = 512
 """So many points keep their kernels with one another, for observations of a point that was observed before."""
+
+
+class Process(Protocol):
+    """The prior of a Gaussian process, as `drbo.GP` has it: in the units of the kernel."""
+
+    @property
+    def kernel(self) -> Product: ...  # noqa: D102
+
+    @property
+    def noise(self) -> float: ...  # noqa: D102
+
+    @property
+    def ridge(self) -> float: ...  # noqa: D102
+
+    @property
+    def noise_correlation(self) -> float: ...  # noqa: D102
+
+    def with_kernel(self, kernel: Product) -> Self:
+        """Return the same with another kernel."""
 
 
 class Log:
@@ -115,7 +134,7 @@ class Observed:
     )  # fmt: skip
     """The arrays with room for one row per observation, beside U and K."""
 
-    def __init__(self, gp: GP, actions: FloatArray, contexts: FloatArray) -> None:
+    def __init__(self, gp: Process, actions: FloatArray, contexts: FloatArray) -> None:
         """`actions` (n_actions, d_x) are a grid that a subclass keeps up to date; no row if there is none."""
         self.gp = gp
         self.actions = actions

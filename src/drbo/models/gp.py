@@ -1,9 +1,10 @@
-"""The Gaussian process model of f: a prior, its units, and a noise. What it learns is in `drbo.models.regression`."""
+"""The Gaussian process model of f: a prior, its units and a noise, and which posterior serves which observations."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -11,12 +12,20 @@ from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo.kernels import ConstantKernel, Product
-from drbo.models.outcomes import Outcomes
+from drbo.models.grid import GridPosterior
+from drbo.models.kronecker_posterior import KroneckerPosterior
+from drbo.models.observation import Observation, observations_of, outcomes_of
+from drbo.models.outcomes import LEAST_COMMON, Outcomes
+from drbo.models.perturbed import PerturbedPosterior
+from drbo.models.regression import Posterior
+from drbo.models.surrogate import Data, Inputs
 from drbo.models.units import Units
 from drbo.spaces.space import AnySpace
 from drbo.validation import FloatArray
 
 __all__ = ["GP"]
+ExactPosterior = Posterior | PerturbedPosterior
+"""The posteriors of a Gaussian process: on a grid, of a block of evaluations, and of perturbed actions."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +83,16 @@ class GP:
         """Return the space with the coordinates that the model needs: those of the space itself."""
         return space
 
-    def first_fit(self, d_x: int, d_c: int, sign: float) -> FittedGP:
-        """Return the model itself, for actions of d_x and contexts of d_c coordinates: nothing is learned.
+    def with_kernel(self, kernel: Product) -> Self:
+        """Return the same model with another kernel."""
+        return replace(self, kernel=kernel)
+
+    def first(self, inputs: Inputs, sign: float) -> FittedGP:
+        """Return the model itself: nothing is learned.
 
         `sign` is -1 if outcomes are minimised: the model maximises, so the offset changes its sign with them.
         """
-        self.check(d_x, d_c)
+        self.kernel.check(inputs.d_action, inputs.d_kernel)
         return FittedGP(self, sign * self.offset, self.scale, 0.0)
 
     def of_actions(self) -> Self:
@@ -101,10 +114,11 @@ class GP:
         del outcomes
         return last
 
-    def check(self, d_x: int, d_c: int) -> None:
-        """Raise if the kernels are not for actions of d_x and contexts of d_c coordinates."""
-        self.kernel.action(np.zeros((1, d_x)), np.zeros((1, d_x)))
-        self.kernel.context(np.zeros((1, d_c)), np.zeros((1, d_c)))
+    def posterior(
+        self, fit: FittedGP, data: Data, contexts: FloatArray, last: ExactPosterior | None = None
+    ) -> ExactPosterior:
+        """Return the posterior of the observations of `data` on contexts (n, d_c)."""
+        return exact_posterior(fit.gp, data, contexts, last)
 
 
 @dataclass(frozen=True)
@@ -135,3 +149,70 @@ class FittedGP:
     def standardise(self, outcomes: ArrayLike) -> FloatArray:
         """Return (outcomes - offset) / scale, the outcomes as `gp` takes them, of the same shape."""
         return np.asarray((validation.finite_array("outcomes", outcomes) - self.offset) / self.scale)
+
+
+def exact_posterior(gp: GP, data: Data, contexts: FloatArray, last: ExactPosterior | None = None) -> ExactPosterior:
+    """Return the posterior of a Gaussian process after observations, on contexts (n, d_c).
+
+    Many evaluations in the same contexts are a block, which is made anew whenever there is more of it. Otherwise the
+    posterior `last` of the first observations is extended, which gives the same bits as a new one.
+    """
+    if last is not None and not (last.contexts is contexts or np.array_equal(last.contexts, contexts)):
+        last = last.on(contexts)
+    if last is not None and last.n_data == len(data.observations):
+        return last
+    inputs = data.inputs
+    if inputs.shift is not None:
+        made = PerturbedPosterior(gp, inputs.shift, inputs.actions, contexts)
+        return _extended(made if last is None else last, data)
+    block = _in_block(gp, data, contexts) if data.n_together >= LEAST_COMMON else None
+    if block is not None:
+        return block
+    if last is None or isinstance(last, KroneckerPosterior):
+        last = (GridPosterior if len(inputs.actions) else Posterior)(gp, inputs.actions, contexts)
+    return _extended(last, data)
+
+
+def _extended(posterior: ExactPosterior, data: Data) -> ExactPosterior:
+    return posterior.with_more(data.observations[posterior.n_data :])
+
+
+def _in_block(gp: GP, data: Data, contexts: FloatArray) -> KroneckerPosterior | None:
+    """Return the posterior of a block, where most outcomes are of the same contexts; None where they are not.
+
+    A failure in these contexts stands in the block with the outcomes that are expected of it, which do not move the
+    mean. Other failures come on top.
+    """
+    if any(len(one.weights) > 1 for one in data.observations):
+        return None
+    outcomes = outcomes_of([one for one in data.observations if one.outcome is not None])
+    common = outcomes.common()
+    if common is None:
+        return None
+    actions, n_data = data.inputs.actions, len(data.observations)
+    x, c, y = outcomes.x[common.block[:, 0]], outcomes.c[common.block[0]], outcomes.y[common.block]
+    rest = observations_of(outcomes.of_rows(common.rest))
+    order = np.concatenate([common.block.ravel(), common.rest])
+    made = KroneckerPosterior(gp, actions, contexts, (x, c, y), n_data, order).with_more(rest)
+    failed = _evaluations([one for one in data.observations if one.outcome is None])
+    if not failed:
+        return made
+    keys = sorted(row.tobytes() for row in c)
+    alike = [group for group in failed if sorted(one.contexts[0].tobytes() for one in group) == keys]
+    lost = np.array([group[0].action for group in alike]).reshape(-1, x.shape[1])
+    if alike:
+        expected, _ = made.predict(np.repeat(lost, len(c), axis=0), np.tile(c, (len(lost), 1)))
+        y = np.concatenate([y, expected.reshape(-1, len(c))])
+    others = [one for group in failed if not any(group is same for same in alike) for one in group]
+    whole = KroneckerPosterior(gp, actions, contexts, (np.concatenate([x, lost]), c, y), n_data)
+    return whole.with_more([*rest, *others])
+
+
+def _evaluations(observations: Sequence[Observation]) -> list[list[Observation]]:
+    """Return observations by the evaluation that they are of."""
+    groups: list[list[Observation]] = []
+    for one in observations:
+        if one.before == 0:
+            groups.append([])
+        groups[-1].append(one)
+    return groups

@@ -21,8 +21,7 @@ from numpy.typing import ArrayLike
 from drbo import validation
 from drbo._compiled import announce, jit
 from drbo.models._cholesky import solve, solve_points
-from drbo.models.factor import BLOCK
-from drbo.models.gp import GP
+from drbo.models.factor import BLOCK, Process
 from drbo.models.observation import Observation
 from drbo.models.regression import Posterior
 from drbo.spaces.space import Point
@@ -39,17 +38,17 @@ class GridPosterior(Posterior):
 
     _BY_ROW = (*Posterior._BY_ROW, "_k_actions")
 
-    def __init__(self, gp: GP, actions: FloatArray, contexts: FloatArray) -> None:
+    def __init__(self, gp: Process, actions: FloatArray, contexts: FloatArray) -> None:
         super().__init__(gp, actions, contexts)
         self._k_actions = np.empty((len(self._white), len(actions)))  # k_X(observed, grid)
         self._clear()
 
     @classmethod
-    def prior(cls, gp: GP, actions: ArrayLike, contexts: ArrayLike) -> Self:
+    def prior(cls, gp: Process, actions: ArrayLike, contexts: ArrayLike) -> Self:
         """Return the posterior of no observation on actions (n_actions, d_x) x contexts (n_contexts, d_c)."""
         x = validation.frozen(validation.points("actions", actions))
         c = validation.frozen(validation.points("contexts", contexts))
-        gp.check(x.shape[1], c.shape[1])
+        gp.kernel.check(x.shape[1], c.shape[1])
         return cls(gp, x, c)
 
     @property

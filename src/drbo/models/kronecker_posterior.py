@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from drbo._compiled import announce
 from drbo.models._cholesky import append_point
 from drbo.models.curve import Curve
+from drbo.models.factor import Process
 from drbo.models.features import Features, features_of
-from drbo.models.gp import GP
 from drbo.models.kronecker import Factors
 from drbo.models.observation import Embedding, Observation
 from drbo.models.path import Path, Prior, Term
@@ -48,13 +48,20 @@ class KroneckerPosterior(Posterior):
 
     def __init__(
         self,
-        gp: GP,
+        gp: Process,
         actions: FloatArray,
         contexts: FloatArray,
         block: tuple[FloatArray, FloatArray, FloatArray],
+        n_data: int = 0,
+        order: NDArray[np.intp] | None = None,
     ) -> None:
-        """`block`: actions (T, d_x), contexts (k, d_c) and outcomes (T, k), as the model takes them."""
+        """`block`: actions (T, d_x), contexts (k, d_c) and outcomes (T, k), as the model takes them.
+
+        `n_data` is the number of observations that it is made from. `order` says which of these each outcome of the
+        block and, after them, each observation on top is; by default they are in this order.
+        """
         super().__init__(gp, actions, contexts)
+        self._n_data, self._order = n_data, order
         self.block_actions, self.block_contexts, y = block
         k_X, k_C = gp.kernel.action, gp.kernel.context
         self._factors = own = Factors.of(
@@ -98,6 +105,11 @@ class KroneckerPosterior(Posterior):
         """Condition on many observations, one after the other."""
         for observation in observations:
             self._take_in(observation)
+
+    @property
+    def n_data(self) -> int:
+        """How many observations of the data that it is made from it holds."""
+        return self._n_data
 
     def on(self, contexts: FloatArray) -> Self:
         """Return the posterior of the same observations on other contexts (n, d_c)."""
@@ -272,7 +284,7 @@ class KroneckerPosterior(Posterior):
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return for every observation what its outcome exceeds the prediction from all others by, and the variance.
 
-        Both are (T k + t,): the block row by row, and after it the observations on top.
+        Both are (T k + t,), in the order in which they were told.
         """
         t, own = self.n_observations, self._factors
         W = self._whitening()
@@ -283,7 +295,8 @@ class KroneckerPosterior(Posterior):
         for row in np.tensordot(W, Z, axes=1):
             in_block += np.square(own.Q @ row @ own.B.T)
         inverse = np.concatenate([in_block.ravel(), diagonal])
-        return np.concatenate([b.ravel(), alpha]) / inverse, 1.0 / inverse
+        back = slice(None) if self._order is None else np.argsort(self._order)
+        return (np.concatenate([b.ravel(), alpha]) / inverse)[back], (1.0 / inverse)[back]
 
     def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i)."""

@@ -21,11 +21,13 @@ from numpy.typing import ArrayLike
 from drbo import validation
 from drbo._threads import one_thread
 from drbo.kernels import RBF, ConstantKernel, Kernel, Matern
-from drbo.models.gp import FittedGP
+from drbo.models.gp import ExactPosterior, FittedGP, exact_posterior
 from drbo.models.log_posterior import LARGEST_GIVEN, LogPosterior, Summit
 from drbo.models.outcomes import Outcomes, standardisation
+from drbo.models.surrogate import Data, Inputs
 from drbo.spaces.parameters import MOST_COORDINATES
 from drbo.spaces.space import AnySpace
+from drbo.validation import FloatArray
 
 __all__ = ["LearnedGP"]
 
@@ -93,9 +95,10 @@ class LearnedGP:
             )
         return replace(self, context=ConstantKernel())
 
-    def first_fit(self, d_x: int, d_c: int, sign: float) -> FittedGP:
-        """Return the model before any outcome, for actions of d_x and contexts of d_c coordinates: the prior's mode."""
+    def first(self, inputs: Inputs, sign: float) -> FittedGP:
+        """Return the model before any outcome: the mode of the prior of the hyper-parameters."""
         del sign
+        d_x, d_c = inputs.d_action, inputs.d_kernel
         if d_x + d_c > MOST_COORDINATES:
             raise ValueError(
                 f"actions and contexts must have at most {MOST_COORDINATES:,} coordinates together, as LearnedGP "
@@ -112,6 +115,12 @@ class LearnedGP:
     def refit(self, outcomes: Outcomes, last: FittedGP) -> FittedGP:
         """Return the fit to all outcomes so far, begun from the last one."""
         return self._fit(outcomes, last if last.n_outcomes >= 3 else None)
+
+    def posterior(
+        self, fit: FittedGP, data: Data, contexts: FloatArray, last: ExactPosterior | None = None
+    ) -> ExactPosterior:
+        """Return the posterior of the observations of `data` on contexts (n, d_c)."""
+        return exact_posterior(fit.gp, data, contexts, last)
 
     def fit(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -125,6 +125,17 @@ def observations_of(outcomes: Outcomes) -> list[Observation]:
             after = len(rows) - 1 - before
             found.append(Observation.of(outcomes.x[i], outcomes.c[i], y[i], noise, before, after))
     return found
+
+
+def outcomes_of(observations: Sequence[Observation]) -> Outcomes:
+    """Return observations of one context each, all with outcomes, as arrays."""
+    return Outcomes(
+        np.array([one.action for one in observations]),
+        np.array([one.contexts[0] for one in observations]),
+        np.array([one.outcome for one in observations], dtype=float),
+        np.array([np.nan if one.noise is None else one.noise for one in observations]),
+        np.cumsum([one.before == 0 for one in observations]),
+    )
 
 
 @dataclass(frozen=True, eq=False)

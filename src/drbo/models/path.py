@@ -19,24 +19,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
-from drbo.models.estimate import Estimate, Values
 from drbo.models.features import Features, Functions
 from drbo.models.observation import Embedding
+from drbo.models.surrogate import Values
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
-
-
-class AnyDraw(Estimate, Protocol):
-    """One draw of f in the contexts of a round."""
-
-    def on(self, contexts: FloatArray) -> Self:
-        """Return the same draw in other contexts (n, d_c)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,8 +199,9 @@ class DrawOfRound(ABC):
     def _grid(self) -> FloatArray:
         return self.at(self.actions)
 
-    def on_grid(self, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
-        """Return the draw for the actions `rows` of the grid, by default for all, in every context."""
+    def on_grid(self, rows: NDArray[np.intp] | slice = slice(None), actions: FloatArray | None = None) -> FloatArray:
+        """Return the draw for the actions `rows` of its grid, by default for all, in every context."""
+        del actions
         return np.asarray(self._grid[rows])
 
     def of_action(self, action: Point) -> FloatArray:

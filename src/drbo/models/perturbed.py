@@ -24,12 +24,12 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import validation
 from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve
-from drbo.models.estimate import Values
+from drbo.models.factor import Process
 from drbo.models.features import Anchored, Fourier, Functions, check_features
-from drbo.models.gp import GP
 from drbo.models.observation import Observation, Scatter
 from drbo.models.path import DrawOfRound, Prior
 from drbo.models.regression import Posterior
+from drbo.models.surrogate import Values
 from drbo.spaces.space import Point, Shift
 from drbo.validation import FloatArray
 
@@ -51,17 +51,30 @@ class PerturbedPosterior:
     contexts : (n, d_c) the perturbations that its answers are for
     """
 
-    factorises = False
-
-    def __init__(self, gp: GP, shift: Shift, actions: FloatArray, contexts: FloatArray) -> None:
+    def __init__(self, gp: Process, shift: Shift, actions: FloatArray, contexts: FloatArray) -> None:
         self.gp, self.shift, self.actions, self.contexts = gp, shift, actions, contexts
-        of_places = replace(gp, kernel=Product(ConstantKernel(), gp.kernel.action))
+        of_places = gp.with_kernel(Product(ConstantKernel(), gp.kernel.action))
         self._inner = Posterior(of_places, np.empty((0, 0)), np.empty((0, len(shift.start))))
         self._on_grid: tuple[FloatArray, FloatArray] | None = None
 
     @property
+    def amplitude(self) -> float:
+        """The prior standard deviation of f."""
+        return math.sqrt(self.gp.kernel.variance)
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the error of an outcome."""
+        return self.gp.noise
+
+    @property
     def n_observations(self) -> int:
         """How many observations it holds."""
+        return self._inner.n_observations
+
+    @property
+    def n_data(self) -> int:
+        """How many observations of the data that it is made from it holds."""
         return self._inner.n_observations
 
     @property
@@ -135,14 +148,6 @@ class PerturbedPosterior:
         mean, variance = self._moments(actions, self.contexts[used])
         return mean @ weights[used], variance @ weights[used]
 
-    def averaged(self, weights: FloatArray) -> Self:
-        """Raise: the kernel of an average over perturbations is no product of one of actions and one of contexts."""
-        del weights
-        raise TypeError(
-            "contexts must not be a Perturbation here: the confidence bound of an average over contexts is there for "
-            "models of an action and a context"
-        )
-
     def covariance(
         self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
     ) -> FloatArray:
@@ -203,7 +208,7 @@ class PerturbedPosterior:
         prior = Prior.drawn(rng, Anchored(ConstantKernel(), _NO_ACTION[None, :]), fourier)
         _, update = self._inner.moved(prior, rng).terms
         return PerturbedDraw(
-            math.sqrt(k.variance),
+            self.amplitude,
             self.actions,
             self.contexts,
             self.shift,

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,8 +59,20 @@ class Posterior(Observed):
     Its attributes are those of `Observed`.
     """
 
-    factorises: ClassVar[bool] = True
-    """Whether its kernel is a product of one of the actions and one of the contexts that its answers are for."""
+    @property
+    def n_data(self) -> int:
+        """How many observations of the data that it is made from it holds."""
+        return self.n_observations
+
+    @property
+    def amplitude(self) -> float:
+        """The prior standard deviation of f."""
+        return math.sqrt(self.gp.kernel.variance)
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the error of an outcome."""
+        return self.gp.noise
 
     def moments(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) of f at actions (m, d_x) anywhere, in every context."""
@@ -133,7 +145,7 @@ class Posterior(Observed):
         w, c = weights[used], self.contexts[used]
         k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
         made = copy.copy(self)
-        made.gp = replace(self.gp, kernel=Product(k_X, _AverageKernel(float(w @ k_C(c, c) @ w))))
+        made.gp = self.gp.with_kernel(Product(k_X, _AverageKernel(float(w @ k_C(c, c) @ w))))
         made.contexts = np.zeros((1, c.shape[1]))
         made._k_contexts = np.empty((len(self._k_contexts), 1))
         made._k_contexts[: self.n_points] = self._k_contexts[: self.n_points, used] @ w[:, None]
@@ -281,7 +293,7 @@ class Posterior(Observed):
         """
         left, right = self._draw_features(rng, self.actions, anywhere=not len(self.actions), between=between)
         path = self.moved(Prior.drawn(rng, left, right), rng)
-        return Draw(math.sqrt(self.gp.kernel.variance), self.actions, self.contexts, path)
+        return Draw(self.amplitude, self.actions, self.contexts, path)
 
     def check_draw(self, *, between: bool) -> None:
         """Raise if `draw` is not possible with the kernels of this posterior."""

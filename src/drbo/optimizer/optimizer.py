@@ -1,43 +1,58 @@
 """Ask, tell, recommend: the loop of algorithms 1 and 2, turned inside out.
 
 An optimizer is its configuration and a history of facts (`drbo.knowledge.history`). Commands (`ask`, `tell`, `cancel`,
-`retract`, `amend`) append one record each. Everything else is derived from the history and may be dropped at any
-moment: the bookkeeping (`state.py`), the posteriors (`belief.py`), certificates. Queries never append, and never change
-the next `ask`.
-
-The class has five layers, one file each: what it shows of itself (`view.py`), what it answers (`answers.py`), what
-other rooms make of it (`analyses.py`), how it is kept and copied (`stored.py`), and here its commands.
+`retract`, `amend`) append one record each; `append` adds one per row of a table. Everything else is derived from the
+history and may be dropped at any moment: the bookkeeping (`state.py`), the posteriors (`belief.py`), bounds. Queries
+never append, and never change the next `ask`. What is asked under other conditions than those of the last `ask`, and
+all further analyses, is a `Question`: `opt.under(radius=0.2).compare(action)`.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
+import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
+from drbo._messages import require
 from drbo.ambiguity.contract import AmbiguitySet
-from drbo.knowledge import history, telling, trial_table
-from drbo.knowledge.history import Amended, Asked, Cancelled, Proposal, Retracted, Told
-from drbo.knowledge.knowledge import propose
+from drbo.analysis import checks
+from drbo.analysis.answers import Recommendation
+from drbo.analysis.checks import LeaveOneOut
+from drbo.analysis.recommend import best_iterate, recommendation
+from drbo.analysis.watch import Watch, watch
+from drbo.knowledge import history, storage, telling, trial_table
+from drbo.knowledge.configuration import Configuration
+from drbo.knowledge.encoding import classes_in, handed_over
+from drbo.knowledge.explanation import as_html
+from drbo.knowledge.fact_json import facts_of, records_of, told_as
+from drbo.knowledge.history import Asked, Cancelled, Fact, Proposal, Retracted
+from drbo.knowledge.knowledge import Knowledge, propose, suggestion_of
 from drbo.knowledge.production import Wishes
-from drbo.knowledge.state import Iterate, State, Terms, kept
-from drbo.knowledge.suggestion import Result, Suggestion
+from drbo.knowledge.snapshot import Snapshot
+from drbo.knowledge.state import Iterate
+from drbo.knowledge.suggestion import Prediction, Result, Suggestion, results_of
+from drbo.knowledge.telling import Where
 from drbo.models.bounds import TheoreticalBeta
-from drbo.models.gp import GP
-from drbo.models.learned import LearnedGP
-from drbo.optimizer.stored import Stored
-from drbo.optimizer.view import alone, computing
+from drbo.models.surrogate import Posterior, Surrogate
+from drbo.optimizer.guard import Guard, alone, computing
+from drbo.optimizer.question import Question
+from drbo.rounds.chance import Chance
 from drbo.rounds.policies import Policy
 from drbo.rounds.radius_rules import RadiusRule
-from drbo.rounds.settings import DataDriven, Setting, Simulator
+from drbo.rounds.settings import DataDriven, Setting
 from drbo.spaces.box import Box
 from drbo.spaces.labels import FiniteGiven
 from drbo.spaces.samples import Samples
-from drbo.spaces.space import Point
+
+if TYPE_CHECKING:
+    from drbo.report.plots import Plots
 
 __all__ = ["Optimizer"]
 
@@ -45,7 +60,7 @@ _MOST_AT_ONCE = 10_000
 """So many suggestions, or contexts of one, may be asked for at once."""
 
 
-class Optimizer(Stored):
+class Optimizer:
     """Distributionally robust Bayesian optimization of an unknown f(x, c).
 
     Safe to use from several threads: one call at a time runs, and the others wait for it. `copy.deepcopy`, `pickle` and
@@ -66,7 +81,7 @@ class Optimizer(Stored):
         on the coordinates of a finite set as they are; on the unit cube for labels, boxes, samples and learned models
     beta : the width of the confidence bounds, a number or a `TheoreticalBeta`
     certificate_beta : the width of the bounds that a recommendation rests on. By default that of `beta`; for a
-        surrogate that learns at least 3, with which fewer than 1 in 100 certificates were false (docs/evidence.md)
+        surrogate that learns at least 3, with which fewer than 1 in 100 bounds were false (docs/evidence.md)
     maximize : False if outcomes are to be minimised
     policy : what to evaluate next; that of the setting by default
     seed : of the candidates of a search over a box; nothing is random for finite sets
@@ -84,7 +99,7 @@ class Optimizer(Stored):
         *,
         ambiguity: AmbiguitySet | None = None,
         setting: Setting,
-        surrogate: GP | LearnedGP | None = None,
+        surrogate: Surrogate | None = None,
         beta: float | TheoreticalBeta = 2.0,
         certificate_beta: float | TheoreticalBeta | None = None,
         maximize: bool = True,
@@ -93,7 +108,7 @@ class Optimizer(Stored):
         baseline: Any = None,
         explore_budget: float | None = None,
     ) -> None:
-        super().__init__(
+        self._configuration = Configuration.of(
             actions=actions,
             contexts=contexts,
             ambiguity=ambiguity,
@@ -107,72 +122,45 @@ class Optimizer(Stored):
             baseline=baseline,
             explore_budget=explore_budget,
         )
+        self._facts: list[Fact] = []
+        self._file = storage.File()
+        self._guard = Guard()
+        self._start_anew()
+        _alive.add(self)
 
-    @classmethod
-    def from_frame(
-        cls,
-        frame: Any,
-        actions: Sequence[str] | str | Box,
-        contexts: Sequence[str] | str | Box,
-        outcome: str,
-        *,
-        radius: RadiusRule | float | None = None,
-        setting: Setting | None = None,
-        failed: str | None = None,
-        stderr: str | None = None,
-        time: str | None = None,
-        ambiguity: AmbiguitySet | None = None,
-        surrogate: GP | LearnedGP | None = None,
-        beta: float | TheoreticalBeta = 2.0,
-        certificate_beta: float | TheoreticalBeta | None = None,
-        maximize: bool = True,
-        policy: Policy | None = None,
-        seed: int = 0,
-        baseline: Any = None,
-        explore_budget: float | None = None,
-    ) -> Self:
-        """Return an optimizer whose results are the rows of a log: `from_frame(...).recommend()` is a decision.
+    def _start_anew(self) -> None:
+        """Drop all that is derived from the facts; it is made again when it is needed."""
+        self._guard.renew()
+        self._known = Knowledge(self._configuration, self._facts)
+        self._question: tuple[int, Snapshot, Question] | None = None  # the last one, after so many facts
+        self._iterate: tuple[int, Recommendation] | None = None  # that of eq. 10, after so many facts
 
-        `frame` is a table of any library with named columns, one trial per row. `actions` and `contexts` are the names
-        of columns, or a `Box` that names them. Of names the ranges are those of the data: numbers from the least to the
-        largest, whole numbers where the column holds integers, and the labels that occur. An action that never varied
-        keeps its value, with a warning.
+    def __getstate__(self) -> dict[str, Any]:
+        with self._guard.lock:
+            return {"arguments": self._configuration.arguments, "facts": list(self._facts)}
 
-        The contexts of all rows are the reference, as `Samples`, the oldest first: rows are sorted by the column `time`
-        (dates, or seconds since 1970) if there is one. The setting is `DataDriven(radius=radius)` by default, so either
-        a radius (a number or a rule of `drbo.radius`) or a setting must be given.
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # it was given when the optimizer was made
+            Optimizer.__init__(self, **state["arguments"])
+        self._facts.extend(state["facts"])
 
-        A row without an outcome is a failed trial, as is one where the column `failed` is True. `stderr` is a column of
-        the outcomes' standard errors. All other arguments are those of `Optimizer`.
-        """
-        if (radius is None) == (setting is None):
-            raise TypeError(
-                "from_frame needs a radius, such as 0.1 or drbo.radius.Bootstrap(), or a setting in its place; not both"
-            )
-        table = trial_table.read(frame, actions, contexts, outcome, failed, stderr, time)
-        opt = cls(
-            table.actions,
-            table.contexts,
-            ambiguity=ambiguity,
-            setting=DataDriven(radius=radius) if setting is None else setting,
-            surrogate=surrogate,
-            beta=beta,
-            certificate_beta=certificate_beta,
-            maximize=maximize,
-            policy=policy,
-            seed=seed,
-            baseline=baseline,
-            explore_budget=explore_budget,
-        )
-        own = opt._configuration
-        for i, row in enumerate(table.rows):
-            action = own.search.space.encode(f"row {i} of actions", row.action)
-            where = (own.nature.encode(f"row {i} of contexts", row.context),)
-            outcomes = () if row.outcome is None else telling.checked_outcomes(row.outcome, 1)
-            stderrs = () if row.outcome is None else telling.checked_stderrs(row.stderr, 1)
-            # The samples hold the context already, so it is not drawn once more.
-            opt._facts.append(Told(row.time, None, action, where, outcomes, False, stderrs))
-        return opt
+    def __repr__(self) -> str:
+        own, told, waiting = self._configuration, self.n_told, len(self.pending)
+        return f"Optimizer(actions={own.actions!r}, setting={own.setting!r}: {told} told, {waiting} pending)"
+
+    def _repr_html_(self) -> str:
+        own = self._configuration
+        cells = {
+            "told": self.n_told,
+            "failed": sum(result.failed for result in self.results),
+            "pending": len(self.pending),
+            "outcomes": "maximised" if own.maximize else "minimised",
+            "actions": repr(own.actions),
+            "contexts": repr(own.contexts),
+            "setting": repr(own.setting),
+        }
+        return as_html("Optimizer", cells.items())
 
     # --- commands: each appends one record --------------------------------------------------------------------------
 
@@ -248,7 +236,7 @@ class Optimizer(Stored):
         state = self._known.state
         wishes = Wishes.of(self._configuration, action, guarantee)
         fit = self._known.fit(state, fresh=wishes.fresh)
-        terms = Terms(kept(reference), radius, self._known_values(given))
+        terms = self._known.terms(reference, radius, given)
         proposals: list[Proposal] = []
         iterates: list[Iterate] = []
         for _ in range(count):
@@ -256,7 +244,7 @@ class Optimizer(Stored):
             iterates.append(state.iterate(proposals[-1], terms))
         kept_radius = None if radius is None else float(radius)
         learned = None if fit is state.fit else fit
-        suggestions = [self._suggestion(iterate) for iterate in iterates]
+        suggestions = [suggestion_of(self._known, iterate) for iterate in iterates]
         record = Asked(history.now(), terms.reference, kept_radius, learned, tuple(proposals), given=terms.given)
         self._facts.append(record)
         return suggestions[0] if n is None else suggestions
@@ -292,44 +280,16 @@ class Optimizer(Stored):
         `distribution`, in place of a context: the context was drawn from it and never revealed. It has the forms of
         `ask(reference=...)`; `distribution=s.reference` is the reference of the round in a finite set. The model takes
         the outcome as one of the average of f over the distribution (its kernel mean embedding), and its error as
-        larger by what f varies in it. A data-driven reference does not count it. The surrogate must be a `GP`.
+        larger by what f varies in it. A data-driven reference does not count it. The surrogate must have fixed
+        hyper-parameters, as a `GP` has.
         """
-        state = self._known.state
-        if validation.flag("failed", failed) == (outcome is not None):
-            raise TypeError("tell needs an outcome, or failed=True in its place, and not both")
-        if failed and stderr is not None:
-            raise TypeError("stderr must not be given with failed=True: there is no outcome")
-        outcome, contexts, stderr = telling.by_context(outcome, contexts, stderr)
-        number, iterate, by_nature = None, None, True
-        if isinstance(suggestion, Suggestion):
-            iterate = self._own(state, suggestion)
-            number, action = suggestion.number, iterate.proposal.action
-        else:
-            action = self._encode_action(suggestion, "suggestion")
-        nature = self._known.nature(None if iterate is None else iterate.given)
-        weights: tuple[float, ...] = ()
-        if distribution is not None:
-            if failed:
-                raise TypeError("distribution must not be given with failed=True: there is no outcome")
-            if iterate is not None and iterate.proposal.contexts:
-                raise TypeError("distribution must not be given: the context was picked with the suggestion")
-            telling.refuse_beside_distribution(context, context_index, contexts)
-            where, weights = telling.hidden_context(nature, self.surrogate, distribution)
-        elif iterate is not None:
-            where, by_nature = self._contexts_of(iterate, context, context_index, contexts, failed)
-        else:
-            where = telling.observed_contexts(nature, context, context_index, contexts)
-        count = 1 if weights else len(where)
-        outcomes = () if outcome is None else telling.checked_outcomes(outcome, count)
-        stderrs = telling.checked_stderrs(stderr, count)
-        self._warn_if_far(where)
-        by_nature = validation.flag("drawn", drawn) and by_nature
-        self._facts.append(Told(history.now(), number, action, where, outcomes, by_nature, stderrs, weights))
+        where = Where(context, context_index, contexts, distribution)
+        self._facts.append(telling.told(self._known, suggestion, outcome, where, stderr, failed, drawn))
 
     @alone
     def cancel(self, suggestion: Suggestion) -> None:
         """Forget a pending suggestion that will not be evaluated."""
-        iterate = self._own(self._known.state, suggestion)
+        iterate = telling.pending_iterate(self._known, self._known.state, suggestion)
         self._facts.append(Cancelled(history.now(), iterate.proposal.number))
 
     @alone
@@ -339,7 +299,7 @@ class Optimizer(Stored):
         Outcomes that were told together have one `id`, and are taken back together. The suggestion that the result
         answered stays answered.
         """
-        id_, _ = self._told(result)
+        id_, _ = telling.told_before(self._known.state, result)
         self._facts.append(Retracted(history.now(), id_))
 
     @alone
@@ -360,81 +320,355 @@ class Optimizer(Stored):
         their contexts. A context may be given where it was not revealed at first, and a `distribution` in place of a
         context.
         """
-        (id_, old), nature = self._told(result), self._configuration.nature
-        if all(one is None for one in (outcome, context, context_index, contexts, stderr, distribution)):
-            raise TypeError("amend needs what is to be corrected: an outcome, a context, a context_index or a stderr")
-        outcome, contexts, stderr = telling.by_context(outcome, contexts, stderr)
-        where, weights = old.contexts, old.weights
-        if distribution is not None:
-            telling.refuse_beside_distribution(context, context_index, contexts)
-            if outcome is None and len(old.outcomes) != 1:
-                raise TypeError("distribution must not be given for a result that has no outcome, or several")
-            where, weights = telling.hidden_context(nature, self.surrogate, distribution)
-            self._warn_if_far(where)
-        elif not (context is None and context_index is None and contexts is None):
-            where, weights = telling.observed_contexts(nature, context, context_index, contexts), ()
-            self._warn_if_far(where)
-        count = 1 if weights else len(where)
-        failed = outcome is None and old.failed
-        given = old.outcomes if outcome is None else outcome
-        outcomes = () if failed else telling.checked_outcomes(given, count)
-        if failed and stderr is not None:
-            raise TypeError("stderr must not be given for a result that failed: there is no outcome")
-        if stderr is None and outcome is not None and not (old.hidden or weights):
-            stderr = telling.kept_stderrs(old, where)
-        elif stderr is None:
-            stderr = old.stderrs or None
-        stderrs = telling.checked_stderrs(stderr, count)
-        self._facts.append(Amended(history.now(), id_, where, outcomes, stderrs, weights))
+        where = Where(context, context_index, contexts, distribution)
+        self._facts.append(telling.amended(self._known, result, outcome, where, stderr))
 
-    # --- the user's side --------------------------------------------------------------------------------------------
+    # --- queries ----------------------------------------------------------------------------------------------------
 
-    def _contexts_of(
-        self, iterate: Iterate, context: Any, context_index: int | None, contexts: Any, failed: bool
-    ) -> tuple[tuple[Point, ...], bool]:
-        """Return the contexts in which a suggestion was evaluated, and whether nature drew them."""
-        nature, picked = self._known.nature(iterate.given), iterate.proposal.contexts
-        unknown = context is None and context_index is None
-        if picked:
-            if not unknown:
-                raise TypeError("context must not be given: it was picked with the suggestion, see suggestion.context")
-            # An evaluation may tell of more contexts than were picked.
-            return picked if contexts is None else telling.observed_contexts(nature, None, None, contexts), False
-        if failed and unknown and contexts is None and not nature.all_known:
-            # Nobody knows in which context it failed: the likeliest one keeps it from being asked again.
-            reference = self._known.reference_of(iterate)
-            return (reference.atom(int(np.argmax(reference.weights))),), False
-        if unknown and contexts is None and not nature.all_known and isinstance(self.setting, Simulator):
+    @alone
+    def under(
+        self,
+        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
+        radius: float | None = None,
+        given: Mapping[Any, Any] | None = None,
+    ) -> Question:
+        """Return a question about what is known now, with all that can be asked: `opt.under(radius=0.2).compare(x)`.
+
+        What is None is as it was with the last ask. `given` is what is known of the context, and {} if nothing is. A
+        radius may be any, whatever the setting says. Later results do not reach the question.
+        """
+        eps = None if radius is None else validation.radius(radius)
+        terms = self._known.terms(reference, None, given, self._known.state.terms)
+        kept = self._question
+        if kept is None or kept[0] != len(self._facts) or not kept[1].same_as(terms, eps):
+            asked = Snapshot.of(self._known, terms, eps)
+            kept = self._question = len(self._facts), asked, Question(asked, self._guard)
+        return kept[2]
+
+    @computing
+    def recommend(
+        self,
+        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
+        radius: float | None = None,
+        *,
+        given: Mapping[Any, Any] | None = None,
+        subject_to: Chance | None = None,
+    ) -> Recommendation:
+        """Return what to deploy: `Question.recommend` for the set of the last ask, or for what is given here."""
+        return self.under(reference, radius, given).recommend(subject_to=subject_to)
+
+    @computing
+    def bound(
+        self,
+        action: Any,
+        reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
+        radius: float | None = None,
+        *,
+        given: Mapping[Any, Any] | None = None,
+    ) -> Recommendation:
+        """Return the worst-case bound of an action of one's own: as `recommend`, but for this action."""
+        return self.under(reference, radius, given).bound(action)
+
+    @computing
+    def recommend_iterate(self) -> Recommendation:
+        """Return the iterate whose worst-case lower confidence bound at its own time was largest (eq. 10).
+
+        Its bound is computed now, from all outcomes told, for the set of that iterate's round. General setting: the
+        sets of different rounds are compared as they are; `recommend` is for one set.
+        """
+        if self._iterate is None or self._iterate[0] != len(self._facts):
+            asked = Snapshot.of(self._known, self._known.state.terms)
+            self._iterate = len(self._facts), recommendation(asked, best_iterate(asked))
+        return self._iterate[1]
+
+    @computing
+    def predict(self, action: Any, context: Any) -> Any:
+        """Return mean, standard deviation and bounds of f(action, context), in the user's units.
+
+        For one action in one context it is a `Prediction` of numbers. Either may be a table of many: an array (m, d), a
+        list of mappings, or a pandas frame with the parameters' columns. Tables are paired row by row. One action is
+        paired with every row of a table of contexts, and one context with every row of a table of actions. The answer
+        is then a `Prediction` of arrays (m,). If a frame was given, it is a frame with the same index and the columns
+        mean, std, lower and upper.
+
+        Model and bounds are those that a recommendation rests on: hyper-parameters learned from every outcome, and the
+        width of `certificate_beta`.
+        """
+        own = self._configuration
+        given = (
+            telling.rows("action", action, own.search.space, own.search.space.encode),
+            telling.rows("context", context, own.nature.space, own.nature.encode),
+        )
+        x, c = telling.paired(*given)
+        belief = self._known.belief(self._known.state, fresh=True)
+        predicted = belief.prediction(x, c, self._known.width(belief, own.certificate_beta))
+        if all(part.single for part in given):
+            return Prediction(*(float(column[0]) for column in predicted))
+        index = next((part.index for part in given if part.index is not None), None)
+        if index is None:
+            return Prediction(*(validation.frozen(column) for column in predicted))
+        columns = dict(zip(("mean", "std", "lower", "upper"), predicted, strict=True))
+        return require("pandas", "frame").DataFrame(columns, index=index)
+
+    @computing
+    def watch(
+        self,
+        contexts: Any,
+        *,
+        radius: float | None = None,
+        reference: Any = None,
+        alpha: float = 0.05,
+        given: Mapping[Any, Any] | None = None,
+    ) -> Watch:
+        """Return whether contexts that arrived, in the order of time, have left the present set: an alarm.
+
+        False alarms are raised with probability at most `alpha` over all times together, so that it may be asked after
+        every context. They are for the hypothesis that each context, given those before it, is drawn from some
+        distribution of the set. `contexts` must not be part of the reference, so do not tell them before.
+        """
+        terms = self._known.terms(reference, None, given, self._known.state.terms)
+        return watch(Snapshot.of(self._known, terms, radius), contexts, alpha)
+
+    @computing
+    def leave_one_out(self) -> LeaveOneOut:
+        """Return every outcome beside what the model predicts for it from all the others."""
+        return checks.leave_one_out(Snapshot.of(self._known, self._known.state.terms))
+
+    # --- what is known ----------------------------------------------------------------------------------------------
+
+    @property
+    def configuration(self) -> Configuration:
+        """What the optimizer was made with: `configuration.actions`, `.setting`, `.surrogate`, and so on."""
+        return self._configuration
+
+    @property
+    @computing
+    def posterior(self) -> Posterior:
+        """The posterior of the outcomes told so far, in the model's coordinates and units.
+
+        It is on the present atoms of the contexts. Later outcomes do not reach it.
+        """
+        state = self._known.state
+        return self._known.belief(state, self._known.atoms(state)).certain
+
+    @property
+    @alone
+    def n_told(self) -> int:
+        """How many results have been told, failed ones included."""
+        return len(self._known.state.told_so_far)
+
+    @property
+    @alone
+    def pending(self) -> tuple[Suggestion, ...]:
+        """The suggestions that have been neither told nor cancelled, the oldest first."""
+        state = self._known.state
+        return tuple(suggestion_of(self._known, iterate) for iterate in state.pending.values())
+
+    @property
+    @alone
+    def history(self) -> tuple[Fact, ...]:
+        """The facts: one record per command, in order (`drbo.knowledge.history`)."""
+        return tuple(self._facts)
+
+    @property
+    @alone
+    def results(self) -> tuple[Result, ...]:
+        """What was told, in the user's units and in order: one per outcome. Outcomes told together have one `id`."""
+        spaces = self._configuration.search.space, self._configuration.nature.space
+        told = self._known.state.results.items()
+        return tuple(result for id_, record in told for result in results_of(id_, record, *spaces))
+
+    @alone
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame of the results: one row per outcome, in the user's units, with its time (UTC)."""
+        pandas = require("pandas", "frame")
+        return pandas.DataFrame.from_records([telling.result_row(result, pandas) for result in self.results])
+
+    def report(self, path: str | Path, title: str | None = None) -> Path:
+        """Write one HTML page that shows what was learned and how good the recommended action is; return where it is.
+
+        It needs no network. `title` is the file's name by default.
+        """
+        from drbo.report import write
+
+        return write(self, path, title)
+
+    @property
+    def plot(self) -> Plots:
+        """Matplotlib figures of the run: `opt.plot.progress()`, `opt.plot.dial()`, `opt.plot.worst_case()`."""
+        from drbo.report.plots import Plots
+
+        return Plots(self)
+
+    # --- tables, files and copies -----------------------------------------------------------------------------------
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        actions: Sequence[str] | str | Box,
+        contexts: Sequence[str] | str | Box,
+        outcome: str,
+        *,
+        radius: RadiusRule | float | None = None,
+        setting: Setting | None = None,
+        failed: str | None = None,
+        stderr: str | None = None,
+        time: str | None = None,
+        ambiguity: AmbiguitySet | None = None,
+        surrogate: Surrogate | None = None,
+        beta: float | TheoreticalBeta = 2.0,
+        certificate_beta: float | TheoreticalBeta | None = None,
+        maximize: bool = True,
+        policy: Policy | None = None,
+        seed: int = 0,
+        baseline: Any = None,
+        explore_budget: float | None = None,
+    ) -> Self:
+        """Return an optimizer whose results are the rows of a log: `from_frame(...).recommend()` is a decision.
+
+        `frame` is a table of any library with named columns, one trial per row. `actions` and `contexts` are the names
+        of columns, or a `Box` that names them. Of names the ranges are those of the data: numbers from the least to the
+        largest, whole numbers where the column holds integers, and the labels that occur. An action that never varied
+        keeps its value, with a warning.
+
+        The contexts of all rows are the reference, as `Samples`, the oldest first: rows are sorted by the column `time`
+        (dates, or seconds since 1970) if there is one. The setting is `DataDriven(radius=radius)` by default, so either
+        a radius (a number or a rule of `drbo.radius`) or a setting must be given.
+
+        A row without an outcome is a failed trial, as is one where the column `failed` is True. `stderr` is a column of
+        the outcomes' standard errors. All other arguments are those of `Optimizer`.
+        """
+        if (radius is None) == (setting is None):
             raise TypeError(
-                f"tell needs the observed context, either as context=c or as context_index=j: policy={self.policy!r} "
-                "picks none. A policy with a rule picks it, such as contexts=drbo.Informative()"
+                "from_frame needs a radius, such as 0.1 or drbo.radius.Bootstrap(), or a setting in its place; not both"
             )
-        return telling.observed_contexts(nature, context, context_index, contexts), True
+        log = trial_table.read(frame, actions, contexts, outcome, failed, stderr, time)
+        opt = cls(
+            log.actions,
+            log.contexts,
+            ambiguity=ambiguity,
+            setting=DataDriven(radius=radius) if setting is None else setting,
+            surrogate=surrogate,
+            beta=beta,
+            certificate_beta=certificate_beta,
+            maximize=maximize,
+            policy=policy,
+            seed=seed,
+            baseline=baseline,
+            explore_budget=explore_budget,
+        )
+        # The samples hold the contexts already, so they are not drawn once more.
+        opt._facts.extend(telling.told_rows(opt._configuration, log.rows, drawn=False))
+        return opt
 
-    def _told(self, result: Result | int) -> tuple[int, Told]:
-        """Return the id of a result and what was told."""
-        id_ = result.id if isinstance(result, Result) else validation.whole_number("result", result, least=0)
-        told = self._known.state.results.get(id_)
-        if told is None:
-            raise ValueError(f"result {id_} is none of this optimizer's, or has been retracted; see opt.results")
-        return id_, told
+    @alone
+    def append(
+        self,
+        frame: Any,
+        outcome: str = "outcome",
+        *,
+        failed: str | None = None,
+        stderr: str | None = None,
+        time: str | None = None,
+        drawn: bool = True,
+    ) -> None:
+        """Take in further rows of a log, such as those of another day: all of them, or none if one is wrong.
 
-    def _warn_if_far(self, contexts: Sequence[Point]) -> None:
-        """Warn of contexts that are far outside of what the samples show; it may be a slip."""
-        for context in contexts:
-            far = self._configuration.nature.space.far_outside(context)
-            if far is not None:
-                warnings.warn(f"context {far}; if it is a mistake, see opt.amend", UserWarning, stacklevel=4)
+        Actions and contexts are the columns of their parameters' names, as in `to_frame`; "action" or "context" where
+        they have no names. All values must lie within the ranges that the optimizer has. The other arguments are those
+        of `from_frame`. Rows are sorted by `time` if it is given. `drawn=False`: nature did not draw the contexts, and
+        a data-driven reference does not count them.
+        """
+        own, by_nature = self._configuration, validation.flag("drawn", drawn)
+        names = own.search.space.names, own.nature.space.names
+        rows = trial_table.further(frame, *names, outcome=outcome, failed=failed, stderr=stderr, time=time)
+        self._facts.extend(telling.told_rows(own, rows, drawn=by_nature))
 
-    def _own(self, state: State, suggestion: Suggestion) -> Iterate:
-        """Return the pending suggestion that `suggestion` is, or a copy of; raise if it is none of this optimizer."""
-        if not isinstance(suggestion, Suggestion):
-            raise TypeError(f"suggestion must be what ask returned, got {suggestion!r}")
-        own = state.pending.get(suggestion.number)
-        if own is None and 0 <= suggestion.number < state.n_asked:
-            raise ValueError(f"suggestion {suggestion.number} has been told or cancelled already")
-        if own is not None and own.proposal.action is suggestion.action_point:
-            return own
-        if own is None or not self._suggestion(own).same_as(suggestion):
-            raise ValueError(f"suggestion {suggestion.number} is not one of this optimizer's")
-        return own
+    @alone
+    def save(self, path: str | Path) -> None:
+        """Write configuration and facts to one file; legal at any moment.
+
+        Records are appended to a file that this optimizer wrote or loaded before. A file that holds anything that this
+        optimizer does not know is left as it is, with an error: no result of another process is ever lost.
+        """
+        self._file.save(validation.path("path", path), self._configuration.arguments, self._facts)
+
+    @classmethod
+    def load(cls, path: str | Path, classes: Sequence[type] = ()) -> Self:
+        """Return a saved optimizer, which goes on as the one that was saved.
+
+        `classes` are the sets, kernels, settings and policies of your own that the file names: no other code is run.
+        """
+        contents = storage.read(validation.path("path", path), handed_over(classes))
+        with storage.told_as_damage(path):
+            opt = cls(**contents.configuration)
+            own = opt._configuration
+            opt._facts.extend(contents.facts(own.search.space, own.nature.space))
+            opt._known.check()
+        opt._file = contents.file
+        return opt
+
+    @alone
+    def resume(self, path: str | Path) -> None:
+        """Go on from a file that an optimizer made with the same arguments has saved. Without a file, do nothing.
+
+        One history must be the beginning of the other: a new optimizer takes over the whole file.
+        """
+        where, own = validation.path("path", path), self._configuration
+        if not where.exists() or self._file.is_at(where):
+            return
+        contents = storage.read(where, tuple(classes_in(own.arguments)), like=own.arguments)
+        with storage.told_as_damage(path):
+            facts = list(contents.facts(own.search.space, own.nature.space))
+            Knowledge(own, facts).state  # noqa: B018  # an error in the facts shows now
+        mine, theirs = records_of(self._facts), records_of(facts)
+        common = min(len(mine), len(theirs))
+        if mine[:common] != theirs[:common]:
+            raise RuntimeError(
+                f"{path} holds another history than this optimizer: resume with a new optimizer, or save under another "
+                "name"
+            )
+        self._facts.extend(facts[common:])
+        self._file = contents.file
+
+    @alone
+    def records(self, start: int = 0) -> list[dict[str, Any]]:
+        """Return the facts from number `start` on as JSON, one mapping each, for a store that is no file."""
+        return records_of(self._facts[validation.whole_number("start", start, least=0) :])
+
+    @alone
+    def replay(self, records: Sequence[dict[str, Any]], *, keep: int = 0) -> None:
+        """Let the history be its first `keep` facts, followed by these records, which `records` made.
+
+        In a store of many writers, such as a database of trials, the order of the history is that of the store. A
+        record may name a point by its value: `{"value": {"setpoint": 21.0}}`.
+        """
+        kept = validation.whole_number("keep", keep, least=0)
+        if kept > len(self._facts):
+            raise ValueError(f"keep must be at most {len(self._facts)}, the number of facts, got {kept}")
+        own = self._configuration
+        validation.of_kind("records", records, Sequence, "a sequence of records, as `records` gives them")
+        new = facts_of(records, own.search.space, own.nature.space, tuple(classes_in(own.arguments)))
+        facts = [*self._facts[:kept], *new]
+        known = Knowledge(own, facts)
+        with told_as("records do not follow from one another: "):
+            known.check()
+        if kept < len(self._facts):
+            # In one step, so that Ctrl-C cannot come between the facts and what follows from them.
+            vars(self).update(_facts=facts, _file=storage.File(), _known=known, _question=None, _iterate=None)
+        else:
+            self._facts.extend(new)
+
+
+_alive: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """Let the optimizers of a forked child start from their facts: another thread may have been inside one."""
+    for opt in list(_alive):
+        opt._start_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

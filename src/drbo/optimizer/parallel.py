@@ -118,7 +118,7 @@ def run(
     on_error : "tell": an evaluation that raises, or whose outcome is not finite, has failed; it is told as failed, and
         the error is logged (logger "drbo"). "raise": the error ends the run, and the evaluation stays pending
     seconds : no evaluation starts after so many seconds; those under way are waited for
-    tolerance : stop when no action can be better than the recommended one by more than this (`opt.regret_bound`).
+    tolerance : stop when no action can be better than the recommended one by more than this (`Question.regret_bound`).
         Certified on a finite set of actions. On a box the best action is searched for, and one that is missed lets the
         run stop too early
     reference, radius : of every ask, for `General`; `Simulator` takes them, too
@@ -181,7 +181,9 @@ class _Rules:
 
     def close_enough(self, opt: Optimizer, given: dict[str, Any]) -> bool:
         """Return whether the recommended action is within the tolerance of the best one."""
-        return self.tolerance is not None and opt.n_told > 0 and opt.regret_bound(**given).value <= self.tolerance
+        return (
+            self.tolerance is not None and opt.n_told > 0 and opt.under(**given).regret_bound().value <= self.tolerance
+        )
 
 
 @dataclass(eq=False)

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from drbo import Optimizer
 from drbo.analysis import Recommendation
-from drbo.optimizer.analyses import Analyses
+from drbo.models import SupportsCovariance, SupportsLeaveOneOut
 from drbo.report import surface
 from drbo.report.drawing import Axis, Figure, beside, plane
 from drbo.report.marks import BLUE, GREEN, GREY, ORANGE, RED, Band, Bars, Line, Mark, Points, Rule, percent
@@ -23,7 +24,7 @@ from drbo.spaces.columns import Row, is_number, row, words
 class Contents:
     """What is said about one optimizer; one method per section of the page."""
 
-    def __init__(self, opt: Analyses) -> None:
+    def __init__(self, opt: Optimizer) -> None:
         self.opt = opt
         self.course = course(opt)
         self.recommended: Recommendation | None = self.course.recommended
@@ -52,7 +53,7 @@ class Contents:
 
     def _reach(self) -> str:
         """Return in words how far from the best action the recommended one may be."""
-        left = self.opt.regret_bound()
+        left = self.opt.under().regret_bound()
         if not math.isfinite(left.value):
             return "Too little is known yet to say how much better another action could be."
         word = "guaranteed" if left.claim.proven else "estimated"
@@ -104,7 +105,8 @@ class Contents:
             return None
         present = r.radius if math.isfinite(r.radius) else diameter
         radii = sorted({*(share * diameter for share in SHARES), present})
-        found, meanings = self.opt.profile(radii), self.opt.explain_radius(radii)
+        asked = self.opt.under()
+        found, meanings = asked.profile(radii), asked.explain_radius(radii)
         stops = [
             {
                 "radius": radius,
@@ -163,11 +165,11 @@ class Contents:
 
     def baseline(self) -> dict[str, Any] | None:
         """Return the difference between the recommended action and the baseline; None without one."""
-        r, today = self.recommended, self.opt.baseline
-        if r is None or today is None:
+        r, today = self.recommended, self.opt.configuration.arguments["baseline"]
+        if r is None or today is None or not isinstance(self.opt.posterior, SupportsCovariance):
             return None
-        found = self.opt.compare(r.action)
-        unit = "more" if self.opt.maximize else "less"
+        found = self.opt.under().compare(r.action)
+        unit = "more" if self.opt.configuration.maximize else "less"
         worst = f"at least {found.worst:.4g} better" if found.worst >= 0.0 else f"at most {-found.worst:.4g} worse"
         sentence = (
             f"Today's action is {words(row(today, 'action'))}. The recommended one is expected to bring "
@@ -184,7 +186,8 @@ class Contents:
 
     def trust(self) -> dict[str, Any] | None:
         """Return every outcome beside its prediction from the others; None with fewer than three of them."""
-        found = self.opt.leave_one_out() if len(self.course.failed) < len(self.course.outcomes) else None
+        able = isinstance(self.opt.posterior, SupportsLeaveOneOut)
+        found = self.opt.leave_one_out() if able and len(self.course.failed) < len(self.course.outcomes) else None
         if found is None or len(found.outcome) < 3:
             return None
         inside = found.inside
@@ -256,11 +259,11 @@ class Contents:
 
     def configuration(self) -> Row:
         """Return how the optimizer was made, and the versions."""
-        opt = self.opt
+        own = self.opt.configuration
         made = {
-            "actions": opt.actions, "contexts": opt.contexts, "ambiguity": opt.ambiguity, "setting": opt.setting,
-            "surrogate": opt.surrogate, "policy": opt.policy, "beta": opt.beta,
-            "outcomes": "maximised" if opt.maximize else "minimised",
+            "actions": own.actions, "contexts": own.contexts, "ambiguity": own.ambiguity, "setting": own.setting,
+            "surrogate": own.surrogate, "policy": own.policy, "beta": own.beta,
+            "outcomes": "maximised" if own.maximize else "minimised",
         }  # fmt: skip
         versions = {"drbo": version("drbo"), "Python": platform.python_version(), "numpy": np.__version__}
         return {name: str(value) for name, value in (made | versions).items()}

@@ -14,18 +14,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from drbo import validation
+from drbo import Optimizer, validation
 from drbo._files import write_atomically
-from drbo.optimizer.analyses import Analyses
 from drbo.report.contents import Contents
 from drbo.report.drawing import Figure, legend
 from drbo.report.marks import escaped
 from drbo.spaces.columns import text
 
 
-def write(opt: Analyses, path: str | os.PathLike[str], title: str | None = None) -> Path:
+def write(opt: Optimizer, path: str | os.PathLike[str], title: str | None = None) -> Path:
     """Write the page of an optimizer to a file, and return where it is; `title` is the file's name by default."""
-    validation.of_kind("opt", opt, Analyses, "an Optimizer")
+    validation.of_kind("opt", opt, Optimizer, "an Optimizer")
     target = validation.path("path", path)
     if title is not None:
         validation.of_kind("title", title, str, "text")
@@ -33,7 +32,7 @@ def write(opt: Analyses, path: str | os.PathLike[str], title: str | None = None)
     return target
 
 
-def page(opt: Analyses, title: str) -> str:
+def page(opt: Optimizer, title: str) -> str:
     """Return the page of an optimizer as HTML."""
     body = "".join(_sections(Contents(opt)))
     script = _asset("page.js")

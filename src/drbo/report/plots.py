@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from drbo import validation
+from drbo import Optimizer, validation
 from drbo.analysis import Recommendation
 from drbo.analysis.pictures import BLUE, GREEN, GREY, ORANGE, PINK, panels
-from drbo.optimizer.analyses import Analyses
-from drbo.optimizer.queries import Answers
 from drbo.spaces.columns import is_number, row, text
 from drbo.validation import FloatArray
 
@@ -62,14 +60,14 @@ class Course:
         return len(self.outcomes) + 1 + np.arange(self.pending)
 
 
-def course(opt: Answers) -> Course:
+def course(opt: Optimizer) -> Course:
     """Return the course of an optimizer's run."""
     results = opt.results
     outcomes = np.array([np.nan if result.outcome is None else result.outcome for result in results])
     recommended, why_not = _recommended(opt, outcomes)
     at, guarantee, optimistic = np.empty(0, np.intp), np.empty(0), np.empty(0)
     if recommended is not None:
-        found = opt.narrowing(recommended.action)
+        found = opt.under().narrowing(recommended.action)
         # Outcomes that were told together have one id: they are one evaluation of the model, and one step each here.
         ids = np.array([result.id for result in results])
         last = np.append(np.flatnonzero(np.diff(ids)) + 1, len(ids))
@@ -77,7 +75,7 @@ def course(opt: Answers) -> Course:
     return Course(recommended, why_not, outcomes, len(opt.pending), at, guarantee, optimistic)
 
 
-def _recommended(opt: Answers, outcomes: FloatArray) -> tuple[Recommendation | None, str]:
+def _recommended(opt: Optimizer, outcomes: FloatArray) -> tuple[Recommendation | None, str]:
     """Return what to deploy, or why there is nothing."""
     if np.isnan(outcomes).all():
         return None, "no outcome has been told yet"
@@ -100,7 +98,7 @@ _LABELS = 12
 class Plots:
     """Pictures of one optimizer: `opt.plot`. A call of one of its methods draws the present state."""
 
-    def __init__(self, opt: Analyses) -> None:
+    def __init__(self, opt: Optimizer) -> None:
         self._opt = opt
 
     def __repr__(self) -> str:
@@ -129,7 +127,7 @@ class Plots:
 
     def dial(self, radii: ArrayLike | None = None) -> Figure:
         """Return what each radius (k,) costs and buys; by default radii up to the largest that makes a difference."""
-        return self._opt.profile(dial_radii(self._opt) if radii is None else radii).plot()
+        return self._opt.under().profile(dial_radii(self._opt) if radii is None else radii).plot()
 
     def worst_case(
         self, reference: Any = None, radius: float | None = None, *, given: Mapping[Any, Any] | None = None
@@ -150,7 +148,7 @@ class Plots:
         return figure
 
 
-def dial_radii(opt: Analyses) -> list[float]:
+def dial_radii(opt: Optimizer) -> list[float]:
     """Return the stops of an optimizer's dial: shares of the diameter of its set, and the radius of now.
 
     The stops end at twice the radius of now if the set has no diameter, and at 1 if there is no such radius either.

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from drbo import Box, Samples
+from drbo import Box, Optimizer, Samples
 from drbo.analysis import Recommendation
-from drbo.optimizer.analyses import Analyses
 from drbo.report.drawing import Axis, Figure, along
 from drbo.report.marks import BLUE, GREY, ORANGE, RED, Cells, Mark, Points
 from drbo.report.scales import scale_of
@@ -60,10 +59,10 @@ _DRAWS = 256
 """How many random points the sensitivities rest on."""
 
 
-def slices(opt: Analyses, r: Recommendation) -> list[Figure]:
+def slices(opt: Optimizer, r: Recommendation) -> list[Figure]:
     """Return the expectation of f along each parameter of the action, the others as recommended."""
     contexts, reference, worst = _heaviest(r)
-    actions = box_of(opt.actions)
+    actions = box_of(opt.configuration.actions)
     if actions is None:
         return _along_members(opt, r, contexts, reference, worst)
     drawn = []
@@ -83,8 +82,8 @@ def _slice(name: str, values: Sequence[Any], marks: list[Mark], told: Sequence[t
     return Figure([*marks, outcomes, here], x, y, f"expected outcome along {name}", "half")
 
 
-def _along_members(opt: Analyses, r: Recommendation, contexts: Any, reference: Any, worst: Any) -> list[Figure]:
-    every = members(opt.actions, r.action, _MEMBERS) or []
+def _along_members(opt: Optimizer, r: Recommendation, contexts: Any, reference: Any, worst: Any) -> list[Figure]:
+    every = members(opt.configuration.actions, r.action, _MEMBERS) or []
     found = _expectations(opt, every, contexts, reference, worst)
     rows = [row(action, "action") for action in every]
     told = [(row(result.action, "action"), result.outcome) for result in opt.results if not result.failed]
@@ -106,7 +105,7 @@ def _along_members(opt: Analyses, r: Recommendation, contexts: Any, reference: A
     return drawn
 
 
-def _expectations(opt: Analyses, actions: Sequence[Any], contexts: Sequence[Any], reference: Any, worst: Any) -> Any:
+def _expectations(opt: Optimizer, actions: Sequence[Any], contexts: Sequence[Any], reference: Any, worst: Any) -> Any:
     """Return the expectation over contexts at each action and its bounds, under the reference and worst case."""
     n = len(contexts)
     predicted = _predict(opt, [action for action in actions for _ in range(n)], list(contexts) * len(actions))
@@ -117,7 +116,7 @@ def _expectations(opt: Analyses, actions: Sequence[Any], contexts: Sequence[Any]
     ]
 
 
-def maps(opt: Analyses, r: Recommendation) -> list[dict[str, Any]]:
+def maps(opt: Optimizer, r: Recommendation) -> list[dict[str, Any]]:
     """Return the mean over every pair of axes, at the recommended action and typical conditions."""
     typical = _typical(r)
     axes = _axes(opt, r)
@@ -169,20 +168,20 @@ def _title(axes: Sequence[tuple[str, str, list[Any]]], kind: str, name: str) -> 
     return f"{name} (condition)" if kind == "context" and ("action", name) in [axis[:2] for axis in axes] else name
 
 
-def _axes(opt: Analyses, r: Recommendation) -> list[tuple[str, str, list[Any]]]:
+def _axes(opt: Optimizer, r: Recommendation) -> list[tuple[str, str, list[Any]]]:
     """Return the axes of the maps: whether of actions or contexts, name and values."""
     axes: list[tuple[str, str, list[Any]]] = []
-    actions = box_of(opt.actions)
+    actions = box_of(opt.configuration.actions)
     if actions is not None:
         axes += [("action", name, axis(parameter)) for name, parameter in actions.parameters.items()]
     else:
-        every = members(opt.actions, r.action, 50) or []
+        every = members(opt.configuration.actions, r.action, 50) or []
         names = list(row(every[0], "action"))
         axes += [("action", names[0], every)] if len(names) == 1 else []
-    contexts = box_of(opt.contexts)
+    contexts = box_of(opt.configuration.contexts)
     if contexts is not None:
         return [*axes, *(("context", name, axis(p)) for name, p in contexts.parameters.items())]
-    known = members(opt.contexts, r.contexts[0], 50)
+    known = members(opt.configuration.contexts, r.contexts[0], 50)
     if known is not None:
         names = list(row(known[0], "context"))
         return [*axes, ("context", names[0], known)] if len(names) == 1 else axes
@@ -190,7 +189,7 @@ def _axes(opt: Analyses, r: Recommendation) -> list[tuple[str, str, list[Any]]]:
     return [*axes, *(("context", name, _spread_over(values)) for name, values in columns.items())]
 
 
-def sensitivities(opt: Analyses, r: Recommendation) -> dict[str, float]:
+def sensitivities(opt: Optimizer, r: Recommendation) -> dict[str, float]:
     """Return the total-effect index of every parameter and condition (Jansen's estimate on the posterior mean)."""
     rng = np.random.default_rng(0)
     draw_action = _drawer(opt, r)
@@ -222,17 +221,17 @@ def sensitivities(opt: Analyses, r: Recommendation) -> dict[str, float]:
     return {name: min(share, 1.0) for name, share in shares.items()}
 
 
-def _drawer(opt: Analyses, r: Recommendation) -> Any:
+def _drawer(opt: Optimizer, r: Recommendation) -> Any:
     """Return what draws a random action."""
-    box = box_of(opt.actions)
+    box = box_of(opt.configuration.actions)
     if box is None:
-        every = members(opt.actions, r.action, _MEMBERS) or []
+        every = members(opt.configuration.actions, r.action, _MEMBERS) or []
         return lambda rng: every[int(rng.integers(len(every)))]
     choices = {name: axis(parameter) for name, parameter in box.parameters.items()}
     return lambda rng: {name: values[int(rng.integers(len(values)))] for name, values in choices.items()}
 
 
-def _predict(opt: Analyses, actions: Sequence[Any], contexts: Sequence[Any]) -> Any:
+def _predict(opt: Optimizer, actions: Sequence[Any], contexts: Sequence[Any]) -> Any:
     """Return the predictions of many actions and contexts, row by row."""
     return opt.predict(_table(actions), _table(contexts))
 

@@ -19,9 +19,7 @@ from drbo import validation
 from drbo.ambiguity.contract import AmbiguitySet, Dual, WorstCase
 from drbo.contexts.reference import Reference
 from drbo.models.bounds import Bound
-from drbo.models.estimate import Estimate
-from drbo.models.path import AnyDraw
-from drbo.models.posterior import AnyPosterior
+from drbo.models.surrogate import AnyDraw, Estimate, SupportsDraws
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
@@ -153,7 +151,7 @@ class Ball:
         """Return contexts (k, d) beside the atoms that can be evaluated, well spread; none, as there are no others."""
         return self.contexts[:0]
 
-    def draw_of(self, posterior: AnyPosterior, rng: np.random.Generator) -> AnyDraw:
+    def draw_of(self, posterior: SupportsDraws, rng: np.random.Generator) -> AnyDraw:
         """Return a draw of f on the atoms."""
         return posterior.draw(rng)
 

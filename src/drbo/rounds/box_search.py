@@ -23,10 +23,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from drbo.ambiguity.contract import WorstCase
-from drbo.models.estimate import Estimate
-from drbo.models.gp import GP
-from drbo.models.inputs import PAIRS, Inputs
-from drbo.models.posterior import AnyPosterior
+from drbo.models.surrogate import Estimate
 from drbo.rounds.ball import Ball
 from drbo.rounds.search import Candidates, Found, Indices, NoActionLeftError, WholeSearch
 from drbo.spaces.box import Box
@@ -55,12 +52,8 @@ class BoxSearch(WholeSearch):
 
     space: Box
 
-    def __init__(self, actions: Box, inputs: Inputs = PAIRS) -> None:
-        self.space, self._inputs = actions, inputs
-
-    def prior(self, gp: GP, contexts: FloatArray) -> AnyPosterior:
-        """Return the prior for any actions, on contexts (n, d)."""
-        return self._inputs.anywhere(gp, self.space.dimension, contexts)
+    def __init__(self, actions: Box) -> None:
+        self.space = actions
 
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()

@@ -20,7 +20,6 @@ the threshold: a quantile.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -30,7 +29,7 @@ from scipy.special import ndtr
 
 from drbo import validation
 from drbo.models.bounds import LOWER, UPPER, Bound, Side, simultaneous
-from drbo.models.posterior import AnyPosterior
+from drbo.models.surrogate import Posterior
 from drbo.models.units import Units
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
 from drbo.rounds.context_rules import Beliefs, ContextRule, Uncertain, check_rule
@@ -74,12 +73,12 @@ class Event:
         what = "f" if self.of == "f" else "the outcome"
         return f"{what} is above {self.above:g}" if self.above is not None else f"{what} is below {self.below:g}"
 
-    def within(self, units: Units, posterior: AnyPosterior) -> ModelEvent:
+    def within(self, units: Units, posterior: Posterior) -> ModelEvent:
         """Return the event in the units of the model."""
         sign = units.sign if self.above is not None else -units.sign
         level = self.above if self.above is not None else self.below
         assert level is not None  # one of them was given
-        noise = 0.0 if self.of == "f" else math.sqrt(posterior.gp.ridge)
+        noise = 0.0 if self.of == "f" else posterior.noise
         return ModelEvent(UPPER if sign > 0.0 else LOWER, units.inward(level), noise)
 
 
@@ -127,9 +126,7 @@ def bracket(ball: Ball, event: ModelEvent, least: FloatArray, most: FloatArray) 
     return Bracket(np.clip(worst.lower_bound, 0.0, 1.0), np.clip(best.expectation, 0.0, 1.0), worst.weights)
 
 
-def of_candidates(
-    ball: Ball, event: ModelEvent, posterior: AnyPosterior, width: float, candidates: Candidates
-) -> Bracket:
+def of_candidates(ball: Ball, event: ModelEvent, posterior: Posterior, width: float, candidates: Candidates) -> Bracket:
     """Return the worst-case probabilities for candidates, by confidence bounds of a width."""
     rows = np.arange(len(candidates.points))
     least = candidates.values(Bound(posterior, width, event.unfavourable), rows)

@@ -13,7 +13,8 @@ import numpy as np
 
 from drbo import validation
 from drbo.models.bounds import LOWER, Bound
-from drbo.models.posterior import AnyPosterior
+from drbo.models.observation import Observation
+from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action
 from drbo.models.units import Units
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
 from drbo.spaces.space import Point
@@ -36,10 +37,10 @@ class Beliefs(Protocol):
     def units(self) -> Units:
         """The units of the outcomes: what a user gives in his own units is converted by them."""
 
-    def certain(self, ball: Ball) -> AnyPosterior:
+    def certain(self, ball: Ball) -> Posterior:
         """Return the posterior of the outcomes alone; certificates rest on nothing else."""
 
-    def expected(self, ball: Ball) -> AnyPosterior:
+    def expected(self, ball: Ball) -> Posterior:
         """Return the posterior in which pending and failed evaluations count as if they had given their mean.
 
         Only the variance is smaller than that of the outcomes alone. The next evaluation is chosen by it.
@@ -75,9 +76,9 @@ class Uncertain(ContextRule):
     def pick(self, ball: Ball, beliefs: Beliefs, action: Point) -> Point:
         """Return the context of largest posterior variance."""
         posterior = beliefs.expected(ball)
-        _, variance = posterior.of_action(action)
-        tie = TIE * posterior.gp.kernel.variance
-        return ball.best_context(variance, lambda: posterior.curve(action.coordinates, 0.0).variance, tie)
+        _, variance = of_action(posterior, action)
+        tie = TIE * posterior.amplitude**2
+        return ball.best_context(variance, lambda: curve_of(posterior, action.coordinates, 0.0).variance, tie)
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,28 @@ class Informative(ContextRule):
 
     def pick(self, ball: Ball, beliefs: Beliefs, action: Point) -> Point:
         """Return the context of the largest reduction of variance."""
-        bound = Bound(beliefs.expected(ball), beliefs.width, LOWER)
-        curve, atoms = bound.curve(action.coordinates), ball.contexts
+        posterior, atoms = beliefs.expected(ball), ball.contexts
+        if not isinstance(posterior, SupportsCurve):
+            return self._on_atoms(ball, posterior, beliefs.width, action)
+        curve = posterior.curve(action.coordinates, -beliefs.width)
         w = ball.worst_case(curve(atoms)).weights
         worth = functools.partial(curve.information, atoms=atoms[w > 0.0], weights=w[w > 0.0])
         at_atoms = worth(atoms)
         return ball.best_context(at_atoms, lambda: worth, math.sqrt(TIE) * float(at_atoms.max()))
+
+    @staticmethod
+    def _on_atoms(ball: Ball, posterior: Posterior, width: float, action: Point) -> Point:
+        """Return the atom of the largest reduction of variance, for any posterior.
+
+        An outcome of g = sum_j w_j f(x, c_j), the worst-case expectation, would lower the variance in every context by
+        Cov(f(x, c), g)^2, up to a common factor. That is what an outcome in a context tells of g, too.
+        """
+        mean, variance = of_action(posterior, action)
+        w = ball.worst_case(mean - width * np.sqrt(variance)).weights
+        average = Observation(action.coordinates, ball.contexts[w > 0.0], w[w > 0.0], None)
+        _, after = posterior.with_more([average]).moments(action.coordinates[None, :])
+        worth = np.maximum(variance - after[0], 0.0) / (variance + posterior.noise**2)
+        return ball.reference.atom(first_of_the_best(worth, math.sqrt(TIE) * float(worth.max())))
 
 
 @dataclass(frozen=True)

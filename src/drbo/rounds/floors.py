@@ -17,14 +17,12 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 
 from drbo.models.bounds import LOWER, Bound
-from drbo.models.estimate import Estimate
-from drbo.models.gp import GP
-from drbo.models.posterior import AnyPosterior
+from drbo.models.surrogate import Estimate, SupportsCovariance
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs
 from drbo.rounds.search import Candidates, Found, Indices, Pick, Search, WholeSearch
@@ -112,7 +110,8 @@ class Budget(Requirement):
         return float(self._losses(ball, action.coordinates[None, :])[0])
 
     def _losses(self, ball: Ball, actions: FloatArray) -> FloatArray:
-        mean, variance = self.beliefs.certain(ball).difference(actions, self.baseline.coordinates)
+        posterior = cast(SupportsCovariance, self.beliefs.certain(ball))
+        mean, variance = posterior.difference(actions, self.baseline.coordinates)
         lower = mean - self.beliefs.certificate_width * np.sqrt(variance)
         losses = np.maximum(-ball.worst_cases(lower).lower_bound, 0.0)
         return np.where((actions == self.baseline.coordinates).all(axis=1), 0.0, losses)
@@ -177,10 +176,6 @@ class FewActions(Search):
     def __init__(self, inner: Search, actions: Sequence[Point]) -> None:
         self.space, self._inner, self._actions = inner.space, inner, actions
 
-    def prior(self, gp: GP, contexts: FloatArray) -> AnyPosterior:
-        """Return the prior, as in the search over all actions."""
-        return self._inner.prior(gp, contexts)
-
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
     ) -> Found:
@@ -209,10 +204,6 @@ class SafeSearch(Search):
     def __init__(self, inner: WholeSearch, baseline: Point, requirements: Sequence[Requirement]) -> None:
         self.space, self._inner = inner.space, inner
         self._baseline, self._requirements = baseline, requirements
-
-    def prior(self, gp: GP, contexts: FloatArray) -> AnyPosterior:
-        """Return the prior, as in the search over all actions."""
-        return self._inner.prior(gp, contexts)
 
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()

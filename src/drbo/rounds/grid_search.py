@@ -19,10 +19,7 @@ from numpy.typing import NDArray
 
 from drbo._compiled import jit
 from drbo.ambiguity.contract import EPSILON, AmbiguitySet, WorstCase
-from drbo.models.estimate import Estimate
-from drbo.models.gp import GP
-from drbo.models.inputs import PAIRS, Inputs
-from drbo.models.posterior import AnyPosterior
+from drbo.models.surrogate import Estimate
 from drbo.rounds.ball import TIE, Ball
 from drbo.rounds.search import Candidates, Found, Indices, NoActionLeftError, WholeSearch
 from drbo.spaces.finite import FiniteSet
@@ -38,21 +35,17 @@ class GridSearch(WholeSearch):
     space: FiniteSet
     exhaustive = True
 
-    def __init__(self, actions: FiniteSet, inputs: Inputs = PAIRS) -> None:
-        self.space, self._inputs = actions, inputs
+    def __init__(self, actions: FiniteSet) -> None:
+        self.space = actions
         # Cached distributions of the last ball, which rule out actions. They save work and do not change any result.
         self._met: tuple[Ball, FloatArray] | None = None
-
-    def prior(self, gp: GP, contexts: FloatArray) -> AnyPosterior:
-        """Return the prior on the grid of the actions and contexts (n, d)."""
-        return self._inputs.on_grid(gp, self.space.coordinates, contexts)
 
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
     ) -> Found:
         """Return the best action that has not failed; `near` and `away` are not used on a grid."""
         del near, away
-        values = bound.on_grid()
+        values = bound.on_grid(actions=self.space.coordinates)
         rows: Indices | range = range(len(values))
         if failed:
             rows = Candidates(self.space.coordinates).others(failed)  # a grid may contain equal actions
@@ -70,12 +63,12 @@ class GridSearch(WholeSearch):
     def candidates(self, near: FloatArray, seed: int) -> Candidates:
         """Return all actions."""
         del near, seed
-        return GridCandidates(self.space.coordinates, np.arange(len(self.space)))
+        return GridCandidates(self.space.coordinates, np.arange(len(self.space)), self.space.coordinates)
 
     def around(self, action: Point, distance: float, seed: int) -> Candidates:
         """Return no action: all actions are candidates already."""
         del action, distance, seed
-        return GridCandidates(self.space.coordinates[:0], np.arange(0))
+        return GridCandidates(self.space.coordinates[:0], np.arange(0), self.space.coordinates)
 
     def beyond(self, low: FloatArray, high: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the cell enlarged by a step, or to the next coordinate of an action if that is larger."""
@@ -87,17 +80,18 @@ class GridSearch(WholeSearch):
 
 @dataclass(frozen=True, eq=False)
 class GridCandidates(Candidates):
-    """Actions of a grid, and their indices in it (m,): bounds are known on the grid."""
+    """Actions of a grid, their indices in it (m,), and all actions of the grid: bounds are known on it."""
 
     index: Indices
+    grid: FloatArray
 
     def values(self, bound: Estimate, rows: Indices) -> FloatArray:
         """Return a bound at the candidates `rows` (k,) in every context, (k, n_contexts)."""
-        return bound.on_grid(self.index[rows])
+        return bound.on_grid(self.index[rows], self.grid)
 
     def ceilings(self, bound: Estimate, weights: FloatArray) -> FloatArray:
         """Return sum_j w_j bound(x, c_j) (m,) at every candidate, plus a rounding margin."""
-        values = bound.on_grid(self.index)
+        values = bound.on_grid(self.index, self.grid)
         return np.asarray(values @ weights + _ROUNDING * np.abs(values).max(initial=0.0))
 
     def point(self, row: int) -> Point:
@@ -106,7 +100,7 @@ class GridCandidates(Candidates):
 
     def among(self, rows: Indices) -> Candidates:
         """Return the candidates `rows` (k,)."""
-        return GridCandidates(self.points[rows], self.index[rows])
+        return GridCandidates(self.points[rows], self.index[rows], self.grid)
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drbo.models.bounds import UPPER, AverageBound, Bound
-from drbo.models.curve import Curve
-from drbo.models.posterior import AnyPosterior
+from drbo.models.surrogate import AnyCurve, Posterior, SupportsAverages, SupportsCovariance, of_action
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs
 from drbo.rounds.policies import ActionFirst, Choice, Optimism, Round, picked
@@ -64,13 +64,14 @@ class WorstAverage:
     gap: float
 
 
-def worst_average(ball: Ball, posterior: AnyPosterior, action: Point, width: float) -> WorstAverage:
+def worst_average(ball: Ball, posterior: Posterior, action: Point, width: float) -> WorstAverage:
     """Return the least phi_x(w) for one action x, up to half of `_SHARE` of its deviation."""
-    mean, _ = posterior.of_action(action)
+    mean, _ = of_action(posterior, action)
+    known = cast(SupportsCovariance, posterior)
     columns, rows = np.arange(len(mean)), np.zeros(len(mean), dtype=np.intp)
 
     def times_sigma(w: FloatArray) -> FloatArray:
-        return posterior.covariance(action.coordinates[None], w[None, None, :], rows, columns)[:, 0, 0]
+        return known.covariance(action.coordinates[None], w[None, None, :], rows, columns)[:, 0, 0]
 
     w = ball.worst_case(mean).weights
     s = times_sigma(w)
@@ -109,9 +110,9 @@ class LeastBound:
         """The scale of the values."""
         return self.bounds[0].amplitude
 
-    def on_grid(self, rows: NDArray[np.intp] | slice = slice(None)) -> FloatArray:
-        """Return the values (n, n_contexts) of the actions `rows` of the posterior's grid; all by default."""
-        return np.asarray(np.min([bound.on_grid(rows) for bound in self.bounds], axis=0))
+    def on_grid(self, rows: NDArray[np.intp] | slice = slice(None), actions: FloatArray | None = None) -> FloatArray:
+        """Return the values (n, n_contexts) of the actions `rows` of a grid; all by default."""
+        return np.asarray(np.min([bound.on_grid(rows, actions) for bound in self.bounds], axis=0))
 
     def of_action(self, action: Point) -> FloatArray:
         """Return the values of one action, (n_contexts,)."""
@@ -126,7 +127,7 @@ class LeastBound:
         values = [bound.at(action[None])[0, 0] for bound in self.bounds]
         return self.bounds[int(np.argmin(values))].gradient(action, weights)
 
-    def curve(self, action: FloatArray) -> Curve:
+    def curve(self, action: FloatArray) -> AnyCurve:
         """Raise: an average has no context."""
         return self.bounds[0].curve(action)
 
@@ -143,8 +144,9 @@ class JointOptimism(ActionFirst):
 
     with Cov_t(x) the posterior covariance of f(x, .) in all contexts. Errors of f in different contexts cancel in an
     expectation. The paper's policy, `Optimism`, ignores this, and explores more. With the set `Expectation()` the
-    action equals that of `MeanEmbedding`. No theorem bounds the regret. Two cases use the action of `Optimism`: a
-    `Perturbation`, whose averages have no such bound here, and more than 2,000 contexts, which would take too long.
+    action equals that of `MeanEmbedding`. No theorem bounds the regret. Two cases use the action of `Optimism`: models
+    without a bound of an average (`SupportsAverages`, `SupportsCovariance`), as for a `Perturbation`, and more than
+    2,000 contexts, which would take too long.
 
     Parameters
     ----------
@@ -153,7 +155,9 @@ class JointOptimism(ActionFirst):
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return the action, and its contexts if a rule picks them."""
-        if len(round.ball.weights) > _MOST_CONTEXTS or not beliefs.expected(round.ball).factorises:
+        posterior = beliefs.expected(round.ball)
+        able = isinstance(posterior, SupportsAverages) and isinstance(posterior, SupportsCovariance)
+        if len(round.ball.weights) > _MOST_CONTEXTS or not able:
             return Optimism(self.contexts).choose(round, beliefs)
         ball, found = self._best(round, beliefs)
         return picked(self.contexts, round, beliefs, ball, found)
@@ -162,7 +166,7 @@ class JointOptimism(ActionFirst):
         """Return the action and its score, and the ball extended by the adversary's contexts for it."""
         ball, width, away = round.ball, beliefs.width, round.away(self.contexts)
         posterior = beliefs.expected(ball)
-        bounds = [AverageBound.of(posterior, ball.weights, width, UPPER)]
+        bounds = [AverageBound.of(cast(SupportsAverages, posterior), ball.weights, width, UPPER)]
         weights, tried = [ball.weights], list[Found]()
         while True:
             found = round.search.best(ball, LeastBound(tuple(bounds)), round.near, away)
@@ -170,10 +174,10 @@ class JointOptimism(ActionFirst):
             if wider is not ball:
                 ball, posterior = wider, beliefs.expected(wider)
                 weights = [np.append(w, np.zeros(len(ball.weights) - len(w))) for w in weights]
-                bounds = [AverageBound.of(posterior, w, width, UPPER) for w in weights]
+                bounds = [AverageBound.of(cast(SupportsAverages, posterior), w, width, UPPER) for w in weights]
             worst = worst_average(ball, posterior, found.action, width)
             tried.append(Found(found.action, worst.value))
             if found.score - worst.value <= _SHARE * worst.deviation or len(tried) == _SEARCHES:
                 return ball, max(tried, key=lambda one: one.score)
             weights.append(worst.weights)
-            bounds.append(AverageBound.of(posterior, worst.weights, width, UPPER))
+            bounds.append(AverageBound.of(cast(SupportsAverages, posterior), worst.weights, width, UPPER))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar, cast
 
 import numpy as np
 
 from drbo.contexts.nature import Contexts
 from drbo.models.bounds import UPPER, AverageBound, Bound
-from drbo.models.gp import GP
+from drbo.models.surrogate import Capability, Posterior, SupportsAverages, SupportsDraws
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs, ContextRule, check_rule
 from drbo.rounds.repeats import NOTHING_FAILED, Failures
@@ -86,6 +87,9 @@ class Choice:
 class Policy(ABC):
     """A rule that chooses the next evaluation."""
 
+    needs: ClassVar[tuple[Capability, ...]] = ()
+    """What it needs of a posterior beside the contract, such as `drbo.models.SupportsDraws`."""
+
     def theorem(self, by_nature: str | None) -> str | None:
         """Return the theorem that bounds the regret, None if there is none.
 
@@ -94,8 +98,11 @@ class Policy(ABC):
         del by_nature
         return None
 
-    def check(self, search: Search, gp: GP, contexts: Contexts) -> None:  # noqa: B027  # most policies fit any model
-        """Raise if the policy cannot choose with the kernels of a model, for these actions and contexts."""
+    def check(self, prior: Posterior, contexts: Contexts) -> None:  # noqa: B027  # most policies fit any model
+        """Raise if the policy cannot choose with a model, given its posterior before any outcome.
+
+        The posterior has the capabilities that the policy `needs`.
+        """
 
     @abstractmethod
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
@@ -180,9 +187,13 @@ class MeanEmbedding(ActionFirst):
     contexts : the rule that picks the context; None where nature draws it
     """
 
+    needs: ClassVar[tuple[Capability, ...]] = (SupportsAverages,)
+
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return the action, and its contexts where a rule picks them."""
-        bound = AverageBound.of(beliefs.expected(round.ball), round.ball.weights, beliefs.width, UPPER)
+        bound = AverageBound.of(
+            cast(SupportsAverages, beliefs.expected(round.ball)), round.ball.weights, beliefs.width, UPPER
+        )
         found = round.search.best(round.ball, bound, round.near, round.away(self.contexts))
         return picked(self.contexts, round, beliefs, round.ball, found)
 
@@ -205,14 +216,16 @@ class Thompson(ActionFirst):
     contexts : the rule that picks the context; None where nature does
     """
 
-    def check(self, search: Search, gp: GP, contexts: Contexts) -> None:
+    needs: ClassVar[tuple[Capability, ...]] = (SupportsDraws,)
+
+    def check(self, prior: Posterior, contexts: Contexts) -> None:
         """Raise if a kernel has no spectral density where draws need it."""
-        search.prior(gp, contexts.seen([]).points).check_draw(between=contexts.range is not None)
+        cast(SupportsDraws, prior).check_draw(between=contexts.range is not None)
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return x_t = argmax_x min_w <w, f_t(x, .)> for a draw f_t of f, and its contexts."""
         ball, search, away = round.ball, round.search, round.away(self.contexts)
-        draw = ball.draw_of(beliefs.expected(ball), round.generator())
+        draw = ball.draw_of(cast(SupportsDraws, beliefs.expected(ball)), round.generator())
         found = search.best(ball, draw, round.near, away)
         ball, score = ball.widened(draw, found.action, found.score)
         if found.score - score > MISJUDGED * draw.amplitude:

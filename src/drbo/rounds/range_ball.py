@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, Self, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,7 @@ from drbo.ambiguity.contract import AmbiguitySet
 from drbo.contexts.reference import Reference
 from drbo.models.bounds import Bound
 from drbo.models.curve import Curve
-from drbo.models.estimate import Estimate, Values
-from drbo.models.path import AnyDraw
-from drbo.models.posterior import AnyPosterior
+from drbo.models.surrogate import AnyCurve, AnyDraw, Estimate, SupportsDraws, Values
 from drbo.rounds.ball import Ball, Certificate, Prices
 from drbo.spaces.box import Box
 from drbo.spaces.space import Point, Space
@@ -80,7 +78,7 @@ class RepresentedBall(Ball):
         return Certificate(ball.reference, worst, limit)
 
 
-def lowest_excess(curve: Curve, prices: Prices, samples: FloatArray) -> tuple[float, NDArray[np.intp]]:
+def lowest_excess(curve: AnyCurve, prices: Prices, samples: FloatArray) -> tuple[float, NDArray[np.intp]]:
     """Return the exact minimum of v(c) - threshold(c) over samples (n, d), at most zero, and the lowest samples.
 
     There is one such sample per cell, and at most `_HARMFUL` in all.
@@ -155,7 +153,7 @@ class RangeBall(Ball):
 
     def certificate(self, bound: Bound, action: Point) -> Certificate:
         """Return the worst case of a lower bound for one action, certified for the whole range."""
-        return refine(self, bound.curve(action.coordinates), certify=True)
+        return refine(self, cast(Curve, bound.curve(action.coordinates)), certify=True)
 
     def widened(self, bound: Estimate, action: Point, score: float) -> tuple[Self, float]:
         """Return the ball extended by the adversary's contexts for one action, and the action's score in it."""
@@ -167,7 +165,7 @@ class RangeBall(Ball):
         """Return contexts (k, d) spread over the range."""
         return self.box.sample(_CANDIDATES, self.seed)
 
-    def draw_of(self, posterior: AnyPosterior, rng: np.random.Generator) -> AnyDraw:
+    def draw_of(self, posterior: SupportsDraws, rng: np.random.Generator) -> AnyDraw:
         """Return a draw of f as a function on the whole range."""
         return posterior.draw(rng, between=True)
 

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo.models.estimate import Estimate
-from drbo.models.gp import GP
-from drbo.models.posterior import AnyPosterior
+from drbo.models.surrogate import Estimate, curve_of
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs
 from drbo.rounds.search import Found, NoActionLeftError, Pick, Search
@@ -44,7 +42,7 @@ class Failures:
         left = self._left(ball, action)
         if not len(left):
             return context
-        curve = beliefs.expected(ball).curve(action.coordinates, 0.0)
+        curve = curve_of(beliefs.expected(ball), action.coordinates, 0.0)
         at = left[int(np.argmax(curve.variance(left)))]
         atoms = np.flatnonzero((ball.contexts == at).all(axis=1))
         return ball.reference.atom(int(atoms[0])) if len(atoms) else Point(at)
@@ -78,10 +76,6 @@ class Avoiding(Search):
 
     def __init__(self, inner: Search, left_out: Sequence[Point]) -> None:
         self.space, self._inner, self._left_out = inner.space, inner, left_out
-
-    def prior(self, gp: GP, contexts: FloatArray) -> AnyPosterior:
-        """Return the posterior of no observation, on contexts (n, d)."""
-        return self._inner.prior(gp, contexts)
 
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo.models.estimate import Estimate
-from drbo.models.gp import GP
-from drbo.models.posterior import AnyPosterior
+from drbo.models.surrogate import Estimate
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
@@ -77,10 +75,6 @@ class Search(ABC):
     """The search for the action of the largest worst-case expectation of a bound."""
 
     space: Space
-
-    @abstractmethod
-    def prior(self, gp: GP, contexts: FloatArray) -> AnyPosterior:
-        """Return the posterior of no observation, on contexts (n, d), in the form that the search needs."""
 
     @abstractmethod
     def best(

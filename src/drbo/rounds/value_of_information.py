@@ -24,7 +24,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +35,11 @@ from drbo._compiled import announce, jit
 from drbo._threads import one_thread
 from drbo.contexts.nature import Contexts
 from drbo.models.bounds import UPPER, Bound
-from drbo.models.gp import GP
-from drbo.models.posterior import AnyPosterior
+from drbo.models.surrogate import Capability, Posterior, SupportsAverages, SupportsCovariance, SupportsDraws
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs, Informative
 from drbo.rounds.policies import Choice, Optimism, Policy, Round, picked
-from drbo.rounds.search import Candidates, Found, Search
+from drbo.rounds.search import Candidates, Found
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -104,7 +103,7 @@ class Draws:
     """
 
     ball: Ball
-    posterior: AnyPosterior
+    posterior: Posterior
     actions: FloatArray
     mean: FloatArray
     variance: FloatArray
@@ -112,11 +111,11 @@ class Draws:
     errors: FloatArray
 
     @classmethod
-    def of(cls, ball: Ball, posterior: AnyPosterior, actions: FloatArray, count: int, rng: np.random.Generator) -> Self:
+    def of(cls, ball: Ball, posterior: Posterior, actions: FloatArray, count: int, rng: np.random.Generator) -> Self:
         """Return `count` draws, an even number, at actions (m, d)."""
         mean, variance = posterior.moments(actions)
-        away = posterior.draws(rng, count // 2, actions) - mean
-        errors = posterior.gp.noise * rng.standard_normal(count // 2)
+        away = cast(SupportsDraws, posterior).draws(rng, count // 2, actions) - mean
+        errors = posterior.noise * rng.standard_normal(count // 2)
         values = np.concatenate([mean + away, mean - away])
         return cls(ball, posterior, actions, mean, variance, values, np.concatenate([errors, -errors]))
 
@@ -156,7 +155,8 @@ class Draws:
         _, outcomes, shares, _ = _outcomes()
         value, weights = self.minima.mean(axis=0), self.worst_cases.mean(axis=1, keepdims=True)
         estimates = np.full((m, n), -np.inf)
-        some = np.arange(n) if self.posterior.factorises else _first(weights.sum(axis=(0, 1)), _CONTEXTS)
+        quick = isinstance(self.posterior, SupportsAverages)
+        some = np.arange(n) if quick else _first(weights.sum(axis=(0, 1)), _CONTEXTS)
         pairs = np.repeat(np.arange(m), len(some)), np.tile(some, m)
         size = max(_AT_ONCE // (m * _FINE), 1)
         for start in range(0, len(pairs[0]), size):
@@ -185,11 +185,11 @@ class Draws:
 
     def _deviations(self, rows: Indices, columns: Indices) -> FloatArray:
         """Return the standard deviation (p,) of outcomes."""
-        return np.sqrt(self.variance[rows, columns] + self.posterior.gp.ridge)
+        return np.sqrt(self.variance[rows, columns] + self.posterior.noise**2)
 
     def _slopes(self, weights: FloatArray, rows: Indices, columns: Indices) -> FloatArray:
         """Return the change (p, m, k) of averages (m, k, n) over contexts per standard deviation of an outcome."""
-        covariance = self.posterior.covariance(self.actions, weights, rows, columns)
+        covariance = cast(SupportsCovariance, self.posterior).covariance(self.actions, weights, rows, columns)
         return np.asarray(covariance / self._deviations(rows, columns)[:, None, None])
 
 
@@ -287,10 +287,13 @@ class ValueOfInformation(Policy):
         if count % 2:
             raise ValueError(f"draws must be an even number, as draws come in pairs, got {count}")
 
-    def check(self, search: Search, gp: GP, contexts: Contexts) -> None:
+    needs: ClassVar[tuple[Capability, ...]] = (SupportsDraws, SupportsCovariance)
+
+    def check(self, prior: Posterior, contexts: Contexts) -> None:
         """Raise if draws need a spectral density and a kernel has none."""
+        del contexts
         try:
-            search.prior(gp, contexts.seen([]).points).check_draws()
+            cast(SupportsDraws, prior).check_draws()
         except TypeError as error:
             raise TypeError(f"{error}. Optimism needs no draws: Simulator(..., pick='informative')") from None
 

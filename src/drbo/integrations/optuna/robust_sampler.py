@@ -52,6 +52,7 @@ from drbo.integrations.optuna.trials import (
 )
 from drbo.integrations.optuna.waiting import settled
 from drbo.knowledge.encoding import handed_over
+from drbo.models import Surrogate, check_surrogate
 from drbo.spaces import Point
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
@@ -81,7 +82,7 @@ class RobustSampler(BaseSampler):
         *,
         setting: drbo.Setting,
         ambiguity: drbo.AmbiguitySet | None = None,
-        surrogate: drbo.GP | drbo.LearnedGP | None = None,
+        surrogate: Surrogate | None = None,
         beta: float | drbo.TheoreticalBeta = 2.0,
         certificate_beta: float | drbo.TheoreticalBeta | None = None,
         policy: drbo.Policy | None = None,
@@ -99,7 +100,7 @@ class RobustSampler(BaseSampler):
                 "every round, and nobody can give it to a sampler"
             )
         if surrogate is not None:
-            validation.of_kind("surrogate", surrogate, (drbo.GP, drbo.LearnedGP), "a drbo.GP or a drbo.LearnedGP")
+            check_surrogate(surrogate)
         self._arguments: dict[str, Any] = {
             "contexts": contexts,
             "setting": setting,

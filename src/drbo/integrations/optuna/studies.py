@@ -47,14 +47,14 @@ def get_robust_trial(study: optuna.Study) -> FrozenTrial:
     """Return the completed trial whose action has the best certified worst case, whatever its own conditions were."""
     sampler = sampler_of(study)
     opt = sampler.optimizer(study)
-    sign = 1.0 if opt.maximize else -1.0
+    sign = 1.0 if opt.configuration.maximize else -1.0
     done = {result.number: result.action for result in opt.results if not result.failed}
     if not done:
         raise ValueError("no trial has completed with known conditions")
     values: dict[str, float] = {}
     for action in done.values():
         if repr(action) not in values:
-            values[repr(action)] = sign * opt.certify(action).value
+            values[repr(action)] = sign * opt.bound(action).value
     best = max(done, key=lambda number: values[repr(done[number])])
     return copy.deepcopy(next(trial for trial in all_trials(study) if trial.number == best))
 
@@ -125,7 +125,7 @@ def plot_radii(study: optuna.Study, radii: Sequence[float]) -> go.Figure:
     opt = sampler_of(study).optimizer(study)
     today = sampler_of(study).recommend(study)
     best = [opt.recommend(radius=radius).value for radius in x]
-    kept = [opt.certify(today.action, radius=radius).value for radius in x]
+    kept = [opt.bound(today.action, radius=radius).value for radius in x]
     figure = plotly.Figure(layout=_layout("Guarantee by radius", "Radius", "Guarantee"))
     figure.add_trace(plotly.Scatter(x=x, y=best, mode="lines+markers", name="best parameters for the radius"))
     figure.add_trace(plotly.Scatter(x=x, y=kept, mode="lines+markers", name="parameters recommended today"))

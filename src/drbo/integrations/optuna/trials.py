@@ -251,7 +251,7 @@ class Replayed:
         if action is None or context is None:
             return None
         try:
-            self.optimizer.actions.encode("action", action)
+            self.optimizer.configuration.actions.encode("action", action)
             self.contexts.encode("context", context)
         except (TypeError, ValueError) as error:
             self.unusable[trial.number] = str(error)
@@ -271,7 +271,7 @@ class Replayed:
         action, (context, _) = self._action(trial), conditions(trial, self.names)
         if action is None:
             return []
-        last = -math.inf if self.optimizer.maximize else math.inf
+        last = -math.inf if self.optimizer.configuration.maximize else math.inf
         proposal = {
             "number": trial.number,
             "action": {"value": action},
