@@ -30,7 +30,7 @@ CLASSES = (
     (":Set", "--class must be module:Class"),
     ("no_such_module:Set", "no_such_module"),
     ("math:NoSuchClass", "NoSuchClass"),
-    ("math:sqrt", "sqrt is no class"),
+    ("math:sqrt", "sqrt is not a class"),
 )
 OUT = (("text.txt", "--out"), ("run.drbo", "--out"))
 SETS = (("junk", "unknown ambiguity set 'junk'"), ("", "unknown ambiguity set ''"))
@@ -51,7 +51,7 @@ ROWS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
     ("report", "--output"): (
         ("folder", "folder could not be written: Is a directory"),
         ("text.txt/page.html", "text.txt/page.html could not be written"),
-        ("run.drbo", "--output must be another file than the run"),
+        ("run.drbo", "--output must differ from the file"),
     ),
     ("report", "--storage"): (
         ("junk", "--storage junk cannot be read"),
@@ -60,7 +60,7 @@ ROWS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("nosuchdialect://host/db", "--storage nosuchdialect://host/db cannot be read"),
     ),
     ("report", "--study"): (("junk", "--study"), ("--storage sqlite:///study.db --study junk", "--study junk")),
-    ("report", "--title"): (("--storage sqlite:///study.db --title x run.drbo", "give one of them"),),
+    ("report", "--title"): (("--storage sqlite:///study.db --title x run.drbo", "give either a FILE"),),
     ("report", "--class"): CLASSES,
     ("demo", "--out"): OUT,
     ("demo", "--seed"): numbers("--seed", 0),
@@ -79,17 +79,17 @@ ROWS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("run.drbo", "run.drbo"),
     ),
     ("reproduce", "--time-column"): (
-        ("time", "--time-column is about the file of --data, which is missing"),
+        ("time", "--time-column needs --data"),
         (f"{CSV}--time-column junk", "no column is called 'junk'"),
         (f"{CSV}--time-column power", "power"),
     ),
     ("reproduce", "--power-column"): (
-        ("power", "--power-column is about the file of --data, which is missing"),
+        ("power", "--power-column needs --data"),
         (f"{CSV}--power-column junk", "no column is called 'junk'"),
         (f"{CSV}--power-column time", "time"),
     ),
     ("reproduce", "--max-gap"): (
-        ("3", "--max-gap is about the file of --data, which is missing"),
+        ("3", "--max-gap needs --data"),
         *numbers("--max-gap", 0),
     ),
     ("reproduce", "--every"): numbers("--every", 1),
@@ -206,7 +206,7 @@ def test_what_is_missing_or_unknown_is_named(folder: Path, command: str) -> None
     del folder
     code, said = invoke(command)
     assert code == 2
-    assert any(word in said for word in ("Missing argument", "give one of them", "No such command", "No such option"))
+    assert any(word in said for word in ("Missing argument", "give either a FILE", "No such command", "No such option"))
 
 
 @pytest.mark.parametrize("command", GOOD)

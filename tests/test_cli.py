@@ -145,7 +145,7 @@ def test_an_interrupt_leaves_the_finished_records(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr
-    assert "call again to go on" in stderr
+    assert "run the command again to continue" in stderr
     lines = (tmp_path / "o" / "figure2.csv").read_text().splitlines()
     assert (len(lines) - 1) % 60 == 0
     assert len(lines) > 3 * 60
@@ -196,7 +196,7 @@ def test_an_interrupt_that_surfaces_as_another_error(
     with pytest.raises(typer.Exit) as caught:
         cli.problems()
     assert caught.value.exit_code == 130
-    assert capsys.readouterr().err == "interrupted; finished records are kept, call again to go on\n"
+    assert capsys.readouterr().err == "interrupted; finished records are kept, run the command again to continue\n"
 
 
 @pytest.mark.parametrize("kind", [SystemError, AssertionError])
@@ -239,7 +239,7 @@ def test_wrong_usage() -> None:
     assert "--ambiguity kl is for figure2, dial and drbo demo" in error
     for option, given in (("--power-column", "x"), ("--time-column", "x"), ("--max-gap", "3")):
         error = flat(run("reproduce", "figure3", option, given, code=2).stderr)
-        assert f"{option} is about the file of --data" in error
+        assert f"{option} needs --data" in error
 
 
 def test_errors_in_data_name_options_that_exist(tmp_path: Path) -> None:
@@ -411,10 +411,10 @@ def test_report(saved: Path) -> None:
 
 
 def test_reports_and_views_that_cannot_be(saved: Path, tmp_path: Path) -> None:
-    assert "give one of them" in flat(run("report", code=2).stderr)
-    assert "give one of them" in flat(run("report", str(saved), "--storage", "sqlite:///x.db", code=2).stderr)
-    assert "--study names a study in --storage" in flat(run("report", str(saved), "--study", "x", code=2).stderr)
-    assert "must be another file" in run("report", str(saved), "-o", str(saved), code=1).stderr
+    assert "give either a FILE" in flat(run("report", code=2).stderr)
+    assert "give either a FILE" in flat(run("report", str(saved), "--storage", "sqlite:///x.db", code=2).stderr)
+    assert "--study needs --storage" in flat(run("report", str(saved), "--study", "x", code=2).stderr)
+    assert "must differ from the file" in run("report", str(saved), "-o", str(saved), code=1).stderr
     for command in ("show", "report"):
         error = run(command, str(tmp_path / "none.json"), code=1).stderr
         assert error.startswith("error: ")
@@ -434,7 +434,7 @@ def test_files_that_name_classes_of_one_s_own(tmp_path: Path, monkeypatch: pytes
     assert "4 outcomes" in run("show", "run.json", "--class", "my_sets:Halves").stdout
     for wrong, said in (("my_sets", "module:Class"), ("my_sets:No", "No"), ("no_such:X", "no_such")):
         assert said in run("show", "run.json", "--class", wrong, code=1).stderr
-    assert "value is no class" in run("show", "run.json", "--class", "my_sets:value", code=1).stderr
+    assert "value is not a class" in run("show", "run.json", "--class", "my_sets:value", code=1).stderr
 
 
 def test_a_report_of_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

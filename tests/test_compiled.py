@@ -176,4 +176,4 @@ caching._CacheLocator.ensure_cache_path = refuse
 """
     out, said = said_by_outer(tmp_path, 1.5, nowhere)
     assert out == "2.5"
-    assert "in every process: no folder for the result" in said
+    assert "in every process: no folder for the cache" in said

@@ -1,12 +1,12 @@
 """Distributionally robust Bayesian optimization: decisions that stay good when conditions shift.
 
-The story, in the order of the folders: spaces -> models -> ambiguity -> contexts -> rounds -> knowledge -> analysis ->
+The folders in order of data flow: spaces -> models -> ambiguity -> contexts -> rounds -> knowledge -> analysis ->
 optimizer. Rules for the radius are in `drbo.radius`, regret and its bounds in `drbo.regret`, benchmark problems in
-`drbo.problems`, the paper's experiments in `drbo.experiments`. Result records and what only extenders need are in the
-folders: `drbo.analysis.Recommendation`, `drbo.rounds.Choice`.
+`drbo.problems`, the paper's experiments in `drbo.experiments`. Result records and names that only extenders need are in
+the folders: `drbo.analysis.Recommendation`, `drbo.rounds.Choice`.
 
-Names are imported when they are first used, so that `drbo --help` need not wait for the compiler. The stub beside this
-file says where each is defined; `scripts/names.py` collects it from the `__all__` of the modules.
+Names are imported on first use, so that `drbo --help` does not wait for the compiler. The stub beside this file lists
+the module of each name; `scripts/names.py` collects the names from the `__all__` of the modules.
 """
 
 import re
@@ -18,7 +18,7 @@ __version__ = "0.3.0.dev0"
 
 _STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
 _HOMES = {name: home for home, name in re.findall(r"^from (\S+) import (\w+) as", _STUB, flags=re.MULTILINE)}
-"""The module that each public name is imported from; `drbo` for the modules that are public themselves."""
+"""The module that defines each public name; `drbo` for public modules."""
 _FOLDERS = ("spaces", "models", "ambiguity", "contexts", "rounds", "knowledge", "analysis", "optimizer")
 
 __all__ = [name for name in _HOMES if name not in _FOLDERS]  # names that the stub lists

@@ -1,4 +1,4 @@
-"""The command `drbo`, also as `python -m drbo`: the command line, or what to install for it."""
+"""The command `drbo`, also as `python -m drbo`: the command line, or a hint on what to install for it."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""How functions are compiled, and how machine code is kept for the next process.
+"""Compilation of functions, and a cache of the machine code for later processes.
 
-The first call takes seconds where the machine code is not cached yet, which is said once.
+The first call takes seconds if the machine code is not cached yet. A message says so once.
 
-numba's own cache has two holes through which a process gets machine code that is not that of its call, and then
-computes wrong numbers in silence. `_Cache` closes both.
+numba's own cache has two bugs that load the wrong machine code, so that results are silently wrong. `_Cache` fixes
+both.
 
 - numba numbers the files of machine code, one per signature. Two processes that compile a function at the same time for
-  two signatures give both files the same number. Here the name of a file follows from the signature.
-- numba compiles a function anew when its own module has changed, but not when a function that it calls has, in
-  another module. Here it does so when any compiled module (`_*.py`) beside its own has changed.
+  two signatures use the same number. Here the file name is derived from the signature.
+- numba recompiles a function when its own module has changed, but not when a function that it calls has, in
+  another module. Here it recompiles when any compiled module (`_*.py`) in the same folder has changed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _LOGGER = logging.getLogger("drbo")
 
 
 class _Cache(IndexDataCacheFile):
-    """The machine code of one function, in one file per signature and processor, and an index of these files."""
+    """The machine code of one function: one file per signature and processor, and an index of these files."""
 
     def save(self, key: Any, data: Any) -> None:
-        """Save the machine code of a signature, and only then its entry in the index.
+        """Save the machine code of a signature, then its index entry.
 
-        Two processes that save at the same time may lose an entry, which costs another compilation.
+        Two processes that save at the same time may lose an entry, which costs one more compilation.
         """
         digest = hashlib.sha256(repr((self._version, self._source_stamp, key)).encode()).digest()
         name = self._data_name(int.from_bytes(digest[:8], "big"))
@@ -40,25 +40,25 @@ class _Cache(IndexDataCacheFile):
         self._save_index({**self._load_index(), key: name})
 
     def holds_code(self) -> bool:
-        """Return whether there is machine code of the modules as they are now, for any signature."""
+        """Return whether machine code of the current modules is cached, for any signature."""
         return bool(self._load_index())
 
 
 @functools.cache
 def _stamps(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return name, time of change and size of the compiled modules in a folder."""
+    """Return name, modification time and size of the compiled modules in a folder."""
     found = sorted((path.name, path.stat()) for path in folder.glob("_*.py"))
     return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in found)
 
 
 def _compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator that compiles a function when it is first called, and keeps its machine code."""
+    """Return a decorator that compiles a function on its first call and caches the machine code."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         options_of_all = {"error_model": "numpy", **options}
         try:
             made = numba.njit(cache=True, **options_of_all)(function)
-        except RuntimeError:  # no folder can be written to
+        except RuntimeError:  # no writable folder
             made = numba.njit(**options_of_all)(function)
         cache = getattr(made, "_cache", None)  # NUMBA_DISABLE_JIT=1: `made` is the function itself
         if isinstance(cache, FunctionCache):
@@ -70,22 +70,22 @@ def _compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
-# Sums may be reassociated into vector instructions; nothing so compiled relies on the sign of a zero.
-# No innermost loop may both add up numbers and write to an array: where arrays lie close to each other in memory, the
-# compiler's code for that loop adds up one number after the other, so that last digits would depend on where they lie.
+# Sums may be reassociated for vector instructions; no function compiled with `jit` relies on the sign of a zero.
+# No innermost loop may both sum numbers and write to an array. If the arrays are close in memory, the compiled loop
+# is not vectorised, so that the last digits would depend on the memory layout.
 # A test (tests/test_layout.py) reads the loops.
 jit = _compiled(fastmath={"reassoc", "contract", "nsz"})
 in_order = _compiled()
-"""As `jit`, but nothing is reassociated: for functions whose results must agree bit for bit, or whose signs decide."""
+"""As `jit`, without reassociation: for functions whose results must be bitwise equal, or whose signs matter."""
 
 
-@functools.cache  # a look-up from the second call on
+@functools.cache  # only a look-up after the first call
 def announce(function: Any) -> None:
-    """Log that `function` is about to be compiled, if it is, and if nothing was announced in this process before."""
+    """Log that `function` is about to be compiled, unless it is cached or a message was logged before."""
     if not hasattr(function, "stats"):  # NUMBA_DISABLE_JIT=1: nothing is compiled
         return
     if function.stats.cache_path is None:
-        _say_once("compiling the solvers; this takes up to half a minute, in every process: no folder for the result")
+        _say_once("compiling the solvers; this takes up to half a minute in every process: no folder for the cache")
     elif not function._cache._cache_file.holds_code():
         _say_once("compiling the solvers; this takes up to half a minute, once: the result is cached")
 

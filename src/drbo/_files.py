@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all, and a lock for those that several processes may write."""
+"""Atomic file writes, and a lock for files that several processes may write."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ else:
     import fcntl
 
 PATIENCE = 60.0
-"""For how many seconds a lock is waited for. Who holds it writes one file, which takes milliseconds."""
+"""Seconds to wait for a lock. Its holder writes one file, which takes milliseconds."""
 
 _PAUSE = 0.01
-"""Seconds between two tries to get a lock."""
+"""Seconds between two attempts to get a lock."""
 
 _open_locks: list[weakref.ref[io.FileIO]] = []
-"""What `locked` opened last. No set, which Python code would tidy up when a file goes: Ctrl-C is lost in such code."""
+"""Files opened by `locked`. Not a WeakSet: its Python callbacks can swallow Ctrl-C."""
 
 
 def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[object]:
-    """Return a context that keeps other processes and threads that lock the same file waiting.
+    """Return a context manager that locks a file against other processes and threads.
 
-    The lock is a small file in the same folder. It stays there: removing it could let two processes in at once. A
-    reader makes none: where there is no lock, nobody has written yet.
+    The lock is a small file in the same folder. It is never removed, because that could let in two processes at once. A
+    reader does not create it: without a lock file, nothing has been written yet.
 
-    What is returned is the open file itself. The operating system frees the lock when the file is closed, and leaving
-    `with` closes it in one step: Ctrl-C can't come in between, as it could with a lock that Python code releases.
+    The context manager is the open lock file itself. The operating system frees the lock when the file is closed, and
+    leaving `with` closes it in one step. Ctrl-C cannot come in between, as it could with a release in Python code.
     """
     target = resolved(path)
     beside = target.parent / f".drbo-{zlib.crc32(os.fsencode(target.name)):08x}.lock"
@@ -65,15 +65,15 @@ def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[objec
 
 
 def _note(file: io.FileIO) -> None:
-    """Take note of a file that is locked, and forget those that are gone; several threads may do so at once."""
+    """Record a locked file and drop the closed ones; several threads may call this at once."""
     _open_locks.append(weakref.ref(file))
     for gone in [one for one in _open_locks if one() is None]:
-        with contextlib.suppress(ValueError):  # another thread has forgotten it
+        with contextlib.suppress(ValueError):  # another thread has removed it
             _open_locks.remove(gone)
 
 
 def _close_locks_of_the_parent() -> None:
-    """Close what another thread held when this process was forked: the lock would last as long as this process."""
+    """Close locks that another thread held at the fork; otherwise they would last until this process ends."""
     for file in (one() for one in _open_locks):
         if file is not None:
             file.close()
@@ -82,7 +82,7 @@ def _close_locks_of_the_parent() -> None:
 if sys.platform == "win32":
 
     def _take(descriptor: int) -> bool:
-        """Lock a file if nobody else has; return whether it is locked now."""
+        """Lock a file; return False if another process holds the lock."""
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except OSError as error:
@@ -95,7 +95,7 @@ else:
     os.register_at_fork(after_in_child=_close_locks_of_the_parent)
 
     def _take(descriptor: int) -> bool:
-        """Lock a file if nobody else has; return whether it is locked now."""
+        """Lock a file; return False if another process holds the lock."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -104,9 +104,9 @@ else:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that it is there as a whole or not at all, also after a crash of the machine.
+    """Write a file completely or not at all, even if the machine crashes.
 
-    A link is followed, and the mode of a file that exists is kept. What was written in part is removed after an error.
+    Symbolic links are followed, and an existing file keeps its mode. A partial file is removed after an error.
     """
     target = resolved(path)
     name = target.parent / f".drbo-{secrets.token_hex(8)}.tmp"
@@ -131,7 +131,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def append(path: Path, text: str) -> None:
-    """Append to a file that exists; the text has reached the disk when this returns."""
+    """Append to an existing file; the text is on the disk when this returns."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
         try:
@@ -149,20 +149,20 @@ def resolved(path: Path) -> Path:
     """Return the file that a path leads to."""
     try:
         found = path.resolve()
-    except RuntimeError:  # links in a circle, before Python 3.13
+    except RuntimeError:  # circular links, before Python 3.13
         found = path
-    if found.is_symlink():  # which all links have been followed from: they go round in a circle
+    if found.is_symlink():  # still a link after resolving: circular
         raise OSError(errno.ELOOP, f"{path} could not be found: {os.strerror(errno.ELOOP)}")
     return found
 
 
 def is_plain(path: Path) -> bool:
-    """Return whether there is an ordinary file: neither a folder, nor a pipe or a device, which may never end."""
+    """Return whether the path is an ordinary file: not a folder, a pipe or a device, which may never end."""
     return stat.S_ISREG(path.stat().st_mode)
 
 
 def signature(path: Path) -> tuple[int, int, int] | None:
-    """Return what tells whether a file was changed: its inode, size and time; None if there is none."""
+    """Return inode, size and modification time, which show whether a file changed; None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -171,7 +171,7 @@ def signature(path: Path) -> tuple[int, int, int] | None:
 
 
 def _open_for_the_owner(name: str, flags: int) -> int:
-    """Open a file that nobody else may read while it is written."""
+    """Open a file that only its owner may read while it is written."""
     return os.open(name, flags, 0o600)
 
 
@@ -183,7 +183,7 @@ def _default_mode() -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Let the new name itself reach the disk."""
+    """Flush the folder entry of a new file to the disk."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""What is said without numpy: text that users typed, and which extra is missing."""
+"""Messages that need no numpy: escaped user text, and the name of a missing extra."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 
 def printable(value: object, *, lines: bool = False) -> str:
-    r"""Return a value as text whose control characters are written out: ESC as \x1b, a new line as \n.
+    r"""Return a value as text with escaped control characters: ESC as \x1b, a new line as \n.
 
-    With `lines`, new lines stay: the text is a message of several lines.
+    With `lines`, new lines are kept, for a message of several lines.
     """
     return "".join(
         c if c.isprintable() or (lines and c == "\n") else c.encode("unicode_escape").decode() for c in str(value)
@@ -17,13 +17,13 @@ def printable(value: object, *, lines: bool = False) -> str:
 
 
 class MissingExtraError(ImportError):
-    """A package is not installed; the message says in one sentence what to install."""
+    """A package is not installed; the message says what to install."""
 
 
 def require(module: str, extra: str) -> Any:
-    """Return a module; if it is not installed, say in one sentence what to install.
+    """Return a module; if it is not installed, raise an error that says what to install.
 
-    A package that is there and fails to load is another matter: its own error goes on to the caller.
+    If an installed package fails to load, its own error is raised.
     """
     try:
         return import_module(module)

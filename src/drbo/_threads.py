@@ -1,14 +1,14 @@
-"""How many threads linear algebra may use: one process-wide limit.
+"""A process-wide limit on the number of threads of linear algebra.
 
-On matrices of a few hundred rows the threads of a BLAS library mostly wait for one another, and they wait busily: an
-optimizer on a grid took three times the CPU time with two threads, on a machine with other work to do. Two threads also
-round otherwise than one. So methods of an optimizer that need a posterior run inside `one_thread()`. So do fits, the
-compression of samples and the factors of kernel matrices, which others may need, too.
+On matrices of a few hundred rows, the threads of a BLAS library mostly wait for one another, and they wait busily. An
+optimizer on a grid took three times the CPU time with two threads, on a machine with other work to do. Results with two
+threads are also rounded differently. So optimizer methods that need a posterior run inside `one_thread()`, and so do
+fits, the compression of samples and the factors of kernel matrices, which have other callers, too.
 
 Overlapping uses, also from several threads, share the limit: the first one sets it and the last one lifts it. Two
-independent `threadpoolctl` contexts that overlap would leave the limit wrong for good. A use that an interrupt ends
-while it leaves is forgotten with its frame, and the next use lifts the limit. Entering and leaving take 10
-microseconds, 3 where BLAS has one thread anyway, and 2 inside of another use.
+independent `threadpoolctl` contexts that overlap would leave the limit permanently wrong. If an interrupt ends a use
+while it exits, the use is dropped with its frame, and the next use lifts the limit. Entering and leaving take 10
+microseconds, 3 if BLAS has one thread anyway, and 2 inside another use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 
 class _Use:
-    """One use of the limit, as long as it lives."""
+    """One use of the limit, which ends with this object."""
 
     def __enter__(self) -> None:
         global _before
@@ -44,18 +44,18 @@ class _Use:
 
 _LOCK = threading.Lock()
 _uses: dict[int, weakref.ref[_Use]] = {}
-"""The uses that were entered and not left. No set of weak references: Ctrl-C is lost in the code that tidies it up."""
+"""The uses that were entered and not left. Not a WeakSet: its Python callbacks can swallow Ctrl-C."""
 _before: list[tuple[Any, int]] = []
-"""The libraries that the limit changes, and how many threads each had before; empty where there is no limit."""
+"""The limited libraries and their previous thread counts; empty if there is no limit."""
 
 
 def one_thread() -> AbstractContextManager[None]:
-    """Limit linear algebra to one thread in the whole process, as long as any caller is inside."""
+    """Return a context manager that limits linear algebra in this process to one thread until all callers have left."""
     return _Use()
 
 
 def inside() -> bool:
-    """Return whether anybody is inside; uses that an interrupt ended are forgotten."""
+    """Return whether any use is active; drop the uses that an interrupt ended."""
     if _uses:
         for key in [key for key, use in _uses.items() if use() is None]:
             del _uses[key]
@@ -63,15 +63,15 @@ def inside() -> bool:
 
 
 def _with_several_threads() -> list[tuple[Any, int]]:
-    """Return the libraries that use more than one thread now, and how many."""
+    """Return the libraries that use more than one thread now, and their thread counts."""
     return [(library, count) for library in _libraries() if (count := library.get_num_threads() or 0) > 1]
 
 
 def _set(counts: list[tuple[Any, int]]) -> None:
-    """Let each library use so many threads.
+    """Set the number of threads of each library.
 
-    From version 3.8 on threadpoolctl heeds only the thread that set a limit first, and ignores all others without a
-    word. So this thread asks to be the one, and lets go of it for whichever thread comes next.
+    From version 3.8 on, threadpoolctl obeys only the first thread that set a limit, and silently ignores all others. So
+    this thread claims that role, and releases it for the next thread.
     """
     if counts:
         let_go = _let_go()
@@ -90,7 +90,7 @@ def _libraries() -> list[Any]:
 
 @functools.cache
 def _let_go() -> Callable[[], object]:
-    """Return what lets any thread set limits."""
+    """Return a function that lets any thread set limits."""
     from threadpoolctl import OpenBLASController
 
     let_go = getattr(OpenBLASController, "clear_controlling_thread", None)
@@ -98,7 +98,7 @@ def _let_go() -> Callable[[], object]:
 
 
 def _reset() -> None:
-    """Forget who was inside in a parent process, whose threads a forked child does not have."""
+    """Drop the uses of the parent process: a forked child does not have its threads."""
     global _LOCK, _before
     _set(_before)
     _uses.clear()

@@ -1,6 +1,6 @@
-"""The command line: `drbo show` and `drbo report` for runs of one's own; `demo`, `reproduce`, `compare`, `problems`.
+"""The command line: `drbo show` and `drbo report` for your own runs; `demo`, `reproduce`, `compare`, `problems`.
 
-A command checks what it was given, chooses the sizes that were not, and calls the library, which is imported then.
+A command checks its arguments, fills in default sizes, and calls the library, which is imported only then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SETS = tuple(name.value for name in SetName)
 METHODS = tuple(name.value for name in MethodName)
 SETTINGS = tuple(name.value for name in SettingName)
 WITH_ANY_SET = ("figure2", "dial")
-"""The figures of one set, which may be another one than the paper's MMD."""
+"""The figures of a single set, which need not be the paper's MMD."""
 
 app = typer.Typer(
     help="Distributionally robust Bayesian optimization: views of your runs, and the paper's experiments.",
@@ -47,7 +47,7 @@ class Backend(StrEnum):
 
 
 def _offer(names: Sequence[str]) -> Callable[[str], list[str]]:
-    """Return what a shell completes a value with."""
+    """Return a shell completion for one value."""
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in names if name.startswith(incomplete)]
@@ -56,7 +56,7 @@ def _offer(names: Sequence[str]) -> Callable[[str], list[str]]:
 
 
 def _offer_more(names: Sequence[str]) -> Callable[[str], list[str]]:
-    """Return what a shell completes the last of several values with, which have commas between them."""
+    """Return a shell completion for the last of several comma-separated values."""
 
     def complete(incomplete: str) -> list[str]:
         *before, last = incomplete.split(",")
@@ -70,13 +70,13 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard outpu
 Ambiguity = Annotated[
     str, typer.Option(help=f"The set to be robust to: {', '.join(SETS)}.", autocompletion=_offer(SETS))
 ]
-Seed = Annotated[int, typer.Option(min=0, help="All randomness comes from this.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 Workers = Annotated[int, typer.Option(min=0, help="Worker processes; 0: all cores.")]
 UsedBackend = Annotated[Backend, typer.Option(help="Worker processes here, or a Dask cluster.", case_sensitive=False)]
 Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler.")]
 Classes = Annotated[
     list[str] | None,
-    typer.Option("--class", help="A class of your own that the file names, as module:Class; may be repeated."),
+    typer.Option("--class", help="A class that the file uses, as module:Class; may be repeated."),
 ]
 
 
@@ -94,12 +94,12 @@ def main(
         bool, typer.Option("--version", help="Print the version, and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Handle the options before a command."""
 
 
 @app.command()
 def show(
-    file: Annotated[Path, typer.Argument(help="What opt.save(...) wrote.")],
+    file: Annotated[Path, typer.Argument(help="File written by opt.save(...).")],
     once: Annotated[bool, typer.Option("--once", help="Print the present state, and exit.")] = False,
     classes: Classes = None,
     as_json: Json = False,
@@ -122,29 +122,29 @@ def show(
             told = terminal.summary(load(file, own))
             console.print(terminal.view(told, str(file), ascii_only=console.options.ascii_only))
             return
-        with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+        with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the view
             terminal.watch(file, lambda: load(file, own), console)
 
 
 @app.command()
 def report(
-    file: Annotated[Path | None, typer.Argument(help="What opt.save(...) wrote.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="File written by opt.save(...).")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The page; by default the name of the file or study, .html.")
+        Path | None, typer.Option("--output", "-o", help="The page; default: name of the file or study, with .html.")
     ] = None,
     storage: Annotated[
-        str | None, typer.Option(help="Address of an Optuna storage, such as sqlite:///heating.db, in place of a file.")
+        str | None, typer.Option(help="Address of an Optuna storage, such as sqlite:///heating.db, instead of a file.")
     ] = None,
-    study: Annotated[str | None, typer.Option(help="The study in --storage; may be left out if there is one.")] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the page; the name of the output by default.")] = None,
+    study: Annotated[str | None, typer.Option(help="The study in --storage; optional if there is only one.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page; default: the name of the output.")] = None,
     classes: Classes = None,
     as_json: Json = False,
 ) -> None:
-    """Write one HTML page that shows what a run has learned and what is promised. It needs no network."""
+    """Write one HTML page with the results of a run and their bounds. It needs no network."""
     if (file is None) == (storage is None):
-        raise typer.BadParameter("a report is of a FILE, or of a study in --storage: give one of them")
+        raise typer.BadParameter("give either a FILE or a study in --storage")
     if study is not None and storage is None:
-        raise typer.BadParameter("--study names a study in --storage, which is missing")
+        raise typer.BadParameter("--study needs --storage")
     with _told_in_one_line():
         own = classes_named(classes)
         if file is not None:
@@ -154,7 +154,7 @@ def report(
             target = Path(re.sub(r"[^\w.-]+", "_", name) + ".html")
         target = output or target
         if file is not None and target.resolve() == file.resolve():
-            raise ValueError(f"--output must be another file than the run, {file}")
+            raise ValueError(f"--output must differ from the file of the run, {file}")
         written = opt.report(target, title)
         if as_json:
             print(json.dumps({"report": str(written), "bytes": written.stat().st_size}))
@@ -189,26 +189,26 @@ def reproduce(
             autocompletion=_offer((*FIGURES, "all")),
         ),
     ],
-    runs: Annotated[int | None, typer.Option(min=1, help="Runs of each method; 50, and 10 in figure3.")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="Runs per method; default: 50, and 10 in figure3.")] = None,
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="Rounds of a run; 200, and 100 for each hour of figure 3.")
+        int | None, typer.Option(min=1, help="Rounds per run; default: 200, and 100 per hour of figure 3.")
     ] = None,
     seed: Seed = 0,
     workers: Workers = 0,
     out: Out = Path("out"),
     quick: Annotated[bool, typer.Option(help="Small: 10 runs of 100 rounds; two weeks of wind.")] = False,
     every: Annotated[
-        int | None, typer.Option(min=1, help="Solve every N-th hour in figure3, which stands for N hours; 11.")
+        int | None, typer.Option(min=1, help="Solve every N-th hour in figure3, as a sample of N hours; default: 11.")
     ] = None,
     data: Annotated[
         Path | None, typer.Option(help="CSV file with a time and a power column, instead of La Haute Borne.")
     ] = None,
-    time_column: Annotated[str | None, typer.Option(help="The time column of --data, if it cannot be told.")] = None,
+    time_column: Annotated[str | None, typer.Option(help="The time column of --data, if not detected.")] = None,
     power_column: Annotated[
-        str | None, typer.Option("--power-column", "--column", help="The power column of --data, likewise.")
+        str | None, typer.Option("--power-column", "--column", help="The power column of --data, if not detected.")
     ] = None,
     max_gap: Annotated[
-        int | None, typer.Option(min=0, help="How many missing hours in a row of --data are filled; 24.")
+        int | None, typer.Option(min=0, help="Longest gap of --data that is filled, in hours; default: 24.")
     ] = None,
     ambiguity: Annotated[
         str,
@@ -221,7 +221,7 @@ def reproduce(
     scheduler: Scheduler = None,
     as_json: Json = False,
 ) -> None:
-    """Reproduce figures of the paper. An interrupted sweep goes on where it stopped when called again."""
+    """Reproduce figures of the paper. Run it again to continue an interrupted sweep."""
     named = dict.fromkeys(known("figure", figure, (*FIGURES, "all")) for figure in figures)
     wanted = FIGURES if "all" in named else tuple(named)
     robust_to = known("ambiguity set", ambiguity, SETS)
@@ -232,7 +232,7 @@ def reproduce(
         )
     for option, value in (("--time-column", time_column), ("--power-column", power_column), ("--max-gap", max_gap)):
         if value is not None and data is None:
-            raise typer.BadParameter(f"{option} is about the file of --data, which is missing")
+            raise typer.BadParameter(f"{option} needs --data")
     for option, given in (("--data", data), ("--every", every)):
         if given is not None and "figure3" not in wanted:
             raise typer.BadParameter(f"{option} is for figure3")
@@ -267,7 +267,7 @@ def compare(
     methods: Annotated[
         str | None,
         typer.Option(
-            help=f"Names with commas between them, of {', '.join(METHODS)}. By default all that the setting allows.",
+            help=f"Comma-separated names: {', '.join(METHODS)}. Default: all that the setting allows.",
             autocompletion=_offer_more(METHODS),
         ),
     ] = None,
@@ -278,8 +278,8 @@ def compare(
             autocompletion=_offer(SETTINGS),
         ),
     ] = SettingName.SIMULATOR.value,
-    runs: Annotated[int, typer.Option(min=1, help="Runs of each method; all methods have the same seeds.")] = 20,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds of a run.")] = 100,
+    runs: Annotated[int, typer.Option(min=1, help="Runs per method; all methods use the same seeds.")] = 20,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds per run.")] = 100,
     seed: Seed = 0,
     workers: Workers = 0,
     out: Out = Path("out"),
@@ -290,7 +290,7 @@ def compare(
 ) -> None:
     """Compare methods on problems with paired seeds: a table, a figure, and records of every round.
 
-    An interrupted comparison goes on where it stopped when called again. docs/methods.md says what the methods are.
+    Run it again to continue an interrupted comparison. docs/methods.md describes the methods.
     """
     chosen_setting = known("setting", setting, SETTINGS)
     named = () if methods is None else methods.split(",")
@@ -325,12 +325,12 @@ def problems(as_json: Json = False) -> None:
 
 @contextlib.contextmanager
 def _told_in_one_line() -> Iterator[None]:
-    """Turn an interrupt, an error in what the user gave, or a missing package into one line and an exit code."""
+    """Turn an interrupt, an error in the user's input, or a missing package into one line and an exit code."""
     try:
         yield
     except BaseException as error:
         if _comes_from_an_interrupt(error):
-            say("interrupted; finished records are kept, call again to go on")
+            say("interrupted; finished records are kept, run the command again to continue")
             raise typer.Exit(130) from None
         if isinstance(error, MissingExtraError | ValueError | TypeError | RuntimeError | OSError):
             say(f"error: {error}")

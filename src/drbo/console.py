@@ -1,4 +1,4 @@
-"""What the command line prints: tables that fit 80 columns or JSON on standard output, notes on standard error."""
+"""Output of the command line: tables of at most 80 columns or JSON on standard output, notes on standard error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def show_table(outcome: Outcome, as_json: bool) -> None:
-    """Print the table on standard output, as JSON or for a person, and say where the files are."""
+    """Print the table on standard output, as JSON or as text, and the paths of the files."""
     if as_json:
         print_json(outcome.rows)
     elif outcome.rows:
@@ -47,7 +47,7 @@ def show_table(outcome: Outcome, as_json: bool) -> None:
 
 
 def say_files(outcome: Outcome) -> None:
-    """Say where the files of an experiment are."""
+    """Print the paths of an experiment's files."""
     for path in outcome.files:
         say(f"wrote {os.path.relpath(path)}")
 
@@ -58,7 +58,7 @@ def print_json(tables: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: it knows no infinity."""
+    """Return a value as a JSON type, which excludes infinity."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -67,10 +67,10 @@ def _plain(value: Any) -> Any:
 
 
 def _for_a_person(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row that fits 80 columns: the size of a problem in one cell, and an optimum as "value (action)".
+    """Return a row that fits 80 columns: the problem size in one cell, and an optimum as "value (action)".
 
-    An action of several numbers is left to --json. Of a comparison, a mean stands before its standard error; beside
-    methods with a constraint, simple regret and wins are left to --json.
+    Actions of several numbers are shown only by --json. In a comparison, the mean is followed by its standard error. If
+    methods have a constraint, simple regret and wins are shown only by --json.
     """
     if "wins" in row:
         short = {
@@ -99,12 +99,12 @@ def _for_a_person(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_error(mean: float | None, error: float | None) -> str:
-    """Return a mean with its standard error in brackets."""
+    """Return a mean followed by its standard error in brackets."""
     return "-" if mean is None else f"{mean:.3g} ({_cell(error, 2)})"
 
 
 def _head(name: str, width: int) -> str:
-    """Return the head of a column, in as many lines as it needs to be no wider than its cells or its longest word."""
+    """Return a column head, wrapped so that it is no wider than the cells or its longest word."""
     words = name.replace("_", " ")
     return textwrap.fill(words, max(width, *map(len, words.split())), break_on_hyphens=False)
 
@@ -118,13 +118,13 @@ def _cell(value: Any, digits: int = 4) -> str:
 
 
 def say(text: str) -> None:
-    """Print a line on standard error; of what a file or its name holds, no control character reaches the terminal."""
+    """Print a line on standard error, with control characters escaped."""
     print(printable(text, lines=True), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def notes(kind: type[Warning]) -> Iterator[None]:
-    """Tell warnings of a kind in one line each."""
+    """Print each warning of a kind in one line."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", kind)
         yield
@@ -133,7 +133,7 @@ def notes(kind: type[Warning]) -> Iterator[None]:
 
 
 def known(kind: str, given: str, names: tuple[str, ...]) -> str:
-    """Return the name that a user meant, in any case."""
+    """Return the known name that matches the user's, ignoring case."""
     name = given.lower()
     if name not in names:
         (nearest,) = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
@@ -142,7 +142,7 @@ def known(kind: str, given: str, names: tuple[str, ...]) -> str:
 
 
 def classes_named(given: Sequence[str] | None) -> list[type]:
-    """Return the classes that a user named as module:Class; modules are found in the present folder, too."""
+    """Return the classes named as module:Class; the current folder is searched, too."""
     found = []
     for text in given or ():
         module, _, name = text.partition(":")
@@ -155,13 +155,13 @@ def classes_named(given: Sequence[str] | None) -> list[type]:
         except (ImportError, AttributeError) as error:
             raise ValueError(f"--class {text}: {error}") from None
         if not isinstance(made, type):
-            raise TypeError(f"--class {text}: {name} is no class")
+            raise TypeError(f"--class {text}: {name} is not a class")
         found.append(made)
     return found
 
 
 def load(file: Path, classes: Sequence[type]) -> Optimizer:
-    """Return the optimizer of a file."""
+    """Return the optimizer stored in a file."""
     from drbo import Optimizer
 
     try:
@@ -169,20 +169,20 @@ def load(file: Path, classes: Sequence[type]) -> Optimizer:
     except ValueError as error:
         if "needs the class" not in str(error):
             raise
-        raise ValueError(f"{error}; here with --class module:Class") from None
+        raise ValueError(f"{error}; use --class module:Class") from None
 
 
 def load_study(storage: str, study: str | None, classes: Sequence[type]) -> tuple[Optimizer, str]:
-    """Return the optimizer of a study of Optuna, and the name of the study."""
+    """Return the optimizer of an Optuna study, and the name of the study."""
     optuna = require("optuna", "optuna")
     from drbo.integrations.optuna import RobustSampler
 
     _, sqlite, database = storage.partition("sqlite:///")
-    if sqlite and database and not Path(database).is_file():  # Optuna would make an empty one
+    if sqlite and database and not Path(database).is_file():  # Optuna would create an empty one
         raise ValueError(f"--storage {storage}: there is no file {database}")
     try:
         names = optuna.get_all_study_names(storage)
-    except Exception as error:  # of whichever library talks to the database
+    except Exception as error:  # from the database library
         raise ValueError(f"--storage {storage} cannot be read: {str(error).splitlines()[0]}") from None
     if study is None and len(names) != 1:
         raise ValueError(f"--study must be given: {storage} holds {', '.join(names) or 'no study'}")
@@ -197,7 +197,7 @@ def load_study(storage: str, study: str | None, classes: Sequence[type]) -> tupl
 def wind_series(
     data: Path | None, time_column: str | None, power_column: str | None, max_gap: int | None
 ) -> WindSeries:
-    """Return the wind power of a CSV file, or that of La Haute Borne."""
+    """Return the wind power of a CSV file, or of La Haute Borne."""
     from drbo.problems import WindDataError, WindDataWarning, la_haute_borne, read_wind_csv
 
     if data is None:

@@ -4,7 +4,7 @@ A kernel is frozen configuration. Calling it on points a (n, d) and b (m, d) giv
 
     r^2 = sum_k ((a_k - b_k) / lengthscale_k)^2,
 
-RBF and Matern have k(a, a) = amplitude^2. The theory of the paper asks for k <= 1, so for amplitude <= 1.
+RBF and Matern have k(a, a) = amplitude^2. The paper's theory requires k <= 1, so amplitude <= 1.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Kernel(ABC):
     @property
     @abstractmethod
     def curvature(self) -> FloatArray:
-        """The variance of each partial derivative of a function with this covariance, (d,) or one for all, (1,)."""
+        """The variance of each partial derivative of a function with this covariance, (d,), or (1,) for all."""
 
     def linear_error(self, step: FloatArray) -> FloatArray:
-        """Return how far a function of norm 1 may be from its tangent after steps (m, d) or smaller ones, (m,).
+        """Return the largest error (m,) of the tangent of a function of norm 1 after steps (m, d) or smaller ones.
 
         |phi(a + s) - phi(a) - D_s phi(a)|^2 = 2 k(0) - 2 k(s) + sum_i curvature_i s_i^2 + 2 grad k(s)' s
         """
@@ -59,12 +59,12 @@ class Kernel(ABC):
         """Return frequencies w (count, dimension) drawn from the kernel's spectral density.
 
         By Bochner's theorem k(a, b) = variance E[cos(w'(a - b))]. Draws of f on a box or a range are sums of cosines
-        and sines of such frequencies; a kernel without this method has draws on finite sets alone.
+        and sines with these frequencies. A kernel without this method supports draws on finite sets only.
         """
         del rng, count, dimension
         raise TypeError(
-            f"kernel {self!r} has no spectral density to draw from, which draws of f need where points may lie "
-            "anywhere: give its class a method frequencies(rng, count, dimension), or use RBF or Matern"
+            f"kernel {self!r} has no spectral density to draw from, which draws of f need if points may lie anywhere: "
+            "give its class a method frequencies(rng, count, dimension), or use RBF or Matern"
         )
 
 
@@ -74,9 +74,9 @@ class Shape:
 
     Attributes
     ----------
-    rooted, factor : s is the root of factor r^2, or factor r^2 itself
-    value : the coefficients of P, the constant first
-    slope : the coefficients of S, the constant first
+    rooted, factor : s is the square root of factor r^2, or factor r^2 itself
+    value : the coefficients of P, constant first
+    slope : the coefficients of S, constant first
     """
 
     rooted: bool
@@ -87,7 +87,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class RadialKernel(Kernel):
-    """A kernel amplitude^2 R(r) that depends on the scaled distance r alone."""
+    """A kernel amplitude^2 R(r) that depends only on the scaled distance r."""
 
     lengthscale: float | tuple[float, ...] = 1.0
     amplitude: float = 1.0
@@ -96,7 +96,7 @@ class RadialKernel(Kernel):
         scales = np.atleast_1d(validation.finite_array("lengthscale", self.lengthscale))
         if scales.ndim != 1 or scales.size == 0 or scales.min() <= 0.0:
             raise ValueError(f"lengthscale must be positive, one number or one per dimension, got {self.lengthscale!r}")
-        # Frozen and hashable whatever sequence came in.
+        # Frozen and hashable for any input sequence.
         object.__setattr__(
             self, "lengthscale", float(scales[0]) if np.ndim(self.lengthscale) == 0 else (*scales.tolist(),)
         )
@@ -124,34 +124,34 @@ class RadialKernel(Kernel):
         slope = self.variance * self.slope(*self.decay(self._squared_distance(a, b)))
         return np.asarray(2.0 * slope[:, :, None] * (a[:, None] - b) / np.square(self.lengthscale))
 
-    # The formulas of a family, once, for kernel matrices, gradients, sets and fits of hyper-parameters alike.
+    # The formulas of a family, shared by kernel matrices, gradients, sets and hyper-parameter fits.
 
     @abstractmethod
     def decay(self, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return s and exp(-...), which both `correlation` and `slope` are made of, for r^2 of any shape."""
+        """Return s and exp(-...), the inputs of `correlation` and `slope`, for r^2 of any shape."""
 
     @abstractmethod
     def correlation(self, s: FloatArray, decay: FloatArray) -> FloatArray:
-        """Return R(r), the kernel for an amplitude of 1."""
+        """Return R(r), the kernel with amplitude 1."""
 
     @abstractmethod
     def slope(self, s: FloatArray, decay: FloatArray) -> FloatArray:
-        """Return the derivative of R in r^2."""
+        """Return the derivative of R with respect to r^2."""
 
     def frequencies(self, rng: np.random.Generator, count: int, dimension: int) -> FloatArray:
-        """Return frequencies (count, dimension): Gaussian vectors over the lengthscale, each times a random factor."""
+        """Return frequencies (count, dimension): Gaussian vectors / lengthscale, each times a random factor."""
         gaussian = rng.standard_normal((count, dimension))
         return np.asarray(gaussian * self.spread(rng, count)[:, None] / np.asarray(self.lengthscale))
 
     def spread(self, rng: np.random.Generator, count: int) -> FloatArray:
-        """Return draws (count,) of q >= 0 for which R(r) = E[exp(-q^2 r^2 / 2)], a mixture of RBF kernels."""
+        """Return draws (count,) of q >= 0 with R(r) = E[exp(-q^2 r^2 / 2)], a mixture of RBF kernels."""
         del rng, count
-        raise TypeError(f"kernel {self!r} does not say which mixture of RBF kernels it is: give its class `spread`")
+        raise TypeError(f"kernel {self!r} is not defined as a mixture of RBF kernels: give its class a method `spread`")
 
     def _squared_distance(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Return r(a_i, b_j)^2, shape (n, m), exactly zero for equal points.
 
-        Differences are taken before scaling: they are exact for near-duplicates, which scaled points are not.
+        Differences are taken before scaling, which keeps them exact for near-duplicates.
         """
         scale = self.lengthscale
         a, b = np.ascontiguousarray(a, dtype=np.float64), np.ascontiguousarray(b, dtype=np.float64)
@@ -167,7 +167,7 @@ class RadialKernel(Kernel):
 
 @functools.cache
 def _ones(d: int) -> FloatArray:
-    """Return ones (d,), which nobody changes."""
+    """Return read-only ones (d,)."""
     return np.ones(d)
 
 
@@ -205,19 +205,19 @@ class RBF(RadialKernel):
         return np.asarray(-0.5 * decay)
 
     def spread(self, rng: np.random.Generator, count: int) -> FloatArray:
-        """Return ones: the kernel is no mixture."""
+        """Return ones: the kernel is a single RBF, not a mixture."""
         del rng
         return np.ones(count)
 
     @property
     def shape(self) -> Shape:
-        """R = exp(-s) with s = r^2 / 2, as numbers."""
+        """R = exp(-s) with s = r^2 / 2, as coefficients."""
         return Shape(rooted=False, factor=0.5, value=(1.0, 0.0, 0.0), slope=(-0.5, 0.0))
 
 
 @dataclass(frozen=True)
 class Matern(RadialKernel):
-    """The Matern kernel of smoothness nu = 3/2 or 5/2.
+    """The Matern kernel with smoothness nu = 3/2 or 5/2.
 
     nu = 3/2:  k = amplitude^2 (1 + s) exp(-s),            s = sqrt(3) r
     nu = 5/2:  k = amplitude^2 (1 + s + s^2 / 3) exp(-s),  s = sqrt(5) r
@@ -236,7 +236,7 @@ class Matern(RadialKernel):
         return s, np.exp(-s)
 
     def correlation(self, s: FloatArray, decay: FloatArray) -> FloatArray:
-        """Return the formula of the class for its nu and an amplitude of 1."""
+        """Return the class's formula for its nu and amplitude 1."""
         return np.asarray((1.0 + s if self.nu == 1.5 else 1.0 + s + s**2 / 3.0) * decay)
 
     def slope(self, s: FloatArray, decay: FloatArray) -> FloatArray:
@@ -244,12 +244,12 @@ class Matern(RadialKernel):
         return np.asarray((-1.5 if self.nu == 1.5 else -5.0 / 6.0 * (1.0 + s)) * decay)
 
     def spread(self, rng: np.random.Generator, count: int) -> FloatArray:
-        """Return sqrt(2 nu / g) for g chi-square of 2 nu degrees: frequencies have Student's t distribution."""
+        """Return sqrt(2 nu / g), g chi-square with 2 nu degrees: frequencies have Student's t distribution."""
         return np.asarray(np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, count)))
 
     @property
     def shape(self) -> Shape:
-        """The formulas of the class as numbers."""
+        """The class's formulas as coefficients."""
         if self.nu == 1.5:
             return Shape(rooted=True, factor=3.0, value=(1.0, 1.0, 0.0), slope=(-1.5, 0.0))
         return Shape(rooted=True, factor=5.0, value=(1.0, 1.0, 1.0 / 3.0), slope=(-5.0 / 6.0, -5.0 / 6.0))
@@ -257,9 +257,9 @@ class Matern(RadialKernel):
 
 @dataclass(frozen=True)
 class ConstantKernel(Kernel):
-    """The kernel k = 1 of a function that is the same everywhere: one that depends on nothing here.
+    """The kernel k = 1 of a constant function: one that does not depend on this input.
 
-    `Product(RBF(0.2), ConstantKernel())` is a kernel of actions alone.
+    `Product(RBF(0.2), ConstantKernel())` is a kernel of actions only.
     """
 
     def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
@@ -288,9 +288,9 @@ class ConstantKernel(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class Along(Kernel):
-    """The kernel k(a M, b M) of points that move along some directions: the rows of M (d', d) for points a (n, d').
+    """The kernel k(a M, b M) of points that move along the rows of M (d', d), for points a (n, d').
 
-    The rows are orthogonal. The kernel k is stationary, so it does not matter where the points start from.
+    The rows are orthogonal. The kernel k is stationary, so the starting point does not matter.
     """
 
     kernel: Kernel

@@ -1,4 +1,4 @@
-"""The names that the command line and the experiments share; nothing heavy is imported to know them."""
+"""Names shared by the command line and the experiments, without heavy imports."""
 
 from __future__ import annotations
 

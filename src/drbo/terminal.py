@@ -1,4 +1,4 @@
-"""A run in a terminal: what to deploy, how far it has come, what is pending and what failed. `drbo show` prints it."""
+"""A run in a terminal: recommendation, progress, pending and failed evaluations. `drbo show` prints it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 _LISTED = 5
-"""How many results and pending evaluations are listed."""
+"""Number of results and pending evaluations that are listed."""
 _PAUSE = 0.5
-"""How many seconds pass between two looks at a file."""
+"""Seconds between two checks of a file."""
 _WIDTH = 30
-"""How many bars a line has at most, so that it fits 80 columns."""
+"""Largest number of bars in a line, so that it fits 80 columns."""
 _BARS, _PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-=+*#@"
 
 
 def summary(opt: Optimizer) -> dict[str, Any]:
-    """Return what is shown of a run, as plain values that JSON can hold."""
+    """Return the displayed data of a run, as JSON types."""
     run = course(opt)
     results = [
         {
@@ -62,12 +62,12 @@ def summary(opt: Optimizer) -> dict[str, Any]:
 
 
 def _finite(values: FloatArray) -> list[float | None]:
-    """Return numbers as JSON has them: it knows no infinity."""
+    """Return numbers as JSON types, with None for infinity."""
     return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
 def _deploy(run: Course) -> dict[str, Any]:
-    """Return what to deploy and what is promised of it, or why there is nothing to deploy."""
+    """Return the recommendation and its bound, or the reason why there is none."""
     found = run.recommended
     if found is None:
         return {"why not": run.why_not}
@@ -81,7 +81,7 @@ def _deploy(run: Course) -> dict[str, Any]:
 
 
 def view(told: dict[str, Any], name: str, *, ascii_only: bool = False) -> RenderableType:
-    """Return a summary as rich prints it. What a user typed is text: neither markup nor control characters."""
+    """Return a summary for rich. User text is shown without markup or control characters."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -122,7 +122,7 @@ def view(told: dict[str, Any], name: str, *, ascii_only: bool = False) -> Render
 
 
 def watch(path: Path, load: Callable[[], Optimizer], console: Console) -> None:
-    """Show the run of a file, and again whenever the file has grown, until the user interrupts it."""
+    """Show the run of a file, and update it whenever the file has grown, until the user interrupts it."""
     from rich.live import Live
 
     shown = None
@@ -138,7 +138,7 @@ def watch(path: Path, load: Callable[[], Optimizer], console: Console) -> None:
 
 
 def _bars(values: list[float], levels: str) -> str:
-    """Return numbers as a row of bars, from the least to the largest one."""
+    """Return numbers as a row of bars, scaled from the smallest to the largest."""
     low, high = min(values), max(values)
     scale = (len(levels) - 1) / (high - low) if high > low else 0.0
     return "".join(levels[round((value - low) * scale)] for value in values)

@@ -1,4 +1,4 @@
-"""What the public functions accept: every error names the argument, what was wrong and what was expected."""
+"""Checks of public arguments: every error names the argument, the wrong value and the expected one."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from numpy.typing import ArrayLike, NDArray
 FloatArray = NDArray[np.float64]
 
 EXACT = 1e-8
-"""Weights that sum to one up to this are used as they are."""
+"""Weights are used unchanged if their sum differs from 1 by at most this."""
 ROUNDED = 1e-3
-"""Weights that sum to one up to this are shares that somebody rounded; they are divided by their sum."""
+"""Weights are normalised, as rounded shares, if their sum differs from 1 by at most this."""
 
 
 _PLAIN = (str, int, float, bool, type(None))
-"""Types of labels that a file gives back as they were."""
+"""Types of labels that survive a round trip through a file."""
 
 
 def finite_array(name: str, value: ArrayLike, ndim: int | None = None) -> FloatArray:
-    """Return `value` as a contiguous float array, all entries finite, of `ndim` dimensions if that is given.
+    """Return `value` as a contiguous float array with finite entries, of `ndim` dimensions if given.
 
-    It may be the caller's own array: `frozen` makes a copy to keep.
+    The result may be the caller's own array: `frozen` makes a copy to keep.
     """
     return _finite(name, _array(name, value, ndim))
 
 
 def _array(name: str, value: ArrayLike, ndim: int | None) -> FloatArray:
-    """Return `value` as a contiguous float array, of `ndim` dimensions if that is given."""
+    """Return `value` as a contiguous float array, of `ndim` dimensions if given."""
     try:
         raw = np.asarray(value)
         if raw.dtype.kind not in "iufbO" or np.ma.isMaskedArray(value):
@@ -47,9 +47,9 @@ def _array(name: str, value: ArrayLike, ndim: int | None) -> FloatArray:
 
 
 def _finite(name: str, array: FloatArray) -> FloatArray:
-    """Return an array all of whose entries are finite."""
+    """Return the array; raise unless all entries are finite."""
     flat = array.ravel()
-    # A NaN is both the least and the largest entry. Two look-ups take half the time of looking at all entries.
+    # argmin and argmax both find a NaN. Two look-ups take half the time of checking all entries.
     if flat.size and not (math.isfinite(flat[flat.argmin()]) and math.isfinite(flat[flat.argmax()])):
         bad = np.argwhere(~np.isfinite(np.atleast_1d(array)))[0].tolist()
         raise ValueError(f"{name} must be finite, got {np.atleast_1d(array)[tuple(bad)]} at index {bad}")
@@ -57,7 +57,7 @@ def _finite(name: str, array: FloatArray) -> FloatArray:
 
 
 def frozen(array: FloatArray) -> FloatArray:
-    """Return a read-only copy, which no caller can change later."""
+    """Return a read-only copy, which the caller cannot change."""
     copy = array.copy()
     copy.setflags(write=False)
     return copy
@@ -80,7 +80,7 @@ def positive_float(name: str, value: Any) -> float:
 
 
 def integer(name: str, value: Any, kind: str = "an integer") -> int:
-    """Return `value` as an int; neither a fraction nor a truth value is one."""
+    """Return `value` as an int; fractions and truth values are refused."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -90,7 +90,7 @@ def integer(name: str, value: Any, kind: str = "an integer") -> int:
 
 
 def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """Return `value` as an int of at least `least` and, if that is given, at most `most`."""
+    """Return `value` as an int of at least `least` and, if given, at most `most`."""
     number = integer(name, value, "a whole number")
     if number < least:
         raise ValueError(f"{name} must be at least {least}, got {number}")
@@ -100,21 +100,21 @@ def whole_number(name: str, value: Any, least: int, most: int | None = None) -> 
 
 
 def one_of(name: str, value: Any, *choices: str) -> None:
-    """Raise unless `value` is one of a few words."""
+    """Raise unless `value` is one of the choices."""
     if not (isinstance(value, str) and value in choices):
         *first, last = (f'"{choice}"' for choice in choices)
         raise ValueError(f"{name} must be {', '.join(first)} or {last}, got {value!r}")
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return `value` as True or False; nothing else stands for them."""
+    """Return `value` as True or False; other types are refused."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
 
 
 def label(name: str, value: Any) -> Any:
-    """Return a label, numpy's own values as Python's: what can be saved, compared and hashed."""
+    """Return a label that can be saved, compared and hashed; numpy scalars become Python values."""
     plain = value.item() if isinstance(value, np.generic) else value
     if missing(plain) and plain is not None:
         raise ValueError(f"{name} must not be missing, got {value!r}")
@@ -125,23 +125,23 @@ def label(name: str, value: Any) -> Any:
     if not (member or record or type(plain) in _PLAIN):
         raise TypeError(
             f"{name} must be labels that can be saved: text, numbers, True or False, tuples of these, members of an "
-            f"Enum or frozen dataclasses; got {value!r}, in place of which text will do, such as {str(value)!r}"
+            f"Enum or frozen dataclasses; got {value!r}; text works instead, such as {str(value)!r}"
         )
     return plain
 
 
 def missing(value: Any) -> bool:
-    """Return whether a value of a table is missing: None, NaN, or what pandas has in its place."""
+    """Return whether a table value is missing: None, NaN or a pandas equivalent."""
     if value is None:
         return True
     try:
-        return bool(value != value)  # NaN and NaT alone differ from themselves
-    except (TypeError, ValueError):  # pandas.NA cannot tell; an array is no single value
+        return bool(value != value)  # only NaN and NaT differ from themselves
+    except (TypeError, ValueError):  # pandas.NA has no truth value; an array has several
         return type(value).__name__ == "NAType"
 
 
 def by_name(value: Any) -> Any:
-    """Return a row of a table (a pandas Series) as a mapping from its labels, anything else as it is."""
+    """Return a table row (a pandas Series) as a mapping from its labels; other values are unchanged."""
     return value.to_dict() if hasattr(value, "to_dict") and hasattr(value, "index") else value
 
 
@@ -184,27 +184,27 @@ def indices(name: str, value: Any, of: str = "context indices") -> NDArray[np.in
 
 
 def of_kind(name: str, value: Any, kind: type | tuple[type, ...], such_as: str) -> None:
-    """Raise unless `value` is of a kind, which the error calls `such_as`."""
+    """Raise unless `value` has the type `kind`, which the error describes as `such_as`."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be {such_as}, got {value!r}")
 
 
 def path(name: str, value: Any) -> Path:
-    """Return `value` as the path of a file."""
+    """Return `value` as a file path."""
     of_kind(name, value, (str, os.PathLike), "the path of a file")
     if "\0" in os.fspath(value):
-        raise ValueError(f"{name} must hold no character 0, got {value!r}")
+        raise ValueError(f"{name} must not contain the character \\0, got {value!r}")
     return Path(value)
 
 
 def distribution(name: str, weights: ArrayLike, size: int | None = None) -> FloatArray:
-    """Return `weights` (n,) as a probability vector; counts, and shares that were rounded, are divided by their sum."""
+    """Return `weights` (n,) as a probability vector; counts and rounded shares are divided by their sum."""
     array = _array(name, weights, ndim=1)
     if array.size == 0 or (size is not None and array.size != size):
         expected = "at least one weight" if size is None else f"{size} weights, one per context"
         raise ValueError(f"{name} must hold {expected}, got {array.size}")
     total = float(array.sum()) if array[array.argmin()] >= 0.0 else math.nan
-    if abs(total - 1.0) <= EXACT:  # all weights are finite, or the sum would not be
+    if abs(total - 1.0) <= EXACT:  # a finite sum implies finite weights
         return array
     smallest = int(np.argmin(_finite(name, array)))
     if array[smallest] < 0.0:

@@ -195,7 +195,7 @@ def test_a_context_that_is_known_as_a_whole_need_not_be_told() -> None:
     ("given", "error", "text"),
     [
         ({"weekday": "Sun"}, ValueError, r"given\['weekday'\] must be one of 'Mon', 'Tue', 'Sat', got 'Sun'"),
-        ({"demand": 60.0}, TypeError, r"given\['demand'\] is a number of an interval.*ask\(reference=drbo.Samples"),
+        ({"demand": 60.0}, TypeError, r"given\['demand'\] is a continuous number.*ask\(reference=drbo.Samples"),
         ({"day": "Mon"}, ValueError, r"given has unknown 'day'; the columns are weekday, demand"),
         ("Mon", TypeError, "given must map columns of the context to values, got 'Mon'"),
     ],
@@ -207,7 +207,7 @@ def test_what_cannot_be_known_is_refused(given: Any, error: type[Exception], tex
             call(given=given)
     assert opt.history == ()
     numbers = make(DataDriven(radius=0.1), contexts=Samples(SALES[["demand"]]))
-    with pytest.raises(TypeError, match=r"given\['demand'\] is a number of an interval"):
+    with pytest.raises(TypeError, match=r"given\['demand'\] is a continuous number"):
         numbers.ask(given={"demand": 60.0})
 
 

@@ -87,7 +87,7 @@ def test_a_certificate_holds_on_the_whole_range() -> None:
 
 def test_mistakes_show_when_the_optimizer_is_made() -> None:
     for ambiguity, message in (
-        (Moments(humidity=2.0), "'humidity', which is none of the contexts: they are outdoor, age"),
+        (Moments(humidity=2.0), "'humidity', which is not a column of the contexts: they are outdoor, age"),
         (Shares(age={"ancient": 0.5}), "group 'ancient'"),
         (Wasserstein(), "Wasserstein needs a scale for the columns outdoor, age"),
     ):

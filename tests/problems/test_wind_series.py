@@ -38,8 +38,8 @@ def test_arrays_are_copies_and_cannot_be_changed() -> None:
         (HOURS[[0, 0]], [1.0, 1.0], "hours must be consecutive"),
         (HOURS[:2], [1.0, -1.0], "power must not be negative, got -1.0 at 2014-12-31T23"),
         (HOURS[:2], [0.0, 0.0], "power is zero in every hour"),
-        (HOURS[:2], [1.0], "times and power must be as many, got 2 and 1"),
-        (HOURS[:0], [], "times and power must be as many, got 0 and 0"),
+        (HOURS[:2], [1.0], "times and power must be equally long, got 2 and 1"),
+        (HOURS[:0], [], "times and power must be equally long, got 0 and 0"),
         (HOURS[:1], [np.nan], "power must be finite"),
     ],
 )

@@ -125,7 +125,7 @@ def test_cells_are_never_narrower_in_the_users_units() -> None:
 
 
 def test_a_box_has_no_indices() -> None:
-    with pytest.raises(TypeError, match="action_index must not be given: these are no finite set"):
+    with pytest.raises(TypeError, match="action_index must not be given: this is not a finite set"):
         BOX.at("action_index", 0)
     assert BOX.in_unit_cube() is BOX
 

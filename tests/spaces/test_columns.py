@@ -48,7 +48,7 @@ def test_whole_numbers_are_numbers() -> None:
 def test_a_column_by_its_name() -> None:
     columns = Box(x=(0.0, 1.0), y=(0.0, 1.0)).columns
     assert named("y", columns) is columns[1]
-    with pytest.raises(ValueError, match="names the column 'z', which is none of the contexts: they are x, y"):
+    with pytest.raises(ValueError, match="names the column 'z', which is not a column of the contexts: they are x, y"):
         named("z", columns)
     with pytest.raises(ValueError, match="these contexts have no names"):
         named("z", FiniteSet("contexts", [0.0, 1.0]).columns)

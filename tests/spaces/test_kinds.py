@@ -90,7 +90,7 @@ def test_numbers(column: Any) -> None:
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (pd.to_datetime(["2026-01-01", "2026-01-02"]), "the day of the year, or labels such as the weekday"),
+        (pd.to_datetime(["2026-01-01", "2026-01-02"]), "the day of the year, or to labels such as the weekday"),
         ([datetime.date(2026, 1, 1), datetime.date(2026, 1, 2)], "column 'a' holds dates or times"),
         (pd.period_range("2026-01", periods=2, freq="M"), "column 'a' holds dates or times"),
         (pd.to_timedelta([1, 2], unit="h"), "column 'a' holds dates or times"),
@@ -143,7 +143,7 @@ def test_arrays_of_labels_need_names() -> None:
     for data in (rows, ["young", "old"]):
         with pytest.raises(TypeError, match="have names for its columns"):
             Samples(data)
-    with pytest.raises(ValueError, match="names must be 2 different ones"):
+    with pytest.raises(ValueError, match="names must be 2 different names"):
         Samples(rows, names=["age"])
     with pytest.raises(ValueError, match="data must have at least one column"):
         Samples({})

@@ -101,7 +101,7 @@ def test_points_are_perturbed_by_position(learned: bool) -> None:
     ("make", "error", "message"),
     [
         (lambda: Perturbation(), TypeError, "Perturbation needs the perturbations of each parameter by name"),
-        (lambda: Perturbation([0.1], x=[0.1]), TypeError, "or one table of them in place of names"),
+        (lambda: Perturbation([0.1], x=[0.1]), TypeError, "or one table of them instead of names"),
         (lambda: Perturbation(x=["low", "high"]), TypeError, "must hold numbers, .* but x does not"),
         (lambda: Perturbation(Box(x=Log(0.9, 1.1))), TypeError, "must hold numbers, .* but x does not"),
         (lambda: Perturbation(Box(x=Ordinal("a", "b"))), TypeError, "must hold numbers"),
@@ -113,7 +113,7 @@ def test_points_are_perturbed_by_position(learned: bool) -> None:
         (lambda: Perturbation(setpoint=[0.1]).shift(finite_set("actions", ["a", "b"])), TypeError, "only numbers"),
         (lambda: Perturbation(stages=[0.1]).shift(ACTIONS), TypeError, "'stages', which is Integer"),
         (lambda: Perturbation(mode=[0.1]).shift(ACTIONS), TypeError, "'mode', which is Categorical"),
-        (lambda: Perturbation(speed=[0.1]).shift(ACTIONS), ValueError, "'speed', which is no parameter"),
+        (lambda: Perturbation(speed=[0.1]).shift(ACTIONS), ValueError, "'speed', which is not a parameter"),
         (lambda: Perturbation([[0.1]]).shift(ACTIONS), TypeError, "must name the parameters"),
         (lambda: Perturbation(x=[0.1]).shift(FiniteSet("actions", [0.0, 1.0])), TypeError, "must have no names"),
         (lambda: Perturbation([[0.1, 0.2]]).shift(FiniteSet("actions", [0.0, 1.0])), ValueError, "got 2 column"),

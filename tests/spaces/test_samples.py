@@ -22,7 +22,7 @@ def test_columns_of_the_same_name_are_refused(within: Any) -> None:
     frame = pd.DataFrame([[1.0, 2.0], [3.0, 4.0]], columns=["load", "load"])
     with pytest.raises(ValueError, match="data must have columns of different names, but 2 are called 'load'"):
         drbo.Samples(frame, within=within)
-    with pytest.raises(ValueError, match="names must be 2 different ones, one per column"):
+    with pytest.raises(ValueError, match="names must be 2 different names, one per column"):
         drbo.Samples({0: [1.0], "0": [2.0]})
 
 
@@ -83,7 +83,7 @@ def test_bad_samples() -> None:
     for make_samples, message in (
         (lambda: drbo.Samples([]), "data must be points"),
         (lambda: drbo.Samples([1.0, 2.0], weights=[0.5, 0.4]), "weights must sum to 1"),
-        (lambda: drbo.Samples([1.0, 2.0], names=["a", "b"]), "names must be 1 different ones"),
+        (lambda: drbo.Samples([1.0, 2.0], names=["a", "b"]), "names must be 1 different names"),
         (lambda: drbo.Samples([1.0, 2.0], atoms=0), "atoms must be at least 1"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""Experiments: problem x method x seed -> records -> figures. Those of the paper, and comparisons of any methods."""
+"""Experiments: problem x method x seed -> records -> figures, for the paper and for comparisons of any methods."""
 
 from drbo.experiments._compare import compare, methods_for
 from drbo.experiments._methods import METHODS, Method

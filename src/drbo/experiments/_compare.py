@@ -1,4 +1,4 @@
-"""What `drbo compare` does: run or resume methods on problems with paired seeds, then draw and count their regret."""
+"""Implementation of `drbo compare`: run or resume methods on problems with paired seeds, then report their regret."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from drbo.experiments.records import Store, Table, mean_and_error, number, per_r
 from drbo.problems import Problem
 
 RECORDS = 1
-"""Counts the changes of the code after which old records no longer hold."""
+"""Version of the records; increase it when a code change makes old records invalid."""
 
 
 def methods_for(setting: str) -> list[str]:
-    """Return the names of the methods that are for a setting."""
+    """Return the names of the methods that support a setting."""
     return [name for name, method in METHODS.items() if setting in method.settings]
 
 
 def compare(plan: Plan, problems: Sequence[Problem], methods: Sequence[str], setting: str) -> Outcome:
     """Run methods on problems in one setting; return their simple and cumulative robust regret, and draw both.
 
-    Every method of a problem is a sweep of its own: its records are found again in a comparison with other methods.
-    Beside a method that has a constraint, all are judged by the constraint, too.
+    Every method of a problem is a separate sweep, so a comparison with other methods finds its records again. If one
+    method has a constraint, all methods are also judged by the constraint.
     """
     required("matplotlib", "joblib")
     from drbo.experiments import _figures, style
@@ -55,7 +55,7 @@ def compare(plan: Plan, problems: Sequence[Problem], methods: Sequence[str], set
 
 
 def _sweep(plan: Plan, task: Task, method: str) -> Table:
-    """Return the records of all runs of one method in one task."""
+    """Return the records of all runs of one method on one task."""
     problem, setting = task.problem, task.setting
     name = plan.named(f"compare-{problem.name}-{setting}-{method}")
     jobs = {
@@ -81,11 +81,11 @@ def _sweep(plan: Plan, task: Task, method: str) -> Table:
 
 
 def judged(table: Table, task: Task) -> Table:
-    """Return the records of a method with what the constraint of the task says of every round.
+    """Return the records of a method, extended by the constraint of the task.
 
-    `infeasible` : 1 if the action that is recommended does not meet the constraint, otherwise 0
-    `constrained regret` : the worst case of the best action that meets it, less that of the recommended one
-    `open`, `false labels` : how many actions are not certified either way, and how many falsely; nan if not recorded
+    `infeasible` : 1 if the recommended action violates the constraint, otherwise 0
+    `constrained regret` : the worst case of the best feasible action, less that of the recommended one
+    `open`, `false labels` : the numbers of actions not certified either way, and falsely certified; nan if not recorded
     """
     own, chosen = task.problem, table["recommended"]
     robust = task.aim.worst_cases(own, own.values)
@@ -101,10 +101,10 @@ def judged(table: Table, task: Task) -> Table:
 
 
 def compare_rows(records: Table) -> list[dict[str, Any]]:
-    """Return a row per problem and method: both regrets with their standard errors, and the seconds of a run.
+    """Return a row per problem and method: both regrets with standard errors, and the seconds per run.
 
-    `wins` counts the runs in which no other method had a smaller cumulative regret: the runs are paired. Of records
-    that are `judged`, the row says what became of the constraint.
+    `wins` counts the runs in which no other method had a smaller cumulative regret; the runs are paired. For `judged`
+    records, the row also summarises the constraint.
     """
     rows = []
     for problem in dict.fromkeys(records["problem"].tolist()):
@@ -138,10 +138,10 @@ def compare_rows(records: Table) -> list[dict[str, Any]]:
 
 
 def _constrained(table: Table) -> dict[str, Any]:
-    """Return what the last round of each run comes to under the constraint.
+    """Return a summary of the last round of each run under the constraint.
 
-    The constrained regret is the mean over the runs that recommend an action which meets the constraint; the others are
-    counted. Of open actions it is the mean, of false labels the largest number in any run.
+    The constrained regret is the mean over the runs that recommend a feasible action; the other runs are counted. Open
+    actions are averaged. False labels are the largest number in any run.
     """
     missed = per_run(table, "infeasible")[:, -1] > 0.0
     lost = per_run(table, "constrained regret")[~missed, -1]

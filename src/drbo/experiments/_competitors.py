@@ -1,4 +1,4 @@
-"""Methods of other papers as baselines: settings and policies for `drbo compare`, and no part of the public interface.
+"""Methods of other papers as baselines: settings and policies for `drbo compare`, not part of the public interface.
 
 SBO-KDE    x_t = argmax_x E_{c ~ p_t} ucb_t(x, c)                      p_t: kernel density estimate of the contexts seen
 DRBO-KDE   x_t = argmax_x min E_{c ~ q} ucb_t(x, c), TV(q, p_t) <= r_t     (Huang et al., AAAI 2024)
@@ -9,10 +9,10 @@ first order  x_t = argmax_x V_x(0) - S_x(0) r_t^a                      V_x: wors
                                                                        sensitivity -dV_x / d(r^a), a: the set's power
                                                                        (Tay et al., ICML 2022)
 
-Here contexts are a finite set. The kernel density estimate is put on its points and normalised. The Lipschitz constant
-is the largest slope between two points. The penalty of WDRBO is a lower bound of the worst case in the Wasserstein ball
-of radius r_t, which drbo computes exactly (`Wasserstein`). Where V is convex in r^a, as for MMD, total variation and
-Wasserstein sets, V to first order is never above the worst case, and may lie below the lowest value.
+Contexts are a finite set here. The kernel density estimate is evaluated on its points and normalised. The Lipschitz
+constant is the largest slope between two points. The penalty of WDRBO is a lower bound of the worst case in the
+Wasserstein ball of radius r_t, which drbo computes exactly (`Wasserstein`). If V is convex in r^a, as for MMD, total
+variation and Wasserstein sets, the first-order V never exceeds the worst case, and may lie below the lowest value.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from drbo.validation import FloatArray
 
 
 def kernel_density(seen: FloatArray, points: FloatArray) -> FloatArray:
-    """Return the kernel density estimate of contexts seen (t, d) on points (n, d), normalised; uniform if t = 0.
+    """Return the normalised kernel density estimate of contexts seen (t, d) on points (n, d); uniform if t = 0.
 
-    Normal kernels, with Scott's bandwidth per column: its standard deviation times t^(-1 / (d + 4)). Where all values
-    of a column are the same the bandwidth is a hundredth of the range of the points.
+    Normal kernels, with Scott's bandwidth per column: its standard deviation times t^(-1 / (d + 4)). If all values of a
+    column are equal, the bandwidth is a hundredth of the range of the points.
     """
     t, d = seen.shape
     if t == 0:
@@ -57,12 +57,12 @@ def kernel_density(seen: FloatArray, points: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class KernelDensity(Setting):
-    """The reference is a kernel density estimate of the t contexts seen, of d columns.
+    """A setting whose reference is a kernel density estimate of the t contexts seen, with d columns.
 
     Parameters
     ----------
     scale : the radius is scale * t^(-2 / (d + 4)), the rate at which the estimate converges. Before the first context
-        nothing is known: the radius is infinite, unless the scale is 0
+        the radius is infinite, unless the scale is 0
     """
 
     scale: float = 0.0
@@ -75,7 +75,7 @@ class KernelDensity(Setting):
         return replace(base, weights=kernel_density(points, base.points))
 
     def radius_of(self, given: Any, reference: Reference, ambiguity: PlacedSet) -> float:
-        """Return the radius after so many contexts."""
+        """Return the radius for the number of contexts seen."""
         del given, ambiguity
         t, d = len(reference.history), reference.points.shape[1]
         if self.scale == 0.0:
@@ -85,7 +85,7 @@ class KernelDensity(Setting):
 
 @dataclass(frozen=True)
 class LipschitzPenalty(Policy):
-    """The action of the largest expected upper bound less radius times Lipschitz constant; nature picks the context."""
+    """The action with the largest expected upper bound minus radius * Lipschitz constant; nature picks the context."""
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return argmax_x <p, ucb(x, .)> - radius max_ij |ucb(x, c_i) - ucb(x, c_j)| / |c_i - c_j|."""
@@ -103,7 +103,7 @@ class LipschitzPenalty(Policy):
 
 
 def lipschitz_scores(values: FloatArray, contexts: FloatArray, weights: FloatArray, radius: float) -> FloatArray:
-    """Return <w, v_x> - radius L(v_x) for values (m, n) on contexts (n, d), (m,); the least value for radius inf."""
+    """Return <w, v_x> - radius L(v_x) (m,) for values (m, n) on contexts (n, d); the lowest value if radius is inf."""
     if math.isinf(radius):
         return np.asarray(values.min(axis=1))
     apart = np.sqrt(((contexts[:, None] - contexts) ** 2).sum(axis=2))
@@ -114,13 +114,13 @@ def lipschitz_scores(values: FloatArray, contexts: FloatArray, weights: FloatArr
 
 @dataclass(frozen=True)
 class FirstOrder(ActionFirst):
-    """The action whose upper confidence bound has the best worst case to first order in the radius.
+    """The action whose upper confidence bound has the best worst case, to first order in the radius.
 
-    At an infinite radius, as before the first context of the data-driven setting, the worst case itself is taken.
+    At an infinite radius, as before the first context of the data-driven setting, the exact worst case is used.
 
     Parameters
     ----------
-    contexts : the rule that picks the context; None where nature does
+    contexts : the rule that picks the context; None if nature does
     """
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
@@ -141,7 +141,7 @@ class FirstOrder(ActionFirst):
 
 
 def first_order(ball: Ball, values: FloatArray) -> FloatArray:
-    """Return the worst case (m,) of each row of values (m, n) to first order; the exact one at an infinite radius."""
+    """Return the first-order worst case (m,) of each row of values (m, n); the exact one at an infinite radius."""
     if math.isinf(ball.radius):
         return ball.worst_cases(values).expectation
     centre = ball.at(0.0)
@@ -150,6 +150,6 @@ def first_order(ball: Ball, values: FloatArray) -> FloatArray:
 
 
 def _best_by(round: Round, bound: Bound, best: Callable[[Candidates], Found]) -> Found:
-    """Return the best action by a score of its own; the baseline if no action meets the floor of the round."""
+    """Return the best action by a custom score; the baseline if no action meets the floor of the round."""
     found = round.search.best_by(round.ball, best, round.near)
     return round.search.best(round.ball, bound, round.near, round.under_way[:0]) if found is None else found

@@ -1,4 +1,4 @@
-"""How the robust choice among known values moves with the radius: the table behind `drbo reproduce dial`."""
+"""The robust choice among known values as a function of the radius: the table behind `drbo reproduce dial`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Dial:
     Attributes
     ----------
     radius : (k,) increasing
-    action_index : (k,) the action of the best worst case
+    action_index : (k,) the action with the best worst case
     worst_case : (k,) its worst-case expectation
     expected : (k,) its expectation under the reference
     price : (k,) the best expectation of any action, less `expected`
-    protection : (k,) `worst_case`, less that of the action of the best expectation
-    best_until : (k,) the radius up to which it stays the best, to about 1e-9 of it; inf if it is the last one
+    protection : (k,) `worst_case`, less that of the action with the best expectation
+    best_until : (k,) the radius up to which it stays the best, to a relative error of about 1e-9; inf for the last one
     weights : (k, n_contexts) its worst distribution
     """
 

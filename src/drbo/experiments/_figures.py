@@ -1,4 +1,4 @@
-"""The figures of the paper, and the radius dial; each function draws from records and returns a figure."""
+"""The figures of the paper, and the radius dial; each function returns a figure of the records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOLUTIONS = {
     "DRBO": "best in the worst\ndistribution nearby",
     "StableOpt": "best in the worst\ncontext nearby",
 }
-"""What each method looks for, as a figure says it."""
+"""The goal of each method, as shown in a figure."""
 
 
 def figure1(problems: list[Problem]) -> Figure:
@@ -41,7 +41,7 @@ def figure1(problems: list[Problem]) -> Figure:
 
 
 def demo(problem: Problem, records: Table, seed: int) -> Figure:
-    """Return the problem with its solutions beside the robust regret of the methods that look for them."""
+    """Return the problem with its solutions beside the robust regret of the methods that search for them."""
     with mpl.rc_context(STYLE):
         figure = new_figure(11.0, 4.4)
         main, side, regret = figure.subplots(1, 3, width_ratios=[4, 1.3, 4])
@@ -63,7 +63,7 @@ def _contour_panel(figure: Figure, panel: Axes, problem: Problem) -> None:
     panel.grid(False)
     title = TITLES.get(problem.name, problem.name)
     panel.set(xlabel="action x, ours", ylabel="context c, nature's", ylim=(0, 1))
-    panel.set_title(title, pad=34)  # what the solutions are stands between title and panel
+    panel.set_title(title, pad=34)  # room for the labels of the solutions
     optima = {
         "UCB": problem.stochastic_optimum,
         "DRBO": problem.robust_optimum,
@@ -87,7 +87,7 @@ def _contour_panel(figure: Figure, panel: Axes, problem: Problem) -> None:
 
 
 def _density_panel(panel: Axes, problem: Problem) -> None:
-    """Draw both distributions of the contexts, each named where there is room: above and below them."""
+    """Draw both distributions of the contexts, with labels above and below."""
     c = problem.contexts[:, 0]
     both = np.maximum(problem.reference, problem.true_distribution)
     wide = c[both > 0.15 * both.max()]
@@ -104,7 +104,7 @@ def _density_panel(panel: Axes, problem: Problem) -> None:
 
 
 def _runs_and_bands(records: Table, seed: int) -> str:
-    """Return what the lines and the bands of regret panels are."""
+    """Return the caption for the lines and bands of regret panels."""
     runs = len(np.unique(records["run"]))
     if runs == 1:
         return f"one run, seed {seed}"
@@ -142,9 +142,9 @@ def corollary4(records: Table, problems: list[str], seed: int) -> Figure:
 
 
 def compare(records: Table, problems: list[str]) -> Figure:
-    """Return cumulative robust regret and that of the recommendation, a row per problem.
+    """Return cumulative robust regret and the regret of the recommendation, a row per problem.
 
-    Records that are judged by a constraint have two more panels: how often it is missed, and how much of it is open.
+    Records with a constraint have two more panels: how often it is violated, and how many actions are open.
     """
     judged = "infeasible" in records
     with mpl.rc_context(STYLE):
@@ -173,7 +173,7 @@ def compare(records: Table, problems: list[str]) -> Figure:
 def _regret_panel(panel: Axes, records: Table, column: str = "regret", total: bool = True) -> None:
     """Draw the mean of a column over the runs with its standard error, summed over rounds if `total`.
 
-    A method that has no such numbers is left out.
+    Methods without such numbers are left out.
     """
     ends: dict[str, tuple[float, float]] = {}
     methods = list(dict.fromkeys(records["method"].tolist()))
@@ -207,7 +207,7 @@ def figure3(
 ) -> Figure:
     """Return the wind year: cumulative revenue, cumulative robust regret, and revenue against the radius.
 
-    Each hour of the records stands for `every` hours of the year.
+    Each hour of the records represents `every` hours of the year.
     """
     with mpl.rc_context(STYLE):
         figure = new_figure(14.0, 4.0)
@@ -246,7 +246,7 @@ def figure3(
 
 
 def _hours_and_seeds(hours: Table, seed: int, every: int) -> str:
-    """Return which hours of figure 3 were solved how often, and what its bands are."""
+    """Return a caption: the solved hours of figure 3, the number of runs, and the meaning of the bands."""
     solved, runs = len(np.unique(hours["hour"])), len(np.unique(hours["run"]))
     which = (
         f"every hour ({solved})"
@@ -265,7 +265,7 @@ def _ending(count: int) -> str:
 
 
 def _exact_beside(hours: Table) -> str:
-    """Return how the revenue of DRBO compares with the exact solution's, in words; two errors are no difference."""
+    """Return a phrase that compares the revenue of DRBO and of the exact solution; equal within two standard errors."""
     totals = (per_run(select(hours, method=method), "revenue").sum(axis=1) for method in ("DRBO", "exact DRO"))
     more, error = mean_and_error(np.subtract(*totals))
     if abs(more) <= 2.0 * np.nan_to_num(error):
@@ -274,7 +274,7 @@ def _exact_beside(hours: Table) -> str:
 
 
 def _radius_panels(panels: list[Axes], backtests: Table, radii: dict[str, float]) -> None:
-    """Draw what each radius would have earned in both years: a panel per method, as their radii have other units."""
+    """Draw the revenue of each radius in both years: a panel per method, because their radii have different units."""
     years = np.unique(backtests["year"])
     best = float(backtests["revenue"].max())
     for panel, method, unit in zip(panels, ("DRBO", "StableOpt"), ("MMD", "Euclidean"), strict=True):
@@ -284,7 +284,7 @@ def _radius_panels(panels: list[Axes], backtests: Table, radii: dict[str, float]
             shown = own["radius"] <= LARGEST_SHOWN
             panel.plot(own["radius"][shown], own["revenue"][shown], style, color=COLOURS[method], marker=".")
             ends[str(year)] = (float(own["radius"][shown][-1]), float(own["revenue"][shown][-1]))
-        # Below zero StableOpt's radius is reckless, and of no interest.
+        # Revenue below zero, where StableOpt's radius is reckless, is not shown.
         panel.set(ylim=(0, 1.3 * best), xlim=(0, LARGEST_SHOWN), title=method, xlabel=f"radius ({unit})")
         label_ends(panel, ends, gap=0.075, colours=dict.fromkeys(ends, COLOURS[method]))
         panel.axvline(radii[method], ymax=0.8, color=COLOURS[method], linewidth=1.0, linestyle=":")
@@ -297,11 +297,11 @@ def _radius_panels(panels: list[Axes], backtests: Table, radii: dict[str, float]
 
 
 LARGEST_SHOWN = 0.5
-"""The largest radius of the panels of figure 3."""
+"""The largest radius shown in figure 3."""
 
 
 def dial(problem: Problem, profile: Dial, goal: Goal) -> Figure:
-    """Return how action, value and worst distribution move from stochastic to worst case as the radius grows."""
+    """Return action, value and worst distribution as functions of the radius, from stochastic to worst case."""
     with mpl.rc_context(STYLE):
         figure = new_figure(12.0, 3.9)
         action, value, spread = figure.subplots(1, 3, width_ratios=[1, 1.2, 1.3], sharex=True)
@@ -345,7 +345,7 @@ def dial(problem: Problem, profile: Dial, goal: Goal) -> Figure:
 
 def _spread(panel: Axes, problem: Problem, radius: FloatArray, weights: FloatArray) -> None:
     contexts = problem.contexts[:, 0]
-    # Colours grow with the square root: a few contexts carry most of the weight, and the reference would be invisible.
+    # A square-root colour scale: a few contexts carry most of the weight, and the reference would be invisible.
     scale = colors.PowerNorm(0.5, vmin=0.0, vmax=float(weights.max()))
     panel.pcolormesh(radius, contexts, weights.T, norm=scale, cmap="Blues", shading="nearest", rasterized=True)
     panel.grid(False)
@@ -353,7 +353,7 @@ def _spread(panel: Axes, problem: Problem, radius: FloatArray, weights: FloatArr
 
 
 def sets(problem: Problem, x: int, weights: dict[str, FloatArray], radii: dict[str, float]) -> Figure:
-    """Return the reward of one action over the contexts, and beside it the worst distribution of every set."""
+    """Return the reward of one action over the contexts, beside the worst distribution of every set."""
     titles = {
         "mmd": "MMD", "tv": "total variation", "kl": "KL", "chi2": "chi-square", "cvar": "CVaR",
         "wasserstein": "Wasserstein",
@@ -392,5 +392,5 @@ def sets(problem: Problem, x: int, weights: dict[str, FloatArray], radii: dict[s
 def _bars(
     panel: Axes, contexts: FloatArray, weights: FloatArray, colour: str, width: float = 1.0, alpha: float = 1.0
 ) -> None:
-    """Draw weights as bars, `width` of the distance between contexts wide."""
+    """Draw weights as bars; `width` is a share of the distance between contexts."""
     panel.bar(contexts, weights, width * float(contexts[1] - contexts[0]), color=colour, alpha=alpha, linewidth=0)

@@ -1,6 +1,6 @@
-"""The methods that are compared, by name: one optimizer, with other sets, policies and settings.
+"""The compared methods, by name: one optimizer with different sets, policies and settings.
 
-A new method is one more entry of `METHODS`. `drbo compare` knows it by its name from then on.
+A new method is one more entry of `METHODS`. `drbo compare` then accepts its name.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from drbo.radius import Bootstrap
 
 
 def the_aim(problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
-    """Return the set that all are measured in, and its radius."""
+    """Return the set that all methods are measured by, and its radius."""
     del problem
     return aim.ambiguity, aim.radius
 
 
 def the_reference(problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
-    """Return the set that holds the reference alone."""
+    """Return the set that holds only the reference."""
     del problem, aim
     return Expectation(), 0.0
 
@@ -61,24 +61,24 @@ def _neighbourhood(problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
 
 
 def _recommended(optimizer: Optimizer, task: Task) -> int:
-    """Return the action of the best guaranteed value under the set that the method is robust to."""
+    """Return the action with the best guaranteed value under the method's own set."""
     del task
     return int(optimizer.recommend().action_index)
 
 
 def _of_the_paper(task: Task) -> Policy:
-    """Return optimism; in a simulator, in the context that is least known for the action (algorithms 1 and 2)."""
+    """Return optimism; in a simulator, with the least known context of the action (algorithms 1 and 2)."""
     return Optimism(Uncertain() if task.picks else None)
 
 
 def _satisficing(task: Task) -> Policy:
-    """Return RoBOS with the best worst case within the set that all are measured in as its target."""
+    """Return RoBOS with the best worst case in the common set as its target."""
     best = float(task.aim.worst_cases(task.problem, task.problem.values).max())
     return Satisficing(best, contexts=Uncertain() if task.picks else None)
 
 
 def _for_the_target(optimizer: Optimizer, task: Task) -> int:
-    """Return the least fragile action, or the best guaranteed one as long as none is certified to reach the target."""
+    """Return the least fragile action; the best guaranteed one while no action is certified to reach the target."""
     policy = optimizer.configuration.policy
     assert isinstance(policy, Satisficing)
     try:
@@ -88,14 +88,14 @@ def _for_the_target(optimizer: Optimizer, task: Task) -> int:
 
 
 def _level_set(task: Task) -> Policy:
-    """Return the policy that sorts the actions by the constraint of the task."""
+    """Return the policy that classifies the actions by the constraint of the task."""
     return LevelSet(task.constraint, Undecided(task.constraint) if task.picks else None)
 
 
 def _within_the_constraint(optimizer: Optimizer, task: Task) -> int:
-    """Return the best guaranteed action of those certified to meet the constraint of the task.
+    """Return the best guaranteed action among those certified to meet the constraint of the task.
 
-    As long as there is none, the action is taken that would be best if the posterior mean were f.
+    If there is none, return the best action if the posterior mean were f.
     """
     try:
         return int(optimizer.recommend(subject_to=task.constraint).action_index)
@@ -106,19 +106,19 @@ def _within_the_constraint(optimizer: Optimizer, task: Task) -> int:
 
 @dataclass(frozen=True)
 class Method:
-    """One way to choose actions.
+    """One method that chooses actions.
 
     Attributes
     ----------
-    name : on the command line
-    label : in tables, figures and records
-    robust_to : the set that it is robust to and its radius, for a problem and an aim; nan where its setting has a rule
-    policy : what it evaluates next in a task
+    name : the name on the command line
+    label : the name in tables, figures and records
+    robust_to : its set and radius, for a problem and an aim; the radius is nan if the setting has a rule
+    policy : its policy in a task
     protocol : the setting of its optimizer in a task, for its radius
-    settings : the settings that it is for
+    settings : the settings that it supports
     recommended : the index of the action that it would deploy now
-    hidden : whether it is told the distribution of a context that it did not pick, and never the context
-    constrained : whether it looks for actions that meet the constraint of the task
+    hidden : whether it is told only the distribution of a context that it did not pick
+    constrained : whether it searches for actions that meet the constraint of the task
     """
 
     name: str
@@ -132,9 +132,9 @@ class Method:
     constrained: bool = False
 
     def optimizer(self, task: Task, seed: int = 0) -> Optimizer:
-        """Return its optimizer for a task, with the kernel and the noise that the problem states, and beta = 2.
+        """Return its optimizer for a task, with the problem's kernel and noise, and beta = 2.
 
-        The seed matters to methods that draw at random.
+        The seed matters only to methods that draw at random.
         """
         ambiguity, radius = self.robust_to(task.problem, task.aim)
         return Optimizer(
@@ -237,4 +237,4 @@ METHODS: dict[str, Method] = {
 """All methods by name."""
 
 OF_THE_PAPER = (MethodName.DRBO, MethodName.UCB, MethodName.STABLEOPT)
-"""The names of the methods that the paper compares."""
+"""The names of the methods compared in the paper."""

@@ -1,4 +1,4 @@
-"""What `drbo reproduce` does: run or resume a sweep, then draw its figure."""
+"""Implementation of `drbo reproduce`: run or resume a sweep, then draw its figure."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from drbo.problems import Problem, WindSeries, benchmark_1, benchmark_2
 from drbo.radius import empirical
 
 RECORDS = 1
-"""Counts the changes of the code after which old records no longer hold."""
+"""Version of the records; increase it when a code change makes old records invalid."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to run, from which seed, robust to which set, where, and where the results go: the folder `out`."""
+    """The size, seed, ambiguity set and execution of a sweep, and the folder `out` for its results."""
 
     out: Path
     runs: int = 50
@@ -46,20 +46,20 @@ class Plan:
         validation.of_kind("execution", self.execution, Execution, "an Execution such as Execution(workers=2)")
 
     def named(self, figure: str) -> str:
-        """Return the name of a figure's files: those of another set than the MMD stand beside the paper's."""
+        """Return the file name of a figure; for sets other than the MMD the name differs from the paper's."""
         return figure if self.ambiguity == "mmd" else f"{figure}-{self.ambiguity}"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came out: the files written, and a table to print, one row each."""
+    """The result of an experiment: the files written, and the rows of a table to print."""
 
     files: list[Path]
     rows: list[dict[str, Any]]
 
 
 def required(*modules: str) -> None:
-    """Raise if an optional package is missing: before a sweep, not after it."""
+    """Raise if an optional package is missing; called before a sweep."""
     for module in modules:
         require(module, "experiments")
 
@@ -77,7 +77,7 @@ def figure1(plan: Plan) -> Outcome:
 def figure2(plan: Plan) -> Outcome:
     """Run three methods in three settings on both benchmarks, and draw their robust regret.
 
-    In a simulator StableOpt runs twice: with DRBO's rule for the context, and with the rule of its own paper.
+    In a simulator StableOpt runs twice: with DRBO's context rule, and with the rule of its own paper.
     """
     required("matplotlib", "joblib")
     from drbo.experiments import _figures, style
@@ -107,7 +107,7 @@ def corollary4(plan: Plan) -> Outcome:
 
 
 def _rounds_of_everything(problem: Problem, records: Table) -> float:
-    """Return in how many rounds of a run, on average, the ball of Corollary 4 holds every distribution."""
+    """Return the mean number of rounds per run in which the ball of Corollary 4 holds every distribution."""
     rule, n = data_driven_radius("mmd", share=1.0), len(problem.contexts)
     vertices = np.eye(n)
     counts = []
@@ -144,7 +144,7 @@ def regret_sweep(
     methods: Sequence[MethodName] = OF_THE_PAPER,
     share: float = SHARE,
 ) -> Table:
-    """Return the records of every problem, setting, method that is for the setting, and run."""
+    """Return the records of every problem, setting, method that supports the setting, and run."""
     jobs = {
         f"{problem.name}-{setting}-{METHODS[method].label}-{number}": (
             problem,
@@ -179,7 +179,7 @@ def regret_sweep(
 
 
 def regret_rows(records: Table) -> list[dict[str, Any]]:
-    """Return the total robust regret of each problem, setting and method, and that of the last quarter a round."""
+    """Return the total robust regret per problem, setting and method, and the regret per round in the last quarter."""
     rows = []
     seen = dict.fromkeys(zip(records["problem"], records["setting"], records["method"], strict=True))
     for problem, setting, method in seen:
@@ -203,14 +203,14 @@ def regret_rows(records: Table) -> list[dict[str, Any]]:
 
 
 EVERY = 11
-"""Figure 3 solves every 11th hour of the year: all hours of the day are met, as 11 and 24 have no common factor."""
+"""Figure 3 solves every 11th hour of the year: 11 and 24 are coprime, so all hours of the day occur."""
 
 
 def figure3(plan: Plan, series: WindSeries, hours: int | None = None, every: int = EVERY) -> Outcome:
     """Choose radii on the first year of wind, decide every N-th hour of the second, and draw revenue and regret.
 
-    Each of these hours is solved once per run, with other noise, and stands for N hours of the year in all totals.
-    `hours` limits the second year to its first hours, and the backtest likewise.
+    Each of these hours is solved once per run, with different noise, and represents N hours of the year in all totals.
+    `hours` limits the second year, and the backtest, to their first hours.
     """
     required("matplotlib", "joblib")
     from drbo.experiments import _figures, style
@@ -266,7 +266,7 @@ def figure3(plan: Plan, series: WindSeries, hours: int | None = None, every: int
 
 
 def dial(plan: Plan) -> Outcome:
-    """Draw how the robust choice moves from stochastic to worst case as the radius grows."""
+    """Draw the robust choice as a function of the radius, from stochastic to worst case."""
     required("matplotlib")
     from drbo.experiments import _figures, style
 
@@ -282,7 +282,7 @@ def dial(plan: Plan) -> Outcome:
 
 
 def sets(plan: Plan) -> Outcome:
-    """Draw the worst distributions of all sets side by side, at radii at which the robust solution loses the same."""
+    """Draw the worst distributions of all sets side by side, at radii with an equal loss of the robust solution."""
     required("matplotlib")
     from drbo.experiments import _figures, style
 
@@ -307,7 +307,7 @@ def sets(plan: Plan) -> Outcome:
 
 
 def _radius_of_nearly_the_worst(problem: Problem, set_name: str) -> float:
-    """Return a radius a little beyond the one at which the stochastic solution loses 99% of all that it can lose."""
+    """Return a radius slightly beyond the one at which the stochastic solution has lost 99% of its possible loss."""
     ambiguity = SETS[set_name](problem)
     v = problem.values[problem.stochastic_optimum.action_index]
     most = float(v @ problem.reference - ambiguity.worst_case(v, problem.reference, np.inf).expectation)
@@ -330,5 +330,5 @@ def problem_row(problem: Problem) -> dict[str, Any]:
 
 
 def _typed(name: str, column: Any) -> Any:
-    """Return a year's name in the type that the column has after a round trip through CSV."""
+    """Return a year's name in the type of the column after a round trip through CSV."""
     return column.dtype.type(name)

@@ -1,4 +1,4 @@
-"""One run: a problem, a method, a setting and a seed give a record of every round."""
+"""One run: a problem, a method, a setting and a seed give one record per round."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from drbo.validation import FloatArray
 
 
 def generator(seed: int, run: int) -> np.random.Generator:
-    """Return the random numbers of a run, spawned from the seed: the same for all methods, whoever computes it."""
+    """Return the random generator of a run, spawned from the seed: the same for all methods and workers."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(run,)))
 
 
@@ -39,16 +39,16 @@ def run(
     recommend: bool = False,
     share: float = SHARE,
 ) -> Table:
-    """Return a row per round: what was chosen, what came out, and its robust regret in the ball of the round.
+    """Return a row per round: the choice, its outcome, and its robust regret in the ball of the round.
 
-    Methods of the same seed and number meet the same noise, and the same contexts where nature draws these. In a
-    simulator a method that leaves the context to chance has it drawn from the reference.
+    Methods with the same seed and run have the same noise, and the same contexts if nature draws them. In a simulator,
+    if a method does not pick the context, it is drawn from the reference.
 
-    `recommend`: with the action that would be deployed after the round, its regret in the ball of the round, and the
-    processor seconds that `ask` and `tell` took. The seconds depend on the machine, and nothing else does. Of a method
-    with a constraint also how many actions are certified to meet it, and not to, and how many of either wrongly.
+    `recommend`: add the recommended action after each round, its regret in the ball of the round, and the processor
+    seconds of `ask` and `tell`. Only the seconds depend on the machine. For a method with a constraint, also add the
+    number of actions certified as feasible and as infeasible, and the number of false certificates.
 
-    `share`: of Corollary 4's radius, in the data-driven setting.
+    `share`: the share of Corollary 4's radius, in the data-driven setting.
     """
     task, method = Task.of(problem, setting_name, set_name, share), METHODS[method_name]
     rng = generator(seed, number)
@@ -101,14 +101,14 @@ def run(
 
 
 def _counted(task: Task, labels: list[tuple[str, ...]]) -> Table:
-    """Return how many actions were labelled in and out after each round, and how many of these labels are false."""
+    """Return the number of actions labelled in and out after each round, and the number of false labels."""
     inside, outside = (np.array(labels) == label for label in ("in", "out"))
     wrong = (inside & ~task.feasible) | (outside & task.feasible)
     return {"in": inside.sum(axis=1), "out": outside.sum(axis=1), "false labels": wrong.sum(axis=1)}
 
 
 def _robust_regret(task: Task, contexts: Any, actions: list[int]) -> FloatArray:
-    """Return the robust regret (rounds,) of an action per round, in the ball that DRBO sees in the round."""
+    """Return the robust regret (rounds,) of one action per round, in the ball that DRBO sees in the round."""
     problem, aim = task.problem, task.aim
     references, radii = problem.reference, np.array(aim.radius)
     if task.setting == SettingName.DATA_DRIVEN:
@@ -125,7 +125,7 @@ _MOST_WORKERS = 10_000
 class Execution:
     """Where the jobs run: worker processes of this machine (joblib's loky), or a Dask cluster.
 
-    `workers` counts processes; 0 stands for all cores. `scheduler` is the address of a Dask scheduler.
+    `workers` is the number of processes; 0 means all cores. `scheduler` is the address of a Dask scheduler.
     """
 
     workers: int = 0
@@ -143,9 +143,9 @@ def sweep(
     jobs: Mapping[str, tuple[Any, ...]],
     execution: Execution,
 ) -> Table:
-    """Run `function(*arguments)` for every job that the store does not have, and return all records.
+    """Run `function(*arguments)` for every job missing from the store, and return all records.
 
-    The records do not depend on the number of workers. On an interrupt what is finished is collected first.
+    The records do not depend on the number of workers. On an interrupt, finished jobs are collected first.
     """
     joblib = require("joblib", "experiments")
     todo = {name: arguments for name, arguments in jobs.items() if not store.has(name)}
@@ -164,7 +164,7 @@ def sweep(
 
 
 def _compile() -> None:
-    """Compile what the jobs will need, here and once, so that workers find it in the cache."""
+    """Compile the solvers once, here, so that workers find them in the cache."""
     points = np.linspace(0.0, 1.0, 3)
     setting, kernel = Simulator(np.full(3, 1.0 / 3.0), 0.1, pick="uncertain"), Product(RBF(1.0), RBF(1.0))
     opt = Optimizer(points, points, ambiguity=MMD(points), setting=setting, surrogate=GP(kernel, 0.1))
@@ -193,7 +193,7 @@ def _backend(execution: Execution) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _progress(title: str, total: int, done: int) -> Iterator[Callable[[], None]]:
-    """Yield a function that advances a bar with the time left, on stderr, if that is a terminal."""
+    """Yield a function that advances a progress bar on stderr, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda: None
         return

@@ -1,4 +1,4 @@
-"""What a method is given: a problem, the set that all are measured in, and a setting."""
+"""The task of a method: a problem, the ambiguity set that all methods are measured by, and a setting."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ SETS: dict[str, Callable[[Problem], AmbiguitySet]] = {
     SetName.CVAR: lambda _: CVaR(),
     SetName.WASSERSTEIN: lambda problem: Wasserstein(problem.contexts),
 }
-"""The sets that DRBO may be robust to."""
+"""The sets that DRBO can use."""
 
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """The ambiguity set that a comparison is about: what DRBO optimises, and what the regret of all is measured in."""
+    """The ambiguity set of a comparison: DRBO's objective, and the measure of every method's regret."""
 
     ambiguity: AmbiguitySet
     radius: float
 
     @classmethod
     def of(cls, problem: Problem, set_name: str) -> Goal:
-        """Return the set of that name; at its radius the robust solution loses as much as in the problem's MMD ball."""
+        """Return the named set; at its radius the robust solution loses as much as in the problem's MMD ball."""
         ambiguity = SETS[set_name](problem)
         if set_name == SetName.MMD:
             return cls(ambiguity, problem.radius)
@@ -67,9 +67,9 @@ class Goal:
 def radius_for_loss(values: FloatArray, ambiguity: AmbiguitySet, reference: FloatArray, loss: float) -> float:
     """Return the smallest radius at which the worst case of values (n_contexts,) is `loss` below their expectation.
 
-    It is infinite if there is none. Found by bisection to about 1e-12 of the radius: the worst case falls with it.
+    It is infinite if there is none. Bisection finds it to a relative error of about 1e-12: the worst case decreases.
     """
-    target = float(Expectation().worst_case(values, reference, 0.0).expectation) - loss  # counted as `reached` counts
+    target = float(Expectation().worst_case(values, reference, 0.0).expectation) - loss  # same rounding as `reached`
 
     def reached(radius: float) -> bool:
         return float(ambiguity.worst_case(values, reference, radius).expectation) <= target
@@ -81,7 +81,7 @@ def radius_for_loss(values: FloatArray, ambiguity: AmbiguitySet, reference: Floa
     low, high = 0.0, 1.0
     while not reached(high):
         low, high = high, 2.0 * high
-    while high - low > 1e-12 * high and high > 1e-300:  # any radius but 0 may do
+    while high - low > 1e-12 * high and high > 1e-300:  # the answer may be any positive radius
         middle = 0.5 * (low + high)
         low, high = (low, middle) if reached(middle) else (middle, high)
     return high
@@ -94,28 +94,28 @@ SHARE = 0.2
 def data_driven_radius(set_name: str, share: float = SHARE) -> RadiusRule:
     """Return the rule for the data-driven setting.
 
-    For the MMD a share of Corollary 4's radius. With a fifth of it the truth lies in the ball of benchmark 1 with
+    For the MMD it is a share of Corollary 4's radius. With a fifth of it, the ball of benchmark 1 holds the truth with
     probability 0.95 after 2 contexts and 0.996 after 200. With the full radius, share = 1, the ball holds every
-    distribution for 28 rounds, in which all methods are measured by the worst case alone (docs/reproduction.md). For
-    other sets, which the corollary says nothing about, the bootstrap.
+    distribution for 28 rounds, so that only the worst case counts in these rounds (docs/reproduction.md). For other
+    sets, which the corollary does not cover, it is the bootstrap.
     """
     return Theoretical(delta=0.1, factor=share) if set_name == "mmd" else Bootstrap(delta=0.1, resamples=100)
 
 
 PROBABILITY = 0.7
-"""The probability with which f is to exceed the threshold of a constraint."""
+"""The required probability that f exceeds the threshold of a constraint."""
 
 FEASIBLE = 0.1
-"""The share of the actions that meet a constraint."""
+"""The share of actions that meet a constraint."""
 
 
 def constraint(problem: Problem, aim: Goal) -> Chance:
     """Return the chance constraint that comparisons use for a problem.
 
-    In every distribution of the set round the problem's reference, f exceeds a threshold with a probability of at least
-    `PROBABILITY`. A share `FEASIBLE` of the actions meets this, and one at least. Sort the actions by the largest value
-    that each reaches with that probability: the threshold is midway between the last one that meets it and the next.
-    Actions whose values are equal meet it together.
+    In every distribution of the set around the problem's reference, f exceeds a threshold with a probability of at
+    least `PROBABILITY`. A share `FEASIBLE` of the actions, and at least one, is feasible. Sort the actions by the
+    largest value that each reaches with that probability: the threshold is midway between the last feasible action and
+    the next. Actions with equal values are feasible together.
     """
     reached = np.sort(reached_values(problem, aim, PROBABILITY))[::-1]
     gaps = -np.diff(reached, append=reached[-1] - 2.0 * problem.noise)
@@ -128,11 +128,11 @@ def constraint(problem: Problem, aim: Goal) -> Chance:
 def reached_values(problem: Problem, aim: Goal, probability: float) -> FloatArray:
     """Return the largest value (n_actions,) that f reaches with a probability in every distribution of the set.
 
-    It is found among the values of each action by bisection, of all actions at once.
+    Bisection finds it among the values of each action, for all actions at once.
     """
     values = problem.values
     levels, rows = np.sort(values, axis=1), np.arange(len(values))
-    low, high = np.zeros(len(values), dtype=int), np.full(len(values), values.shape[1])  # the lowest one is reached
+    low, high = np.zeros(len(values), dtype=int), np.full(len(values), values.shape[1])  # the lowest is always reached
     while (high - low).max() > 1:
         middle = (low + high) // 2
         reached = (values >= levels[rows, middle, None]).astype(float)
@@ -143,14 +143,14 @@ def reached_values(problem: Problem, aim: Goal, probability: float) -> FloatArra
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a method is to solve.
+    """The task that a method solves.
 
     Attributes
     ----------
-    problem : the reward, and what is known of the contexts
-    aim : the set that DRBO is robust to, and that the regret of every method is measured in
+    problem : the reward, and the known distributions of the contexts
+    aim : DRBO's ambiguity set, and the measure of every method's regret
     setting : its name, one of `SETTINGS`
-    rule : that makes the radius in the data-driven setting
+    rule : the radius rule of the data-driven setting
     """
 
     problem: Problem
@@ -160,7 +160,7 @@ class Task:
 
     @classmethod
     def of(cls, problem: Problem, setting: str, set_name: str = "mmd", share: float = SHARE) -> Task:
-        """Return the task of being robust to the set of a name, with a share of Corollary 4's radius."""
+        """Return the task with the named ambiguity set and a share of Corollary 4's radius."""
         return cls(problem, Goal.of(problem, set_name), setting, data_driven_radius(set_name, share))
 
     @property
@@ -170,7 +170,7 @@ class Task:
 
     @cached_property
     def constraint(self) -> Chance:
-        """The chance constraint of methods that have one, in the ball of the problem's reference."""
+        """The chance constraint, for methods that have one, in the ball around the problem's reference."""
         return constraint(self.problem, self.aim)
 
     @cached_property
@@ -179,10 +179,10 @@ class Task:
         return self.constraint.met(self._probabilities(self.problem.values))
 
     def constrained_solution(self, values: FloatArray) -> int:
-        """Return the index of the action that has the best worst case of all that meet the constraint.
+        """Return the index of the feasible action with the best worst case.
 
-        It is so if f had the given values (n_actions, n_contexts). If no action meets the constraint, it is the one
-        whose worst-case probability is largest.
+        The values of f are given, (n_actions, n_contexts). If no action is feasible, return the one with the largest
+        worst-case probability.
         """
         probabilities = self._probabilities(values)
         meeting = np.flatnonzero(self.constraint.met(probabilities))
@@ -192,11 +192,11 @@ class Task:
 
     def _probabilities(self, values: FloatArray) -> FloatArray:
         """Return the worst-case probability (n_actions,) that values exceed the threshold of the constraint."""
-        assert self.constraint.above is not None  # it is made so
+        assert self.constraint.above is not None  # `constraint` sets it
         return self.aim.worst_cases(self.problem, (values > self.constraint.above).astype(float))
 
     def protocol(self, radius: float) -> Setting:
-        """Return the setting, with the radius of a method where the setting holds one."""
+        """Return the setting, with the radius of a method if the setting needs one."""
         if self.setting == SettingName.GENERAL:
             return General()
         if self.setting == SettingName.DATA_DRIVEN:

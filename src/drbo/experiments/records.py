@@ -28,11 +28,11 @@ def mean_and_error(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     if len(values) == 1:
         return values[0], np.full(values.shape[1:], np.nan)
     error = values.std(axis=0, ddof=1) / math.sqrt(len(values))
-    return np.asarray(values.mean(axis=0)), np.where(np.ptp(values, axis=0) > 0.0, error, 0.0)  # not that of rounding
+    return np.asarray(values.mean(axis=0)), np.where(np.ptp(values, axis=0) > 0.0, error, 0.0)  # no rounding residue
 
 
 def number(value: FloatArray) -> float | None:
-    """Return a number of a table; None if it is not known."""
+    """Return a number for a table; None if it is nan."""
     return None if math.isnan(value) else float(value)
 
 
@@ -49,7 +49,7 @@ def to_csv(table: Table) -> str:
 
 
 def read_csv(path: Path) -> Table:
-    """Return the table of a CSV file; columns of integers or floats become such."""
+    """Return the table of a CSV file; numeric columns become integers or floats."""
     with path.open(newline="") as file:
         rows = list(csv.reader(file))
     columns = zip(*rows[1:], strict=True) if len(rows) > 1 else ([] for _ in rows[0])
@@ -57,12 +57,12 @@ def read_csv(path: Path) -> Table:
 
 
 def write_csv(path: Path, table: Table) -> None:
-    """Write a table as a CSV file, which is there as a whole or not at all."""
+    """Write a table as a CSV file, completely or not at all."""
     write_atomically(path, to_csv(table))
 
 
 def stack(tables: Iterable[Table]) -> Table:
-    """Return the tables below one another."""
+    """Return the tables stacked vertically."""
     parts = list(tables)
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
@@ -76,7 +76,7 @@ def select(table: Table, **values: Any) -> Table:
 
 
 class Store:
-    """The records of one sweep: finished jobs are kept, so that an interrupted sweep goes on where it stopped."""
+    """The records of one sweep; finished jobs are kept, so that an interrupted sweep can continue."""
 
     def __init__(self, out: Path, name: str, settings: dict[str, Any]) -> None:
         self.records = out / f"{name}.csv"
@@ -92,7 +92,7 @@ class Store:
         self._complete = self.records.is_file() and not self._parts.is_dir()
 
     def _move(self, digest: str, aside: bool) -> None:
-        """Put the records of other settings aside under a name of their own, or take those of ours back."""
+        """Rename the records of other settings, or restore those of the current settings."""
         for path in (self.records, self._parts, self._settings_file):
             other = path.with_name(f"{path.stem}-{digest}{path.suffix}")
             source, target = (path, other) if aside else (other, path)
@@ -104,15 +104,15 @@ class Store:
         return hashlib.sha256(settings.encode()).hexdigest()[:8]
 
     def has(self, job: str) -> bool:
-        """Return whether the job's records are there."""
+        """Return whether the job's records exist."""
         return self._complete or (self._parts / f"{job}.csv").is_file()
 
     def add(self, job: str, table: Table) -> None:
-        """Keep the records of a finished job."""
+        """Store the records of a finished job."""
         write_csv(self._parts / f"{job}.csv", table)
 
     def collect(self, jobs: Iterable[str]) -> Table:
-        """Write what is there of the jobs, in their order, into the one file, and return it."""
+        """Return the records of the finished jobs, in the given order, after writing them to one file."""
         if self._complete:
             return read_csv(self.records)
         wanted = list(jobs)

@@ -1,4 +1,4 @@
-"""One look for all figures: a colour a method, safe for colour-blind readers, and labels at the lines themselves."""
+"""A common style for all figures: one colour per method, safe for colour-blind readers, and labels at the lines."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MORE_COLOURS = (
     "#CC79A7", "#56B4E9", "#882255", "#999933", "#332288", "#661100", "#AA4499", "#117733", "#7F7F7F", "#B8860B",
     "#44AA99", "#DDCC77",
 )  # fmt: skip
-"""Of methods that have no colour of their own, in the order in which they stand in a comparison (Tol, Okabe, Ito)."""
+"""Colours for other methods, in the order of a comparison (Tol, Okabe, Ito)."""
 REFERENCE, TRUTH = "#56B4E9", "#E69F00"
 DARK = {REFERENCE: "#1F78A8", TRUTH: "#9A6A00"}
-"""Pale colours as words have them, so that they can be read on white."""
+"""Darker versions of pale colours, for text on white."""
 MARKERS = {"UCB": "^", "DRBO": "*", "StableOpt": "s"}
 
 STYLE: dict[Any, Any] = {
@@ -47,7 +47,7 @@ STYLE: dict[Any, Any] = {
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of that size in inches; no display is needed."""
+    """Return an empty figure of this size in inches; no display is needed."""
     with mpl.rc_context(STYLE):
         return Figure(figsize=(width, height), layout="constrained")
 
@@ -68,7 +68,7 @@ def save(figure: Figure, path: Path) -> list[Path]:
 def label_ends(
     axes: Axes, ends: dict[str, tuple[float, float]], gap: float = 0.055, colours: Mapping[str, str] = COLOURS
 ) -> None:
-    """Write each name beside the end (x, y) of its line, moved apart where they would overlap."""
+    """Write each name beside the end (x, y) of its line, shifted to avoid overlaps."""
     low, high = axes.get_ylim()
     least = gap * (high - low)
     names = sorted(ends, key=lambda name: ends[name][1])
@@ -76,7 +76,7 @@ def label_ends(
     for i in range(1, len(names)):
         heights[i] = max(heights[i], heights[i - 1] + least)
     shift = max(heights[-1] - (high - 0.3 * least), 0.0) if len(names) else 0.0
-    for i in range(len(names) - 1, -1, -1):  # push back down what left at the top
+    for i in range(len(names) - 1, -1, -1):  # push back down the labels that left at the top
         ceiling = heights[i] - shift if i == len(names) - 1 else min(heights[i], heights[i + 1] - least)
         heights[i] = min(heights[i], ceiling)
     for name, y in zip(names, heights, strict=True):

@@ -1,4 +1,4 @@
-"""The wind year: every hour a decision, found by DRBO, UCB and StableOpt within a simulator, deployed on what came."""
+"""The wind year: one decision per hour, found by DRBO, UCB and StableOpt in a simulator, applied to the real wind."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ NEIGHBOURHOOD_RADII = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7
 
 @dataclass(frozen=True, eq=False)
 class WindYear:
-    """A series put on the problem's grid, its first year to learn a radius from and its second to report.
+    """A series on the problem's grid: the radius is learned from its first year, results are reported for its second.
 
-    The power is divided by the maximum of the whole series, which stands for the capacity of the farm.
+    The power is divided by the maximum of the whole series, which represents the capacity of the farm.
     """
 
     series: WindSeries
@@ -37,11 +37,11 @@ class WindYear:
 
     @property
     def power(self) -> FloatArray:
-        """The power of every hour as a share of the largest, (n,)."""
+        """The power of every hour as a share of the maximum, (n,)."""
         return self.series.normalised()
 
     def hours(self, year: int) -> NDArray[np.intp]:
-        """Return the indices of the hours of the first (0) or the second (1) half that have a window before them."""
+        """Return the indices of the hours with a full window, in the first (0) or the second (1) half."""
         years = self.series.times.astype("datetime64[Y]").astype(int) + 1970
         largest = sorted(sorted(set(years.tolist()), key=lambda y: (-(years == y).sum(), y))[:2])
         inside = np.flatnonzero(years == largest[year])
@@ -49,7 +49,7 @@ class WindYear:
 
 
 def choose_radius(power: FloatArray, hours: NDArray[np.intp], method_name: str) -> Backtest:
-    """Return what each radius would have earned with an exact solve of every hour of the first year."""
+    """Return the revenue of each radius with an exact solve of every hour of the first year."""
     problem = wind()
     ambiguity, _ = METHODS[method_name].robust_to(problem, Goal.of(problem, "mmd"))
     past = power[hours[0] - WINDOW_HOURS : hours[-1] + 1]
@@ -60,7 +60,7 @@ def choose_radius(power: FloatArray, hours: NDArray[np.intp], method_name: str) 
 
 
 def backtest_table(power: FloatArray, hours: NDArray[np.intp], method_name: str, year: str) -> Table:
-    """Return a row a radius: what an exact solve of every hour would have earned with it."""
+    """Return a row per radius: its revenue with an exact solve of every hour."""
     result = choose_radius(power, hours, method_name)
     k = len(result.radii)
     return {
@@ -76,9 +76,9 @@ def decide(
 ) -> Table:
     """Return a row per hour and method: the commitment, its revenue in that hour, and its robust regret.
 
-    Each method solves every hour anew in the simulator setting and deploys the recommendation of eq. (10). Beside them:
-    no commitment at all, and the exact solution of DRBO's objective. The regret is in DRBO's own ball. The noise of a
-    run is that of seed + run, the same for every method.
+    Each method solves every hour separately in the simulator setting and deploys the recommendation of eq. (10). Two
+    baselines are added: no commitment, and the exact solution of DRBO's objective. The regret is in DRBO's own ball.
+    The noise of a run has the seed seed + run, the same for every method.
     """
     problem = wind()
     f, actions = problem.values, problem.actions[:, 0]
@@ -104,7 +104,7 @@ def decide(
 def _solve_hour(
     problem: Problem, ambiguity: AmbiguitySet, setting: Simulator, rounds: int, rng: np.random.Generator
 ) -> int:
-    """Return the action that one hour's optimization recommends."""
+    """Return the action recommended by the optimization of one hour."""
     opt = Optimizer(
         problem.actions,
         problem.contexts,

@@ -1,6 +1,6 @@
 """Benchmark problems: frozen records with known stochastic, distributionally robust and worst-case optima.
 
-Each function makes one problem. `ALL` holds the functions, `by_name` finds one.
+Each function returns one problem. `ALL` holds the functions, `by_name` finds one.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ ALL: tuple[Callable[[], Problem], ...] = (
     ackley,
     covid_allocation,
 )
-"""The functions that make the problems; each one's `__name__` is the name of its problem."""
+"""The functions that make the problems; each `__name__` is the name of the problem."""
 
 
 def by_name(name: str) -> Problem:
-    """Return the problem of that name (case, - and _ do not matter); an unknown name raises, with the nearest one."""
+    """Return the problem with this name (case, - and _ do not matter); an error suggests the nearest name."""
     makers = {maker.__name__: maker for maker in ALL}
     if not isinstance(name, str):
-        raise TypeError(f"name must be that of a problem, got {name!r}")
+        raise TypeError(f"name must be the name of a problem, got {name!r}")
     wanted = name.lower().replace("-", "_").replace(" ", "_")
     if wanted not in makers:
         (nearest,) = difflib.get_close_matches(wanted, makers, n=1, cutoff=0.0)

@@ -1,4 +1,4 @@
-"""Grids of points, and distributions put on them: by density, or by the mass that falls nearest to each point."""
+"""Grids of points, and distributions on them: by density, or by the mass nearest to each point."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from drbo.validation import FloatArray
 
 
 def grid(*axes: FloatArray) -> FloatArray:
-    """Return every combination of the coordinates, (n_1 n_2 ... n_d, d), the last axis fastest."""
+    """Return every combination of the coordinates, (n_1 n_2 ... n_d, d), last axis fastest."""
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 
 def normal_density(contexts: FloatArray, mean: float, std: float) -> FloatArray:
-    """Return weights proportional to the isotropic normal density at the contexts (n, d), summing to one; (n,)."""
+    """Return normalised weights (n,) proportional to the isotropic normal density at contexts (n, d)."""
     density = np.exp(-0.5 * (((contexts - mean) / std) ** 2).sum(axis=1))
     return np.asarray(density / density.sum())
 
 
 def clamped(axis: FloatArray, cdf: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    """Return the distribution of a random number clamped to [axis[0], axis[-1]] and moved to the nearest point; (n,).
+    """Return the distribution (n,) of a random number clamped to [axis[0], axis[-1]] and moved to the nearest point.
 
-    w_i = P(m_{i-1} < C <= m_i) with m_i halfway between axis[i] and axis[i+1], m_0 = -inf and m_n = inf: the first and
-    the last point hold the mass of the tails as well. The axis (n,) is increasing.
+    w_i = P(m_{i-1} < C <= m_i) with m_i halfway between axis[i] and axis[i+1], m_0 = -inf and m_n = inf. The first and
+    the last point also hold the mass of the tails. The axis (n,) is increasing.
     """
     below = cdf((axis[1:] + axis[:-1]) / 2.0)
     return np.diff(np.concatenate(([0.0], below, [1.0])))
 
 
 def clamped_normal(axis: FloatArray, mean: float, std: float) -> FloatArray:
-    """Return the normal distribution clamped to the ends of the axis and moved to its nearest point; (n,)."""
+    """Return the normal distribution (n,) clamped to the ends of the axis and moved to the nearest points."""
     return clamped(axis, lambda c: np.asarray(ndtr((c - mean) / std)))
 
 
@@ -45,7 +45,7 @@ def mmd(contexts: FloatArray, kernel: Kernel, p: FloatArray, q: FloatArray) -> f
 
 
 Reading = Literal["deviation", "variance"]
-"""What the second number of N(0.5, 0.05) is."""
+"""The meaning of the second number of N(0.5, 0.05)."""
 
 
 def benchmark_1(size: int = 50, *, lengthscale: float = 0.1, reading: Reading = "deviation") -> Problem:
@@ -55,9 +55,9 @@ def benchmark_1(size: int = 50, *, lengthscale: float = 0.1, reading: Reading = 
 
     b(u) = exp(-u^2 / (2 * 0.12^2)),  e(c; s) = exp(-(c - 0.5)^2 / (2 s^2)).
 
-    A narrow, high ridge under the reference (x = 0.15, the stochastic solution); a lower, wider one that survives the
-    shift (x = 0.5, distributionally robust, and also the best under the true distribution); a safe plateau (x = 0.85,
-    StableOpt's and the pure worst case's). The grid has `size` actions and `size` contexts.
+    A narrow, high ridge under the reference (x = 0.15, the stochastic solution). A lower, wider ridge that survives the
+    shift (x = 0.5, distributionally robust, and also the best under the true distribution). A safe plateau (x = 0.85,
+    the solution of StableOpt and of the pure worst case). The grid has `size` actions and `size` contexts.
     """
     description = "narrow ridge, wide ridge, safe plateau: the three solutions differ"
     gp_kernel = Product(RBF(0.15, amplitude=0.5), RBF(0.12))
@@ -87,7 +87,7 @@ def _on_unit_square(
     lengthscale: float,
     reading: Reading,
 ) -> Problem:
-    """Return the benchmark with the distributions that both share."""
+    """Return a benchmark with the distributions that both benchmarks share."""
     if reading not in ("deviation", "variance"):
         raise ValueError(f"reading must be 'deviation' or 'variance', got {reading!r}")
     power = 1.0 if reading == "deviation" else 0.5
@@ -136,8 +136,8 @@ def modified_branin() -> Problem:
     f(x, c) = -sqrt(B(15 x1 - 5, 15 c1) B(15 c2 - 5, 15 x2))
 
     Reference: both coordinates independent N(0.5, 0.1), clamped; true: N(0.5, 0.2), clamped; both are published. Over
-    all x and c the stochastic optimum is -9.6039 under the reference and -16.0643 under the true one (published as
-    -9.599 and -16.062, which no action attains).
+    all x and c the stochastic optimum is -9.6039 under the reference and -16.0643 under the true distribution. The
+    published values, -9.599 and -16.062, are not attained by any action.
     """
     axis = np.linspace(0.0, 1.0, 11)
     contexts = grid(axis, axis)
@@ -164,7 +164,7 @@ def branin_williams() -> Problem:
 
     f(x, c) = -B(15 x1 - 5, 15 c1) B(15 c2 - 5, 15 x2)
 
-    Published as a minimisation of B B, hence the sign. Contexts: c1 in {0.2, 0.4, 0.6, 0.8}, c2 in {0.25, 0.5, 0.75},
+    The published problem minimises B B, hence the sign. Contexts: c1 in {0.2, 0.4, 0.6, 0.8}, c2 in {0.25, 0.5, 0.75},
     with weights (0.0375, 0.0875, 0.0875, 0.0375) for c2 = 0.25 and 0.75, doubled for c2 = 0.5. The true distribution,
     uniform on the 12 contexts, is our own choice.
     """

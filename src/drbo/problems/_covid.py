@@ -1,8 +1,8 @@
-"""COVID-19 test allocation (Tay et al., ICML 2022): how many tests for whom, under conditions that are not known.
+"""COVID-19 test allocation (Tay et al., ICML 2022): the share of tests per group, under unknown conditions.
 
-f interpolates 4,085 runs of an epidemic simulation, as its authors did: f(z) = sum_i a_i k(z, z_i) with z = (x, c) and
-an RBF kernel of lengthscale 0.2 in each of the five dimensions. The file holds the weights a_i, which come from 1e-3 on
-the diagonal of the kernel matrix; `scripts/build_covid_data.py` makes it. Its licence stands beside it.
+f interpolates 4,085 runs of an epidemic simulation, as in the paper: f(z) = sum_i a_i k(z, z_i) with z = (x, c) and an
+RBF kernel with lengthscale 0.2 in each of the five dimensions. The file holds the weights a_i, computed with 1e-3 on
+the diagonal of the kernel matrix. `scripts/build_covid_data.py` makes the file. Its licence is in the same folder.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _INTERPOLATION = RBF(0.2)
 def covid_allocation() -> Problem:
     """Return the allocation of COVID-19 tests to three groups of people: 55 actions, 550 contexts.
 
-    The action is the share of tests for the first two groups, the third has the rest: the points of a 10 x 10 grid with
-    x1 + x2 <= 1. The context is the points of a 10 x 10 x 10 grid with c1 + c2 <= 1. Reference: normal density of
-    covariance 0.02 I round (0, 0, 0); true: uniform. The radius is their MMD, 0.740891. The outcome is standardised,
-    its noise has variance 0.001. The stochastic solution (0, 0) has the worst case -2.2547, the robust one (2/9, 1/9)
-    has -1.2219.
+    The action is the share of tests for the first two groups; the third group gets the rest. Actions are the points of
+    a 10 x 10 grid with x1 + x2 <= 1. Contexts are the points of a 10 x 10 x 10 grid with c1 + c2 <= 1. Reference:
+    normal density with mean 0 and covariance 0.02 I; true: uniform. The radius is their MMD, 0.740891. The outcome is
+    standardised; its noise has variance 0.001. The stochastic solution (0, 0) has the worst case -2.2547, the robust
+    one (2/9, 1/9) has -1.2219.
     """
     axis = np.linspace(0.0, 1.0, 10)
     square, cube = grid(axis, axis), grid(axis, axis, axis)

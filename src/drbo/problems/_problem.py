@@ -1,4 +1,4 @@
-"""A benchmark problem as data: what may be chosen, what may happen, the reward of both, and the optima to be found."""
+"""A benchmark problem as data: actions, contexts, the reward function, and its optima."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drbo import MMD, Kernel, Neighbourhood, Product, validation
 from drbo.validation import FloatArray
 
 Function = Callable[[FloatArray, FloatArray], FloatArray]
-"""f(x, c) of actions x (..., d_x) and contexts c (..., d_c), leading axes broadcast; shape (...)."""
+"""f(x, c) for actions x (..., d_x) and contexts c (..., d_c); leading axes broadcast; shape (...)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,9 +21,9 @@ class Optimum:
 
     Attributes
     ----------
-    action_index : its row in the problem's `actions`; the first of equals
+    action_index : its row in the problem's `actions`; the first if several tie
     action : (d_x,) the action itself
-    value : what the objective is worth there
+    value : the objective's value there
     """
 
     action_index: int
@@ -35,19 +35,19 @@ class Optimum:
 class Problem:
     """A reward f(x, c) to maximise over x while nature picks the distribution of c.
 
-    Arrays are read-only. `values` and the optima are computed when first asked for, on the grid, exactly: the worst
-    case within the MMD ball is solved for every action, each solve with its certificate.
+    Arrays are read-only. `values` and the optima are computed on first use, exactly, on the grid. The worst case within
+    the MMD ball is solved for every action, with a certificate per solve.
 
     Attributes
     ----------
-    name : the name of the function that makes it
+    name : the name of the function that makes the problem
     description : one line
-    actions : (n_actions, d_x) what we choose from
-    contexts : (n_contexts, d_c) what nature chooses from
+    actions : (n_actions, d_x) the possible actions
+    contexts : (n_contexts, d_c) the possible contexts
     function : f(x, c) on and off the grid
-    reference : (n_contexts,) the distribution we believe in
-    true_distribution : (n_contexts,) the one that contexts are drawn from
-    radius : how far the world may be from the reference: as an MMD for the distributionally robust objective, and as a
+    reference : (n_contexts,) the reference distribution
+    true_distribution : (n_contexts,) the distribution of the contexts
+    radius : the largest shift from the reference: as an MMD for the distributionally robust objective, and as a
         Euclidean distance from the reference's mean for StableOpt's, as in the paper
     mmd_kernel : the kernel of the MMD
     gp_kernel : a product kernel that fits f (signal amplitude included)
@@ -108,7 +108,7 @@ class Problem:
 
     @property
     def stochastic_optimum(self) -> Optimum:
-        """The best action if the reference were true: what stochastic UCB looks for."""
+        """The best action if the reference is true: the goal of stochastic UCB."""
         return self._best(self.stochastic_values)
 
     @property
@@ -118,12 +118,12 @@ class Problem:
 
     @property
     def worst_case_optimum(self) -> Optimum:
-        """What StableOpt looks for: the best action under the worst context within `radius` of the reference's mean."""
+        """The goal of StableOpt: the best action under the worst context within `radius` of the reference's mean."""
         return self._best(self.worst_case_values)
 
     @property
     def pure_worst_case_optimum(self) -> Optimum:
-        """The best action under the worst of all contexts, whatever the radius."""
+        """The best action under the worst of all contexts, for any radius."""
         return self._best(self.values.min(axis=1))
 
     def _best(self, objective: FloatArray) -> Optimum:
@@ -132,6 +132,6 @@ class Problem:
 
 
 def _frozen(array: FloatArray) -> FloatArray:
-    """Return the array, read-only from now on."""
+    """Return the array, made read-only."""
     array.flags.writeable = False
     return array

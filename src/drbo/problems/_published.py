@@ -1,6 +1,6 @@
-"""Test problems that others published, their formulas as printed, on grids of documented size.
+"""Published test problems: the formulas as printed, on grids of documented size.
 
-Where only a distribution of contexts was published it is the reference, the true distribution is a shift of our own
+If only a distribution of contexts was published, it is the reference. The true distribution is then a shift of our own
 choice, and the radius is the exact MMD of the two. Clamped distributions keep the mass of their tails at the ends of
 the grid; f and the surrogate see the same (clamped) context. We maximise: published minimisations change their sign
 here. The GP kernels are rounded from maximum-likelihood fits, widened where predictions were overconfident.
@@ -17,7 +17,7 @@ from drbo.validation import FloatArray
 
 
 def robos() -> Problem:
-    """Return the function of RoBOS (NeurIPS 2023) on 8 actions and 50 contexts, its distributions and MMD kernel.
+    """Return the function of RoBOS (NeurIPS 2023) on 8 actions and 50 contexts, with its distributions and MMD kernel.
 
     f(x, c) = 0.75 e^{-4 (x+2.5)^2} e^{-(c+2)^2/100} + 0.35 e^{-4 (x+0.5)^2} e^{-c^2/1000}
               + e^{-(x-2.5)^2} e^{-(c-2)^2/12}
@@ -135,14 +135,14 @@ def bertsimas() -> Problem:
     f(z) = -2 z1^6 + 12.2 z1^5 - 21.2 z1^4 + 6.4 z1^3 + 4.7 z1^2 - 6.2 z1 - z2^6 + 11 z2^5 - 43.3 z2^4 + 74.8 z2^3
            - 56.9 z2^2 + 10 z2 + 4.1 z1 z2 + 0.1 z1^2 z2^2 - 0.4 z1 z2^2 - 0.4 z1^2 z2,  z = x + c
 
-    StableOpt's problem: the action x lies in [-0.95, 3.2] x [-0.45, 4.4] (25 x 29 points), the context c is an error
-    of at most 0.5 in the Euclidean norm (a square grid of spacing 0.125 within that disc). x + c may leave the domain,
-    where the polynomial goes on; nothing is clamped. Without errors the maximum is 20.829 at (2.815, 4.01). The worst
-    error of norm 0.5 leaves at best -4.283, at (-0.181, 0.292); published as about -4.33 near (-0.195, 0.284). That
-    optimum is sharp: the best of the grid's actions keeps -4.85.
+    StableOpt's problem: the action x lies in [-0.95, 3.2] x [-0.45, 4.4] (25 x 29 points). The context c is an error
+    with Euclidean norm at most 0.5 (a square grid of spacing 0.125 within that disc). x + c may leave the domain; the
+    polynomial is defined there, and nothing is clamped. Without errors the maximum is 20.829 at (2.815, 4.01). Under
+    the worst error of norm 0.5, the best value is -4.283, at (-0.181, 0.292); published as about -4.33 near
+    (-0.195, 0.284). That optimum is sharp: the best action of the grid reaches -4.85.
 
     Reference: errors proportional to the density of N(0, 0.15); true: uniform on the disc. The radius is 0.5, so that
-    the worst-case optimum is the published one; as an MMD 0.5 covers the true distribution as well.
+    the worst-case optimum is the published one; an MMD of 0.5 also covers the true distribution.
     """
     square = grid(*[np.linspace(-0.5, 0.5, 9)] * 2)
     contexts = square[np.hypot(*square.T) <= 0.5]
@@ -233,7 +233,7 @@ _P = 1e-4 * np.array(
 
 
 def _hartmann6(x: FloatArray, c: FloatArray) -> FloatArray:
-    # The exponent is a sum over x and c, so f factorises term by term and no 6-dimensional grid is built.
+    # The exponent is a sum over x and c, so f factorises per term and no 6-dimensional grid is built.
     from_x = ((x[..., None, :] - _P[:, :5]) ** 2 * _A[:, :5]).sum(axis=-1)
     from_c = ((c[..., None, :] - _P[:, 5:]) ** 2 * _A[:, 5:]).sum(axis=-1)
     return np.asarray(np.exp(-from_x - from_c) @ _ALPHA)

@@ -1,4 +1,4 @@
-"""The paper's wind power problem: commit an amount of energy one hour ahead, knowing the last 48 hours."""
+"""The paper's wind power problem: commit an amount of energy one hour ahead, given the last 48 hours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WINDOW_HOURS = 48
 
 
 def revenue(x: FloatArray, c: FloatArray) -> FloatArray:
-    """Return the revenue of committing x when c is generated, any shapes that broadcast.
+    """Return the revenue for a commitment x and a generation c, for any shapes that broadcast.
 
     f(x, c) = 0.1 max(c - x, 0) + min(x, c) - 5 max(x - c, 0)
 
@@ -35,9 +35,9 @@ def windows(power: FloatArray, hours: int = WINDOW_HOURS) -> tuple[FloatArray, F
 
 
 def nearest_context(values: FloatArray, contexts: FloatArray) -> NDArray[np.intp]:
-    """Return the index of the context nearest to each value, the lower one halfway between two; same shape as values.
+    """Return the index of the context nearest to each value, the lower one of a tie; same shape as values.
 
-    This is how a measured value is put on the grid. The contexts (n,) or (n, 1) increase; values beyond their ends
+    This puts a measured value on the grid. The contexts (n,) or (n, 1) increase; values beyond their ends
     go to the end.
     """
     axis = contexts.reshape(-1)
@@ -61,20 +61,20 @@ def wind(
     size: int = 50,
     radius: float = 0.1,
 ) -> Problem:
-    """Return the decision at one hour: what to commit for it, with the hours before it as the reference.
+    """Return the decision for one hour: the amount to commit, with the preceding hours as the reference.
 
-    f(x, c) = 0.1 max(c - x, 0) + min(x, c) - 5 max(x - c, 0), x and c as shares of the maximum of the series.
+    f(x, c) = 0.1 max(c - x, 0) + min(x, c) - 5 max(x - c, 0), with x and c as shares of the maximum of the series.
 
     The actions and the contexts are linspace(0, 1, size). The reference is the empirical distribution of the window,
     each value at its nearest context; the true distribution is the value of the hour itself, at its nearest context.
 
     Parameters
     ----------
-    series : the series, scaled by its own maximum; La Haute Borne 2014 if not given
-    time : the start of the hour (UTC), within the series and at least `hours` after its start; if not given,
-        2014-02-10T08 for La Haute Borne 2014, otherwise the first hour possible
+    series : the series, scaled by its own maximum; default: La Haute Borne 2014
+    time : the start of the hour (UTC), within the series and at least `hours` after its start; default:
+        2014-02-10T08 for La Haute Borne 2014, otherwise the first possible hour
     hours : length of the window
-    size : number of actions, and of contexts
+    size : the number of actions, and of contexts
     radius : the radius of the ambiguity sets; 0.1 was about the best in hindsight on two series (MMD lengthscale 0.1)
     """
     if time is not None:

@@ -1,4 +1,4 @@
-"""An hourly series of wind power: consecutive hours, no holes, nothing negative, and what was repaired to get there."""
+"""An hourly series of wind power: consecutive hours, no gaps, no negative values, and the repairs that were made."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ HourArray = NDArray[np.datetime64]
 
 
 class WindDataError(ValueError):
-    """Wind data that cannot be used as they are; the message names the line and the column, or the hour."""
+    """Unusable wind data; the message names the line and the column, or the hour."""
 
 
 class WindDataWarning(UserWarning):
-    """Wind data that were repaired; the message states every repair."""
+    """Repaired wind data; the message states every repair."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +37,10 @@ class WindSeries:
 
     Attributes
     ----------
-    name : where it is from
+    name : its source
     times : (n,) the start of each hour, UTC, as datetime64[h]
     power : (n,) mean power in that hour, zero or more, in the unit of the source
-    repairs : one sentence for each kind of repair that the reader made
+    repairs : one sentence per kind of repair
     notes : the comment lines of the source (attribution, licence)
     """
 
@@ -57,7 +57,7 @@ class WindSeries:
             raise WindDataError(f"{self.name}: times must be hours, as datetime64: {error}") from None
         power = validation.finite_array("power", self.power, ndim=1).copy()
         if times.shape != power.shape or times.size == 0:
-            raise WindDataError(f"{self.name}: times and power must be as many, got {times.size} and {power.size}")
+            raise WindDataError(f"{self.name}: times and power must be equally long, got {times.size} and {power.size}")
         steps = np.diff(times).astype(int)
         if (steps != 1).any():
             at = int(np.argmax(steps != 1))
@@ -81,7 +81,7 @@ class WindSeries:
 
     @property
     def years(self) -> tuple[int, ...]:
-        """The calendar years (UTC) that the series touches."""
+        """The calendar years (UTC) with at least one hour in the series."""
         return tuple((np.unique(self.times.astype("datetime64[Y]")).astype(int) + 1970).tolist())
 
     def year(self, year: int) -> WindSeries:
@@ -97,18 +97,18 @@ class WindSeries:
 
 
 OWN_CONSUMPTION = 0.05
-"""Negative values up to this share of the maximum are a farm's own consumption; below it something is wrong."""
+"""Negative values up to this share of the maximum are the farm's own consumption; lower values are an error."""
 
 MISSING = ("", "nan", "na", "n/a", "null", "none")
 TIME_WORDS = ("time", "date", "timestamp")
 POWER_WORDS = ("power", "generation", "production", "wind")
 
 
-@functools.cache  # a series cannot be changed
+@functools.cache  # a series is immutable
 def la_haute_borne() -> WindSeries:
-    """Return the series that drbo ships: the La Haute Borne wind farm (France), kW, 17,520 hours of 2014 and 2015.
+    """Return the series shipped with drbo: the La Haute Borne wind farm (France), kW, 17,520 hours of 2014 and 2015.
 
-    Measured by ENGIE; Licence Ouverte / Open Licence 2.0 (Etalab). `notes` holds the attribution and what was changed.
+    Measured by ENGIE; Licence Ouverte / Open Licence 2.0 (Etalab). `notes` holds the attribution and the changes.
     """
     file = resources.files("drbo.problems") / "data" / "la_haute_borne_2014_2015.csv"
     return _read("La Haute Borne", file.read_text(encoding="utf-8"), None, None, None, 0)
@@ -122,17 +122,17 @@ def read_wind_csv(
     years: Collection[int] | None = None,
     max_gap: int = 24,
 ) -> WindSeries:
-    """Return the hourly wind series of a CSV file; repairs are stated in one `WindDataWarning`.
+    """Return the hourly wind series of a CSV file; one `WindDataWarning` lists the repairs.
 
-    Open Power System Data sums two hours into one at the autumn clock changes of some columns: no rule can tell such a
-    spike from wind, so it is kept, and sets the maximum if it is the largest.
+    Open Power System Data sums two hours into one at the autumn clock changes of some columns. Such a spike cannot be
+    distinguished from wind, so it is kept. It sets the maximum if it is the largest value.
 
     Parameters
     ----------
     path : a file with a header row, cells separated by commas, semicolons or tabs; lines that begin with # are notes
-    time_column : the name of the column of times (ISO 8601, the start of each hour); found by its name if not given
-    power_column : the name of the column of power in any unit; found by its name if not given
-    years : the calendar years (UTC) to keep, all of the file if not given; the power of other rows is not looked at
+    time_column : the column of times (ISO 8601, the start of each hour); default: detected by its name
+    power_column : the column of power, in any unit; default: detected by its name
+    years : the calendar years (UTC) to keep; default: all. The power in other rows is ignored
     max_gap : the longest run of missing hours that is interpolated
     """
     file = validation.path("path", path)
@@ -155,7 +155,7 @@ def read_wind_csv(
 
 @dataclass(frozen=True)
 class _Row:
-    """One measurement and the line that it came from; the power is nan where the cell holds none."""
+    """One measurement and its line number; the power is nan if the cell is empty."""
 
     line: int
     hour: np.datetime64
@@ -170,7 +170,7 @@ def _read(
     years: Collection[int] | None,
     max_gap: int,
 ) -> WindSeries:
-    """Return the series in the text of a CSV file, with its repairs, without a warning."""
+    """Return the series in the text of a CSV file, with its repairs; no warning is raised."""
     numbered = list(enumerate(text.splitlines(), start=1))
     notes = tuple(line.removeprefix("#").strip() for _, line in numbered if line.startswith("#"))
     lines = [(number, line) for number, line in numbered if line.strip() and not line.startswith("#")]
@@ -194,7 +194,7 @@ def _read(
 def _column(
     name: str, argument: str, columns: list[str], wanted: str | None, words: Sequence[str], taken: int | None = None
 ) -> int:
-    """Return the position of the column that is wanted, or of the only one that has one of the words in its name."""
+    """Return the position of the wanted column, or of the only column with one of the words in its name."""
     if wanted is not None:
         if columns.count(wanted) == 1:
             return columns.index(wanted)
@@ -203,7 +203,7 @@ def _column(
         hint = f"; did you mean {close[0]!r}?" if close and wanted not in columns else "."
         raise WindDataError(f"{name}: {problem} called {wanted!r}{hint} Columns: {_list(columns)}")
     found = [i for i, column in enumerate(columns) if i != taken and any(word in column.lower() for word in words)]
-    if len(found) > 1:  # a file may hold local time beside UTC
+    if len(found) > 1:  # a file may hold both local time and UTC
         found = [i for i in found if "utc" in columns[i].lower()] or found
     if len(found) != 1:
         problem = f"columns {_list(columns[i] for i in found)} could all be meant" if found else "none fits"
@@ -226,7 +226,7 @@ def _rows(
     lines: Iterable[tuple[int, list[str]]],
     years: Collection[int] | None,
 ) -> list[_Row]:
-    """Return the measurements of the years wanted, in the order of the file."""
+    """Return the measurements of the wanted years, in file order."""
     rows: list[_Row] = []
     with_offset: bool | None = None
     for line, cells in lines:
@@ -252,7 +252,7 @@ def _rows(
 
 
 def _number(name: str, line: int, column: str, cell: str) -> float:
-    """Return the cell as a finite number, or nan where it says that there is none."""
+    """Return the cell as a finite number, or nan if it marks a missing value."""
     if cell.strip().lower() in MISSING:
         return math.nan
     try:
@@ -265,7 +265,7 @@ def _number(name: str, line: int, column: str, cell: str) -> float:
 
 
 def _sorted(rows: list[_Row], repairs: list[str]) -> list[_Row]:
-    """Return the rows in order of time."""
+    """Return the rows in time order."""
     early = next((b.line for a, b in itertools.pairwise(rows) if b.hour < a.hour), None)
     if early is None:
         return rows
@@ -274,7 +274,7 @@ def _sorted(rows: list[_Row], repairs: list[str]) -> list[_Row]:
 
 
 def _unique(name: str, rows: list[_Row], repairs: list[str]) -> list[_Row]:
-    """Return the rows with one row an hour."""
+    """Return the rows with one row per hour."""
     unique: dict[np.datetime64, _Row] = {}
     dropped: list[_Row] = []
     for row in rows:
@@ -300,7 +300,7 @@ def _unique(name: str, rows: list[_Row], repairs: list[str]) -> list[_Row]:
 def _regular(
     name: str, column: str, rows: list[_Row], max_gap: int, repairs: list[str]
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.datetime64]], FloatArray]:
-    """Return consecutive hours and their values: the ends trimmed, short gaps interpolated."""
+    """Return consecutive hours and their values, with trimmed ends and interpolated short gaps."""
     known = [row for row in rows if not math.isnan(row.power)]
     if not known:
         raise WindDataError(f"{name}: column {column!r} holds no number")

@@ -1,17 +1,17 @@
-"""The action of a box that maximises the robust score: many points at once, then uphill from the best of them.
+"""The action of a box that maximises the robust score: many points at once, then local ascent from the best of them.
 
 score(x) = min_w sum_j w_j bound(x, c_j) over the ambiguity set. By Danskin's theorem its gradient is that
 of the sum with the worst-case weights held fixed, so a step costs one solve of the adversary and one of the posterior.
 
-Most points need no score. A distribution w that is worst for one of them bounds the scores of all others from above,
+Most points need no score. The worst distribution w of one point bounds the scores of all others from above,
 score(x) <= <w, bound(x, .)>, and averages of mean and variance bound that in a hundredth of the time,
 
-    ceiling(x) = <w, mean> + beta sqrt(<w, variance>)        (`Bound.ceilings`, which has the lower bound, too)
+    ceiling(x) = <w, mean> + beta sqrt(<w, variance>)        (`Bound.ceilings`, also for the lower bound)
 
-We visit points by decreasing ceiling and stop when no other can be among the best: these are the best of all.
+We visit points by decreasing ceiling and stop when no other can be among the best. So the result is exact.
 
-Whole numbers and choices are never rounded: free coordinates move with the others fixed, then every combination of the
-others is tried where they came to rest, until neither helps.
+Discrete values are never rounded. First the continuous coordinates move with the others fixed. Then every combination
+of the discrete values is tried at the result. Both steps repeat until neither helps.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 CANDIDATES = 512
-"""Well-spread points that the search begins with."""
+"""Number of well-spread initial points."""
 _NEIGHBOURS = 16
-"""Points tried around each known good action, at each of three distances."""
+"""Number of points tried around each known good action, per distance, for three distances."""
 _CLIMBS = 8
-"""How many of the best points are climbed from."""
+"""Number of best points that start a local ascent."""
 _APART = 0.05
-"""Points that differ by less in every coordinate lead to the same summit: only the best of them is climbed from."""
+"""Points that differ by less in every coordinate have the same local maximum; only the best starts an ascent."""
 _AWAY = 0.01
-"""By how much the answer differs from actions to avoid, in some coordinate that moves freely."""
+"""Least distance from the actions to avoid, in at least one continuous coordinate."""
 _AT_ONCE = 16
-"""How many points are scored before others are ruled out. They are apart if enough are: the best of those close to it
-rules out the rest."""
+"""Batch size of scoring, before others are ruled out. The points of a batch are apart if possible, because the best of
+several close points rules out the rest."""
 _TIE = 1e-9
-"""Scores closer than this share of the amplitude of f are taken as equal."""
+"""Scores with a smaller difference, as a share of the amplitude of f, are equal."""
 
 
 class BoxSearch(WholeSearch):
@@ -58,32 +58,32 @@ class BoxSearch(WholeSearch):
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
     ) -> Found:
-        """Return the best action found, which is none of those under way or failed."""
+        """Return the best action found that is neither pending nor failed."""
         bad = np.array([point.coordinates for point in failed]).reshape(-1, self.space.dimension)
         objective = Objective(ball, bound)
         x = best_in_box(self.space, objective, np.unique(near, axis=0), away, ball.seed, bad)
         return Found(Point(x), float(objective.scores(x[None])[0]))
 
     def candidates(self, near: FloatArray, seed: int) -> Candidates:
-        """Return the points that a search begins with."""
+        """Return the initial points of a search."""
         return Candidates(_candidates(self.space, np.unique(near, axis=0), seed))
 
     def around(self, action: Point, distance: float, seed: int) -> Candidates:
-        """Return points around an action; in half of them whole numbers and choices are drawn anew."""
+        """Return points around an action; half of them have new random discrete values."""
         near = _near(self.space, action.coordinates, distance, np.random.default_rng(seed))
         fixed = ~self.space.continuous
         near[::2, fixed] = self.space.sample(len(near), seed)[::2, fixed]
         return Candidates(near)
 
     def beyond(self, low: FloatArray, high: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the cell enlarged by a step, or to the next whole number if that is larger; any choice is next."""
+        """Return the cell enlarged by a step, or to the next whole number if that is larger; all choices are next."""
         least = np.maximum(step, self.space.spacings)
         return low - least, high + least
 
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """The robust score of actions anywhere: the worst-case expectation of a bound in a ball."""
+    """The robust score of any action: the worst-case expectation of a bound in a ball."""
 
     ball: Ball
     bound: Estimate
@@ -98,10 +98,10 @@ class Objective:
         return float(worst.expectation[0]), self.bound.gradient(action, worst.weights[0])
 
     def leaders(self, actions: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-        """Return the `count` best of actions (m, d) that are apart, or fewer, and their scores, the best one first.
+        """Return the `count` best actions of (m, d) that are apart, or fewer, and their scores, best first.
 
-        They are what remains if we go through all actions by decreasing score and pass over those that are close to one
-        taken before; differences in score below `_TIE` aside, that is so although few are scored.
+        The result is that of a pass through all actions by decreasing score that skips those close to an earlier one,
+        up to differences in score below `_TIE`. Few actions are actually scored.
         """
         tie = _TIE * self.bound.amplitude
         scores, ceilings = np.full(len(actions), -np.inf), np.full(len(actions), np.inf)
@@ -114,7 +114,7 @@ class Objective:
             visited.extend(batch)
             self._lower(ceilings, actions, may_lead, batch, worst)
             leaders = _apart(actions, scores, np.array(visited), count)
-            # To lead, an action must beat the leaders that it is close to, and the last one once they are complete.
+            # A new leader must beat the leaders close to it, and the last leader if there are `count` of them.
             least = scores[leaders[-1]] if len(leaders) == count else -np.inf
             to_beat = np.where(_close(actions, actions[leaders], _APART), scores[leaders], least).max(axis=1)
             ceilings[visited] = -np.inf
@@ -126,7 +126,7 @@ class Objective:
     ) -> None:
         """Lower the ceilings of the actions `rows` by the worst cases of a batch of them.
 
-        The worst case of an action is nearly that of one close by. All others get that of the best one.
+        Close actions have similar worst cases. Actions far from the batch use the worst case of its best action.
         """
         distances = np.abs(actions[rows, None, :] - actions[None, batch, :]).max(axis=2)
         by = np.where(distances.min(axis=1) < _APART, distances.argmin(axis=1), np.argmax(worst.expectation))
@@ -143,8 +143,8 @@ def best_in_box(
 ) -> FloatArray:
     """Return the coordinates (dimension,) of the best action found.
 
-    `known` (k, dimension) are good places to start. `away` (l, dimension) are actions under way, from which the answer
-    differs if there is another one. `failed` (m, dimension) are actions from which it must differ.
+    `known` (k, dimension) are good starting points. `away` (l, dimension) are pending actions, which the answer avoids
+    if possible. `failed` (m, dimension) are actions that the answer must avoid.
     """
     failed = away[:0] if failed is None else failed
     candidates = _candidates(box, known, seed)
@@ -152,7 +152,7 @@ def best_in_box(
     if not len(candidates):
         raise NoActionLeftError
     taboo = _same_action(box, candidates, away)
-    if taboo.all():  # repeat the best one rather than fail
+    if taboo.all():  # repeat the best pending action rather than fail
         away = away[:0]
     else:
         candidates = candidates[~taboo]
@@ -165,9 +165,9 @@ def best_in_box(
 
 
 def _same_action(box: Box, points: FloatArray, others: FloatArray) -> np.ndarray:
-    """Return (m,): which points (m, d) are as good as one of the others (k, d).
+    """Return a mask (m,) of the points (m, d) that count as equal to one of the others (k, d).
 
-    Whole numbers and choices are equal, and free coordinates differ by less than `_AWAY`.
+    Discrete values are equal, and continuous coordinates differ by less than `_AWAY`.
     """
     distance = np.where(box.continuous, _AWAY, 1e-9)
     close = np.abs(points[:, None, :] - others[None, :, :]) < distance
@@ -185,7 +185,7 @@ def _apart(points: FloatArray, scores: FloatArray, indices: Indices, count: int)
 
 
 def _batch(points: FloatArray, ceilings: FloatArray, indices: Indices) -> list[int]:
-    """Return `_AT_ONCE` of the indices, or all: those of highest ceilings that are apart, then the highest others."""
+    """Return `_AT_ONCE` of the indices, or all: the highest ceilings that are apart, then the highest others."""
     chosen = _apart(points, ceilings, indices, _AT_ONCE)
     others = np.setdiff1d(indices, chosen)
     highest = others[np.lexsort((others, -ceilings[others]))]
@@ -193,12 +193,12 @@ def _batch(points: FloatArray, ceilings: FloatArray, indices: Indices) -> list[i
 
 
 def _close(points: FloatArray, others: FloatArray, distance: float) -> np.ndarray:
-    """Return (m, k): which of points (m, d) differ by less than a distance from others (k, d) in every coordinate."""
+    """Return a mask (m, k) of the points (m, d) and others (k, d) closer than a distance in every coordinate."""
     return np.asarray(np.abs(points[:, None, :] - others[None, :, :]).max(axis=2) < distance)
 
 
 def _candidates(box: Box, known: FloatArray, seed: int) -> FloatArray:
-    """Return the known points that are possible, points all over the box, and points near the known ones."""
+    """Return the known points that are possible, points spread over the box, and points near the known ones."""
     known = known[box.possible(known)]
     rng = np.random.default_rng(seed)
     near = [_near(box, point, scale, rng) for point in known for scale in (0.1, 0.02, 0.004)]
@@ -206,7 +206,7 @@ def _candidates(box: Box, known: FloatArray, seed: int) -> FloatArray:
 
 
 def _near(box: Box, point: FloatArray, scale: float, rng: np.random.Generator) -> FloatArray:
-    """Return points near one, which differ from it in the free coordinates."""
+    """Return points near one, with different continuous coordinates."""
     free = box.continuous
     near = np.tile(point, (_NEIGHBOURS, 1))
     near[:, free] += scale * rng.normal(size=(_NEIGHBOURS, int(free.sum())))
@@ -214,7 +214,7 @@ def _near(box: Box, point: FloatArray, scale: float, rng: np.random.Generator) -
 
 
 def _climb(box: Box, objective: Objective, point: FloatArray, score: float) -> tuple[FloatArray, float]:
-    """Return the local maximum reached from a point of known score, and its score."""
+    """Return the local maximum reached from a point with a known score, and its score."""
     free = box.continuous
     parts = box.discrete_parts()
     for _ in range(5):
@@ -233,7 +233,7 @@ def _climb(box: Box, objective: Objective, point: FloatArray, score: float) -> t
 
 
 def _climb_free(objective: Objective, start: FloatArray, score: float, free: np.ndarray) -> tuple[FloatArray, float]:
-    """Return the maximum over the free coordinates by L-BFGS-B, and its score; never worse than the start."""
+    """Return the maximum over the continuous coordinates by L-BFGS-B, and its score; never worse than the start."""
 
     def descent(coordinates: FloatArray) -> tuple[float, FloatArray]:
         point = start.copy()

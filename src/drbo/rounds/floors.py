@@ -1,14 +1,14 @@
-"""Actions that may be tried in production: a floor under the worst case, a budget for the loss, and a baseline.
+"""Actions that may be tried in production: a floor on the worst case, a budget for the loss, and a baseline.
 
 An action is permitted if it meets every requirement of the round:
 
     Floor    min_w <w, lcb_t(x, .)> >= level                       the worst-case expectation is at least the level
-    Budget   min_w <w, lcb_t of f(x, .) - f(baseline, .)> >= -left   no more than what is left is lost to the baseline
+    Budget   min_w <w, lcb_t of f(x, .) - f(baseline, .)> >= -left   the loss to the baseline is within the budget
 
-    Reach    low <= x <= high                                      the action is not far from what has been tried
+    Reach    low <= x <= high                                      the action is close to the actions tried so far
 
-with w over the set of the round, and bounds of the width that certificates have. Of the permitted actions the search
-returns the one of the largest robust score, and the baseline if there is none.
+with w over the set of the round, and bounds as wide as those of certificates. The search returns the permitted action
+with the largest robust score, and the baseline if there is none.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 _BATCH = 32
-"""How many candidates are looked at together."""
+"""Number of candidates per batch."""
 _ROUNDING = 1e-9
-"""By how much an action may seem to leave a cell."""
+"""Rounding tolerance at the border of a cell."""
 _REFUSALS = 8
-"""How many actions that meet the requirements on the atoms may fail them on the whole range before the search ends."""
+"""Largest number of actions that pass on the atoms but fail on the whole range before the search ends."""
 
 
 class Requirement(ABC):
-    """What an action must meet to be permitted."""
+    """A condition for an action to be permitted."""
 
     @abstractmethod
     def ceilings(self, ball: Ball, candidates: Candidates) -> FloatArray:
-        """Return upper bounds (m,) of the margins of all candidates, which are quicker to compute than these."""
+        """Return upper bounds (m,) of the margins of all candidates, which are faster to compute."""
 
     @abstractmethod
     def margins(self, ball: Ball, candidates: Candidates, rows: Indices) -> FloatArray:
-        """Return by how much each of the candidates `rows` (k,) meets it on the atoms, (k,); negative if not."""
+        """Return the margins (k,) of the candidates `rows` (k,) on the atoms; negative if the condition fails."""
 
     @abstractmethod
     def margin(self, ball: Ball, action: Point) -> float:
-        """Return by how much an action meets it in every distribution of the set; negative if it does not."""
+        """Return the margin of an action in every distribution of the set; negative if the condition fails."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,16 +61,16 @@ class Floor(Requirement):
     level: float
 
     def ceilings(self, ball: Ball, candidates: Candidates) -> FloatArray:
-        """Return the expectation of the lower bound under the reference, or more, less the level."""
+        """Return an upper bound of the lower bound's expectation under the reference, minus the level."""
         return candidates.ceilings(self._bound(ball), ball.weights) - self.level
 
     def margins(self, ball: Ball, candidates: Candidates, rows: Indices) -> FloatArray:
-        """Return the worst case on the atoms less the level."""
+        """Return the worst case on the atoms, minus the level."""
         values = candidates.values(self._bound(ball), rows)
         return np.asarray(ball.worst_cases(values).lower_bound - self.level)
 
     def margin(self, ball: Ball, action: Point) -> float:
-        """Return the certificate of the action less the level."""
+        """Return the certificate of the action, minus the level."""
         return ball.certificate(self._bound(ball), action).lower_bound - self.level
 
     def _bound(self, ball: Ball) -> Bound:
@@ -79,13 +79,13 @@ class Floor(Requirement):
 
 @dataclass(frozen=True, eq=False)
 class Budget(Requirement):
-    """The expected loss against the baseline, in the worst distribution of the set, is at most what is left.
+    """The worst-case expected loss against the baseline is at most the remaining budget.
 
-    It is for sets whose atoms are all there is.
+    It needs sets without contexts beyond the atoms.
 
     Attributes
     ----------
-    left : what the action may lose, in the model's units
+    left : the remaining budget, in the model's units
     """
 
     beliefs: Beliefs
@@ -93,16 +93,16 @@ class Budget(Requirement):
     left: float
 
     def ceilings(self, ball: Ball, candidates: Candidates) -> FloatArray:
-        """Return all that is left."""
+        """Return the remaining budget."""
         del ball
         return np.full(len(candidates.points), self.left)
 
     def margins(self, ball: Ball, candidates: Candidates, rows: Indices) -> FloatArray:
-        """Return what would be left of the budget."""
+        """Return the budget that would remain."""
         return self.left - self._losses(ball, candidates.points[rows])
 
     def margin(self, ball: Ball, action: Point) -> float:
-        """Return what would be left of the budget."""
+        """Return the budget that would remain."""
         return self.left - self.loss(ball, action)
 
     def loss(self, ball: Ball, action: Point) -> float:
@@ -119,26 +119,26 @@ class Budget(Requirement):
 
 @dataclass(frozen=True, eq=False)
 class Reach(Requirement):
-    """The action lies in a cell from `low` (d,) to `high` (d,) around what has been tried.
+    """The action lies in a cell from `low` (d,) to `high` (d,) around the actions tried so far.
 
-    A model that learned from similar actions extrapolates with confidence, as nothing has shown it a change.
+    A model that learned from similar actions is overconfident elsewhere, because it has not seen f change.
     """
 
     low: FloatArray
     high: FloatArray
 
     def ceilings(self, ball: Ball, candidates: Candidates) -> FloatArray:
-        """Return how far inside the cell every candidate is."""
+        """Return the distance of every candidate inside the cell, in the unit cube; negative outside."""
         del ball
         return self._inside(candidates.points)
 
     def margins(self, ball: Ball, candidates: Candidates, rows: Indices) -> FloatArray:
-        """Return how far inside the cell the candidates are, in the unit cube."""
+        """Return the distance of the candidates `rows` inside the cell, in the unit cube; negative outside."""
         del ball
         return self._inside(candidates.points[rows])
 
     def margin(self, ball: Ball, action: Point) -> float:
-        """Return how far inside the cell the action is, in the unit cube."""
+        """Return the distance of the action inside the cell, in the unit cube; negative outside."""
         del ball
         return float(self._inside(action.coordinates[None, :])[0])
 
@@ -148,7 +148,7 @@ class Reach(Requirement):
 
 @dataclass(frozen=True, eq=False)
 class FewCandidates(Candidates):
-    """A few actions that were given."""
+    """A given list of actions."""
 
     actions: Sequence[Point]
 
@@ -171,7 +171,7 @@ class FewCandidates(Candidates):
 
 
 class FewActions(Search):
-    """The search among a few actions that were given."""
+    """A search among a given list of actions."""
 
     def __init__(self, inner: Search, actions: Sequence[Point]) -> None:
         self.space, self._inner, self._actions = inner.space, inner, actions
@@ -179,14 +179,14 @@ class FewActions(Search):
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
     ) -> Found:
-        """Return the action of the largest robust score; none is left out."""
+        """Return the action with the largest robust score; failed and pending actions are not excluded."""
         del near, away, failed
         scores = ball.worst_cases(np.array([bound.of_action(action) for action in self._actions])).expectation
         first = int(np.argmax(scores))
         return Found(self._actions[first], float(scores[first]))
 
     def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
-        """Return the best of the actions; none is left out."""
+        """Return the best action; failed actions are not excluded."""
         del ball, near, failed
         return pick(FewCandidates.of(self._actions))
 
@@ -198,7 +198,7 @@ class SafeSearch(Search):
     ----------
     inner : the search over all actions
     baseline : the action of today
-    requirements : what an action must meet to be permitted
+    requirements : the conditions for an action to be permitted
     """
 
     def __init__(self, inner: WholeSearch, baseline: Point, requirements: Sequence[Requirement]) -> None:
@@ -208,13 +208,13 @@ class SafeSearch(Search):
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
     ) -> Found:
-        """Return the permitted action of the largest robust score found, or the baseline.
+        """Return the permitted action with the largest robust score found, or the baseline.
 
-        Actions under way (`away`) may be repeated: few others may be permitted.
+        Pending actions (`away`) may be repeated, because few actions may be permitted.
         """
         del away
         known = self._known(near)
-        slack = np.zeros(len(self._requirements))  # what the range between the atoms costs
+        slack = np.zeros(len(self._requirements))  # the loss between the atoms
         for _ in range(_REFUSALS):
             pick = functools.partial(self._best_of, ball, bound, slack)
             found = self._inner.best_by(ball, pick, known, failed)
@@ -227,11 +227,11 @@ class SafeSearch(Search):
         return FewActions(self._inner, [self._baseline]).best(ball, bound, near, near[:0])
 
     def compares(self, ball: Ball) -> bool:
-        """Return whether every context is an atom: requirements are met on the atoms only, otherwise."""
+        """Return whether every context is an atom; otherwise requirements are checked on the atoms only."""
         return ball.on_atoms
 
     def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
-        """Return the best of the permitted actions; None if none is permitted, or none will do."""
+        """Return the best permitted action; None if there is none, or `pick` finds none."""
         if not ball.on_atoms:
             raise TypeError(
                 "guarantee and explore_budget need every context as an atom with a policy that does not maximise a "
@@ -247,11 +247,11 @@ class SafeSearch(Search):
         return self._inner.best_by(ball, permitted, self._known(near), failed)
 
     def _known(self, near: FloatArray) -> FloatArray:
-        """Return the actions (k, d) that a search starts near: those given, and the baseline."""
+        """Return the starting points (k, d) of a search: the given ones, and the baseline."""
         return np.concatenate([near, self._baseline.coordinates[None, :]])
 
     def _best_of(self, ball: Ball, bound: Estimate, slack: FloatArray, candidates: Candidates) -> Found | None:
-        """Return the best candidate that meets the requirements on the atoms with a slack, None if there is none.
+        """Return the best candidate that meets the requirements on the atoms with a slack; None if there is none.
 
         Candidates are visited by decreasing upper bound of their score, until no other can win.
         """

@@ -1,12 +1,12 @@
-"""The action of a grid that maximises the robust score, exactly, without solving everything.
+"""The action of a grid that maximises the robust score, exactly, with few solves.
 
 The score of action x is the worst-case expectation of its values v_x over the ambiguity set (lines 3 and 4 of
-algorithm 1). All methods share it: DRBO with an MMD ball, stochastic UCB with the reference alone, StableOpt with a
-neighbourhood; they only differ in the set.
+algorithm 1). All methods use this score and differ only in the set: DRBO has an MMD ball, stochastic UCB only the
+reference, StableOpt a neighbourhood.
 
-Most scores need not be computed. The set does not depend on the action, so a distribution w that is worst for one
-action bounds the score of all others from above, score_x <= <w, v_x>. We visit actions by decreasing bound and stop
-when no other can win.
+Most scores need not be computed. The set does not depend on the action. So the worst distribution w of one action
+bounds the score of all others from above, score_x <= <w, v_x>. We visit actions by decreasing bound and stop when no
+other can win.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class GridSearch(WholeSearch):
 
     def __init__(self, actions: FiniteSet) -> None:
         self.space = actions
-        # Distributions of the last ball, which rule out actions. They save work, and no result depends on them.
+        # Cached distributions of the last ball, which rule out actions. They save work and do not change any result.
         self._met: tuple[Ball, FloatArray] | None = None
 
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
     ) -> Found:
-        """Return the best action that has not failed; neither `near` nor `away` matters on a grid."""
+        """Return the best action that has not failed; `near` and `away` are not used on a grid."""
         del near, away
         values = bound.on_grid(actions=self.space.coordinates)
         rows: Indices | range = range(len(values))
         if failed:
-            rows = Candidates(self.space.coordinates).others(failed)  # equal actions may stand there more than once
+            rows = Candidates(self.space.coordinates).others(failed)  # a grid may contain equal actions
             if not len(rows):
                 raise NoActionLeftError
             values = values[rows]
@@ -67,7 +67,7 @@ class GridSearch(WholeSearch):
         return GridCandidates(self.space.coordinates, np.arange(len(self.space)), self.space.coordinates)
 
     def around(self, action: Point, distance: float, seed: int) -> Candidates:
-        """Return no action: all of them are candidates."""
+        """Return no action: all actions are candidates already."""
         del action, distance, seed
         return GridCandidates(self.space.coordinates[:0], np.arange(0), self.space.coordinates)
 
@@ -81,7 +81,7 @@ class GridSearch(WholeSearch):
 
 @dataclass(frozen=True, eq=False)
 class GridCandidates(Candidates):
-    """Actions of a grid, their places in it (m,), and all actions of the grid: bounds are known on it."""
+    """Actions of a grid, their indices in it (m,), and all actions of the grid: bounds are known on it."""
 
     index: Indices
     grid: FloatArray
@@ -91,7 +91,7 @@ class GridCandidates(Candidates):
         return bound.on_grid(self.index[rows], self.grid)
 
     def ceilings(self, bound: Estimate, weights: FloatArray) -> FloatArray:
-        """Return sum_j w_j bound(x, c_j) (m,) at every candidate, and a little for rounding."""
+        """Return sum_j w_j bound(x, c_j) (m,) at every candidate, plus a rounding margin."""
         values = bound.on_grid(self.index, self.grid)
         return np.asarray(values @ weights + _ROUNDING * np.abs(values).max(initial=0.0))
 
@@ -106,13 +106,13 @@ class GridCandidates(Candidates):
 
 @dataclass(frozen=True)
 class BestAction:
-    """The action of the largest robust score.
+    """The action with the largest robust score.
 
     Attributes
     ----------
     action_index : its index
-    worst_case : its worst case, one row, as a solve of this row alone gives it
-    visited : (k, n_contexts) the worst-case weights of all actions that were solved, feasible for the set
+    worst_case : its worst case, one row, solved separately
+    visited : (k, n_contexts) the worst-case weights of all solved actions, feasible for the set
     """
 
     action_index: int
@@ -132,10 +132,10 @@ def best_action(
     radius: float,
     feasible: FloatArray | None = None,
 ) -> BestAction:
-    """Return the action of the largest robust score, the first of them if several tie.
+    """Return the action with the largest robust score, the first one if several tie.
 
-    Values (n_actions, n_contexts) and reference are known to be numbers. `feasible` (k, n_contexts): distributions
-    known to lie in the set, such as last round's worst cases; they only save work.
+    Values (n_actions, n_contexts) and reference must be finite. `feasible` (k, n_contexts): distributions known to lie
+    in the set, such as last round's worst cases; they only save work.
     """
     placed = as_placed(ambiguity)
     _check_sizes(values, placed, reference, feasible)
@@ -144,11 +144,11 @@ def best_action(
     span = highest - least
     rounding = _ROUNDING * span + 16.0 * EPSILON * max(abs(highest), abs(least))
     tie = TIE * span + rounding
-    # The score of record is that of a solve alone, so that it does not depend on what else was solved: in a batch a
-    # solve may start from the one before it, which rounds differently.
+    # The final score is solved separately, so that it does not depend on the other solves: in a batch a solve may start
+    # from the previous one, which rounds differently.
     alone: dict[int, tuple[WorstCase, int]] = {}  # the solve, and its row
     solved: list[FloatArray] = []
-    # Where nothing is known of the set, the best one is among the first two as a rule; otherwise it is the first.
+    # If no feasible distribution is known, the best action is usually among the first two; otherwise it is the first.
     at_once = rows_alone(placed)
     visited, candidates = 0, candidates[: at_once if feasible is None else 1]
     while len(candidates):
@@ -160,7 +160,7 @@ def best_action(
         scores[candidates] = worst.expectation
         _tighten(bounds, values, lowest, worst.weights)
         winner, candidates = _rivals(bounds, scores, tie, rounding)
-        if len(candidates) > 2 * visited:  # the most promising ones, twice as many as are known
+        if len(candidates) > 2 * visited:  # the most promising, twice as many as visited so far
             order = np.argpartition(-bounds[candidates], 2 * visited)
             candidates = candidates[order[: 2 * visited]]
     if winner not in alone:
@@ -171,7 +171,7 @@ def best_action(
 
 
 def _check_sizes(values: FloatArray, ambiguity: PlacedSet, reference: FloatArray, feasible: FloatArray | None) -> None:
-    """Raise unless all arrays are for the same contexts: compiled code checks no bounds."""
+    """Raise unless all arrays have the same contexts: compiled code does not check bounds."""
     n = len(reference)
     if values.ndim != 2 or values.shape[1] != n or len(values) == 0:
         raise ValueError(f"values must have shape (n_actions, {n}) to match reference, got {values.shape}")
@@ -184,10 +184,10 @@ def _check_sizes(values: FloatArray, ambiguity: PlacedSet, reference: FloatArray
 def _begun(
     values: FloatArray, reference: FloatArray, feasible: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, Indices, float, float]:
-    """Return what is known of all actions before any is solved.
+    """Return the initial data of all actions, before any solve.
 
-    These are the lowest value of each, a bound of each by the feasible distributions, scores that are not known yet
-    (-inf), the two most promising actions by bound and expectation, and the lowest and the highest value of all.
+    These are the lowest value of each action, a bound of each by the feasible distributions, unknown scores (-inf), the
+    two most promising actions by bound and expectation, and the lowest and the highest value of all.
     """
     m = values.shape[0]
     lowest, bounds, scores = np.empty(m), np.full(m, np.inf), np.full(m, -np.inf)
@@ -217,7 +217,7 @@ def _begun(
 def _tighten(bounds: FloatArray, values: FloatArray, lowest: FloatArray, weights: FloatArray) -> None:
     """Lower the bound of every action to its expectation under each row of weights.
 
-    The sum is computed with the same rounding as a score, so that the two can be compared.
+    The sum has the same rounding as a score, so that the two can be compared.
     """
     for x in range(values.shape[0]):
         bound = bounds[x]
@@ -226,12 +226,12 @@ def _tighten(bounds: FloatArray, values: FloatArray, lowest: FloatArray, weights
             for j in range(values.shape[1]):
                 above += weights[i, j] * (values[x, j] - lowest[x])
             bound = min(bound, lowest[x] + above)
-        bounds[x] = bound  # once: a store in between would keep the sum from being vectorised
+        bounds[x] = bound  # one store: a store inside the loop would prevent vectorisation of the sum
 
 
 @jit
 def _rivals(bounds: FloatArray, scores: FloatArray, tie: float, rounding: float) -> tuple[int, NDArray[np.intp]]:
-    """Return the action to choose by the scores so far (-inf: not known), and those that may turn out to beat it."""
+    """Return the best action by the scores so far (-inf: unknown), and the actions that may still beat it."""
     best = scores.max()
     winner = int(np.argmax(scores >= best - tie))
     rivals = np.empty(len(scores), dtype=np.intp)

@@ -1,19 +1,19 @@
-"""Optimism about one number, the worst-case expectation of an action, by the joint posterior of f in all contexts.
+"""Optimism about the worst-case expectation of an action, by the joint posterior of f in all contexts.
 
     x_t = argmax_x min_w phi_x(w),   phi_x(w) = <w, mean_t(x, .)> + beta_t sqrt(w' Cov_t(x) w)         w over the set
 
-`Optimism`, the paper's policy, bounds f in each context by itself and takes min_w <w, ucb_t(x, .)>. All those bounds
-are hardly ever attained at once, because errors in different contexts cancel in an expectation. phi_x(w) is the upper
-confidence bound of one average of f, and never above <w, ucb_t(x, .)>. The true worst case is not above <w, f(x, .)>
-for any w, so phi_x(w) bounds it from above wherever the bound of that one average holds.
+`Optimism`, the paper's policy, bounds f in each context separately and takes min_w <w, ucb_t(x, .)>. These bounds are
+rarely attained together, because errors in different contexts cancel in an expectation. phi_x(w) is the upper
+confidence bound of one average of f, and never exceeds <w, ucb_t(x, .)>. The true worst case is at most <w, f(x, .)>
+for every w, so phi_x(w) bounds it from above whenever the bound of this average holds.
 
 phi_x is convex in w. With Sigma = Cov_t(x) and the slope h(w) = mean + beta_t Sigma w / sqrt(w' Sigma w),
 
     min_v <v, h(w)>  <=  min_v phi_x(v)  <=  phi_x(w) = <w, h(w)>,
 
-and the set's own worst case of h(w) is where to go from w (`worst_average`). Over actions, each w that was worst for
-one of them bounds all others by one number: the search maximises the least of these bounds, finds the w that is worst
-for the action found, and goes on with one bound more until that action is scored right (`JointOptimism`).
+and the set's worst case of h(w) is the next point from w (`worst_average`). The worst w of one action bounds all other
+actions, too. The search maximises the minimum of these bounds, finds the worst w of the resulting action, and adds its
+bound, until the score of that action is accurate (`JointOptimism`).
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from drbo.validation import FloatArray
 __all__ = ["JointOptimism"]
 
 _SHARE = 0.1
-"""An action is scored right if its score is too large by at most this share of the deviation beta_t sqrt(w' Cov w)."""
+"""A score is accurate if its excess is at most this share of the deviation beta_t sqrt(w' Cov w)."""
 _MOST_CONTEXTS = 2000
-"""With more contexts the kernel of all pairs takes too long, and the action is that of `Optimism`."""
+"""Largest number of contexts; with more, the kernel of all pairs is too slow and `Optimism` is used."""
 _SEARCHES = 8
-"""How many bounds there are at most."""
+"""Largest number of bounds."""
 _STEPS = 20
-"""How many steps the search for the worst distribution of one action takes at most."""
+"""Largest number of steps in the search for the worst distribution of one action."""
 
 
 @dataclass(frozen=True, eq=False)
 class WorstAverage:
-    """The distribution of a ball in which the upper confidence bound of an action's expectation is least.
+    """The distribution of a ball with the least upper confidence bound of an action's expectation.
 
     Attributes
     ----------
     weights : (n,) the distribution w
-    value : phi_x(w), the bound of that expectation
-    deviation : beta_t sqrt(w' Cov_t(x) w), what the bound adds to the mean
-    gap : the least phi_x of any distribution is at most this much below `value`
+    value : phi_x(w), the bound of this expectation
+    deviation : beta_t sqrt(w' Cov_t(x) w), the difference between the bound and the mean
+    gap : `value` exceeds the minimum of phi_x by at most this
     """
 
     weights: FloatArray
@@ -92,16 +92,16 @@ def worst_average(ball: Ball, posterior: Posterior, action: Point, width: float)
 
 
 def _least(b: float, c: float, d: float, e: float, width: float) -> float:
-    """Return the r in [0, 1] of the least b r + width sqrt(c + 2 d r + e r^2), which falls at r = 0."""
+    """Return the r in [0, 1] that minimises b r + width sqrt(c + 2 d r + e r^2), which decreases at r = 0."""
     rest = e * width**2 - b**2
-    if e <= 0.0 or rest <= 0.0:  # it falls all along
+    if e <= 0.0 or rest <= 0.0:  # it decreases everywhere
         return 1.0
     return min(max((-b * math.sqrt(max(c * e - d**2, 0.0) / rest) - d) / e, 0.0), 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class LeastBound:
-    """The least of several bounds of averages. Every context has this one value, so no set lowers it."""
+    """The minimum of several bounds of averages. All contexts have this same value, so no set lowers it."""
 
     bounds: tuple[AverageBound, ...]
 
@@ -111,15 +111,15 @@ class LeastBound:
         return self.bounds[0].amplitude
 
     def on_grid(self, rows: NDArray[np.intp] | slice = slice(None), actions: FloatArray | None = None) -> FloatArray:
-        """Return the values of the actions `rows` of a grid, by default of all, (n, n_contexts)."""
+        """Return the values (n, n_contexts) of the actions `rows` of a grid; all by default."""
         return np.asarray(np.min([bound.on_grid(rows, actions) for bound in self.bounds], axis=0))
 
     def of_action(self, action: Point) -> FloatArray:
-        """Return the value of one action, (n_contexts,)."""
+        """Return the values of one action, (n_contexts,)."""
         return np.asarray(np.min([bound.of_action(action) for bound in self.bounds], axis=0))
 
     def at(self, actions: FloatArray) -> FloatArray:
-        """Return the values at actions (m, d_x) anywhere, (m, n_contexts)."""
+        """Return the values (m, n_contexts) at any actions (m, d_x)."""
         return np.asarray(np.min([bound.at(actions) for bound in self.bounds], axis=0))
 
     def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
@@ -128,7 +128,7 @@ class LeastBound:
         return self.bounds[int(np.argmin(values))].gradient(action, weights)
 
     def curve(self, action: FloatArray) -> AnyCurve:
-        """Raise: an average is in no context."""
+        """Raise: an average has no context."""
         return self.bounds[0].curve(action)
 
     def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
@@ -143,18 +143,18 @@ class JointOptimism(ActionFirst):
     x_t = argmax_x min_w <w, mean_t(x, .)> + beta_t sqrt(w' Cov_t(x) w)
 
     with Cov_t(x) the posterior covariance of f(x, .) in all contexts. Errors of f in different contexts cancel in an
-    expectation. The paper's policy, `Optimism`, does not count on that, and explores more. With the set `Expectation()`
-    the action is that of `MeanEmbedding`. No theorem bounds the regret. The action is that of `Optimism` for a
-    `Perturbation` and for other models that have no bound of an average (`SupportsAverages`, `SupportsCovariance`), and
-    for more than 2,000 contexts, which would take too long.
+    expectation. The paper's policy, `Optimism`, ignores this, and explores more. With the set `Expectation()` the
+    action equals that of `MeanEmbedding`. No theorem bounds the regret. Two cases use the action of `Optimism`: models
+    without a bound of an average (`SupportsAverages`, `SupportsCovariance`), as for a `Perturbation`, and more than
+    2,000 contexts, which would take too long.
 
     Parameters
     ----------
-    contexts : the rule that picks the context; None where nature does
+    contexts : the rule that picks the context; None if nature does
     """
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
-        """Return the action, and its contexts where a rule picks them."""
+        """Return the action, and its contexts if a rule picks them."""
         posterior = beliefs.expected(round.ball)
         able = supports(posterior, SupportsAverages) and supports(posterior, SupportsCovariance)
         if len(round.ball.weights) > _MOST_CONTEXTS or not able:
@@ -163,7 +163,7 @@ class JointOptimism(ActionFirst):
         return picked(self.contexts, round, beliefs, ball, found)
 
     def _best(self, round: Round, beliefs: Beliefs) -> tuple[Ball, Found]:
-        """Return the action and its score, and the ball with the contexts that the adversary wants for it."""
+        """Return the action and its score, and the ball extended by the adversary's contexts for it."""
         ball, width, away = round.ball, beliefs.width, round.away(self.contexts)
         posterior = beliefs.expected(ball)
         bounds = [AverageBound.of(cast(SupportsAverages, posterior), ball.weights, width, UPPER)]

@@ -1,11 +1,11 @@
-"""Runs of days: resampling that keeps what neighbouring days have in common, and how long such runs must be.
+"""Radii learned from past contexts by resampling: blocks of days that keep the autocorrelation, and their length.
 
 The autocorrelation of contexts of any kind is measured with the ambiguity set's own distance d between single contexts,
 
     rho(h) = 1 - mean of d(c_i, c_{i+h})^2 / mean of d(c_i, c_j)^2 over independent pairs.
 
-For numbers and d(a, b) = |a - b| it is the usual autocorrelation. For an MMD it is that of the kernel's features, whose
-long-run variance is what an MMD of empirical distributions measures.
+For numbers and d(a, b) = |a - b| it is the usual autocorrelation. For an MMD it is the autocorrelation of the kernel's
+features; their long-run variance determines the MMD of empirical distributions.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from drbo.validation import FloatArray
 __all__ = ["Bootstrap", "Calibrated"]
 
 _PAIRS = 200
-"""How many pairs of days are compared per lag at most."""
+"""Largest number of pairs of days compared per lag."""
 
 
 def in_blocks(count: int, block: int, rng: np.random.Generator) -> Indices:
-    """Return `count` positions of a circular block bootstrap: runs of `block` days from random starts."""
+    """Return `count` positions of a circular block bootstrap: blocks of `block` days with random starts."""
     starts = rng.integers(0, count, math.ceil(count / block))
     return np.asarray(((starts[:, None] + np.arange(block)).ravel() % count)[:count])
 
@@ -52,11 +52,11 @@ def autocorrelation(seen: Indices, ambiguity: SetOrFamily, n_contexts: int, lags
         return total / len(a)
 
     different, counts = np.unique(seen, return_counts=True)
-    if len(different) ** 2 <= 2 * _PAIRS:  # few contexts: all pairs of days
+    if len(different) ** 2 <= 2 * _PAIRS:  # few contexts: use all pairs of days
         pairs = np.repeat(different, len(different)), np.tile(different, len(different))
         shares = np.outer(counts, counts).ravel() / (t * (t - 1.0))
         apart = sum(share * squared(*pair) for share, *pair in zip(shares, *(p[:, None] for p in pairs), strict=True))
-    else:  # random pairs of days stand for independent ones
+    else:  # random pairs of days approximate independent ones
         rng = np.random.default_rng(0)
         first = rng.integers(0, t, 2 * _PAIRS)
         apart = squared(seen[first], seen[(first + rng.integers(1, t, 2 * _PAIRS)) % t])
@@ -70,11 +70,11 @@ def autocorrelation(seen: Indices, ambiguity: SetOrFamily, n_contexts: int, lags
 
 
 def block_length(seen: Indices, ambiguity: SetOrFamily, n_contexts: int) -> int:
-    """Return the length of blocks that suits the autocorrelation, 1 if there is none (Politis and White, 2004).
+    """Return the block length for the autocorrelation, 1 if there is none (Politis and White, 2004).
 
     b = (3/2)^(1/3) (g / s)^(2/3) t^(1/3),  g = 2 sum_h l(h) h rho(h),  s = 1 + 2 sum_h l(h) rho(h),
 
-    with the flat-top window l(h), which ends at twice the lag from which on five autocorrelations are insignificant; at
+    with the flat-top window l(h), which ends at twice the lag after which five autocorrelations are insignificant; at
     most min(3 sqrt(t), t / 3).
     """
     t = len(seen)
@@ -92,13 +92,13 @@ def block_length(seen: Indices, ambiguity: SetOrFamily, n_contexts: int) -> int:
     flat_top = np.clip(2.0 * (1.0 - h / end), 0.0, 1.0)
     g = 2.0 * float((flat_top * h * rho[:end]).sum())
     s = 1.0 + 2.0 * float((flat_top * rho[:end]).sum())
-    if s <= 1.0:  # days that alternate: independent ones have the larger error
+    if s <= 1.0:  # alternating days: independent ones have the larger error
         return 1
     return int(min(max(math.ceil((1.5 * (g / s) ** 2 * t) ** (1.0 / 3.0)), 1), longest))
 
 
 def _between(ambiguity: SetOrFamily, i: int, j: int, n_contexts: int) -> float:
-    """Return the distance of two contexts: of the distributions that are one of them; 1 where that is infinite."""
+    """Return the distance between the point masses at two contexts; 1 if it is infinite."""
     both = np.zeros((2, n_contexts))
     both[0, i] = both[1, j] = 1.0
     distance = ambiguity.distance(both[0], both[1])
@@ -106,33 +106,33 @@ def _between(ambiguity: SetOrFamily, i: int, j: int, n_contexts: int) -> float:
 
 
 _WINDOWS = 20
-"""How many pairs of windows are compared at most where windows may overlap."""
+"""Largest number of pairs of windows compared if windows may overlap."""
 
 
 MOST_RESAMPLES = 100_000
-"""More resamples are refused: they are drawn at once, and a quantile needs far fewer."""
+"""Largest number of resamples: they are drawn at once, and a quantile needs far fewer."""
 
 
 @dataclass(frozen=True)
 class Bootstrap(RadiusRule):
-    """The radius that holds the truth with probability about 1 - delta, by resampling what has been seen.
+    """The radius that covers the truth with probability about 1 - delta, by resampling the contexts seen.
 
     eps_t = sqrt(t / (t - 1)) * the (1 - delta)-quantile of distance(P, distribution of t draws from P),
 
-    P_i = (t_i + 1/2) / (t + n/2): the distribution of the t contexts seen, with half a count more (Jeffreys), for
-    contexts drawn independently from one distribution; inf before the second one. Smoothing matters: P stands for the
-    truth, which has contexts that the sample does not, and the plain bootstrap covers too rarely for that reason. The
-    guarantee is for one t, not for all of them at once.
+    P_i = (t_i + 1/2) / (t + n/2): the distribution of the t contexts seen, with half a count added to each (Jeffreys).
+    Contexts are drawn independently from one distribution. The radius is inf before the second context. Smoothing
+    matters: P represents the truth, which has contexts that are missing in the sample. Without it the bootstrap covers
+    too rarely. The coverage is for one t, not for all t at once.
 
-    Days that resemble the day before are not independent, and the radius of independent ones is then too small: give
-    `block`. Runs of `block` days are resampled as a whole (circular block bootstrap), and the radius is never smaller
-    than for independent days. "auto" chooses the length from the autocorrelation (`drbo.rounds.learned_radius`).
+    If consecutive days are correlated, the radius for independent days is too small: give `block`. Blocks of `block`
+    days are resampled as a whole (circular block bootstrap), and the radius is never smaller than for independent
+    days. "auto" chooses the length from the autocorrelation (`drbo.rounds.learned_radius`).
 
-    The rule says nothing of drift: `Calibrated` does. KL, chi-square and CVaR stay on the reference's support. On a
-    finite set of contexts their radius is inf until a sample is likely to show every context; on continuous samples
-    they and the total variation are refused, as no radius would hold the truth.
+    The rule ignores drift; `Calibrated` handles it. KL, chi-square and CVaR stay on the reference's support. On a
+    finite set of contexts their radius is inf until a sample is likely to show every context. On continuous samples
+    these sets and the total variation are refused, because no radius would cover the truth.
 
-    Where contexts count unequally, the resamples have the same weights.
+    If contexts have unequal weights, the resamples have the same weights.
     """
 
     delta: float = 0.1
@@ -148,11 +148,11 @@ class Bootstrap(RadiusRule):
 
     @property
     def needs_order(self) -> bool:
-        """Whether runs of days are resampled as a whole."""
+        """Whether blocks of days are resampled as a whole."""
         return self.block != 1
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-        """Raise for sets that know no positions, on samples of which each is new."""
+        """Raise for sets that have no such radius, unless the contexts are a finite set."""
         _check_samples(self, contexts, ambiguity)
 
     def radius(
@@ -194,42 +194,42 @@ class Bootstrap(RadiusRule):
     def _blocks(
         self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None, block: int
     ) -> Iterator[float]:
-        """Yield the distances of resamples in blocks from the distribution of what was seen."""
+        """Yield the distances of block resamples from the distribution of the contexts seen."""
         rng = np.random.default_rng(self.seed)
-        centre = empirical(seen, n_contexts)  # every day is as likely as every other in a circular block bootstrap
+        centre = empirical(seen, n_contexts)  # all days are equally likely in a circular block bootstrap
         for _ in range(self.resamples):
             yield ambiguity.distance(centre, empirical(seen[in_blocks(len(seen), block, rng)], n_contexts, weights))
 
 
 @dataclass(frozen=True)
 class Calibrated(RadiusRule):
-    """The radius that would have held what followed in a given share of the past, for conditions that drift.
+    """The radius that would have covered a given share of past changes, for conditions that drift.
 
-    It answers one of two questions. Both compare pairs in the past: a window of contexts, and the `horizon` contexts
-    that followed.
+    It answers one of two questions. Both compare past pairs: a window of contexts, and the `horizon` contexts that
+    followed.
 
-    target="population" (the default): what will the next days be drawn from?
+    target="population" (the default): which distribution will the next days be drawn from?
 
         eps_t = Bootstrap's radius for delta = 1 - quantile  +  drift,   drift^2 = max(0, moved^2 - noise^2)
 
-    `moved` is the quantile of the distances of the past pairs. `noise` is the same quantile's own quantile over
-    resamples of the whole past: what windows of days without drift move. Squares are subtracted because distances of
-    independent errors add in squares. Without drift the radius is about `Bootstrap`'s. The window is a fifth of what
-    has been seen if not given; pairs overlap by half a window. KL and chi-square of a window that lacks a context are
-    infinite: there every context counts half a time more in the window, for `moved` and `noise` alike.
+    `moved` is the quantile of the distances of the past pairs. `noise` is the quantile of the same statistic over
+    resamples of the whole past: the distances without drift. Squares are subtracted because independent errors add in
+    squares. Without drift the radius is about `Bootstrap`'s. The default window is a fifth of the contexts seen; pairs
+    overlap by half a window. KL and chi-square are infinite if a window lacks a context: every context then counts half
+    a time more in the window, for both `moved` and `noise`.
 
     target="window": how far will the empirical distribution of the next window be?
 
         eps_t = the ceil((K + 1) quantile)-smallest of the distances of K disjoint pairs, inf if K is smaller
 
-    It holds the next window's distribution with probability `quantile` if pairs are exchangeable (split-conformal), and
-    needs no correction: sampling error of the next window is part of it, so it is larger, and does not vanish with more
-    data. The window is by default as long as leaves enough pairs: 9 for a quantile of 0.9. A reference of more contexts
-    than a window is closer.
+    It covers the next window's distribution with probability `quantile` if pairs are exchangeable (split-conformal). No
+    correction is needed, because the sampling error of the next window is part of it. So the radius is larger, and does
+    not vanish with more data. The default window leaves enough pairs: 9 for a quantile of 0.9. A reference with more
+    contexts than a window is closer.
 
-    The horizon is as long as the window if not given. `block` is as for `Bootstrap`: resamples keep runs of so many
-    days, so that autocorrelation is not taken for drift. Where contexts count unequally, a default window is made of
-    their effective number.
+    The default horizon is the length of the window. `block` is as for `Bootstrap`: resamples keep blocks of this many
+    days, so that autocorrelation is not mistaken for drift. If contexts have unequal weights, the default window uses
+    their effective sample size.
     """
 
     quantile: float = 0.9
@@ -252,11 +252,11 @@ class Calibrated(RadiusRule):
 
     @property
     def needs_order(self) -> bool:
-        """True: windows are what came after one another."""
+        """True: windows depend on the time order."""
         return True
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-        """Raise for sets that know no positions, on samples of which each is new."""
+        """Raise for sets that have no such radius, unless the contexts are a finite set."""
         _check_samples(self, contexts, ambiguity)
 
     def radius(
@@ -271,7 +271,7 @@ class Calibrated(RadiusRule):
         return sampling + self._drift(seen, ambiguity, n_contexts, n) if math.isfinite(sampling) else math.inf
 
     def _of_next_window(self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, n: float) -> float:
-        """Return the split-conformal quantile of the distances of disjoint pairs, the last of which ends now."""
+        """Return the split-conformal quantile of the distances of disjoint pairs; the last pair ends now."""
         # the smallest K with ceil((K + 1) quantile) <= K
         needed = math.ceil(self.quantile / (1.0 - self.quantile) - 1e-9)
         window = self.window or max(min(len(seen) // (2 * needed), int(n)), 1)
@@ -283,7 +283,7 @@ class Calibrated(RadiusRule):
         return sorted(self._distances(seen, ambiguity, n_contexts, starts, window))[rank - 1]
 
     def _drift(self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, n: float) -> float:
-        """Return what the windows of the past moved beyond what resampled ones do; inf before the first pair."""
+        """Return the drift of past windows beyond that of resampled ones; inf before the first pair."""
         window = self.window or max(int(n) // 5, 1)
         last = len(seen) - window - (self.horizon or window)
         if last < 0:
@@ -303,7 +303,7 @@ class Calibrated(RadiusRule):
             return moved(seen), self._quantile(noise)
 
         observed, noise = beyond(0.0)
-        if math.isinf(observed) or math.isinf(noise):  # on the support alone, a context that a window lacks is too far
+        if math.isinf(observed) or math.isinf(noise):  # infinite for some sets if a window lacks a context
             observed, noise = beyond(0.5)
         return math.sqrt(max((observed - noise) * (observed + noise), 0.0))
 
@@ -319,7 +319,7 @@ class Calibrated(RadiusRule):
         window: int,
         smoothing: float = 0.0,
     ) -> list[float]:
-        """Return the distance of what followed from each window that begins at `starts`.
+        """Return the distance between each window that begins at `starts` and the contexts that followed it.
 
         Every context counts `smoothing` times more in the window than it was seen there.
         """
@@ -341,6 +341,6 @@ def _check_samples(rule: RadiusRule, contexts: Contexts, ambiguity: AmbiguitySet
     if advice_of(ambiguity) and not contexts.enumerated:
         raise TypeError(
             f"radius={type(rule).__name__}(...) has no answer for {ambiguity!r} on samples: nearly every day is new, "
-            f"and the set's distance of two samples says nothing of what they are drawn from. "
+            f"and the set's distance between two samples says nothing about their distribution. "
             f"{advice_of(ambiguity)}"
         )

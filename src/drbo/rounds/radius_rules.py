@@ -1,10 +1,10 @@
-"""How large the radius epsilon_t must be: rules that turn the contexts seen so far into a radius.
+"""Rules for the radius epsilon_t, computed from the contexts seen so far.
 
-`seen` is a sequence of context indices in the order of time, `weights` say how much each of them counts in the
-reference; None if all count the same. Before the first context nothing is known, and every rule that learns from data
-answers inf: every distribution is possible.
+`seen` is a sequence of context indices in time order. `weights` are the weights of these contexts in the reference;
+None if all are equal. Before the first context nothing is known, and every rule that learns from data returns inf:
+every distribution is possible.
 
-docs/radius.md shows how to choose a rule, and how often each of them held the truth in simulations.
+docs/radius.md shows how to choose a rule, and how often each rule's ball held the truth in simulations.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = ["Constant", "Decaying", "EmpiricalLikelihood", "RadiusRule", "Theoret
 
 
 class RadiusRule(ABC):
-    """A rule that says how far the world may be from what has been seen.
+    """A rule for the largest shift from the contexts seen so far.
 
-    A rule of one's own is a subclass with `radius`. It needs `weights` only where contexts count unequally.
+    A custom rule is a subclass with `radius`. It needs `weights` only if contexts have unequal weights.
     """
 
     @property
@@ -46,16 +46,16 @@ class RadiusRule(ABC):
     ) -> float:
         """Return the radius after the contexts `seen` (t,), indices into n_contexts contexts.
 
-        `weights` (t,) say how much each of them counts, None if all count the same.
+        `weights` (t,) are their weights; None if all are equal.
         """
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:  # noqa: B027  # most rules fit every set
-        """Raise if the rule has no answer for this set on these contexts."""
+        """Raise if the rule does not support this set on these contexts."""
 
     def for_samples(self, samples: Samples, ambiguity: AmbiguitySet | None = None) -> float:
-        """Return the radius for samples of past conditions, as an optimizer with these contexts would use it.
+        """Return the radius for samples of past conditions, as in an optimizer with these contexts.
 
-        What compressing the samples costs is included. The set is an MMD by default, as in the optimizer.
+        The compression error of the samples is included. The set is an MMD by default, as in the optimizer.
         """
         if not isinstance(samples, Samples):
             raise TypeError(f"samples must be Samples of past conditions, got {type(samples).__name__}")
@@ -68,14 +68,14 @@ class RadiusRule(ABC):
         return self.radius_of(past, placed, n, reference.history_weights) + reference.error
 
     def radius_of(self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None) -> float:
-        """Return `radius`; a rule of one's own that knows no weights is asked without, where there are none."""
+        """Return `radius`; `weights` are passed only if there are any, as a custom rule may not accept them."""
         if weights is None:
             return self.radius(seen, ambiguity, n_contexts)
         return self.radius(seen, ambiguity, n_contexts, weights=weights)
 
 
 def effective_number(count: int, weights: FloatArray | None) -> float:
-    """Return how many equally weighted contexts tell as much: n_eff = (sum w)^2 / sum w^2, `count` without weights."""
+    """Return the effective sample size n_eff = (sum w)^2 / sum w^2; `count` without weights."""
     if weights is None or count == 0:
         return float(count)
     if weights.shape != (count,):
@@ -85,7 +85,7 @@ def effective_number(count: int, weights: FloatArray | None) -> float:
 
 @dataclass(frozen=True)
 class Constant(RadiusRule):
-    """The same radius at all times; a plain number stands for it."""
+    """A constant radius; a plain number means the same."""
 
     value: float
 
@@ -102,7 +102,7 @@ class Constant(RadiusRule):
 
 @dataclass(frozen=True)
 class Own(RadiusRule):
-    """The radius that a set in the user's words has by itself, such as `Moments`: it is what these words say."""
+    """The radius defined by the set itself, such as `Moments`."""
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
         """Raise if the set has no radius of its own."""
@@ -116,7 +116,7 @@ class Own(RadiusRule):
         """Return the set's own radius."""
         del seen, n_contexts, weights
         if ambiguity.growth.own is None:
-            raise TypeError(f"radius must be given for {ambiguity!r}: it has none of its own")
+            raise TypeError(f"radius must be given for {ambiguity!r}: the set does not define one")
         return ambiguity.growth.own
 
 
@@ -127,10 +127,10 @@ class Theoretical(RadiusRule):
     eps_t = factor * (2 + sqrt(2 log(6 t^2 / delta))) / sqrt(t)   after t contexts, drawn independently.
 
     The bound is for the MMD with k_M <= 1 (Lemma 3, with a union bound over t); for a larger kernel it is scaled by
-    sqrt(max k_M). As no MMD then exceeds sqrt(2), it is the pure worst case for the first dozens of rounds: use a
-    factor below 1, or a rule that learns from the data, where the guarantee may be traded for performance. For other
-    sets it is the number that the paper's comparison uses, without a guarantee. Contexts that count unequally are as
-    many as their effective number in 1 / sqrt(t), as in the bounded-differences inequality behind Lemma 3.
+    sqrt(max k_M). No MMD then exceeds sqrt(2), so this radius is the pure worst case for the first dozens of rounds. To
+    trade the guarantee for performance, use a factor below 1, or a rule that learns from the data. For other sets it is
+    the number that the paper's comparison uses, without a guarantee. If contexts have unequal weights, t in 1 / sqrt(t)
+    is their effective sample size, as in the bounded-differences inequality behind Lemma 3.
     """
 
     delta: float = 0.1
@@ -156,7 +156,7 @@ class Theoretical(RadiusRule):
 class Decaying(RadiusRule):
     """A radius that shrinks with the number of contexts seen: eps_t = scale / t^power.
 
-    t is the effective number where contexts count unequally.
+    If contexts have unequal weights, t is their effective sample size.
     """
 
     scale: float
@@ -176,14 +176,14 @@ class Decaying(RadiusRule):
 
 @dataclass(frozen=True)
 class EmpiricalLikelihood(RadiusRule):
-    """The radius of KL or chi-square balls that covers the expected reward of an action, with probability `confidence`.
+    """The radius of KL or chi-square balls that covers the expected reward of an action with probability `confidence`.
 
-    eps_t = z^2 / (2 t) for KL,   z^2 / t for chi-square,   z the one-sided normal quantile of the confidence.
+    eps_t = z^2 / (2 t) for KL,   z^2 / t for chi-square,   with z the one-sided normal quantile of the confidence.
 
-    The truth is never inside of such a ball round an empirical distribution of continuous samples. Its *value* is
-    covered: the worst case is below the true expectation with about that probability, for a fixed action, with t
-    contexts drawn independently (Duchi, Glynn and Namkoong). It is a rule against sampling error, not against drift. t
-    is the effective number where contexts count unequally.
+    Such a ball around an empirical distribution of continuous samples never holds the truth. It covers the *value*: the
+    worst case is below the true expectation with about this probability, for a fixed action and t independent contexts
+    (Duchi, Glynn and Namkoong). The rule protects against sampling error, not against drift. If contexts have unequal
+    weights, t is their effective sample size.
     """
 
     confidence: float = 0.95
@@ -218,7 +218,7 @@ def _with_likelihood(ambiguity: SetOrFamily) -> SupportsLikelihood:
 
 
 def as_rule(name: str, value: Any) -> RadiusRule:
-    """Return a rule as it is, and a plain number as the constant rule."""
+    """Return a rule unchanged, and a number as a constant rule."""
     if isinstance(value, RadiusRule):
         return value
     return Constant(validation.radius(value, name))

@@ -1,13 +1,13 @@
-"""Samples that a few atoms stand for: a certificate on the atoms, made to hold for the samples themselves.
+"""Certificates for contexts beyond the atoms: samples represented by a few atoms, and ranges of contexts.
 
-Compression bounds the MMD between the samples and the weighted atoms, and that bound is added to the radius. So the
-samples' own distribution lies in the ball, but it lives on contexts that are no atoms, and the worst case on the atoms
-says nothing of what f does between them. The dual of the set prices every other context:
+Compression bounds the MMD between the samples and the weighted atoms, and this bound is added to the radius. So the
+samples' own distribution lies in the ball. But some of its contexts are not atoms, and the worst case on the atoms says
+nothing about f between them. The dual of the set prices every other context:
 
     no distribution on atoms and samples does worse than  bound + share * min(0, min_i v(c_i) - threshold(c_i)).
 
-The minimum is over all samples, of which there may be many. They are sorted into cells; a bound over a whole cell
-(`Curve.lowest`) rules most of them out, and only the samples of the other cells are evaluated.
+The minimum is over all samples, which may be many. They are sorted into cells. A bound over a whole cell
+(`Curve.lowest`) rules most cells out, and only the samples of the remaining cells are evaluated.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
 _CELL = 64
-"""How many samples a cell holds at most."""
+"""Largest number of samples per cell."""
 _CELLS_AT_ONCE = 64
-"""How many cells are bounded at once."""
+"""Number of cells that are bounded in one batch."""
 _SAMPLE_ROUNDS = 12
-"""How often samples become atoms at most."""
+"""Largest number of rounds in which samples become atoms."""
 _HARMFUL = 8
-"""How many samples become atoms at once at most."""
+"""Largest number of samples that become atoms in one round."""
 _HARM = 1e-3
-"""What is left may do harm up to this share of the range of the values."""
+"""Largest remaining loss by other samples, as a share of the range of the values."""
 
 
 @dataclass(frozen=True, eq=False)
 class RepresentedBall(Ball):
-    """All distributions within `radius` of `reference`, on its atoms and on the samples that these stand for."""
+    """All distributions within `radius` of `reference`, on its atoms and on the samples that they represent."""
 
     @property
     def on_atoms(self) -> bool:
-        """Whether the atoms are all there is: False."""
+        """Whether all contexts are atoms: False."""
         return False
 
     def _hull(self) -> FloatArray:
         return self.space.measured(self.reference.represented)
 
     def certificate(self, bound: Bound, action: Point) -> Certificate:
-        """Return the worst case of a lower bound, certified on the samples, too.
+        """Return the worst case of a lower bound, certified for the samples, too.
 
-        The samples that do most harm become atoms, and the worst case is solved again, until the rest does little.
+        The most harmful samples become atoms, and the worst case is solved again, until the remaining loss is small.
         """
         curve, samples = bound.curve(action.coordinates), self.reference.represented
         ball: Ball = self
@@ -79,9 +79,9 @@ class RepresentedBall(Ball):
 
 
 def lowest_excess(curve: AnyCurve, prices: Prices, samples: FloatArray) -> tuple[float, NDArray[np.intp]]:
-    """Return the least v(c) - threshold(c) over samples (n, d), or zero if none is below zero, exactly.
+    """Return the exact minimum of v(c) - threshold(c) over samples (n, d), at most zero, and the lowest samples.
 
-    And the samples that are lowest, one per cell, at most `_HARMFUL` of them.
+    There is one such sample per cell, and at most `_HARMFUL` in all.
     """
     cells = _cells(samples)
     centres = np.array([0.5 * (samples[rows].min(axis=0) + samples[rows].max(axis=0)) for rows in cells])
@@ -107,7 +107,7 @@ def lowest_excess(curve: AnyCurve, prices: Prices, samples: FloatArray) -> tuple
 
 
 def _cells(samples: FloatArray) -> list[NDArray[np.intp]]:
-    """Return the rows of the samples in cells of at most `_CELL`, each half of a larger one cut at its widest side."""
+    """Return the rows of the samples in cells of at most `_CELL`, by repeated halving along the widest side."""
     whole, cells = [np.arange(len(samples))], []
     while whole:
         rows = whole.pop()
@@ -121,14 +121,14 @@ def _cells(samples: FloatArray) -> list[NDArray[np.intp]]:
 
 
 TOLERANCE = 1e-3
-"""A context counts as harmful from this share of the range of the values on."""
+"""A context is harmful if its loss exceeds this share of the range of the values."""
 _ROUNDS = 20
-"""How often contexts are added at most."""
+"""Largest number of rounds in which contexts are added."""
 _CANDIDATES = 256
 _DESCENTS = 4
-"""How many of the best candidates are followed downhill, which is the most contexts that one round adds."""
+"""Number of best candidates that are minimised locally: the largest number of contexts added per round."""
 CELLS = 4096
-"""How many contexts branch and bound may evaluate."""
+"""Largest number of contexts that branch and bound evaluates."""
 _AT_ONCE = 128
 
 
@@ -138,14 +138,14 @@ class RangeBall(Ball):
 
     Attributes
     ----------
-    box : the range, whose unit cube has the coordinates of the contexts
+    box : the range; its unit cube has the coordinates of the contexts
     """
 
     box: Box
 
     @property
     def on_atoms(self) -> bool:
-        """Whether the atoms are all there is: False."""
+        """Whether all contexts are atoms: False."""
         return False
 
     def _hull(self) -> FloatArray:
@@ -156,21 +156,21 @@ class RangeBall(Ball):
         return refine(self, cast(Curve, bound.curve(action.coordinates)), certify=True)
 
     def widened(self, bound: Estimate, action: Point, score: float) -> tuple[Self, float]:
-        """Return the ball with the contexts that the adversary wants for one action, and the action's score in it."""
+        """Return the ball extended by the adversary's contexts for one action, and the action's score in it."""
         del score
         refined = refine(self, bound.curve(action.coordinates), certify=False)
         return self.adopting(refined), float(refined.worst_case.expectation)
 
     def elsewhere(self) -> FloatArray:
-        """Return contexts (k, d) all over the range."""
+        """Return contexts (k, d) spread over the range."""
         return self.box.sample(_CANDIDATES, self.seed)
 
     def draw_of(self, posterior: SupportsDraws, rng: np.random.Generator) -> AnyDraw:
-        """Return a draw of f, which is a function on the whole range."""
+        """Return a draw of f as a function on the whole range."""
         return posterior.draw(rng, between=True)
 
     def adopting(self, certificate: Certificate) -> Self:
-        """Return the ball with those further contexts of a certificate that carry weight in its worst case."""
+        """Return the ball extended by the new contexts of a certificate that have weight in its worst case."""
         first = len(self.contexts)
         carrying = certificate.worst_case.weights[first:] > 0.0
         if not carrying.any():
@@ -180,7 +180,7 @@ class RangeBall(Ball):
     def best_context(
         self, at_atoms: FloatArray, worth: Callable[[], Callable[[FloatArray], FloatArray]], tie: float
     ) -> Point:
-        """Return the context of the range that is worth most."""
+        """Return the context of the range with the largest worth."""
         del at_atoms
         return Point(best_context(worth(), self.contexts, self.box, tie, self.seed))
 
@@ -196,7 +196,7 @@ def refine(ball: RangeBall, curve: Values, *, certify: Literal[False]) -> Certif
 def refine(ball: RangeBall, curve: Any, *, certify: bool) -> Certificate:
     """Return the worst case of a curve over all distributions of a ball.
 
-    `certify`: whether the lower bound is for the whole range; otherwise it is for the contexts found.
+    `certify`: whether the lower bound holds for the whole range; otherwise only for the contexts found.
     """
     box, ambiguity, reference = ball.box, ball.ambiguity, ball.reference
     values = curve(reference.points)
@@ -229,7 +229,7 @@ def refine(ball: RangeBall, curve: Any, *, certify: bool) -> Certificate:
 def best_context(
     worth: Callable[[FloatArray], FloatArray], atoms: FloatArray, box: Box, tie: float, seed: int
 ) -> FloatArray:
-    """Return the context (d,) of a box that is worth most: the first atom, unless another is better by `tie`."""
+    """Return the context (d,) of a box with the largest worth: the first atom, unless another is better by `tie`."""
 
     def loss(c: FloatArray) -> FloatArray:
         return -worth(c)
@@ -247,7 +247,7 @@ def _harmful(
 ) -> FloatArray:
     """Return contexts (k, d) below their threshold by more than the tolerance, the most harmful first.
 
-    The search is from the best of the starts (m, d), whose values (m,) are known.
+    The search starts from the best of the starts (m, d) with known values (m,).
     """
     first = np.argsort(values - prices.at(starts), kind="stable")
     chosen = _apart(starts[first[: 16 * _DESCENTS]], starts[:0], 0.05)[:_DESCENTS]
@@ -271,7 +271,7 @@ def _downhill(
 ) -> tuple[FloatArray, FloatArray]:
     """Return local minima (k, d) and their values (k,) near the starts: compass search, all starts at once.
 
-    Each start tries a step along every free coordinate and takes the best one; if none is better the step is halved.
+    Each start tries a step along every continuous coordinate and takes the best; if none improves, the step is halved.
     """
     points, values = starts.copy(), function(starts)
     free = np.flatnonzero(box.continuous)
@@ -293,11 +293,11 @@ def _downhill(
 
 
 def _lowest(curve: Curve, prices: Prices, box: Box, tolerance: float) -> tuple[float, FloatArray]:
-    """Return a lower bound of v - threshold over the box, at most zero, and the context found below -tolerance, if any.
+    """Return a lower bound of v - threshold over the box, at most zero, and the context below -tolerance, if found.
 
-    Cells are halved along the side that matters most, those of the lowest bound first, until no cell could be lower
-    than the lowest value found by more than the tolerance, or CELLS have been looked at. Whole numbers and choices are
-    cells of their own, unless there are too many: then they count as free.
+    Cells are halved along the most important side, lowest bound first, until no cell can be lower than the lowest
+    value found by more than the tolerance, or CELLS have been evaluated. Discrete values are separate cells, unless
+    there are too many: then they are treated as continuous.
     """
     parts = box.discrete_parts(CELLS // 4)
     exact = parts is not None
@@ -308,7 +308,7 @@ def _lowest(curve: Curve, prices: Prices, box: Box, tolerance: float) -> tuple[f
     centres, halves, lower = new[:0], new_halves[:0], np.empty(0)
     below, where = np.inf, new[:0]  # the lowest v - threshold of a context
     weight = curve.steepness
-    inherited = np.full(len(new), -np.inf)  # what is known of a cell from the one that it was cut from
+    inherited = np.full(len(new), -np.inf)  # the bound of the parent cell
     evaluated = 0
     while True:
         level, slope = prices.in_cells(new, new_halves)

@@ -1,23 +1,23 @@
-"""Reaching a target under as large a shift as possible: critical radius and fragility of an action.
+"""Reaching a target under the largest possible shift: critical radius and fragility of an action.
 
-With V(eps) the worst-case expectation of an action within eps of the reference, which falls as eps grows, and a target:
+Let V(eps) be the worst-case expectation of an action within eps of the reference. V decreases in eps. For a target:
 
     critical radius   sup {eps : V(eps) >= target}                  the target is reached up to this shift
-    fragility         sup_{eps > 0} (target - V(eps)) / eps         what a unit of shift costs at most
+    fragility         sup_{eps > 0} (target - V(eps)) / eps         the largest loss per unit of shift
 
-so that in every distribution q the expectation is at least target - fragility * distance(q, reference). Both are those
-of Saday, Yildirim and Tekin: fragility of "Robust Bayesian Satisficing" (RoBOS, NeurIPS 2023), and both for perturbed
-actions in "Robust Satisficing Gaussian Process Bandits Under Adversarial Attacks" (NeurIPS 2025). They are different
-goals: the action of least fragility may miss the target by a little for a small shift, and never by much.
+In every distribution q the expectation is at least target - fragility * distance(q, reference). Both are due to Saday,
+Yildirim and Tekin: fragility in "Robust Bayesian Satisficing" (RoBOS, NeurIPS 2023), and both for perturbed actions in
+"Robust Satisficing Gaussian Process Bandits Under Adversarial Attacks" (NeurIPS 2025). The goals differ: the action
+with the least fragility may miss the target slightly under a small shift, but never by much.
 
-The fragility is zero where the target is reached at every radius. It is infinite where it is missed at radius 0, or
-reached there with nothing to spare: critical radius 0.
+The fragility is zero if the target is reached at every radius. It is infinite if the target is missed at radius 0, or
+reached there without any margin (critical radius 0).
 
-How the fragility is computed. With u = 1 / eps the ratio is target u - u V(1/u). V falls, so between two radii it is at
-least what it is at the larger one. Where V is convex (`Growth.convex`), it is also above the lines
-through two neighbouring radii, extended. All of these are straight lines in u, so the ratio is bounded above between
-two radii by the least of a few lines, whose maximum is in a corner. The pair of radii with the largest bound is split,
-until that bound is attained. What is returned is the bound: no radius does worse.
+Computation of the fragility. With u = 1 / eps the ratio is target u - u V(1/u). V decreases, so between two radii it
+is at least its value at the larger one. If V is convex (`Growth.convex`), it is also above the extended
+lines through two neighbouring radii. All of these are straight lines in u. So between two radii the ratio is bounded
+above by the minimum of a few lines, which is largest in a corner. The pair of radii with the largest bound is split,
+until that bound is attained. The result is the bound: no radius does worse.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ __all__ = ["Satisficing"]
 Goal = Literal["fragility", "radius"]
 
 _SAME = 1e-6
-"""Fragilities that differ by less than this share are a tie."""
+"""Fragilities with a smaller relative difference are a tie."""
 _COARSE = 1e-3
-"""How exact a fragility is, as a share of itself, where the worst case is not convex in the radius."""
+"""Relative accuracy of a fragility if the worst case is not convex in the radius."""
 
 
 class WorstByRadius:
@@ -54,11 +54,11 @@ class WorstByRadius:
 
     Parameters
     ----------
-    worst : from a radius to a certified lower bound and an attained value
-    diameter : the radius from which on the worst case stays the same
+    worst : returns a certified lower bound and an attained value for a radius
+    diameter : the radius beyond which the worst case is constant
     convex : whether it is a convex function of the radius
-    tolerance : how exact radii are to be found, as a share of themselves
-    splits : how many radii the fragility may be computed from
+    tolerance : relative accuracy of the radii
+    splits : largest number of radii used for the fragility
     """
 
     def __init__(
@@ -107,16 +107,16 @@ class WorstByRadius:
 
 
 def critical_radius(worst: WorstByRadius, target: float) -> float:
-    """Return the largest radius found at which the target is certified: inf if at all, -inf if not even at 0.
+    """Return the largest radius found at which the target is certified: inf if at all radii, -inf if not even at 0.
 
-    The radius is certified itself, and smaller than the critical one by at most the tolerance.
+    The target is certified at this radius, which is below the critical one by at most the tolerance.
     """
     if not worst.lower(0.0) >= target:
         return -math.inf
     if worst.lower(math.inf) >= target:
         return math.inf
     low, high = 0.0, worst.diameter if 0.0 < worst.diameter < math.inf else 1.0
-    while worst.lower(high) >= target and math.isfinite(high):  # no set should need it: its diameter is enough
+    while worst.lower(high) >= target and math.isfinite(high):  # a safeguard: the diameter should be enough
         low, high = high, 2.0 * high
     if math.isinf(high):
         return low
@@ -142,14 +142,14 @@ def critical_radius(worst: WorstByRadius, target: float) -> float:
 
 @dataclass(frozen=True)
 class Fragility:
-    """An upper bound of the fragility, and the radius at which the largest ratio was attained."""
+    """An upper bound of the fragility, and the radius with the largest ratio."""
 
     value: float
     radius: float
 
 
 def fragility(worst: WorstByRadius, target: float) -> Fragility:
-    """Return the fragility: certified from above, and attained up to a small share unless the splits run out."""
+    """Return the fragility: an upper bound, attained up to a small relative error unless the splits run out."""
     start = critical_radius(worst, target)
     close = max(worst.tolerance, _SAME if worst.convex else _COARSE)
     if math.isinf(start) or start == 0.0:
@@ -177,9 +177,9 @@ def fragility(worst: WorstByRadius, target: float) -> Fragility:
 def _ratios(
     radii: FloatArray, low: FloatArray, high: FloatArray, target: float, convex: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return upper bounds (k,) of (target - V) / eps between neighbours of radii (k + 1,), and 1 / eps where they are.
+    """Return upper bounds (k,) of (target - V) / eps between neighbours of radii (k + 1,), and their 1 / eps.
 
-    `low` and `high` (k + 2,) bound V at radius 0 and at the radii, of which the last one is infinite.
+    `low` and `high` (k + 2,) bound V at radius 0 and at the radii; the last radius is infinite.
     """
     u = np.divide(1.0, radii)
     k = len(radii) - 1
@@ -189,9 +189,9 @@ def _ratios(
     rise[:, 0], level[:, 0] = target - low[2:], 0.0
     rise[:, 1:], level[:, 1:] = rise[:, :1], level[:, :1]
     if convex:
-        s = (low[1:-1] - high[:-2]) / np.diff(eps)[:-1]  # through the radius before and the left end
+        s = (low[1:-1] - high[:-2]) / np.diff(eps)[:-1]  # through the previous radius and the left end
         rise[:, 1], level[:, 1] = target - (low[1:-1] - s * eps[1:-1]), -s
-        if k > 2:  # through the right end and the radius after it, where both are finite
+        if k > 2:  # through the right end and the next radius, if both are finite
             s = (high[3:-1] - low[2:-2]) / (eps[3:-1] - eps[2:-2])
             rise[:-2, 2], level[:-2, 2] = target - (low[2:-2] - s * eps[2:-2]), -s
     corners = [u[:-1], u[1:]]
@@ -218,15 +218,15 @@ def satisfy(
     near: FloatArray,
     failed: Sequence[Point] = (),
 ) -> Found | None:
-    """Return the action that serves a goal best, None if no action reaches the target under the reference.
+    """Return the best action for a goal; None if no action reaches the target under the reference.
 
-    Its score grows with the critical radius, or falls with the fragility. The radius of the ball does not matter.
+    Its score increases with the critical radius, or decreases with the fragility. The radius of the ball is not used.
     """
     pick = picker(ball, bound, target, goal)
     found = search.best_by(ball, pick, near, failed)
     if found is None or (found.score >= 0.0 and goal == "fragility") or math.isinf(found.score):
         return found
-    # On a box: uphill at the radius that limits the action.
+    # On a box: climb at the radius that limits the action.
     worst = WorstByRadius.of_values(ball, bound.of_action(found.action))
     at = found.score if goal == "radius" else fragility(worst, target).radius
     other = search.best(ball.at(at), bound, found.action.coordinates[None, :], near[:0], failed)
@@ -235,7 +235,7 @@ def satisfy(
 
 
 def picker(ball: Ball, bound: Bound, target: float, goal: Goal) -> Pick:
-    """Return what picks the candidate that serves a goal best; exactly, among the candidates on the atoms."""
+    """Return a function that picks the best candidate for a goal; exactly, among the candidates on the atoms."""
     rank = _largest_radius if goal == "radius" else _least_fragile
 
     def pick(candidates: Candidates) -> Found | None:
@@ -247,9 +247,10 @@ def picker(ball: Ball, bound: Bound, target: float, goal: Goal) -> Pick:
 
 
 def _largest_radius(ball: Ball, values: FloatArray, target: float) -> tuple[int, float] | None:
-    """Return the row of values (m, n) of the largest critical radius, and that; None if none reaches the target at 0.
+    """Return the row of values (m, n) with the largest critical radius, and this radius; None if no row qualifies.
 
-    The critical radius of one row rules out all rows that miss the target there, until none is left.
+    A row qualifies if it reaches the target at radius 0. The critical radius of one row rules out all rows that miss
+    the target there, until none is left.
     """
     left = np.flatnonzero(ball.at(0.0).worst_cases(values).lower_bound >= target)
     if not len(left):
@@ -271,11 +272,11 @@ def _largest_radius(ball: Ball, values: FloatArray, target: float) -> tuple[int,
 
 
 def _least_fragile(ball: Ball, values: FloatArray, target: float) -> tuple[int, float] | None:
-    """Return the row of values (m, n) of the least fragility, and minus that; None if none reaches the target at 0.
+    """Return the row of values (m, n) with the least fragility, and minus the fragility; None if no row qualifies.
 
-    At the radius that makes one row fragile, all rows are at least as fragile as they are there. Rows are visited by
-    increasing bound, until no other can win. Where rows reach the target at every radius, the one of the largest worst
-    case is returned, with what it has to spare as its score.
+    A row qualifies if it reaches the target at radius 0. The radius that determines one row's fragility gives a lower
+    bound for every other row. Rows are visited by increasing bound, until no other can win. If rows reach the target at
+    every radius, the one with the largest worst case is returned, with its excess over the target as the score.
     """
     left = np.flatnonzero(ball.at(0.0).worst_cases(values).lower_bound >= target)
     if not len(left):
@@ -303,20 +304,20 @@ def _least_fragile(ball: Ball, values: FloatArray, target: float) -> tuple[int, 
 
 @dataclass(frozen=True)
 class Satisficing(Policy):
-    """The action that reaches a target under the largest shift, as far as upper confidence bounds leave it open.
+    """The action that reaches a target under the largest shift, according to upper confidence bounds.
 
-    goal "fragility" is RoBOS (Saday, Yildirim and Tekin, NeurIPS 2023), exact and for every set that has a radius; goal
-    "radius" is the second algorithm of their paper of 2025, for distributions. Fragility and critical radius are those
-    of the upper confidence bound (`drbo.rounds.satisficing` defines both). As long as no action could reach the target
-    under the reference, the action of the largest upper bound there is chosen, as RoBOS does.
+    goal "fragility" is RoBOS (Saday, Yildirim and Tekin, NeurIPS 2023), exact and for every set with a radius; goal
+    "radius" is the second algorithm of their 2025 paper, for distributions. Fragility and critical radius are those of
+    the upper confidence bound (`drbo.rounds.satisficing` defines both). If no action could reach the target under the
+    reference, the action with the largest upper bound there is chosen, as in RoBOS.
 
-    The radius of the round does not matter for the action.
+    The action does not depend on the radius of the round.
 
     Parameters
     ----------
-    target : in the units of the outcomes: at least this, or at most where outcomes are minimised
+    target : in the units of the outcomes: at least this, or at most if outcomes are minimised
     goal : "fragility" or "radius"
-    contexts : the rule that picks the context; None where nature does
+    contexts : the rule that picks the context; None if nature does
     """
 
     target: float
@@ -329,7 +330,7 @@ class Satisficing(Policy):
         check_rule(self.contexts)
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
-        """Return the action of the least optimistic fragility, or the largest optimistic critical radius."""
+        """Return the action with the least optimistic fragility, or the largest optimistic critical radius."""
         ball, search, units = round.ball, round.search, beliefs.units
         check_set(ball)
         bound = Bound(beliefs.expected(ball), beliefs.width, UPPER)
@@ -342,7 +343,7 @@ class Satisficing(Policy):
 
 
 def check_goal(goal: object) -> Goal:
-    """Return a goal; raise if it is none."""
+    """Return the goal; raise if it is invalid."""
     validation.one_of("goal", goal, *get_args(Goal))
     return cast(Goal, goal)
 

@@ -1,4 +1,4 @@
-"""Who provides the reference and the radius of a round: the three settings of the paper."""
+"""The three settings of the paper: they define who provides the reference and the radius of a round."""
 
 from __future__ import annotations
 
@@ -31,45 +31,45 @@ __all__ = ["DataDriven", "General", "Setting", "Simulator"]
 class Setting(ABC):
     """A protocol between the learner and its environment: who provides the reference and the radius of a round.
 
-    A new setting is a subclass with `reference_of` and `radius_of`; its `policy` says who picks the context.
+    A new setting is a subclass with `reference_of` and `radius_of`; its `policy` defines who picks the context.
     """
 
     events: int = 1
-    """How many events share the probability of failure delta, for `TheoreticalBeta`."""
+    """The number of events that share the failure probability delta, for `TheoreticalBeta`."""
     theorem: str | None = None
-    """The theorem that bounds the regret of the paper's policy where nature picks contexts, if there is one."""
+    """The theorem that bounds the regret of the paper's policy if nature picks contexts; None if there is none."""
     delta: float | None = None
-    """The delta that the radius was made with, which the width must share for the theorem; None if any will do."""
+    """The delta of the radius, which the theorem requires of the width, too; None if any delta is allowed."""
 
     @property
     def past(self) -> Indices:
-        """The indices (t,) of past contexts in the order of time that came with the setting; none by default."""
+        """The indices (t,) of past contexts given with the setting, in time order; none by default."""
         return np.empty(0, dtype=np.intp)
 
     @property
     def policy(self) -> Policy:
-        """The policy of the setting, unless the optimizer is given another one: optimism, and nature picks contexts."""
+        """The default policy of the setting: optimism, and nature picks contexts."""
         return Optimism()
 
-    def check(self, contexts: Contexts) -> None:  # noqa: B027  # most settings fit any contexts
-        """Raise if the setting was made for other contexts."""
+    def check(self, contexts: Contexts) -> None:  # noqa: B027  # most settings accept any contexts
+        """Raise if the setting does not match the contexts."""
 
-    def check_policy(self, policy: Policy) -> None:  # noqa: B027  # most settings name none
-        """Raise if the setting names another policy by an argument of its own."""
+    def check_policy(self, policy: Policy) -> None:  # noqa: B027  # most settings name no policy
+        """Raise if the setting itself names a different policy."""
 
     def check_radius(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:  # noqa: B027  # most have no rule
-        """Raise if the setting's rule for the radius has no answer for this set on these contexts."""
+        """Raise if the setting's radius rule does not support this set on these contexts."""
 
     @abstractmethod
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
         """Return the reference of this round.
 
-        `given` is what the caller gave with this round, None if nothing. `seen` are the contexts observed so far.
+        `given` is the caller's value for this round, or None. `seen` are the contexts observed so far.
         """
 
     @abstractmethod
     def radius_of(self, given: Any, reference: Reference, ambiguity: PlacedSet) -> float:
-        """Return the radius of this round; `given` is what the caller gave, None if nothing."""
+        """Return the radius of this round; `given` is the caller's value, or None."""
 
 
 class General(Setting):
@@ -88,11 +88,11 @@ class General(Setting):
         return hash(General)
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the setting was made of: nothing."""
+        """Return the constructor arguments: none."""
         return {}
 
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
-        """Return what the caller gave, or else the samples that the contexts were given as."""
+        """Return the caller's reference, by default the samples given as contexts."""
         del seen
         own = contexts.own() if given is None else contexts.given(given)
         if own is None:
@@ -100,7 +100,7 @@ class General(Setting):
         return own
 
     def radius_of(self, given: Any, reference: Reference, ambiguity: PlacedSet) -> float:
-        """Return what the caller gave, or else the set's own radius if it has one."""
+        """Return the caller's radius, by default the set's own radius if it has one."""
         del reference
         if given is None and ambiguity.growth.own is not None:
             return ambiguity.growth.own
@@ -110,21 +110,21 @@ class General(Setting):
 
 
 class DataDriven(Setting):
-    """The reference is the empirical distribution of the contexts seen (section 3.2 of the paper, Corollary 4).
+    """A setting whose reference is the empirical distribution of the contexts seen (section 3.2, Corollary 4).
 
     Parameters
     ----------
-    delta : the probability that the guarantee may fail with, for the theoretical radius
-    radius : a rule of `drbo.radius` or a number; by default the set's own radius if it has one, as `Moments` has, from
-        the first context on, and otherwise `drbo.radius.Theoretical(delta)`
-    window : only so many of the newest contexts count, for conditions that change; all of them by default
-    half_life : in place of a window: a context counts half as much as one that came so many contexts later. The newest
-        one counts 1
+    delta : the failure probability of the guarantee, for the theoretical radius
+    radius : a rule of `drbo.radius` or a number. The default is the set's own radius if it has one, such as `Moments`,
+        from the first context on, and otherwise `drbo.radius.Theoretical(delta)`
+    window : the number of newest contexts that count, for conditions that change; all of them by default
+    half_life : instead of a window: the weight of a context halves with every `half_life` later contexts. The newest
+        one has weight 1
 
-    Contexts that were given as `Samples` are the past, the oldest first. A rule for the radius sees the contexts of the
-    window alone; with a half-life it sees their weights w, and they count as (sum w)^2 / sum w^2 samples. Corollary 4
-    bounds the regret for the radius `Theoretical(delta)` and a `TheoreticalBeta` of the same delta. No theorem does for
-    another radius, or where the past is forgotten.
+    Contexts given as `Samples` are the past, the oldest first. A radius rule sees only the contexts of the window. With
+    a half-life it sees their weights w, and their effective sample size is (sum w)^2 / sum w^2. Corollary 4 bounds the
+    regret for the radius `Theoretical(delta)` and a `TheoreticalBeta` with the same delta. No theorem applies to other
+    radii, or if the past is forgotten.
     """
 
     events = 3
@@ -152,16 +152,16 @@ class DataDriven(Setting):
 
     @property
     def window(self) -> int | None:
-        """How many of the newest contexts count; None if all do."""
+        """The number of newest contexts that count; None if all do."""
         return self._memory.window
 
     @property
     def half_life(self) -> float | None:
-        """After how many contexts one counts half; None if all count the same."""
+        """The number of contexts after which a weight halves; None if all weights are equal."""
         return self._memory.half_life
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the setting was made of, by the names of the arguments."""
+        """Return the constructor arguments by name."""
         return {
             "delta": self.delta,
             "radius": self.radius if self._radius_given else None,
@@ -169,11 +169,11 @@ class DataDriven(Setting):
         }
 
     def check(self, contexts: Contexts) -> None:
-        """Raise if the contexts come with shares, or with counts in no order for a rule that needs one."""
+        """Raise if the contexts have shares, or have counts without the order that a rule needs."""
         own = contexts.own()
         if own is not None and not own.history.size:
             raise ValueError(
-                "contexts have shares or a distribution, and the data-driven setting needs what was seen in the past: "
+                "contexts have shares or a distribution, but the data-driven setting needs past observations: "
                 "give counts of at most 10,000,000 in all, such as {'young': 120, 'old': 40}, the labels alone, or "
                 "samples"
             )
@@ -185,17 +185,17 @@ class DataDriven(Setting):
             )
 
     def check_radius(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-        """Raise if the rule has no answer for this set on these contexts."""
+        """Raise if the rule does not support this set on these contexts."""
         self.radius.check(contexts, ambiguity)
 
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
-        """Return the empirical distribution of the contexts seen, uniform before the first one."""
+        """Return the empirical distribution of the contexts seen; uniform before the first one."""
         if given is not None:
             raise TypeError("reference must not be given: the data-driven setting computes it from the contexts seen")
         return contexts.seen(seen, self._memory)
 
     def radius_of(self, given: Any, reference: Reference, ambiguity: PlacedSet) -> float:
-        """Return the radius that the rule makes of the contexts seen."""
+        """Return the rule's radius for the contexts seen."""
         if given is not None:
             raise TypeError("radius must not be given: the data-driven setting computes it from the contexts seen")
         if ambiguity.growth.own is not None and not self._radius_given:
@@ -206,8 +206,8 @@ class DataDriven(Setting):
 class Simulator(Setting):
     """The learner picks the context of every evaluation (algorithm 2).
 
-    The policy picks it: the one that `pick` names, or `Optimizer(policy=...)`. Giving both is an error. A policy that
-    picks no context, such as `Thompson()`, leaves it to the caller: `tell(s, y, context=c)`.
+    The policy picks the context: the policy named by `pick`, or `Optimizer(policy=...)`. Giving both is an error. If a
+    policy picks no context, such as `Thompson()`, the caller does: `tell(s, y, context=c)`.
 
     Reference and radius may also be given for one round, `ask(reference=..., radius=...)`: P_t and epsilon_t of
     algorithm 2.
@@ -215,24 +215,24 @@ class Simulator(Setting):
     Parameters
     ----------
     reference : (n_contexts,) the distribution that the decision is meant for, as weights or counts in the order of the
-        contexts, or for labels as a mapping: `{"young": 0.2, "old": 0.8}`. None where the contexts are the reference:
-        `Samples`, and labels with weights
-    radius : a number, or a rule of `drbo.radius` that learns it from `history`; not needed for a set that has a radius
-        of its own, as `Moments` has
-    history : (t,) indices of past contexts in the order of time; their empirical distribution is the reference if none
-        is given
-    pick : the name of the policy that chooses an evaluation; by default "informative", unless the optimizer is given a
+        contexts, or for labels as a mapping: `{"young": 0.2, "old": 0.8}`. None if the contexts define it: `Samples`,
+        and labels with weights
+    radius : a number, or a rule of `drbo.radius` that learns it from `history`; optional if the set has its own radius,
+        such as `Moments`
+    history : (t,) indices of past contexts in time order; their empirical distribution is the reference if none is
+        given
+    pick : the name of the policy that chooses an evaluation; by default "informative", unless the optimizer has a
         policy.
-        "informative": the action of the paper, x_t, and the context whose outcome tells most about its
+        "informative": the paper's action x_t, and the context whose outcome is most informative about its
         worst-case expectation, argmax_c Cov(f(x_t, c), <w_t, f(x_t, .)>)^2 / (sigma_t^2(x_t, c) + ridge), w_t the worst
-        case of the lcb. In a simulator only the decision at the end counts, and it needs fewer evaluations for that
-        than the paper's rule: with hyper-parameters learned it had the smaller regret in 57 of 80 runs,
+        case of the lcb. In a simulator only the final decision counts, and this rule needs fewer evaluations for it
+        than the paper's rule: with learned hyper-parameters it had the smaller regret in 57 of 80 runs,
         docs/evidence.md. No theorem bounds its regret.
-        "uncertain": the action of the paper, and the context of which we know least at x_t, however rare it is: line 5
-        of algorithm 2, for which Theorem 5 holds.
-        "valuable": action and context together, those whose outcome is worth most for the decision at the end
+        "uncertain": the paper's action, and the most uncertain context at x_t, even if it is rare: line 5 of
+        algorithm 2, for which Theorem 5 holds.
+        "valuable": the pair of action and context whose outcome is worth most for the final decision
         (`ValueOfInformation`); no theorem.
-        "pessimistic": the context of the lowest lcb in its worst case, the rule of StableOpt; no theorem
+        "pessimistic": the context with the lowest lcb in the worst case, the rule of StableOpt; no theorem
     """
 
     events = 1
@@ -269,14 +269,14 @@ class Simulator(Setting):
         return f"Simulator(radius={self.radius}{pick})"
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the setting was made of, by the names of the arguments; the default of `pick` by its name."""
+        """Return the constructor arguments by name; the default of `pick` is written as its name."""
         history = self.history if self.history.size else None
         pick = self.pick or _DEFAULT_PICK
         return {"reference": self.reference, "radius": self.radius, "history": history, "pick": pick}
 
     @classmethod
     def from_arguments(cls, *, pick: Any = None, **arguments: Any) -> Self:
-        """Return the setting of a file, which names the default of `pick` even where a policy was given beside it."""
+        """Return the setting of a file, which names the default of `pick` even if a policy was given, too."""
         made = cls(**arguments, pick=None if pick == _DEFAULT_PICK else pick)
         made._read = True
         return made
@@ -288,11 +288,11 @@ class Simulator(Setting):
 
     @property
     def policy(self) -> Policy:
-        """What picks action and context."""
+        """The policy that picks action and context."""
         return _POLICIES[self.pick or _DEFAULT_PICK]
 
     def check_policy(self, policy: Policy) -> None:
-        """Raise if `pick` was given, too; a file of version 0.2 may have both, and then the policy counts."""
+        """Raise if `pick` was given, too; in a file of version 0.2 both may be set, and then the policy counts."""
         if self.pick is None:
             return
         both = f"setting=Simulator(pick={self.pick!r}) and policy={policy!r}"
@@ -302,31 +302,31 @@ class Simulator(Setting):
                 "policy"
             )
         warnings.warn(
-            f"the file has {both}. Only one of them may be given: the policy counts, as in version 0.2, and pick does "
-            "nothing",
+            f"the file has {both}. Only one of them may be given: the policy counts, as in version 0.2, and pick is "
+            "ignored",
             UserWarning,
             stacklevel=6,
         )
 
     def check(self, contexts: Contexts) -> None:
-        """Raise if the setting has no reference for these contexts, or one for others."""
+        """Raise if the setting has no reference for these contexts, or one for other contexts."""
         self.reference_of(None, contexts, [])
         if not self.history.size:
             _check_order(self.radius, contexts)
 
     def check_radius(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-        """Raise if the rule has no answer for this set on these contexts."""
+        """Raise if the rule does not support this set on these contexts."""
         self.radius.check(contexts, ambiguity)
 
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
-        """Return what the caller gave for this round, or else what the simulator was made with."""
+        """Return the caller's reference for this round, by default the simulator's own."""
         del seen
         if given is not None:
             return contexts.given(given)
         return contexts.chosen(self.reference, self.history)
 
     def radius_of(self, given: Any, reference: Reference, ambiguity: PlacedSet) -> float:
-        """Return what the caller gave for this round, or else what the rule makes of the history."""
+        """Return the caller's radius for this round, by default the rule's radius for the history."""
         if given is not None:
             return validation.radius(given)
         if self.history.size:
@@ -337,7 +337,7 @@ class Simulator(Setting):
 
 
 def _check_order(rule: RadiusRule, contexts: Contexts) -> None:
-    """Raise if a rule needs the order of time and the contexts came with counts, which have none."""
+    """Raise if a rule needs the time order and the contexts have counts without one."""
     if rule.needs_order and not contexts.in_order:
         raise ValueError(
             f"radius={rule!r} learns from the order of time, which counts of labels do not have: give the labels in "

@@ -1,22 +1,22 @@
-"""The action and the context together whose outcome is worth most for the decision at the end (knowledge gradient).
+"""The pair of action and context whose outcome is worth most for the final decision (knowledge gradient).
 
-What we would deploy now has the value V, an expectation over the posterior of f, and an outcome y at z = (x, c) changes
-it to V(y):
+The action that we would deploy now has the value V, an expectation over the posterior of f. An outcome y at z = (x, c)
+changes it to V(y):
 
     V       = max_x E[min_w <w, f(x, .)>]
-    gain(z) = E_y[V(y)] - V                                  >= 0: one may always decide as before
+    gain(z) = E_y[V(y)] - V                                  >= 0: the old decision stays possible
 
-with w over the set of the round. The minimum stands inside of the expectation: a context that carries no weight in the
-worst case of the mean may still be the worst one, and then it is worth a look.
+with w over the set of the round. The minimum is inside the expectation: a context without weight in the worst case of
+the mean may still be the worst one, and then it is worth an evaluation.
 
 The expectation is over draws f_s of the posterior, each with an error e_s. Given the outcome y = mean(z) + sd t, where
 sd^2 = variance(z) + ridge, a draw becomes (Matheron's rule, of rank one)
 
     f_s(.) + Cov(., z) / sd * (t - t_s),        t_s = (f_s(z) + e_s - mean(z)) / sd.
 
-The same draws serve all z, and come in pairs f_s and 2 mean - f_s. The expectation of the minimum is smooth in t: it is
-computed at Gauss-Hermite nodes and interpolated, and the maximum over actions is summed over many values of t. V is of
-the same draws and the same t, so that the estimate of a gain is never negative.
+All z share the same draws, which come in pairs f_s and 2 mean - f_s. The expectation of the minimum is smooth in t. It
+is computed at Gauss-Hermite nodes and interpolated, and the maximum over actions is summed over many values of t. V
+uses the same draws and the same t, so that the estimate of a gain is never negative.
 """
 
 from __future__ import annotations
@@ -48,34 +48,34 @@ __all__ = ["ValueOfInformation"]
 Indices = NDArray[np.intp]
 
 _NODES, _FINE = 5, 24
-"""How many outcomes stand for all that an evaluation may give: where all is computed, and between them."""
+"""Numbers of outcomes that represent an evaluation: the nodes, and the finer grid between them."""
 _COMPARED = 48
-"""So many candidates are looked at that have the best mean, and as many that have the best upper bound."""
+"""Number of candidates with the best mean, and of those with the best upper bound, that are compared."""
 _LEADING = 8
-"""So many actions are on the shortlist by each of three scores; the others are winners of draws."""
+"""Number of actions on the shortlist per score, for three scores; the others win draws."""
 _ACTIONS = 32
 """The length of the shortlist."""
 _RANKS = (0, 1, 2, 4, 8, 16)
-"""Which contexts of each action are valued, in the order of a first estimate of their gain."""
+"""Ranks of the contexts that are valued per action, by a first estimate of their gain."""
 _SOLVED = 8
-"""In so many draws the worst case of each action is solved. The distributions found serve for the others."""
+"""Number of draws that are solved exactly. The distributions found are reused for the others."""
 _CONTEXTS = 32
-"""How many contexts of each action are looked at where covariances are slow."""
+"""Number of contexts considered per action if covariances are slow."""
 _AT_ONCE = 2**22
-"""So many numbers of an intermediate result stay in memory at once."""
+"""Largest number of entries of an intermediate array."""
 _TIE = 1e-9
-"""Gains closer than this share of the largest one are a tie, and the first one wins."""
+"""Gains with a smaller difference, as a share of the largest, are a tie; the first one wins."""
 
 
 @dataclass(frozen=True, eq=False)
 class Gains:
-    """What evaluations are expected to add to the value of the decision, in the model's units.
+    """The expected gains of evaluations for the value of the decision, in the model's units.
 
     Attributes
     ----------
-    rows, columns : (p,) the evaluations: which action, and which context
+    rows, columns : (p,) the action and the context of each evaluation
     gains : (p,) zero or more
-    errors : (p,) their standard errors, as the draws are few
+    errors : (p,) their standard errors, from the finite number of draws
     """
 
     rows: Indices
@@ -85,21 +85,21 @@ class Gains:
 
     @property
     def best(self) -> int:
-        """The first of the evaluations of the largest gain."""
+        """The first evaluation with the largest gain."""
         return int(np.argmax(self.gains >= (1.0 - _TIE) * self.gains.max()))
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Draws of f at some actions, in the contexts of a ball, and what outcomes would make of them.
+    """Draws of f at some actions, in the contexts of a ball, and their changes by outcomes.
 
     Attributes
     ----------
-    ball, posterior : of the round
+    ball, posterior : the ball and the posterior of the round
     actions : (m, d) the actions
     mean, variance : (m, n) of the posterior
-    values : (S, m, n) the draws: the first half, and their mirror images at the mean
-    errors : (S,) the error of an outcome, for each draw
+    values : (S, m, n) the draws: the first half, and their mirror images about the mean
+    errors : (S,) the error of an outcome, per draw
     """
 
     ball: Ball
@@ -120,7 +120,7 @@ class Draws:
         return cls(ball, posterior, actions, mean, variance, values, np.concatenate([errors, -errors]))
 
     def among(self, rows: Indices) -> Draws:
-        """Return the draws at the actions `rows` alone."""
+        """Return the draws at the actions `rows` only."""
         return Draws(
             self.ball,
             self.posterior,
@@ -133,7 +133,7 @@ class Draws:
 
     @functools.cached_property
     def worst_cases(self) -> FloatArray:
-        """The worst distributions (m, k, n) of each action for the mean and in some draws, which stand for the set."""
+        """The worst distributions (m, k, n) per action, for the mean and in some draws, which represent the set."""
         S, m, n = self.values.shape
         some = self.values[:: max(S // _SOLVED, 1)]
         every = np.concatenate([self.mean[:, None, :], some.swapaxes(0, 1)], axis=1)
@@ -146,10 +146,10 @@ class Draws:
         return np.asarray((self.values.swapaxes(0, 1) @ self.worst_cases.swapaxes(1, 2)).min(axis=2).T)
 
     def first_estimates(self) -> FloatArray:
-        """Return a first estimate of every gain, (m, n), of the worst cases' change to first order in the outcome.
+        """Return a first estimate of every gain, (m, n), from the first-order change of the worst cases.
 
         An outcome moves E[min_w <w, f(x, .)>] by <E[w], Cov(f(x, .), f(z))> / sd, E[w] the mean of the worst cases.
-        Where covariances are slow, it is -inf but for the contexts that weigh most in the worst cases.
+        If covariances are slow, it is -inf except for the contexts with the largest weights in the worst cases.
         """
         m, n = self.mean.shape
         _, outcomes, shares, _ = _outcomes()
@@ -167,7 +167,7 @@ class Draws:
         return estimates
 
     def gains(self, rows: Indices, columns: Indices) -> Gains:
-        """Return the gains of evaluations, by the indices (p,) of their actions and contexts."""
+        """Return the gains of evaluations, given the indices (p,) of their actions and contexts."""
         weights = self.worst_cases
         nodes, _, shares, between = _outcomes()
         minima = np.ascontiguousarray(weights @ self.values.transpose(1, 2, 0))  # (m, k, S)
@@ -188,17 +188,17 @@ class Draws:
         return np.sqrt(self.variance[rows, columns] + self.posterior.noise**2)
 
     def _slopes(self, weights: FloatArray, rows: Indices, columns: Indices) -> FloatArray:
-        """Return by how much an outcome of one standard deviation moves averages (m, k, n) over contexts, (p, m, k)."""
+        """Return the change (p, m, k) of averages (m, k, n) over contexts per standard deviation of an outcome."""
         covariance = cast(SupportsCovariance, self.posterior).covariance(self.actions, weights, rows, columns)
         return np.asarray(covariance / self._deviations(rows, columns)[:, None, None])
 
 
 @functools.cache
 def _outcomes() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return nodes (Q,) of a standard normal outcome t, and values t_f (F,), their shares, and a matrix R (F, Q).
+    """Return nodes (Q,) of a standard normal outcome t, and values t_f (F,), their weights, and a matrix R (F, Q).
 
-    Values, such as the maximum over actions, have kinks in t, and are summed over many t_f: the means of t between
-    quantiles. What is smooth in t is computed at few nodes alone, and R interpolates it by a polynomial.
+    Functions such as the maximum over actions have kinks in t, and are summed over many t_f: the means of t between
+    quantiles. Smooth functions of t are computed only at the few nodes, and R interpolates them by a polynomial.
     """
     edges = np.concatenate([[-np.inf], np.linspace(-2.9, 2.9, _FINE - 1), [np.inf]])
     shares = np.diff(ndtr(edges))
@@ -223,9 +223,9 @@ def _after(
 ) -> None:
     """Write the gain of each evaluation and its standard error.
 
-    `minima` (m, k, S) are the expectations of the draws under k distributions of each action, of which the least
-    counts, `slopes` (p, m, k) what an outcome of one deviation adds to them, and `drawn` (p, S) the draws' own outcomes
-    in deviations. `nodes`, `shares` and `between` are those of `_outcomes`.
+    `minima` (m, k, S) are the expectations of the draws under k distributions per action; the minimum over k counts.
+    `slopes` (p, m, k) are their changes per standard deviation of the outcome. `drawn` (p, S) are the draws' own
+    outcomes in standard deviations. `nodes`, `shares` and `between` are the results of `_outcomes`.
     """
     m, K, S = minima.shape
     Q, F = len(nodes), len(shares)
@@ -243,7 +243,7 @@ def _after(
                 mean[x, q] = here.mean()
         values = mean @ between.T  # (m, F)
         now = np.argmax(values @ shares)
-        weights = np.zeros((m, Q))  # of what is gained, by action and node
+        weights = np.zeros((m, Q))  # of the gain, per action and node
         for f in range(F):
             best = np.argmax(values[:, f])
             for q in range(Q):
@@ -263,21 +263,21 @@ def _after(
 
 @dataclass(frozen=True)
 class ValueOfInformation(Policy):
-    """The action and the context whose outcome adds most to the worst-case expectation of what will be deployed.
+    """The action and the context whose outcome adds most to the worst-case expectation of the final decision.
 
-    It looks one outcome ahead (a knowledge gradient of the robust value) and chooses both together: often an action
-    that is not the best candidate itself, but tells most of the candidates. That suits evaluations that cost the same
-    wherever they are, as in a simulator, when only the decision at the end counts. Where every evaluation earns,
-    `Optimism` is better. No theorem bounds the regret.
+    It looks one outcome ahead (a knowledge gradient of the robust value) and chooses both together. The action is often
+    not the best candidate, but the most informative about the candidates. This suits evaluations of equal cost, as in a
+    simulator, if only the final decision counts. If every evaluation earns its outcome, `Optimism` is better. No
+    theorem bounds the regret.
 
     The expectations are over draws of f (see `drbo.rounds.value_of_information`), for about 32 actions: the best ones
     by their expected worst case, by the worst case of the mean and by that of the upper confidence bound, and the
-    winners of draws. Looking one outcome ahead may see no gain where two outcomes would be needed. If the largest gain
+    winners of draws. Looking one outcome ahead may show no gain where two outcomes would be needed. If the largest gain
     is within twice its standard error of zero, the choice is that of `Optimism(Informative())`, which explores.
 
     Parameters
     ----------
-    draws : how many draws, an even number from 4 to 1,024
+    draws : the number of draws, an even number from 4 to 1,024
     """
 
     draws: int = 32
@@ -290,7 +290,7 @@ class ValueOfInformation(Policy):
     needs: ClassVar[tuple[Capability, ...]] = (SupportsDraws, SupportsCovariance)
 
     def check(self, prior: Posterior, contexts: Contexts) -> None:
-        """Raise if a kernel has no spectral density where draws need it."""
+        """Raise if draws need a spectral density and a kernel has none."""
         del contexts
         try:
             cast(SupportsDraws, prior).check_draws()
@@ -298,7 +298,7 @@ class ValueOfInformation(Policy):
             raise TypeError(f"{error}. Optimism needs no draws: Simulator(..., pick='informative')") from None
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
-        """Return the evaluation of the largest gain, or what optimism chooses where no gain can be seen."""
+        """Return the evaluation with the largest gain; the choice of optimism if no gain is significant."""
         rule = Informative()
         with one_thread():
             ball, draws, points = self._shortlist(round, beliefs)
@@ -312,7 +312,7 @@ class ValueOfInformation(Policy):
         return picked(rule, round, beliefs, ball, Found(action, score), context)
 
     def _shortlist(self, round: Round, beliefs: Beliefs) -> tuple[Ball, Draws, list[Point]]:
-        """Return the ball of the round, with the contexts that matter to the best mean, and draws at a few actions."""
+        """Return the ball of the round, extended by the contexts that matter to the best mean, and some draws."""
         ball, search, nothing = round.ball, round.search, round.under_way[:0]
         best = search.best(ball, Bound(beliefs.expected(ball), 0.0, UPPER), round.near, nothing)
         ball, _ = ball.widened(Bound(beliefs.certain(ball), 0.0, UPPER), best.action, best.score)
@@ -323,7 +323,7 @@ class ValueOfInformation(Policy):
         found = {best.action.coordinates.tobytes(): best.action}
 
         def pick(candidates: Candidates) -> Found:
-            """Note the most promising candidates by upper bounds of their worst cases."""
+            """Record the most promising candidates by upper bounds of their worst cases."""
             by_mean, by_upper = (
                 np.min([candidates.ceilings(bound, w) for w in weights], axis=0) for bound in (mean, upper)
             )
@@ -343,19 +343,19 @@ class ValueOfInformation(Policy):
 
 
 def _first(scores: FloatArray, count: int) -> Indices:
-    """Return the indices of the largest scores, the largest one first."""
+    """Return the indices of the largest scores, in decreasing order."""
     return np.argsort(-scores, kind="stable")[:count]
 
 
 def _leading(draws: Draws, width: float) -> Indices:
     """Return the actions (at most `_ACTIONS`) that lead by some score, or in some draw.
 
-    The worst cases of the mean of all actions stand for all distributions of the set.
+    The worst cases of the mean of all actions represent all distributions of the set.
     """
     ball, m = draws.ball, len(draws.actions)
     of_mean = ball.worst_cases(draws.mean)
     weights = np.unique(of_mean.weights, axis=0)
-    minima = (draws.values @ weights.T).min(axis=2)  # (S, m), or a little more
+    minima = (draws.values @ weights.T).min(axis=2)  # (S, m); slightly above the exact minima
     upper = draws.mean + width * np.sqrt(draws.variance)
     expected = minima.mean(axis=0)
     scores = expected, of_mean.expectation, (upper @ weights.T).min(axis=1)
@@ -368,7 +368,7 @@ def _leading(draws: Draws, width: float) -> Indices:
 
 
 def _promising(draws: Draws) -> tuple[Indices, Indices]:
-    """Return the evaluations (p,) that are worth valuing: some contexts of each action, by their indices."""
+    """Return the promising evaluations (p,): some contexts per action, by their indices."""
     estimates = draws.first_estimates()
     m, n = estimates.shape
     order = np.argsort(-estimates, axis=1, kind="stable")[:, [rank for rank in _RANKS if rank < n]]

@@ -1,4 +1,4 @@
-"""What is chosen from: values of the user <-> coordinates of the model."""
+"""Spaces of actions and contexts: user values <-> model coordinates."""
 
 from drbo.spaces.finite import FiniteSet
 from drbo.spaces.labels import Labels

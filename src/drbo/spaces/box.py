@@ -23,12 +23,12 @@ __all__ = ["Box"]
 class Box(Space):
     """Named parameters, each with its own range: `Box(setpoint=(18.0, 24.0), stages=Integer(1, 4))`.
 
-    A mapping does the same for names that are no Python names: `Box({"set point": (18.0, 24.0)})`.
+    Use a mapping for names that are not Python identifiers: `Box({"set point": (18.0, 24.0)})`.
 
     Attributes
     ----------
     parameters : by name
-    known : the parameters of which one value is left, by name; see `narrowed`
+    known : the values of the parameters that were fixed by `narrowed`, by name
     """
 
     def __init__(
@@ -71,12 +71,12 @@ class Box(Space):
 
     @property
     def continuous(self) -> NDArray[np.bool_]:
-        """Which coordinates of the unit cube move freely, (dimension,)."""
+        """Mask of the continuous coordinates of the unit cube, (dimension,)."""
         return np.concatenate([np.full(p.width, p.count is None) for p in self.parameters.values()])
 
     @property
     def spacings(self) -> FloatArray:
-        """How far apart neighbouring values are in each coordinate, (d,); 0 where it moves freely, 1 for choices."""
+        """Distance between neighbouring values per coordinate, (d,); 0 if continuous, 1 for categories."""
         steps = [(p.width, 0.0 if p.count is None else 1.0 / max(p.count - 1, 1)) for p in self.parameters.values()]
         return np.concatenate([np.full(width, 1.0 if width > 1 else step) for width, step in steps])
 
@@ -87,20 +87,20 @@ class Box(Space):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the parameters; the step of numbers is the deviation of a uniform distribution."""
+        """The columns of the parameters; the step of a number is the standard deviation of the uniform distribution."""
         return tuple(p.column(name, self._slices[name].start) for name, p in self.parameters.items())
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the box was made of, for `from_arguments`."""
+        """Return the constructor arguments, for `from_arguments`."""
         return {"parameters": self.parameters}
 
     @classmethod
     def from_arguments(cls, parameters: dict[str, Parameter]) -> Box:
-        """Return the box of these parameters."""
+        """Return a box with these parameters."""
         return cls(parameters)
 
     def narrowed(self, known: Mapping[Any, Any]) -> Box:
-        """Return the part of the box in which some parameters have a known value; points keep their coordinates."""
+        """Return the box with some parameters fixed at known values; points keep their coordinates."""
         unknown = [key for key in known if key not in self.parameters]
         if unknown:
             raise ValueError(f"given has unknown {unknown[0]!r}; the columns are {', '.join(self.parameters)}")
@@ -115,7 +115,7 @@ class Box(Space):
         )
 
     def holds(self, coordinates: FloatArray) -> NDArray[np.bool_]:
-        """Return which of the points (n, dimension) have the values that are known, (n,)."""
+        """Return a mask (n,) of the points (n, dimension) that have the known values."""
         held = np.ones(len(coordinates), dtype=bool)
         for name, value in self.known.items():
             at = self.parameters[name].encode(name, value)
@@ -123,7 +123,7 @@ class Box(Space):
         return held
 
     def encode(self, name: str, value: Any) -> Point:
-        """Return the point of a mapping from each parameter's name to its value."""
+        """Return the point for a mapping from parameter names to values."""
         values = validation.by_name(value)
         if not isinstance(values, Mapping):
             raise TypeError(f"{name} must map {', '.join(self.parameters)} to values, got {values!r}")
@@ -140,7 +140,7 @@ class Box(Space):
         return {name: p.decode(point.coordinates[self._slices[name]]) for name, p in self.parameters.items()}
 
     def stored(self, coordinates: FloatArray) -> Point:
-        """Return the point of coordinates (d,) that a file holds; raise if a parameter has no value there."""
+        """Return the point at stored coordinates (d,); raise if a parameter has no value there."""
         point = super().stored(coordinates)
         for name, p in self.parameters.items():
             if not p.has_value_at(coordinates[self._slices[name]]):
@@ -153,23 +153,23 @@ class Box(Space):
 
     @property
     def units(self) -> FloatArray:
-        """How many of the user's units a step of 1 is in each coordinate, (d,)."""
+        """The size of one coordinate unit in the user's units, (d,)."""
         return self._unit
 
     def widths(self, halves: FloatArray) -> FloatArray:
-        """Return half-widths (n, d) in the user's units, and four units in the last place of the largest position."""
+        """Return half-widths (n, d) in the user's units, enlarged by four ulps of the largest position."""
         rounding = 4.0 * np.finfo(float).eps * (np.abs(self._origin) + np.abs(self._unit))
         return np.asarray(halves * self._unit + np.where(halves > 0.0, rounding, 0.0))
 
     def movable(self, names: tuple[str, ...] | None, count: int) -> NDArray[np.intp]:
-        """Return the coordinates of the parameters of these names, which must be real or logarithmic, (count,)."""
-        del count  # there are as many names
+        """Return the coordinates of the named parameters, (count,); they must be real or logarithmic."""
+        del count  # equals len(names)
         there = f"the parameters are {', '.join(self.parameters)}"
         if names is None:
             raise TypeError(f"contexts must name the parameters that they perturb, Perturbation(name=...); {there}")
         for name in names:
             if name not in self.parameters:
-                raise ValueError(f"contexts perturb {name!r}, which is no parameter of the actions; {there}")
+                raise ValueError(f"contexts perturb {name!r}, which is not a parameter of the actions; {there}")
             if self.parameters[name].count is not None:
                 raise TypeError(
                     f"contexts perturb {name!r}, which is {self.parameters[name]!r}: only real and Log parameters can "
@@ -178,9 +178,9 @@ class Box(Space):
         return np.array([self._slices[name].start for name in names], dtype=np.intp)
 
     def discrete_parts(self, most: int = 4096) -> FloatArray | None:
-        """Return every combination of the whole numbers and choices (k, dimension), free coordinates left at zero.
+        """Return every combination of the discrete values (k, dimension), with continuous coordinates at zero.
 
-        None if there are more than `most`; one row of zeros if every coordinate is free.
+        None if there are more than `most`; one row of zeros if every coordinate is continuous.
         """
         counts = {name: p.count for name, p in self.parameters.items() if p.count is not None}
         total = math.prod(counts.values())
@@ -193,9 +193,9 @@ class Box(Space):
         return parts
 
     def corners(self) -> FloatArray:
-        """Return points (k, dimension) whose convex hull holds the box: its corners, with every choice of labels.
+        """Return points (k, dimension) whose convex hull contains the box: its corners, for every label.
 
-        A box of more than 4,096 corners gets the 2 d corners of a cross-polytope round it, which lie outside of it.
+        If there are more than 4,096 corners, return the 2 d corners of a cross-polytope that encloses the box.
         """
         ends = [p.ends for p in self.parameters.values()]
         if math.prod(len(levels) for levels in ends) > 4096:
@@ -208,7 +208,7 @@ class Box(Space):
         return [Point(row) for row in self.sample(count, seed)]
 
     def possible(self, points: FloatArray) -> NDArray[np.bool_]:
-        """Return (n,): which points (n, dimension) have the value of every parameter that has one value only."""
+        """Return a mask (n,) of the points (n, dimension) that match every parameter with a single value."""
         there = np.ones(len(points), dtype=bool)
         for name, p in self.parameters.items():
             if p.count == 1:
@@ -216,7 +216,7 @@ class Box(Space):
         return there
 
     def sample(self, count: int, seed: int) -> FloatArray:
-        """Return well-spread points (count, dimension) of the box: scrambled Sobol points, each on its levels."""
+        """Return well-spread points (count, dimension) of the box: scrambled Sobol points, rounded to valid values."""
         cube = spread(count, len(self.parameters), seed)
         points = np.empty((count, self.dimension))
         for column, (name, p) in enumerate(self.parameters.items()):
@@ -230,16 +230,16 @@ class Box(Space):
 
 
 def not_a_label(name: Any) -> str:
-    """Return the error for a number among what is known before a choice."""
+    """Return the error message for a continuous parameter in `given`."""
     return (
-        f"given[{name!r}] is a number of an interval, which no past context equals: only labels and whole numbers "
-        "(drbo.Categorical, drbo.Integer) can be known by equality. Give what this round's contexts may be yourself, "
+        f"given[{name!r}] is a continuous number, which no past context equals: only labels and whole numbers "
+        "(drbo.Categorical, drbo.Integer) can be given. Pass the possible contexts of this round yourself, "
         "ask(reference=drbo.Samples(...)), in the general or the simulator setting"
     )
 
 
 def spread(count: int, dimension: int, seed: int) -> FloatArray:
-    """Return well-spread points (count, dimension) of the unit cube: the first of a scrambled Sobol sequence."""
-    from scipy.stats import qmc  # it takes as long to import as the rest of the library
+    """Return the first points (count, dimension) of a scrambled Sobol sequence in the unit cube."""
+    from scipy.stats import qmc  # imported here because the import is slow
 
     return qmc.Sobol(dimension, seed=seed).random_base2(max(math.ceil(math.log2(max(count, 1))), 0))[:count]

@@ -1,4 +1,4 @@
-"""Parameters that are one of several labels: choices, and choices in an order."""
+"""Parameters with labels as values: Categorical (unordered) and Ordinal (ordered)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Categorical", "Ordinal"]
 
 
 class Labelled(Parameter):
-    """One of several labels, given one by one.
+    """One of several labels, passed as separate arguments.
 
-    A label is text, a number, True or False, None, a tuple of these, a member of an Enum, or a frozen dataclass: what
-    can be saved, and compared with what is told later.
+    A label is text, a number, True or False, None, a tuple of these, a member of an Enum, or a frozen dataclass. Such
+    values can be saved and compared with later ones.
     """
 
     def __init__(self, *choices: Any) -> None:
@@ -31,7 +31,7 @@ class Labelled(Parameter):
         self._take(choices)
 
     def _take(self, choices: tuple[Any, ...]) -> None:
-        """Take the choices, after checking that they are labels and different."""
+        """Store the choices, after checking that they are distinct labels."""
         self.choices = tuple(validation.label("choices", choice) for choice in choices)
         self._positions = {choice: i for i, choice in enumerate(self.choices)}
         if not choices or len(self._positions) != len(choices):
@@ -47,29 +47,29 @@ class Labelled(Parameter):
         return hash((type(self), self.choices))
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the parameter was made of, for `from_arguments`."""
+        """Return the constructor arguments, for `from_arguments`."""
         return {"choices": self.choices}
 
     @classmethod
     def from_arguments(cls, choices: tuple[Any, ...]) -> Self:
-        """Return the parameter of these choices, of which a single one may be a tuple."""
+        """Return the parameter with these choices; a single choice may be a tuple."""
         made = cls.__new__(cls)
         made._take(choices)
         return made
 
     @property
     def origin(self) -> float:
-        """Zero: the first label of an order; without one, labels have no position, only distances."""
+        """Zero: the position of the first ordered label. Unordered labels have distances but no positions."""
         return 0.0
 
     @property
     def count(self) -> int:
-        """How many choices there are."""
+        """The number of choices."""
         return len(self.choices)
 
     def index(self, name: str, value: Any) -> int:
         """Return the position of a value among the choices."""
-        with contextlib.suppress(KeyError, TypeError):  # TypeError: what cannot be hashed, such as an array
+        with contextlib.suppress(KeyError, TypeError):  # TypeError: unhashable values, such as an array
             return self._positions[value]
         raise ValueError(f"{name} must be one of {', '.join(map(repr, self.choices))}, got {value!r}")
 
@@ -85,7 +85,7 @@ class Labelled(Parameter):
 
 
 class Categorical(Labelled):
-    """One of several choices, none of them closer to one than to another."""
+    """One of several unordered choices; all pairs are equally far apart."""
 
     def _take(self, choices: tuple[Any, ...]) -> None:
         if len(choices) > MOST_COORDINATES:
@@ -98,16 +98,16 @@ class Categorical(Labelled):
 
     @property
     def unit(self) -> float:
-        """The number that puts two choices, sqrt(2) apart in the unit cube, at a distance of 1."""
+        """The factor that scales the distance of two choices, sqrt(2) in the unit cube, to 1."""
         return math.sqrt(0.5)
 
     @property
     def extent(self) -> float:
-        """One: two choices are equal or not."""
+        """One: the distance between two different choices."""
         return 1.0
 
     def decode(self, coordinates: FloatArray) -> Any:
-        """Return the choice of the largest coordinate."""
+        """Return the choice with the largest coordinate."""
         return self.choices[int(np.argmax(coordinates))]
 
     @property
@@ -116,16 +116,16 @@ class Categorical(Labelled):
         return self.levels(np.arange(self.count))
 
     def levels(self, indices: NDArray[np.intp]) -> FloatArray:
-        """Return 1 at each choice, 0 elsewhere, (n, count)."""
+        """Return one-hot coordinates (n, count)."""
         return np.eye(self.count)[indices]
 
 
 class Ordinal(Labelled):
-    """One of several choices in an order, neighbours one step apart: `Ordinal("young", "middle", "old")`."""
+    """One of several ordered choices, neighbours one step apart: `Ordinal("young", "middle", "old")`."""
 
     @property
     def unit(self) -> float:
-        """How many steps lie between the first choice and the last; 1 if there is one choice only."""
+        """The number of steps from the first choice to the last; 1 if there is only one choice."""
         return float(max(self.count - 1, 1))
 
     def decode(self, coordinates: FloatArray) -> Any:

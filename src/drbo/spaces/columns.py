@@ -1,4 +1,4 @@
-"""The columns of contexts: what an ambiguity set in the user's words must know of them."""
+"""Columns of contexts: the data that ambiguity sets with named columns need."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Column:
 
     Attributes
     ----------
-    name : as the user calls it; None if it has no name
+    name : the user's name; None if it has none
     first, width : its coordinates are first, ..., first + width - 1
-    step : a step that is typical of it: the deviation of numbers, 1 for labels
+    step : a typical step: the standard deviation of numbers, 1 for labels
     labels : its labels, if it holds labels
     levels : (k, width) the position of each label
-    logarithmic : whether its position is the logarithm of its number
+    logarithmic : whether positions are logarithms of the numbers
     """
 
     name: str | None
@@ -43,7 +43,7 @@ class Column:
         return np.exp(positions) if self.logarithmic else positions
 
     def holds(self, points: FloatArray, value: Any) -> FloatArray:
-        """Return 1 where the points (n, d) hold this label, or this number up to rounding, and 0 elsewhere; (n,)."""
+        """Return 1 where points (n, d) have this label, or this number up to rounding, and 0 elsewhere; (n,)."""
         if self.labels is None or self.levels is None:
             numbers = self.numbers(points)
             return np.asarray(np.abs(numbers - value) <= 1e-9 * (abs(value) + self.step)).astype(float)
@@ -58,22 +58,22 @@ def unnamed_columns(points: FloatArray) -> tuple[Column, ...]:
 
 
 def named(name: str, columns: Sequence[Column]) -> Column:
-    """Return the column of this name; an error says which ones there are."""
+    """Return the column with this name; an error lists the known names."""
     for column in columns:
         if column.name == name:
             return column
     names = [column.name for column in columns if column.name is not None]
     there = f"they are {', '.join(names)}" if names else "these contexts have no names"
-    raise ValueError(f"ambiguity names the column {name!r}, which is none of the contexts: {there}")
+    raise ValueError(f"ambiguity names the column {name!r}, which is not a column of the contexts: {there}")
 
 
 Row = dict[str, Any]
 
 
 def row(value: Any, kind: str) -> Row:
-    """Return an action or a context as a mapping from names to plain values; `kind` names what has no name.
+    """Return an action or a context as a mapping from names to plain values; `kind` names unnamed values.
 
-    A context that was never revealed, None, has no values.
+    A context that was never revealed (None) gives an empty mapping.
     """
     if value is None:
         return {}
@@ -86,22 +86,22 @@ def row(value: Any, kind: str) -> Row:
 
 
 def plain(item: Any) -> Any:
-    """Return a value as JSON can hold it: a number, a truth value or a text."""
+    """Return a value as a JSON type: a number, a truth value or text."""
     if isinstance(item, np.generic):
         item = item.item()
     return item if item is None or isinstance(item, bool | int | float | str) else str(item)
 
 
 def is_number(values: Sequence[Any]) -> bool:
-    """Return whether all values are numbers, truth values apart."""
+    """Return whether all values are numbers; truth values do not count."""
     return all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in values)
 
 
 def text(item: Any) -> str:
-    """Return a plain value in words."""
+    """Return a plain value as text."""
     return f"{item:.4g}" if isinstance(item, float) else str(item)
 
 
 def words(columns: Row) -> str:
-    """Return columns in words that a terminal can show."""
+    """Return columns as text that is safe to print on a terminal."""
     return ", ".join(f"{printable(name)} = {printable(text(item))}" for name, item in columns.items())

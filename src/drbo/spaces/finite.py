@@ -19,12 +19,12 @@ class FiniteSet(Space):
 
     Attributes
     ----------
-    name : what the points are called in errors, such as "actions"
+    name : the name used in errors, such as "actions"
     points : (n, d) as they were given
-    coordinates : (n, d) as the model sees them: the points themselves, or scaled to the unit cube
-    weights : (n,) the distribution that came with the points; None if they have none
-    history : (t,) the indices of the points seen in the past, where data came with them
-    in_order : whether the history is in the order of time
+    coordinates : (n, d) the model's coordinates: the points themselves, or scaled to the unit cube
+    weights : (n,) the distribution given with the points; None if there is none
+    history : (t,) the indices of points seen in the past; empty if no data was given
+    in_order : whether the history is in time order
     """
 
     weights: FloatArray | None = None
@@ -48,23 +48,23 @@ class FiniteSet(Space):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the points, which are numbers without names."""
+        """The columns of the points: numbers without names."""
         return unnamed_columns(self.points)
 
     def in_unit_cube(self) -> Self:
-        """Return the same points with coordinates (point - least) / range of each column."""
+        """Return the same points with coordinates (point - minimum) / range per column."""
         scaled = type(self)(self.name, self.points)
         scaled._low, scaled._unit = self.points.min(axis=0), self.scales
         scaled.coordinates = validation.frozen((self.points - scaled._low) / scaled._unit)
         return scaled
 
     def spread(self, count: int, seed: int) -> list[Point]:
-        """Return all points, in their order; `count` and `seed` are for spaces that have more."""
+        """Return all points, in order; `count` and `seed` are ignored."""
         del count, seed
         return [Point(row, i) for i, row in enumerate(self.coordinates)]
 
     def encode(self, name: str, value: Any) -> Point:
-        """Return the point equal to `value` (d,), up to 1e-9 of the set's extent in each dimension."""
+        """Return the point equal to `value` (d,), up to 1e-9 of the set's range in each dimension."""
         given = np.atleast_1d(validation.finite_array(name, value))
         if given.shape != (self.dimension,):
             raise ValueError(f"{name} must be a point of {self.dimension} dimension(s), got {value!r}")
@@ -84,7 +84,7 @@ class FiniteSet(Space):
         return range(self.dimension)
 
     def movable(self, names: tuple[str, ...] | None, count: int) -> NDArray[np.intp]:
-        """Return all coordinates: a perturbation of points has one column for each."""
+        """Return all coordinates: a perturbation of points has one column per coordinate."""
         if names is not None:
             raise TypeError(
                 f"contexts must have no names where actions are points: give Perturbation an array (n, "
@@ -97,15 +97,15 @@ class FiniteSet(Space):
         return np.arange(self.dimension)
 
     def of_columns(self, name: str, values: Mapping[Any, Any]) -> Any:
-        """Return the point that has these values, by the positions of the columns; an error calls it `name`."""
+        """Return the point with these values, keyed by column position; an error calls it `name`."""
         if values.keys() != set(self.positions):
             raise ValueError(f"{name} must give a value for each column, {[*self.positions]}, got {dict(values)!r}")
         return [values[column] for column in self.positions]
 
     def matching(self, known: Mapping[Any, Any]) -> tuple[dict[int, Any], NDArray[np.intp]]:
-        """Return what is known, by the position of a column, and the indices (k,) of the points that agree with it.
+        """Return the known values by column position, and the indices (k,) of the points that match them.
 
-        Numbers are equal up to 1e-9 of the column's extent.
+        Numbers are equal up to 1e-9 of the column's range.
         """
         agree = np.ones(len(self), dtype=bool)
         values = {}
@@ -121,7 +121,7 @@ class FiniteSet(Space):
         return values, np.flatnonzero(agree)
 
     def _column_equals(self, column: int, value: Any) -> tuple[NDArray[np.bool_], Any]:
-        """Return which points have a value in a column, (n,), and that value; raise if none has."""
+        """Return a mask (n,) of the points with this value in the column, and that value; raise if none matches."""
         number, there = validation.finite_float(f"given[{column}]", value), self.points[:, column]
         equal = np.abs(there - number) <= 1e-9 * self.scales[column] + 4.0 * np.finfo(float).eps * abs(number)
         if not equal.any():
@@ -131,31 +131,31 @@ class FiniteSet(Space):
 
     def decode(self, point: Point) -> FloatArray:
         """Return the point (d,) as it was given."""
-        assert point.index is not None  # a finite set made it
+        assert point.index is not None  # points of a finite set have an index
         return np.asarray(self.points[point.index])
 
     def decode_all(self, coordinates: FloatArray) -> Sequence[Any]:
-        """Return the points (n, d) as they were given; the coordinates are those of all of them, in order."""
+        """Return the points (n, d) as they were given; the coordinates must be those of all points, in order."""
         del coordinates
         return cast(Sequence[Any], self.points)
 
     def at(self, name: str, index: Any) -> Point:
-        """Return the point of this index, from 0 to n - 1."""
+        """Return the point with this index, from 0 to n - 1."""
         i = validation.integer(name, index)
         if not 0 <= i < len(self):
             raise ValueError(f"{name} must be from 0 to {len(self) - 1}, got {i}")
         return Point(self.coordinates[i], i)
 
     def stored(self, coordinates: FloatArray) -> Point:
-        """Refuse: a point of a finite set is stored by its index."""
+        """Raise: a point of a finite set is stored by its index."""
         raise ValueError(f"a point of a finite set has an index, got coordinates {coordinates.tolist()}")
 
     def weights_of(self, name: str, given: Any) -> FloatArray:
-        """Return the weights (n,) that a user gave: one per point, or a mapping from indices; others have none."""
+        """Return the user's weights (n,): one per point, or a mapping from indices, with 0 for missing ones."""
         return validation.distribution(name, self._in_order(name, given), len(self))
 
     def _in_order(self, name: str, given: Any) -> Any:
-        """Return what was given, a mapping as an array (n,)."""
+        """Return the given weights; a mapping becomes an array (n,)."""
         values = validation.by_name(given)
         if not isinstance(values, Mapping):
             return values
@@ -165,20 +165,20 @@ class FiniteSet(Space):
         return weights
 
     def _position(self, name: str, key: Any) -> int:
-        """Return the position of the point that a mapping names by `key`: an index."""
+        """Return the position of the point that a mapping key names: an index."""
         index = self.at(f"a key of {name}", key).index
         assert index is not None
         return index
 
     def measured(self, coordinates: FloatArray) -> FloatArray:
-        """Return the coordinates (n, d) in the units of the points; all of them as they were given, to the last bit."""
+        """Return the coordinates (n, d) in the units of the points; the full set is returned bit for bit."""
         if coordinates is self.coordinates:
             return self.points
         return np.asarray(self._low + coordinates * self._unit)
 
     @property
     def units(self) -> FloatArray:
-        """How many of the user's units a step of 1 is in each coordinate, (d,)."""
+        """The size of one coordinate unit in the user's units, (d,)."""
         return self._unit
 
     def widths(self, halves: FloatArray) -> FloatArray:

@@ -1,10 +1,10 @@
-"""What the columns of a table of past conditions are: numbers, or labels.
+"""Detection of column types in a table of past conditions: numbers or labels.
 
-Numbers are numbers. Truth values are the labels False and True. Text, tuples and members of an Enum are labels, in the
-order in which they first appear. The categories of a pandas column are its labels, in an order if the column has one.
+Truth values are the labels False and True. Text, tuples and members of an Enum are labels, in the order in which they
+first appear. The categories of a pandas column are its labels, ordered if the column is.
 
-Dates and times are refused: only the user knows what matters of them. So are numbers beside text, also where the
-numbers are written as text: '3' beside '<1'.
+Dates and times are refused, because only the user knows which part of them matters. Numbers mixed with text are
+refused, also if the numbers are written as text: '3' beside '<1'.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.ti
 
 
 def read(name: str, values: Any, labels: Labelled | None) -> tuple[list[Any], Parameter]:
-    """Return the values of a column, and the parameter that they are: `Observed` for numbers.
+    """Return the values of a column and their parameter: `Observed` for numbers.
 
-    `labels` is the parameter that the user says the column is, if he does.
+    `labels` is the parameter that the user declared for the column, if any.
     """
     if labels is None and hasattr(getattr(values, "dtype", None), "categories"):
         kind = Ordinal if values.dtype.ordered else Categorical
@@ -41,8 +41,8 @@ def read(name: str, values: Any, labels: Labelled | None) -> tuple[list[Any], Pa
     if labels is None:
         if any(isinstance(item, _DATES) or type(item).__name__ == "Period" for item in items):
             raise TypeError(
-                f"data must be numbers or labels, but column {name!r} holds dates or times: turn it into what matters "
-                "of it, numbers such as the day of the year, or labels such as the weekday"
+                f"data must be numbers or labels, but column {name!r} holds dates or times: convert it to "
+                "numbers such as the day of the year, or to labels such as the weekday"
             )
         if all(_is_number(item) for item in items):
             return _numbers(name, items)
@@ -54,13 +54,13 @@ def read(name: str, values: Any, labels: Labelled | None) -> tuple[list[Any], Pa
 
 
 def _check_one_kind(name: str, items: list[Any]) -> None:
-    """Raise if some values of a column are numbers, or read as numbers, and others are not."""
+    """Raise if a column mixes numbers, or text that reads as numbers, with other values."""
     read = [_is_number(item) or (isinstance(item, str) and _reads_as_number(item)) for item in items]
     if any(read) and not (all(read) and all(isinstance(item, str) for item in items)):
         row = 0 if all(read) else read.index(not read[0])
         raise TypeError(
             f"data must have columns of one kind, but column {name!r} holds {items[0]!r} in row 0 and {items[row]!r} "
-            f"in row {row}; if all of them are labels, say so: labels={{{name!r}: drbo.Categorical(...)}}"
+            f"in row {row}; if all of them are labels, declare them: labels={{{name!r}: drbo.Categorical(...)}}"
         )
 
 
@@ -80,7 +80,7 @@ def _label(name: str, item: Any) -> Any:
 
 
 def _numbers(name: str, items: list[Any]) -> tuple[list[float], Observed]:
-    """Return a column of numbers and its range; an error names the row of the first that is not finite."""
+    """Return a column of numbers and its range; an error names the first row that is not finite."""
     column = [float(item) for item in items]
     for row, number in enumerate(column):
         if not math.isfinite(number):

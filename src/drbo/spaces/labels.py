@@ -1,8 +1,8 @@
 """Labels as a finite set: groups of patients, days of the week, machines.
 
-The model sees the coordinates of the parameter that the labels are: one per label for `Categorical`, one for `Ordinal`.
-An ambiguity set sees labels as 1 apart or equal, or by the steps between them. Counts and data that came with the
-labels are kept beside them.
+The model sees the coordinates of the labels' parameter: one per label for `Categorical`, one for `Ordinal`. For an
+ambiguity set, `Categorical` labels are 0 or 1 apart, and `Ordinal` labels are their number of steps apart. Counts and
+data given with the labels are kept with them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
 FiniteGiven = ArrayLike | Iterable[Any] | Labelled
-"""What a user may give as a finite set: points, or labels in any of the forms of `finite_set`."""
+"""Accepted forms of a finite set: points, or labels in any of the forms of `finite_set`."""
 LARGEST_PAST = 10_000_000
-"""Counts that add up to more are weights only: they are too many to be listed as contexts seen in the past."""
+"""Largest total of counts that is expanded into a history; larger counts are used as weights only."""
 
 
 class Labels(FiniteSet):
@@ -35,10 +35,10 @@ class Labels(FiniteSet):
 
     Parameters
     ----------
-    name : what the labels are called in errors, such as "contexts"
+    name : the name used in errors, such as "contexts"
     parameter : `Categorical` or `Ordinal`, with the labels
-    given : (n,) weights or counts of the labels, if they have any. Whole numbers are counts of what was seen before
-    history : (t,) in place of `given`: the indices of the labels seen in the past, in the order of time
+    given : (n,) optional weights or counts of the labels. Whole numbers are counts of past contexts
+    history : (t,) instead of `given`: the indices of the labels seen in the past, in time order
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Labels(FiniteSet):
         coordinates = parameter.levels(np.arange(parameter.count))
         super().__init__(name, parameter.origin + coordinates * parameter.unit)
         if None in parameter.choices:
-            raise ValueError(f"{name} must not hold None, which stands for what is not given: use text such as 'none'")
+            raise ValueError(f"{name} must not hold None, which means 'not given': use text such as 'none'")
         self.parameter, self.coordinates = parameter, validation.frozen(coordinates)
         self._low, self._unit = np.full(self.dimension, parameter.origin), np.full(self.dimension, parameter.unit)
         self.scales = validation.frozen(np.full(self.dimension, parameter.extent / math.sqrt(self.dimension)))
@@ -75,7 +75,7 @@ class Labels(FiniteSet):
         return (self.parameter.column(None, 0),)
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the labels were made of, by the names of the arguments."""
+        """Return the constructor arguments by name."""
         data = {"given": None, "history": self.history} if self.in_order else {"given": self.given, "history": None}
         return {"name": self.name, "parameter": self.parameter, **data}
 
@@ -84,7 +84,7 @@ class Labels(FiniteSet):
         return Space.movable(self, names, count)
 
     def in_unit_cube(self) -> Self:
-        """Return the labels themselves: their coordinates go from 0 to 1 for every model."""
+        """Return the labels unchanged: their coordinates are already from 0 to 1."""
         return self
 
     def encode(self, name: str, value: Any) -> Point:
@@ -94,22 +94,22 @@ class Labels(FiniteSet):
 
     @property
     def positions(self) -> range:
-        """The positions in labels that are tuples of equal length; otherwise a label is one column."""
+        """The positions within labels that are tuples of equal length; otherwise a label is one column."""
         return range(len(self._parts[0]))
 
     def of_columns(self, name: str, values: Mapping[Any, Any]) -> Any:
-        """Return the label that has these parts, by their positions."""
+        """Return the label with these parts, keyed by position."""
         parts = super().of_columns(name, values)
         return tuple(parts) if self._parts[0] is self.labels[0] else parts[0]
 
     @functools.cached_property
     def _parts(self) -> tuple[tuple[Any, ...], ...]:
-        """The labels as tuples: themselves if all are tuples of one length, otherwise each as a tuple of one."""
+        """The labels as tuples: unchanged if all are tuples of equal length, otherwise each in a 1-tuple."""
         lengths = {len(label) if type(label) is tuple else 0 for label in self.labels}
         return self.labels if len(lengths) == 1 and lengths != {0} else tuple((label,) for label in self.labels)
 
     def _column_equals(self, column: int, value: Any) -> tuple[NDArray[np.bool_], Any]:
-        """Return which labels have a value in a column, (n,), and that value; raise if none has."""
+        """Return a mask (n,) of the labels with this value in the column, and that value; raise if none matches."""
         there = [parts[column] for parts in self._parts]
         different = Categorical(*dict.fromkeys(there))
         known = different.choices[different.index(f"given[{column}]", value)]
@@ -117,30 +117,30 @@ class Labels(FiniteSet):
 
     def decode(self, point: Point) -> Any:
         """Return the label at a point."""
-        assert point.index is not None  # a finite set made it
+        assert point.index is not None  # points of a finite set have an index
         return self.labels[point.index]
 
     def decode_all(self, coordinates: FloatArray) -> Sequence[Any]:
-        """Return all labels, in order; the coordinates are those of all of them."""
+        """Return all labels, in order; the coordinates must be those of all labels."""
         del coordinates
         return self.labels
 
     def many(self, name: str, value: Any) -> Sequence[Any] | None:
-        """Return a list, an array or a column of a table as several labels; None for one label, as a tuple may be."""
+        """Return a list, an array or a table column as several labels; None for one label, which may be a tuple."""
         if isinstance(value, list) or (hasattr(value, "dtype") and hasattr(value, "__len__")):
             return list(value)
         return super().many(name, value) if hasattr(value, "columns") else None
 
     def _position(self, name: str, key: Any) -> int:
-        """Return the position of the label that a mapping names by `key`."""
+        """Return the position of the label that a mapping key names."""
         return self.parameter.index(f"a key of {name}", key)
 
 
 def finite_set(name: str, given: Any) -> FiniteSet:
-    """Return what a user gave as actions or contexts: labels, or otherwise points.
+    """Return the given actions or contexts as a finite set: labels if possible, otherwise points.
 
-    Labels are `Categorical` or `Ordinal`; a mapping from labels to weights or counts; a sequence that does not hold
-    numbers or points alone; or data, a pandas Categorical or a Series of text, truth values or categories.
+    Labels are `Categorical` or `Ordinal`; a mapping from labels to weights or counts; a sequence with entries that are
+    neither numbers nor points; or data: a pandas Categorical or a Series of text, truth values or categories.
     """
     if isinstance(given, Labels):
         return given
@@ -149,7 +149,7 @@ def finite_set(name: str, given: Any) -> FiniteSet:
     if isinstance(given, Mapping):
         return _weighted(name, given)
     if isinstance(given, set | frozenset):
-        raise TypeError(f"{name} must be in an order, which a set has not: give a list")
+        raise TypeError(f"{name} must be ordered, and a set is not: give a list")
     if hasattr(given, "columns"):
         return _rows(name, given)
     if hasattr(getattr(given, "dtype", None), "categories"):
@@ -174,7 +174,7 @@ def finite_set(name: str, given: Any) -> FiniteSet:
 
 
 def _refuse_counts(name: str, given: Any) -> None:
-    """Raise if numbers are a Series by label, such as `value_counts` gives: they may be counts of the labels."""
+    """Raise if numbers are a Series indexed by label, as from `value_counts`: they may be counts of the labels."""
     index = list(given.index) if hasattr(given, "to_dict") else []
     if any(isinstance(label, str | bool) for label in index):
         raise TypeError(
@@ -188,16 +188,16 @@ def _rows(name: str, frame: Any) -> FiniteSet:
     try:
         return FiniteSet(name, frame)
     except TypeError as error:
-        raise TypeError(f"{error}; a table of conditions that holds labels is given as drbo.Samples(table)") from None
+        raise TypeError(f"{error}; pass a table of conditions with labels as drbo.Samples(table)") from None
 
 
 def _weighted(name: str, given: Mapping[Any, Any]) -> Labels:
-    """Return the labels of a mapping to their weights or counts."""
+    """Return the labels of a mapping from labels to weights or counts."""
     for key, value in given.items():
         if np.ndim(value):
             raise TypeError(
-                f"{name} must map labels to weights or counts, got {value!r} for {key!r}; a table of conditions is "
-                "given as drbo.Samples(table)"
+                f"{name} must map labels to weights or counts, got {value!r} for {key!r}; pass a table of conditions "
+                "as drbo.Samples(table)"
             )
     weights = [validation.finite_float(f"{name}[{key!r}]", value) for key, value in given.items()]
     if not weights:
@@ -206,19 +206,19 @@ def _weighted(name: str, given: Mapping[Any, Any]) -> Labels:
 
 
 def _categories(name: str, given: Any) -> Labels:
-    """Return the categories of a pandas Categorical, with its values as data."""
+    """Return the categories of a pandas Categorical, with its values as history."""
     kind = Ordinal if given.dtype.ordered else Categorical
     return _data(name, _present(name, list(given)), kind.from_arguments((*given.dtype.categories.tolist(),)))
 
 
 def _data(name: str, values: Sequence[Any], parameter: Labelled) -> Labels:
-    """Return labels with values in the order of time as data."""
+    """Return labels with values, in time order, as history."""
     positions = {label: i for i, label in enumerate(parameter.choices)}
     return Labels(name, parameter, history=[positions[value] for value in values])
 
 
 def _present(name: str, values: Sequence[Any]) -> list[Any]:
-    """Return the values as labels; none of them may be missing."""
+    """Return the values as labels; raise if one is missing."""
     for row, value in enumerate(values):
         if validation.missing(value):
             raise ValueError(f"{name} must not hold missing values, but row {row} is one: drop it, or give it a label")
@@ -226,7 +226,7 @@ def _present(name: str, values: Sequence[Any]) -> list[Any]:
 
 
 def _is_point(item: Any) -> bool:
-    """Return whether an item is a number, or a sequence that may hold the coordinates of a point."""
+    """Return whether an item is a number, or a sequence of coordinates."""
     if isinstance(item, tuple):
         return all(_is_point(part) for part in item)
     if isinstance(item, bool | enum.Enum):
@@ -235,14 +235,14 @@ def _is_point(item: Any) -> bool:
 
 
 def _counted(given: FloatArray) -> NDArray[np.intp]:
-    """Return weights that are counts as indices (t,) of what was seen; none if they are shares."""
+    """Return counts as indices (t,) of past contexts; empty if the weights are shares."""
     if (given != np.floor(given)).any() or given.sum() > LARGEST_PAST:
         return np.empty(0, dtype=np.intp)
     return np.repeat(np.arange(len(given)), given.astype(np.intp))
 
 
 def _indices(name: str, history: ArrayLike, count: int) -> NDArray[np.intp]:
-    """Return indices of labels that were seen, as an array that nobody can change."""
+    """Return the indices of the labels seen, as a read-only array."""
     indices = np.array(history, dtype=np.intp)
     if indices.ndim != 1 or not indices.size or not 0 <= indices.min() <= indices.max() < count:
         raise ValueError(f"{name} must be data of at least one row, with labels from 0 to {count - 1}, got {history!r}")

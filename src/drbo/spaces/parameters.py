@@ -1,6 +1,6 @@
-"""The parameters of a box: real, logarithmic, whole numbers, choices, and choices in an order.
+"""The parameters of a box: real, logarithmic, whole numbers, unordered choices, and ordered choices.
 
-In the unit cube, which the model sees, and in the user's units, in which an ambiguity set measures distances:
+Coordinates in the unit cube, which the model sees, and positions in the user's units, which ambiguity sets use:
 
     (low, high)         (v - low) / (high - low)           one coordinate       v
     Log(low, high)      log(v / low) / log(high / low)     one coordinate       log(v)
@@ -26,20 +26,20 @@ from drbo.validation import FloatArray
 __all__ = ["Integer", "Log", "Real"]
 
 MOST_COORDINATES = 2000
-"""Of a box, of labels without an order, and of what a model learns: distances and priors have the square of it."""
+"""Largest number of coordinates of a box, of unordered labels, and of a learned model: cost grows with its square."""
 
 _LARGEST_INTEGER = 2**53
-"""Larger whole numbers are not all floating-point numbers."""
+"""Beyond this, not every whole number is a floating-point number."""
 
 _ROUNDING = 1e-9
-"""How far a coordinate may lie from that of a value."""
+"""Largest distance of a coordinate from that of a value."""
 
 
 class Parameter(ABC):
     """One named parameter of a box."""
 
     width: int = 1
-    """How many coordinates of the unit cube it takes."""
+    """The number of unit-cube coordinates."""
 
     @property
     @abstractmethod
@@ -49,16 +49,16 @@ class Parameter(ABC):
     @property
     @abstractmethod
     def unit(self) -> float:
-        """How many of the user's units a step of 1 in a coordinate is."""
+        """The size of one coordinate unit in the user's units."""
 
     @property
     def extent(self) -> float:
-        """How far apart two values are at most, in the user's units."""
+        """The largest distance between two values, in the user's units."""
         return self.unit
 
     @abstractmethod
     def encode(self, name: str, value: Any) -> list[float]:
-        """Return the coordinates of a value, which must be one of the parameter's."""
+        """Return the coordinates of a value; raise if it is not a value of the parameter."""
 
     @abstractmethod
     def decode(self, coordinates: FloatArray) -> Any:
@@ -66,23 +66,23 @@ class Parameter(ABC):
 
     @property
     def count(self) -> int | None:
-        """How many values it has, or None if they form an interval."""
+        """The number of values; None if they form an interval."""
         return None
 
     def has_value_at(self, coordinates: FloatArray) -> bool:
-        """Return whether a value lies at coordinates (width,), rounding aside."""
+        """Return whether a value lies at coordinates (width,), up to rounding."""
         if self.count is None:
             return bool((np.abs(coordinates - 0.5) <= 0.5 + _ROUNDING).all())
         inside = bool((np.abs(coordinates) <= 2.0).all())
         return inside and np.allclose(self.encode("", self.decode(coordinates)), coordinates, rtol=0.0, atol=_ROUNDING)
 
     def column(self, name: str | None, first: int) -> Column:
-        """Return the column of this parameter, whose coordinates begin with number `first`."""
+        """Return the column of this parameter; `first` is its first coordinate."""
         return Column(name, first, step=self.extent / math.sqrt(12.0))
 
     @property
     def ends(self) -> FloatArray:
-        """The coordinates (k, width) of the values between which all others lie: the two bounds, or every choice."""
+        """The coordinates (k, width) of the extreme values: the two bounds, or every choice."""
         return np.array([[0.0], [1.0]])
 
     def levels(self, indices: NDArray[np.intp]) -> FloatArray:
@@ -93,7 +93,7 @@ class Parameter(ABC):
 
 @dataclass(frozen=True)
 class Real(Parameter):
-    """A real number between two bounds; in a box, `(low, high)` stands for it."""
+    """A real number between two bounds; `(low, high)` in a box means `Real(low, high)`."""
 
     low: float
     high: float
@@ -103,7 +103,7 @@ class Real(Parameter):
         if not low < high:
             raise ValueError(f"low must be less than high, got {low} and {high}")
         if not math.isfinite(high - low):
-            raise ValueError(f"high must be a finite way above low, got {low} and {high}")
+            raise ValueError(f"high - low must be finite, got {low} and {high}")
 
     @property
     def origin(self) -> float:
@@ -128,27 +128,27 @@ class Real(Parameter):
 
 @dataclass(frozen=True)
 class Observed(Parameter):
-    """A number that was seen from a least to a largest value; others may lie outside of these."""
+    """A number with an observed range; other values may lie outside the range."""
 
     least: float
     largest: float
 
     @property
     def origin(self) -> float:
-        """The least number seen."""
+        """The smallest number seen."""
         return self.least
 
     @property
     def unit(self) -> float:
-        """The range of the numbers seen; 1 if they are all the same."""
+        """The range of the numbers seen; 1 if all are equal."""
         return self.largest - self.least or 1.0
 
     def encode(self, name: str, value: Any) -> list[float]:
-        """Return (v - least) / range, below 0 or above 1 for a number outside of the range."""
+        """Return (v - minimum) / range, below 0 or above 1 for a number outside the range."""
         return [(validation.finite_float(name, value) - self.least) / self.unit]
 
     def has_value_at(self, coordinates: FloatArray) -> bool:
-        """Return True: a number may lie anywhere."""
+        """Return True: every number is valid."""
         del coordinates
         return True
 
@@ -159,7 +159,7 @@ class Observed(Parameter):
 
 @dataclass(frozen=True)
 class Log(Parameter):
-    """A positive number between two bounds that matters by its order of magnitude."""
+    """A positive number between two bounds, on a logarithmic scale."""
 
     low: float
     high: float
@@ -190,7 +190,7 @@ class Log(Parameter):
         return min(max(value, self.low), self.high)
 
     def column(self, name: str | None, first: int) -> Column:
-        """Return the column, whose positions are logarithms."""
+        """Return the column; its positions are logarithms."""
         return replace(super().column(name, first), logarithmic=True)
 
 
@@ -217,11 +217,11 @@ class Integer(Parameter):
 
     @property
     def unit(self) -> float:
-        """The range, high - low; 1 if there is one value only."""
+        """The range, high - low; 1 if there is only one value."""
         return float(max(self.high - self.low, 1))
 
     def encode(self, name: str, value: Any) -> list[float]:
-        """Return (v - low) / (high - low), 0 if there is one value only."""
+        """Return (v - low) / (high - low), 0 if there is only one value."""
         number = _inside(name, value, self.low, self.high)
         if number != round(number):
             raise ValueError(f"{name} must be a whole number, got {value!r}")
@@ -233,12 +233,12 @@ class Integer(Parameter):
 
     @property
     def count(self) -> int:
-        """How many whole numbers there are."""
+        """The number of whole numbers."""
         return self.high - self.low + 1
 
     @property
     def ends(self) -> FloatArray:
-        """The coordinates of the least and the largest whole number."""
+        """The coordinates of the smallest and the largest whole number."""
         return self.levels(np.array([0, self.count - 1]))
 
     def levels(self, indices: NDArray[np.intp]) -> FloatArray:
@@ -247,10 +247,10 @@ class Integer(Parameter):
 
 
 class Fixed(Parameter):
-    """One value of a parameter, at the same coordinates: what is left of it where the value is known."""
+    """A parameter fixed at one known value, with unchanged coordinates."""
 
     def __init__(self, of: Parameter, name: str, value: Any) -> None:
-        """Fix a parameter with finitely many values at one of them; an error calls the value `name`."""
+        """Fix a discrete parameter at one of its values; an error calls the value `name`."""
         self.of, self.width = of, of.width
         self.coordinates = np.array(of.encode(name, value))
         self.value = of.decode(self.coordinates)
@@ -260,28 +260,28 @@ class Fixed(Parameter):
 
     @property
     def origin(self) -> float:
-        """That of the parameter."""
+        """The parameter's own."""
         return self.of.origin
 
     @property
     def unit(self) -> float:
-        """That of the parameter."""
+        """The parameter's own."""
         return self.of.unit
 
     @property
     def extent(self) -> float:
-        """That of the parameter: distances do not change."""
+        """The parameter's own: distances do not change."""
         return self.of.extent
 
     def encode(self, name: str, value: Any) -> list[float]:
-        """Return the coordinates of the value, which must be the one that is known."""
+        """Return the coordinates of the value, which must be the known one."""
         coordinates = self.of.encode(name, value)
         if not np.array_equal(coordinates, self.coordinates):
             raise ValueError(f"{name} must be {self.value!r}, which is known, got {value!r}")
         return coordinates
 
     def decode(self, coordinates: FloatArray) -> Any:
-        """Return the value that is known."""
+        """Return the known value."""
         del coordinates
         return self.value
 
@@ -301,7 +301,7 @@ class Fixed(Parameter):
 
 
 def parameter(name: str, given: tuple[float, float] | Parameter) -> Parameter:
-    """Return what `(low, high)` or a parameter stands for; an error calls it `name`."""
+    """Return `(low, high)` or a parameter as a parameter; an error calls it `name`."""
     if isinstance(given, Parameter):
         return given
     if isinstance(given, tuple | list) and len(given) == 2:

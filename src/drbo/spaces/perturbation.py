@@ -1,7 +1,7 @@
 """Perturbations of the action itself: f is evaluated at x + xi, and the context is xi.
 
-What a perturbation is added to: a real parameter is moved by xi, in its units. Of a `Log` parameter the natural
-logarithm is moved, so its value is multiplied by exp(xi): 0.05 is about 5%.
+A real parameter is moved by xi, in its units. For a `Log` parameter, xi is added to the natural logarithm, so the value
+is multiplied by exp(xi): 0.05 is about 5%.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from drbo.validation import FloatArray
 __all__ = ["Normal", "Perturbation", "Uniform"]
 
 ATOMS = (64, 128)
-"""How many atoms stand for one named distribution, and for several together; the latter a power of 2."""
+"""Number of atoms for one named distribution, and for several together (a power of 2)."""
 _SPREAD = 128
-"""How many points of a box of perturbations are atoms from the beginning."""
+"""Number of initial atoms in a box of perturbations."""
 
 
 class Distribution(ABC):
@@ -36,21 +36,21 @@ class Distribution(ABC):
     @property
     @abstractmethod
     def centre(self) -> float:
-        """Its mean."""
+        """The mean."""
 
     @property
     @abstractmethod
     def deviation(self) -> float:
-        """Its standard deviation."""
+        """The standard deviation."""
 
     @abstractmethod
     def quantile(self, share: float) -> float:
-        """Return below how many deviations from the mean a share of the probability lies."""
+        """Return the standardised quantile at the probability `share`."""
 
     def atoms(self, count: int) -> FloatArray:
-        """Return equally likely numbers (count,), upwards, with exactly its mean and standard deviation.
+        """Return equally likely numbers (count,), in increasing order, with the exact mean and standard deviation.
 
-        They are the quantiles of (i + 1/2) / count, moved and stretched a little.
+        They are the quantiles at (i + 1/2) / count, shifted and scaled to match both.
         """
         quantiles = np.array([self.quantile((i + 0.5) / count) for i in range(count)])
         return np.asarray(self.centre + self.deviation * ((quantiles - quantiles.mean()) / quantiles.std()))
@@ -58,7 +58,7 @@ class Distribution(ABC):
 
 @dataclass(frozen=True)
 class Normal(Distribution):
-    """The normal distribution of this mean and standard deviation."""
+    """The normal distribution with this mean and standard deviation."""
 
     mean: float
     std: float
@@ -69,16 +69,16 @@ class Normal(Distribution):
 
     @property
     def centre(self) -> float:
-        """Its mean."""
+        """The mean."""
         return self.mean
 
     @property
     def deviation(self) -> float:
-        """Its standard deviation."""
+        """The standard deviation."""
         return self.std
 
     def quantile(self, share: float) -> float:
-        """Return below how many deviations from the mean a share of the probability lies."""
+        """Return the standardised quantile at the probability `share`."""
         return statistics.NormalDist().inv_cdf(share)
 
 
@@ -92,53 +92,53 @@ class Uniform(Distribution):
     def __post_init__(self) -> None:
         low, high = validation.finite_float("low", self.low), validation.finite_float("high", self.high)
         if not low < high or not math.isfinite(high - low):
-            raise ValueError(f"low must be less than high, by a finite way, got {low} and {high}")
+            raise ValueError(f"low must be less than high, and high - low finite, got {low} and {high}")
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 
     @property
     def centre(self) -> float:
-        """Its mean."""
+        """The mean."""
         return 0.5 * self.low + 0.5 * self.high
 
     @property
     def deviation(self) -> float:
-        """Its standard deviation."""
+        """The standard deviation."""
         return (self.high - self.low) / math.sqrt(12.0)
 
     def quantile(self, share: float) -> float:
-        """Return below how many deviations from the mean a share of the probability lies."""
+        """Return the standardised quantile at the probability `share`."""
         return math.sqrt(12.0) * (share - 0.5)
 
 
 class Perturbation(Samples):
-    """Perturbations of the action itself, as contexts: f is evaluated at x + xi, and modelled on x + xi alone.
+    """Perturbations of the action itself, as contexts: f is evaluated at x + xi, and modelled as a function of x + xi.
 
-        contexts=drbo.Perturbation(setpoint=[-0.3, 0.1, 0.2, -0.1])    # samples of what happened, in order
+        contexts=drbo.Perturbation(setpoint=[-0.3, 0.1, 0.2, -0.1])    # past perturbations, in time order
         contexts=drbo.Perturbation(setpoint=drbo.Normal(0.0, 0.2))     # a known distribution
-        contexts=drbo.Perturbation(drbo.Box(setpoint=(-0.5, 0.5)))     # a tolerance: anything in between
+        contexts=drbo.Perturbation(drbo.Box(setpoint=(-0.5, 0.5)))     # a tolerance: any value in between
 
-    The columns are called as the parameters of the actions that they perturb. Where actions are points, an array (n, d)
-    has one column per coordinate of a point. Real and `Log` parameters can be perturbed. Of the latter the natural
-    logarithm is moved: a perturbation of 0.05 multiplies by exp(0.05).
+    Each column has the name of the action parameter that it perturbs. If actions are points, an array (n, d) has one
+    column per coordinate. Real and `Log` parameters can be perturbed. For `Log`, the perturbation is added to the
+    natural logarithm: 0.05 multiplies the value by exp(0.05).
 
-    The perturbed action may leave the box of the actions: evaluate it there, as the model has no bounds.
+    The perturbed action may leave the box of the actions. Evaluate it there: the model has no bounds.
 
     Parameters
     ----------
-    given : a DataFrame or a mapping from names to columns, whose rows belong together; an array (n, d); `Samples`, for
-        weights and numbers of atoms of your own; a `Box`, of which nothing has been seen yet; or a mapping from names
-        to distributions
-    columns : samples or distributions by name, in place of `given`. Distributions are independent. One is turned into
-        64 equally likely atoms, several together into 128 well-spread ones; of each column the atoms have exactly the
-        mean and the standard deviation
+    given : a DataFrame or a mapping from names to columns, whose rows belong together; an array (n, d); `Samples`, to
+        set weights and the number of atoms; a `Box`, if nothing has been seen yet; or a mapping from names to
+        distributions
+    columns : samples or distributions by name, instead of `given`. Distributions are independent. One distribution
+        becomes 64 equally likely atoms, several together become 128 well-spread atoms. The atoms of each column have
+        the exact mean and standard deviation
     """
 
     def __init__(self, given: Any = None, /, **columns: Any) -> None:
         if (given is None) != bool(columns):
             raise TypeError(
                 "Perturbation needs the perturbations of each parameter by name, such as "
-                "Perturbation(setpoint=[-0.3, 0.1]), or one table of them in place of names"
+                "Perturbation(setpoint=[-0.3, 0.1]), or one table of them instead of names"
             )
         table = columns if given is None else given
         self.distributions: dict[str, Distribution] = _distributions(table)
@@ -162,16 +162,16 @@ class Perturbation(Samples):
         return super().__repr__().replace("Samples", "Perturbation", 1)
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the perturbation was made of, for `from_arguments`."""
+        """Return the constructor arguments, for `from_arguments`."""
         return {"given": self.distributions or Samples(**super().arguments())}
 
     @classmethod
     def from_arguments(cls, given: Any) -> Self:
-        """Return the perturbation of samples, or of distributions by name."""
+        """Return the perturbation with these samples, or these distributions by name."""
         return cls(given)
 
     def shift(self, actions: Space) -> Shift:
-        """Return where the perturbations lead from actions of a space."""
+        """Return the shift that the perturbations apply to the actions of a space."""
         columns = actions.movable(self.names, self.dimension)
         units = actions.units[columns]
         start, directions = np.zeros(actions.dimension), np.zeros((self.dimension, actions.dimension))
@@ -181,7 +181,7 @@ class Perturbation(Samples):
 
 
 def _distributions(table: Any) -> dict[str, Distribution]:
-    """Return the distributions by name; none if the table holds samples."""
+    """Return the distributions by name; empty if the table holds samples."""
     if isinstance(table, Perturbation):
         return table.distributions
     if not isinstance(table, Mapping):
@@ -197,14 +197,14 @@ def _distributions(table: Any) -> dict[str, Distribution]:
 
 
 def _atoms(distributions: Mapping[str, Distribution]) -> dict[str, FloatArray]:
-    """Return equally likely atoms of independent distributions, column by column.
+    """Return equally likely atoms of independent distributions, per column.
 
-    Several columns are combined by a Sobol sequence: of its first 2^k points each coordinate is 0, 1, ..., 2^k - 1 in
-    some order, in units of 2^-k, which are the ranks of the atoms.
+    Several columns are combined by a Sobol sequence. In its first 2^k points, each coordinate is a permutation of
+    0, 1, ..., 2^k - 1 in units of 2^-k. These are the ranks of the atoms.
     """
     if len(distributions) == 1:
         return {name: one.atoms(ATOMS[0]) for name, one in distributions.items()}
-    from scipy.stats import qmc  # it takes as long to import as the rest of the library
+    from scipy.stats import qmc  # imported here because the import is slow
 
     net = qmc.Sobol(len(distributions), scramble=False).random_base2(ATOMS[1].bit_length() - 1)
     ranks = np.rint(net.T * ATOMS[1]).astype(np.intp)

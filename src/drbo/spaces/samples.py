@@ -1,8 +1,8 @@
-"""Contexts from data: past conditions, in the order of time. This room holds the data only.
+"""Contexts from data: past conditions, in time order. This module holds only the data.
 
-The range of the samples is a unit cube for the model. Where a `Box` says what the conditions may be (`within`), the
-range is the box. Otherwise it goes from the least to the largest sample of each column. `drbo.contexts.nature`
-makes a reference distribution of samples.
+The model sees the range of the samples as a unit cube. The range is the `Box` of possible conditions (`within`) if one
+is given. Otherwise it is the smallest to the largest sample of each column. `drbo.contexts.nature` makes a reference
+distribution from samples.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from drbo.validation import FloatArray
 __all__ = ["Samples"]
 
 _MOST_SUPPORT = 10_000
-"""Further points of the range: no solver has use for more of them, and a file cannot ask for a gigabyte."""
+"""Largest number of further points: more do not help a solver, and this limits the memory that a file can claim."""
 
 _FAR = 1.0
-"""A context is far outside if it is beyond the samples' range by more than this share of it."""
+"""A context is far outside if it exceeds the samples' range by more than this share of the range."""
 
 
 class DataRange(Space):
-    """The range of numeric columns, from the least to the largest sample, as a unit cube; contexts may lie outside.
+    """The range of numeric columns, from the smallest to the largest sample; contexts may lie outside.
 
     Attributes
     ----------
-    low, span : (d,) the least sample of each column, and the difference to the largest (1 if there is none)
-    deviations : (d,) of the samples of each column
-    known : the columns of which one value is left: none, as numbers are not known by equality
+    low, span : (d,) the smallest sample of each column, and the difference to the largest (1 if there is none)
+    deviations : (d,) the standard deviation of each column
+    known : always empty, because continuous numbers cannot be fixed
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class DataRange(Space):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names of the columns, if they have any."""
+        """The names of the columns; None if there are none."""
         return self._names
 
     @property
@@ -63,15 +63,15 @@ class DataRange(Space):
         return tuple(Column(name, i, step=float(self.deviations[i])) for i, name in enumerate(names))
 
     def narrowed(self, known: Mapping[Any, Any]) -> DataRange:
-        """Raise: no column of numbers can be known by equality."""
+        """Raise: a continuous column cannot be fixed."""
         raise TypeError(not_a_label(next(iter(known))))
 
     def holds(self, coordinates: FloatArray) -> NDArray[np.bool_]:
-        """Return which of the points (n, d) agree with what is known, (n,): all of them, as nothing can be known."""
+        """Return a mask (n,) of the points (n, d) that have the known values: always all of them."""
         return np.ones(len(coordinates), dtype=bool)
 
     def encode(self, name: str, value: Any) -> Point:
-        """Return the point of a context: a mapping from the columns' names, or its numbers in order."""
+        """Return the point of a context: a mapping from column names, or its numbers in order."""
         value = value if self.names is None else validation.by_name(value)
         if isinstance(value, Mapping):
             if self.names is None or set(value) != set(self.names):
@@ -89,7 +89,7 @@ class DataRange(Space):
         return values if self.names is None else dict(zip(self.names, values.tolist(), strict=True))
 
     def far_outside(self, point: Point) -> str | None:
-        """Return which columns lie more than the range of the samples outside of it."""
+        """Return text that names the columns far outside the samples' range; None if there are none."""
         names = self.names or [f"[{i}]" for i in range(self.dimension)]
         return _far(point.coordinates, self.low, self.span, names)
 
@@ -99,7 +99,7 @@ class DataRange(Space):
 
     @property
     def units(self) -> FloatArray:
-        """How many of the user's units a step of 1 is in each coordinate, (d,)."""
+        """The size of one coordinate unit in the user's units, (d,)."""
         return self.span
 
     def widths(self, halves: FloatArray) -> FloatArray:
@@ -108,11 +108,11 @@ class DataRange(Space):
 
     @property
     def continuous(self) -> NDArray[np.bool_]:
-        """Which coordinates move freely, (d,): all of them."""
+        """Mask of the continuous coordinates, (d,): all of them."""
         return np.ones(self.dimension, dtype=bool)
 
     def discrete_parts(self, most: int) -> None:
-        """Return None: numbers have no list of their values."""
+        """Return None: a continuous space has no discrete values."""
         del most
 
     def sample(self, count: int, seed: int) -> FloatArray:
@@ -121,17 +121,17 @@ class DataRange(Space):
 
 
 class TableRange(Box):
-    """The range of a table of numbers and labels. Numbers may lie outside of those seen; labels are the table's."""
+    """The range of a table of numbers and labels. Numbers may lie outside the range; labels are the table's."""
 
     def far_outside(self, point: Point) -> str | None:
-        """Return which columns lie more than the range of the samples outside of it; labels never do."""
+        """Return text that names the columns far outside the samples' range; None if there are none, as for labels."""
         first = [self._slices[name].start for name in self.parameters]
         low, unit = (np.array([getattr(p, end) for p in self.parameters.values()]) for end in ("origin", "unit"))
         return _far(point.coordinates[first], low, unit, list(self.parameters))
 
 
 def _far(coordinates: FloatArray, low: FloatArray, span: FloatArray, names: Sequence[str]) -> str | None:
-    """Return in words which coordinates (d,) are far outside of the unit cube."""
+    """Return text that names the coordinates (d,) far outside the unit cube; None if there are none."""
     outside = np.maximum(coordinates - 1.0, -coordinates) > _FAR
     if not outside.any():
         return None
@@ -141,26 +141,26 @@ def _far(coordinates: FloatArray, low: FloatArray, span: FloatArray, names: Sequ
 
 
 class Samples:
-    """Past conditions, in the order of time: their distribution is the reference.
+    """Past conditions, in time order; their distribution is the reference.
 
     Parameters
     ----------
-    data : (n, d) a DataFrame or a mapping from names to columns, which name the conditions, or an array. Columns of
-        text, truth values and categories are labels. It may be empty where `within` says what the conditions are:
-        nothing has been seen yet
+    data : (n, d) a DataFrame, a mapping from names to columns, or an array. Columns of text, truth values and
+        categories are labels. The data may be empty if `within` is given: nothing has been seen yet
     weights : (n,) a probability vector; uniform by default
-    names : of the columns of an array
-    within : a `Box` of what the conditions may be, whose parameters are the columns. The adversary may then put mass
-        anywhere in it; without it, on the atoms and the further points alone
-    labels : without `within`, what a column is that the data does not say: `{"store": drbo.Categorical(1, 2, 3)}` for
-        numbers that are names, `{"size": drbo.Ordinal("S", "M", "L")}` for text that has an order
-    atoms : the largest number of weighted atoms that stand for the samples
-    support : how many further points of the range the adversary may use, or begin with. Where every column is a label
-        or a whole number, those of their combinations that no sample shows
+    names : the column names of an array
+    within : a `Box` of possible conditions, with one parameter per column. The adversary may then put mass anywhere in
+        the box. Without it, mass goes to the atoms and the further points only
+    labels : the type of a column that the data does not reveal, if there is no `within`:
+        `{"store": drbo.Categorical(1, 2, 3)}` for numbers that are names, `{"size": drbo.Ordinal("S", "M", "L")}` for
+        text with an order
+    atoms : the largest number of weighted atoms that represent the samples
+    support : the number of further points of the range that the adversary may use (its initial points with `within`).
+        If every column is a label or a whole number, these are combinations that do not occur in the samples
     """
 
     observed: bool = True
-    """Whether the samples were seen in the past; otherwise they stand for a distribution that is known."""
+    """Whether the samples were seen in the past; False if they represent a known distribution."""
 
     def __init__(
         self,
@@ -204,16 +204,16 @@ class Samples:
 
     @property
     def dimension(self) -> int:
-        """How many coordinates a sample has."""
+        """The number of coordinates of a sample."""
         return self.space.dimension
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names of the columns, if they have any."""
+        """The names of the columns; None if there are none."""
         return self.space.names
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the samples were made of, by the names of the arguments."""
+        """Return the constructor arguments by name."""
         own = {key: getattr(self, key) for key in ("data", "within", "atoms", "support")}
         weights = self.weights if len(self.weights) else None
         if self.within is not None:
@@ -222,14 +222,14 @@ class Samples:
         return {**own, "weights": weights, "names": self.names, "labels": labels or None}
 
     def shift(self, actions: Space) -> Shift | None:
-        """Return where contexts lead that are perturbations of actions; None if they are none."""
+        """Return the shift that contexts apply to actions; None if the contexts are not perturbations."""
         del actions
         return None
 
     def encode(self, name: str, value: Any) -> Point:
-        """Return the point of a context, outside the unit cube if it lies outside the samples' range.
+        """Return the point of a context; it is outside the unit cube if the context is outside the samples' range.
 
-        A context is a mapping from the names of the columns, or its values in their order.
+        A context is a mapping from column names, or its values in order.
         """
         named, value = self._parameters, validation.by_name(value)
         if named and not isinstance(value, Mapping):
@@ -241,7 +241,7 @@ class Samples:
 
     @property
     def _parameters(self) -> dict[str, Parameter]:
-        """The parameters that the columns are; none where all of them are numbers."""
+        """The parameters of the columns; empty if all columns are numbers."""
         return getattr(self.space, "parameters", {})
 
 
@@ -255,7 +255,7 @@ def _names(names: Any) -> list[str] | None:
 
 
 def _given_labels(labels: Any) -> Mapping[str, Labelled]:
-    """Return what a user said of columns."""
+    """Return the user's declared column types."""
     if not (labels is None or isinstance(labels, Mapping)):
         raise TypeError(f"labels must map names of columns to drbo.Categorical(...) or Ordinal(...), got {labels!r}")
     return labels or {}
@@ -264,7 +264,7 @@ def _given_labels(labels: Any) -> Mapping[str, Labelled]:
 def _read(
     data: Any, names: Sequence[str] | None, labels: Mapping[str, Labelled]
 ) -> tuple[FloatArray | dict[str, list[Any]], TableRange | DataRange, FloatArray]:
-    """Return the data, its range and its coordinates (n, d): numbers alone as an array, columns otherwise."""
+    """Return the data, its range and its coordinates (n, d); purely numeric data is an array, otherwise columns."""
     table = _table(data, names)
     if table is None:
         if labels:
@@ -288,14 +288,14 @@ def _read(
 
 
 def _table(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
-    """Return the columns of a table by name; None if the data is an array of numbers, or no array."""
+    """Return the columns of a table by name; None if the data is an array of numbers, or not an array."""
     if isinstance(data, Mapping) or hasattr(data, "columns"):
         columns = _column_names(data)
         given = [str(name) for name in (columns if names is None else names)]
         if not columns:
             raise ValueError(f"data must have at least one column, got {data!r}")
         if not len(columns) == len(given) == len(set(given)):
-            raise ValueError(f"names must be {len(columns)} different ones, one per column, got {given}")
+            raise ValueError(f"names must be {len(columns)} different names, one per column, got {given}")
         return {name: data[column] for name, column in zip(given, columns, strict=True)}
     try:
         array = np.asarray(data)
@@ -313,7 +313,7 @@ def _table(data: Any, names: Sequence[str] | None) -> dict[str, Any] | None:
 
 
 def _column_names(data: Any) -> list[Any]:
-    """Return the names of a table's columns; raise if two are the same."""
+    """Return the column names of a table; raise if a name occurs twice."""
     names = list(data.columns if hasattr(data, "columns") else data)
     twice = [name for name in names if names.count(name) > 1]
     if twice:
@@ -326,13 +326,13 @@ def _numbers(data: Any, names: Sequence[str] | None) -> tuple[FloatArray, DataRa
     values = validation.frozen(validation.points("data", data))
     named = None if names is None else tuple(str(name) for name in names)
     if named is not None and len(set(named)) != values.shape[1]:
-        raise ValueError(f"names must be {values.shape[1]} different ones, one per column, got {list(named)}")
+        raise ValueError(f"names must be {values.shape[1]} different names, one per column, got {list(named)}")
     span = np.ptp(values, axis=0)
     return values, DataRange(values.min(axis=0), np.where(span > 0.0, span, 1.0), named, values.std(axis=0))
 
 
 def _columns(data: Any, within: Box) -> dict[str, list[Any]]:
-    """Return the column of each parameter of the box, in its order."""
+    """Return the column of each parameter of the box, in the box's order."""
     names = list(within.parameters)
     if isinstance(data, Mapping) or hasattr(data, "columns"):
         there = _column_names(data)
@@ -352,7 +352,7 @@ def _columns(data: Any, within: Box) -> dict[str, list[Any]]:
             raise ValueError(f"data must have a column for each of {', '.join(names)}, got shape {table.shape}")
         found = dict(zip(names, table.T.tolist(), strict=True))
     _check_lengths(found)
-    # numpy's own numbers and truth values as Python's, which can be saved
+    # numpy scalars become Python values, which can be saved
     return {
         name: [value.item() if isinstance(value, np.generic) else value for value in column]
         for name, column in found.items()
@@ -365,7 +365,7 @@ def _check_lengths(columns: Mapping[str, Sequence[Any] | NDArray[Any]]) -> None:
 
 
 def _encoded(rows: Sequence[Mapping[str, Any]], within: Box) -> FloatArray:
-    """Return the coordinates (n, d) of all rows; an error names the first that is none, and counts the others."""
+    """Return the coordinates (n, d) of all rows; an error names the first invalid row and counts the others."""
     encoded, errors = [], []
     for i, row in enumerate(rows):
         try:

@@ -1,8 +1,8 @@
-"""What is chosen from: the user's values on one side, the model's coordinates on the other.
+"""Spaces of actions and contexts: the conversion between user values and model coordinates.
 
-A model sees points of R^d alone. A `Space` converts a user's value into a `Point` and back, and it is the only place
-that does. An ambiguity set measures distances in the user's units, so a space also says how long its coordinates are
-in these units (`measured`) and how wide each column is (`scales`).
+A model sees only points of R^d. A `Space` converts a user's value into a `Point` and back; no other code does. An
+ambiguity set measures distances in the user's units. So a space also gives positions in these units (`measured`) and
+the width of each column (`scales`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Point:
     index: int | None = None
 
     def same_as(self, other: Point) -> bool:
-        """Return whether the other point is this one; it may be a copy from another process."""
+        """Return whether the other point equals this one; it may be a copy from another process."""
         return self.index == other.index and np.array_equal(self.coordinates, other.coordinates)
 
 
@@ -45,8 +45,8 @@ class Space(ABC):
     scales: FloatArray
     """(d,) the width of each coordinate's column in the user's units.
 
-    A column of labels takes several coordinates. The widths are then multiplied by sqrt(columns / d), so that
-    sqrt(d) * scales counts columns and not coordinates.
+    A column of labels has several coordinates. The widths are then multiplied by sqrt(columns / d), so that
+    sqrt(d) * scales counts columns, not coordinates.
     """
 
     @property
@@ -56,7 +56,7 @@ class Space(ABC):
 
     @abstractmethod
     def encode(self, name: str, value: Any) -> Point:
-        """Return the point of a user's value; an error calls the value `name`."""
+        """Return the point for a user's value; an error calls the value `name`."""
 
     @abstractmethod
     def decode(self, point: Point) -> Any:
@@ -68,14 +68,14 @@ class Space(ABC):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names of the parameters or columns; None if they have none."""
+        """The names of the parameters or columns; None if there are none."""
         return None
 
     def many(self, name: str, value: Any) -> Sequence[Any] | None:
         """Return the values of a table in order, or None if `value` is one value; an error calls the table `name`.
 
-        A table is a pandas frame, an array (m, d), or a list of mappings or of sequences. Of a frame the columns of
-        the same names are taken where the space has names, and otherwise all of them.
+        A table is a pandas frame, an array (m, d), or a list of mappings or sequences. If the space has names, only
+        the columns with these names are read from a frame; otherwise all columns are.
         """
         if hasattr(value, "columns"):
             if self.names is None:
@@ -93,41 +93,41 @@ class Space(ABC):
 
     @abstractmethod
     def measured(self, coordinates: FloatArray) -> FloatArray:
-        """Return coordinates (n, d) in the user's units; log units for `Log`, and labels are 1 apart or equal."""
+        """Return coordinates (n, d) in the user's units: log units for `Log`; two labels are 0 or 1 apart."""
 
     @property
     @abstractmethod
     def units(self) -> FloatArray:
-        """How many of the user's units a step of 1 is in each coordinate, (d,)."""
+        """The size of one coordinate unit in the user's units, (d,)."""
 
     @abstractmethod
     def widths(self, halves: FloatArray) -> FloatArray:
-        """Return half-widths (n, d) of cells of coordinates in the user's units, enlarged by what rounding may add."""
+        """Return half-widths (n, d) of coordinate cells in the user's units, enlarged by the rounding error."""
 
     def movable(self, names: tuple[str, ...] | None, count: int) -> NDArray[np.intp]:
-        """Return which coordinates the `count` columns of a perturbation move, by name or by position, (count,).
+        """Return the coordinates (count,) that the columns of a perturbation move, by name or by position.
 
         An error calls the columns `contexts`.
         """
         del names, count
-        raise TypeError(f"contexts must be no Perturbation where actions are {self!r}: only numbers can be perturbed")
+        raise TypeError(f"contexts must not be a Perturbation if actions are {self!r}: only numbers can be perturbed")
 
     def far_outside(self, point: Point) -> str | None:
-        """Return in words how a point lies far outside of the space; None if it does not, or cannot."""
+        """Return text on how a point lies far outside the space; None if it does not or cannot."""
         del point
         return None
 
     def in_unit_cube(self) -> Self:
-        """Return the same space with coordinates from 0 to 1; most spaces have these already."""
+        """Return the same space with coordinates from 0 to 1; most spaces already have them."""
         return self
 
     def at(self, name: str, index: Any) -> Point:
-        """Return the point of this index; only a finite set has one. An error calls the index `name`."""
+        """Return the point with this index; only finite sets have indices. An error calls the index `name`."""
         del index
-        raise TypeError(f"{name} must not be given: these are no finite set, give the value itself")
+        raise TypeError(f"{name} must not be given: this is not a finite set, give the value itself")
 
     def stored(self, coordinates: FloatArray) -> Point:
-        """Return the point of coordinates (d,) that a file holds; raise if the space has no such point."""
+        """Return the point at stored coordinates (d,); raise if the space has no such point."""
         if coordinates.shape != (self.dimension,) or not np.isfinite(coordinates).all():
             raise ValueError(f"a point must have {self.dimension} finite coordinates, got {coordinates.tolist()}")
         coordinates.flags.writeable = False
@@ -138,7 +138,7 @@ AnySpace = TypeVar("AnySpace", bound=Space)
 
 
 def _is_row(value: Any) -> bool:
-    """Return whether a value can be a row of a table: a mapping, or several numbers or labels in order."""
+    """Return whether a value can be a table row: a mapping, or several numbers or labels in order."""
     return (
         isinstance(value, Mapping | list | tuple)
         or (hasattr(value, "index") and hasattr(value, "to_dict"))
@@ -148,11 +148,11 @@ def _is_row(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Shift:
-    """Where perturbations lead, in the model's coordinates: from x to x + start + c M.
+    """The effect of perturbations in the model's coordinates: x becomes x + start + c M.
 
     Attributes
     ----------
-    start : (d_x,) where the perturbation of coordinates 0 leads
+    start : (d_x,) the displacement at perturbation coordinates 0
     directions : (d_c, d_x) M; each row has one entry, in the column of the coordinate that it moves
     """
 
@@ -160,9 +160,9 @@ class Shift:
     directions: FloatArray
 
     def steps(self, contexts: FloatArray) -> FloatArray:
-        """Return the way (n, d_x) that perturbations (n, d_c) lead."""
+        """Return the displacements (n, d_x) of perturbations (n, d_c)."""
         return np.asarray(self.start + contexts @ self.directions)
 
     def places(self, actions: FloatArray, contexts: FloatArray) -> FloatArray:
-        """Return x_i + xi_j (m n, d_x) for actions (m, d_x) and perturbations (n, d_c), action by action."""
+        """Return x_i + xi_j (m n, d_x) for actions (m, d_x) and perturbations (n, d_c), grouped by action."""
         return np.asarray((actions[:, None, :] + self.steps(contexts)).reshape(-1, len(self.start)))
