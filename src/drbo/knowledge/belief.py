@@ -7,7 +7,6 @@ Both posteriors are one object as long as nothing failed.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -80,8 +79,8 @@ class Belief:
             return self
         own = self
         if own.searching is own.certain:
-            before = list(itertools.takewhile(lambda record: not record.failed, new))
-            own, new = own._both_after(before), new[len(before) :]
+            first = next((i for i, record in enumerate(new) if record.failed), len(new))
+            own, new = own._both_after(new[:first]), new[first:]
         if new:
             outcomes = own._observations([record for record in new if not record.failed])
             certain_data = own.certain_data.and_also(outcomes)
@@ -108,7 +107,7 @@ class Belief:
 
     def on(self, contexts: FloatArray) -> Belief:
         """Return the same on contexts (n, d)."""
-        if self.contexts is contexts or np.array_equal(self.contexts, contexts):
+        if self.certain.contexts is contexts or np.array_equal(self.certain.contexts, contexts):
             return self
         certain = searching = self._posterior(self.certain_data, self.certain, contexts)
         if self.searching is not self.certain:
@@ -199,5 +198,8 @@ class RoundBeliefs:
         return RoundBeliefs(self.belief, under_way, self.width, self.certificate_width, self._placed[:])
 
     def _on(self, ball: Ball) -> Belief:
-        self._placed[:] = [(self._placed[0] if self._placed else self.belief).on(ball.contexts)]
-        return self._placed[0]
+        placed = self._placed[0] if self._placed else self.belief
+        if placed.certain.contexts is not ball.contexts:
+            placed = placed.on(ball.contexts)
+        self._placed[:] = [placed]
+        return placed

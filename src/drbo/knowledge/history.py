@@ -6,6 +6,7 @@ in the user's units.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -175,12 +176,12 @@ class Told(Record):
         """The standard errors of the objective's values; empty if they are not known."""
         return self.outcomes.get(OBJECTIVE, NO_READINGS).stderrs
 
-    @property
+    @functools.cached_property
     def failed(self) -> bool:
         """Whether the evaluation gave nothing."""
         return not self.outcomes
 
-    @property
+    @functools.cached_property
     def hidden(self) -> bool:
         """Whether the context was never revealed, and only its distribution is known."""
         return bool(self.weights)

@@ -128,7 +128,9 @@ class Knowledge:
 
     def _round_beliefs(self, belief: Belief, pending: Sequence[Pending]) -> RoundBeliefs:
         own = self.configuration
-        return RoundBeliefs(belief, pending, self.width(belief, own.beta), self.width(belief, own.certificate_beta))
+        width = self.width(belief, own.beta)
+        certifying = width if own.certificate_beta is own.beta else self.width(belief, own.certificate_beta)
+        return RoundBeliefs(belief, pending, width, certifying)
 
     # --- the ball of a round ----------------------------------------------------------------------------------------
 
@@ -165,7 +167,7 @@ class Knowledge:
         `before` are the suggestions of the same call, which are no facts yet.
         """
         setting, nature = self.configuration.setting, self.nature(terms.given)
-        bare = self.bare(state, terms)
+        bare = setting.reference_of(terms.reference, nature, state.seen)
         # A rule for the radius sees the data alone, not the contexts that the adversary asked for since.
         eps = setting.radius_of(terms.radius, bare, self.on(bare.points, nature)) + bare.error
         return self._ball(state, nature, self._with_further(state, nature, bare, before), eps, len(before))
@@ -212,6 +214,8 @@ class Knowledge:
 
     def near(self, state: State) -> FloatArray:
         """Return the actions that a search over a box starts near: the incumbent, and the last ones told, (k, d)."""
+        if self.configuration.search.exhaustive:  # it looks at all actions
+            return self.rows([])
         known = [] if state.incumbent is None else [state.incumbent.proposal.action]
         return self.rows([*known, *(record.action for record in state.told_so_far[-2:])])
 
@@ -248,16 +252,18 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
     """Return the next suggestion, with those `before` it in the same call under way."""
     own, state = known.configuration, known.state
     ball = known.ball(state, terms, before)
-    under_way = [*state.pending.values(), *(state.iterate(p, terms) for p in before)]
+    under_way, away = list(state.pending.values()), state.under_way
+    for proposal in before:
+        under_way.append(state.iterate(proposal, terms))
+        away.append(proposal.action)
     beliefs = known.beliefs(state, ball, under_way, fresh=wishes.fresh)
-    away = known.rows([*state.under_way, *(p.action for p in before)])
     limits = wishes.limits(state, beliefs, ball, before, own.search)
     number = state.n_asked + len(before)
-    failures = Failures(state.failed_pairs)
-    exhausted, search = failures.exhausted(ball), limits.search(own.search)
+    failures, search = Failures(state.failed_pairs if state.failed else ()), limits.search(own.search)
+    exhausted = failures.exhausted(ball) if failures.pairs else []
     if exhausted:
         search = Avoiding(search, exhausted)
-    round_ = Round(ball, search, known.near(state), away, n_contexts, (own.seed, number), failures)
+    round_ = Round(ball, search, known.near(state), known.rows(away), n_contexts, (own.seed, number), failures)
     choice = own.policy.choose(round_, beliefs)
     if n_contexts > 1 and len(choice.contexts) != n_contexts:
         raise TypeError(

@@ -209,7 +209,8 @@ class Bound:
         """
         posterior = self.posterior
         if supports(posterior, SupportsGrid):
-            mean, variance = (part[rows] for part in posterior.on_grid())
+            mean, variance = posterior.on_grid()
+            mean, variance = mean[rows], variance[rows]
         elif actions is not None:
             mean, variance = posterior.moments(actions[rows])
         else:

@@ -228,7 +228,10 @@ class GrowingFactor:
             made._separate()
         made._averages = dict(self._averages)
         made._start()
-        made._take_in_all(observations)
+        if len(observations) == 1:
+            made._take_in(observations[0])
+        else:
+            made._take_in_all(observations)
         made._tip.give(made.n_observations)
         return made
 
@@ -257,12 +260,13 @@ class GrowingFactor:
         pivot = append_point(self._U, t, column, own + noise, least)
         self._whiten(observation, t, pivot, least)
         self._update(t)
-        row = self._log.last(observation) if self._independent(observation) else None
+        alone = self._independent(observation)
+        row = self._log.last(observation) if alone else None
         if row is not None and self._may_share(row, t):
             self._share(row, t)
         else:
             row, self.n_points = t, t + 1
-        self._log.add(observation, row, shared=self._independent(observation))
+        self._log.add(observation, row, shared=alone)
         self.n_observations += 1
 
     def _take_in_all(self, observations: Sequence[Observation]) -> None:

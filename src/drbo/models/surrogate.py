@@ -84,8 +84,11 @@ class Data:
 
     def and_also(self, more: Sequence[Observation]) -> Data:
         """Return the data with further observations."""
-        together = sum(one.together and one.outcome is not None for one in more)
-        return Data(self.inputs, [*self.observations, *more], self.n_together + together)
+        together = self.n_together
+        for one in more:
+            if one.before + one.after and one.outcome is not None:
+                together += 1
+        return Data(self.inputs, [*self.observations, *more], together)
 
 
 # --- the contract ---------------------------------------------------------------------------------------------------

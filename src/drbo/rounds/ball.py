@@ -68,20 +68,18 @@ class Ball:
     seed: int
     weights: FloatArray = field(init=False)
     """The weights of the reference, (n,)."""
+    contexts: FloatArray = field(init=False)
+    """The atoms (n, d) in the model's coordinates."""
 
     def __post_init__(self) -> None:
         check_size(self.ambiguity, len(self.reference.points))
         object.__setattr__(self, "weights", self.reference.weights)
+        object.__setattr__(self, "contexts", self.reference.points)
 
     @property
     def on_atoms(self) -> bool:
         """Whether the atoms are all there is: no distribution of the set puts mass elsewhere."""
         return True
-
-    @property
-    def contexts(self) -> FloatArray:
-        """The atoms (n, d) in the model's coordinates."""
-        return self.reference.points
 
     @property
     def diameter(self) -> float:

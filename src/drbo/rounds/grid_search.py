@@ -154,7 +154,8 @@ def best_action(
     while len(candidates):
         worst = placed.certified(values[candidates], reference, radius)
         if len(candidates) <= at_once:
-            alone.update((x, (worst, i)) for i, x in enumerate(candidates.tolist()))
+            for i, x in enumerate(candidates.tolist()):
+                alone[x] = worst, i
         visited += len(candidates)
         solved.append(worst.weights)
         scores[candidates] = worst.expectation
