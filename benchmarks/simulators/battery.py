@@ -45,9 +45,7 @@ def value(action: Action, context: Context) -> float:
         warnings.simplefilter("ignore")
         solution = _simulation().solve([0.0, 1800.0], t_interp=np.linspace(0.0, 1800.0, 181), inputs=inputs)
         time, charge = solution["Time [s]"].entries, -solution["Discharge capacity [A.h]"].entries[-1]
-        plating = (
-            float(np.trapezoid(np.maximum(-solution[_POTENTIAL].entries, 0.0), time)) / 60.0
-        )  # volts times minutes
+        plating = float(np.trapezoid(np.maximum(-solution[_POTENTIAL].entries, 0.0), time)) / 60.0  # V min
         heat = float(np.trapezoid(np.maximum(solution[_TEMPERATURE].entries - 318.15, 0.0), time)) / 60.0
     return float(charge) - 2.0 * plating - 0.02 * heat
 
@@ -65,8 +63,8 @@ def make() -> Simulator:
         actions=drbo.Box(first=(1.0, 10.0), second=(1.0, 10.0), switch=(200.0, 1600.0)),
         contexts=drbo.Samples(autumn, within=_WITHIN),
         ambiguity=drbo.Wasserstein(),
-        radii=(5.0, 15.0),
-        meaning=("days 5 degrees colder on average", "winter comes: 15 degrees colder on average"),
+        radii=(5.0, 17.0),
+        meaning=("days 5 degrees colder on average", "winter comes: 17 degrees colder on average"),
         shifted=rows(winter),
         function=value,
         grid=66,

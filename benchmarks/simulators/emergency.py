@@ -52,13 +52,13 @@ def _day(action: Action, context: Context, stream: int) -> float:
 
     world.process(arrive())
     world.run(until=_HOURS)
-    return cost[0] / _HOURS
+    return float(cost[0] / _HOURS)
 
 
 def cost(action: Action, context: Context) -> float:
     """Return the cost per hour."""
     wages = 35.0 * action["nurses"] + 90.0 * action["doctors"] + 12.0 * action["beds"]
-    return wages + float(np.mean([_day(action, context, stream) for stream in range(_STREAMS)]))
+    return float(wages) + float(np.mean([_day(action, context, stream) for stream in range(_STREAMS)]))
 
 
 def make() -> Simulator:
@@ -74,7 +74,7 @@ def make() -> Simulator:
         actions=drbo.Box(nurses=drbo.Integer(1, 6), doctors=drbo.Integer(1, 14), beds=drbo.Integer(2, 24)),
         contexts=drbo.Samples(usual, within=_WITHIN),
         ambiguity=drbo.Wasserstein(order=2.0, scale={"arrivals": 4.0, "severe": 0.15}),
-        radii=(0.5, 1.5),
+        radii=(0.5, 1.6),
         meaning=(
             "2 more arrivals an hour, root mean square",
             "a wave of influenza: 4 more an hour, twice as many severe",

@@ -85,7 +85,7 @@ def cost(action: Action, context: Context) -> float:
     losses = 1000.0 * power * float((slack + injected[1:].sum()).real)
     curtailed = 1000.0 * _INSTALLED * float((context["sun"] - share).sum())
     outside = np.maximum(size - 1.05, 0.0) + np.maximum(0.95 - size, 0.0)
-    return losses + 0.5 * curtailed + 400.0 * float(outside.sum())
+    return float(losses + 0.5 * curtailed + 400.0 * outside.sum())
 
 
 def make() -> Simulator:
@@ -102,10 +102,10 @@ def make() -> Simulator:
         actions=drbo.Box(voltage=(0.95, 1.08), q1=reactive, q2=reactive, q3=reactive, limit=(1.0, 1.1)),
         contexts=drbo.Samples(spring, within=_WITHIN),
         ambiguity=drbo.Wasserstein(scale={"load": 0.5, "sun": 0.25}),
-        radii=(0.5, 1.5),
+        radii=(0.5, 1.9),
         meaning=(
-            "load higher by a quarter of today's on average",
-            "a winter of heat pumps: load up by 70%, little sun",
+            "load up by a quarter on average",
+            "a winter of heat pumps: load up by 80%, little sun",
         ),
         shifted=rows(winter),
         function=cost,

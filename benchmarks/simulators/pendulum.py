@@ -26,7 +26,7 @@ def _world() -> tuple[Any, FloatArray, FloatArray]:
     import gymnasium
 
     world = gymnasium.make("InvertedDoublePendulum-v5").unwrapped
-    masses = world.model.body_mass.copy(), world.model.body_inertia.copy()  # type: ignore[attr-defined]
+    masses = world.model.body_mass.copy(), world.model.body_inertia.copy()
     return world, *masses
 
 
@@ -98,7 +98,7 @@ def make() -> Simulator:
         ),
         contexts=drbo.Samples(usual, within=_WITHIN),
         ambiguity=drbo.Wasserstein(order=2.0, scale={"mass": 1.0, "damping": 1.0}),
-        radii=(0.3, 0.9),
+        radii=(0.3, 0.95),
         meaning=("a load of 30% of the upper pole, root mean square", "a load of 80%, and joints that rust"),
         shifted=rows(loaded),
         function=value,

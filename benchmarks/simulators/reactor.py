@@ -47,7 +47,7 @@ def profit(action: Action, context: Context) -> float:
     if found.status == 1:
         return -60.0
     made = float(np.trapezoid(found.y[1], found.t)) / 12.0
-    return 100.0 * flow * made - 8.0 * flow * feed
+    return float(100.0 * flow * made - 8.0 * flow * feed)
 
 
 def make() -> Simulator:

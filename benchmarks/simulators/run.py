@@ -140,17 +140,8 @@ def tables(table: Table, maximize: Mapping[str, bool]) -> str:
         lines += [_bounds(name, f"{radius:g}", select(here, radius=radius), maximize) for radius in radii]
         lines.append(_bounds(name, "both", here, maximize))
     lines.append(_bounds("pooled", "both", own, maximize))
-    heads = (
-        "simulator",
-        "goal: radius",
-        "evaluations",
-        "true worst case",
-        "of radius zero",
-        "pairs",
-        "better",
-        "worse",
-    )
-    lines += ["", _row(*heads, "in the shifted world", "of radius zero"), "|---" * (len(heads) + 2) + "|"]
+    goals = ("simulator", "radius", "evaluations", "true worst case", "of radius zero", "pairs", "better", "worse")
+    lines += ["", _row(*goals, "in the shifted world", "of radius zero"), "|---" * (len(goals) + 2) + "|"]
     for name, t in itertools.product(names, np.unique(own["evaluations"]).tolist()):
         here = select(table, simulator=name, evaluations=t)
         for radius in np.unique(select(here, method="default")["radius"]).tolist():

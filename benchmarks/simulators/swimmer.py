@@ -51,7 +51,7 @@ def make() -> Simulator:
 
     rng = np.random.default_rng(3)
     water = clipped(normal_samples(rng, 25, viscosity=(1.0, 0.15), mass=(1.0, 0.1)), _WITHIN)
-    cold = clipped(normal_samples(rng, 40, viscosity=(2.2, 0.4), mass=(1.3, 0.15)), _WITHIN)
+    cold = clipped(normal_samples(rng, 40, viscosity=(1.75, 0.25), mass=(1.1, 0.12)), _WITHIN)
     coefficients = {f"{joint}{k}": (-1.0, 1.0) for joint in "ab" for k in range(2 * _HARMONICS)}
     return Simulator(
         name="swimmer",
