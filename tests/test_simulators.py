@@ -255,6 +255,20 @@ def test_an_installed_simulator_is_deterministic_and_holds_its_shift(name: str) 
     assert 2 <= len(one.actions.parameters) <= 25
 
 
+def test_the_set_of_the_truth_is_that_of_the_optimizer() -> None:
+    one = simulators.load("reactor")
+    optimizer = one.optimizer(one.radii[1], 0)
+    for _ in range(3):
+        suggestion = optimizer.ask()
+        optimizer.tell(suggestion, one.evaluate(suggestion.action, suggestion.context))
+    r = optimizer.recommend()
+    placed = one._placed(list(r.contexts))
+    assert placed.distance(r.weights, r.reference) == pytest.approx(one.radii[1], rel=1e-6)
+    values = np.array([one.evaluate(r.action, c) for c in r.contexts])
+    # all contexts that the optimizer's adversary used are among those of the truth
+    assert one.truth(r.action, one.radii[1], r.contexts) <= float(r.weights @ values) + CLOSED_FORM * np.ptp(values)
+
+
 def test_a_reactor_runs_away_without_cooling() -> None:
     reactor = importlib.import_module("simulators.reactor")
     hot, cold = {"feed_temperature": 330.0, "fouling": 0.6}, {"feed_temperature": 300.0, "fouling": 0.0}

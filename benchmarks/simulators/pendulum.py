@@ -17,7 +17,7 @@ import drbo
 from drbo.validation import FloatArray
 from simulators import Action, Context, Simulator, clipped, normal_samples, rows
 
-_WITHIN = drbo.Box(mass=(0.4, 3.0), damping=(0.0, 2.0))
+_WITHIN = drbo.Box(mass=(0.4, 2.4), damping=(0.0, 0.6))
 _STEPS = 120
 
 
@@ -85,8 +85,8 @@ def make() -> Simulator:
     import mujoco  # noqa: F401
 
     rng = np.random.default_rng(2)
-    usual = clipped(normal_samples(rng, 40, mass=(1.0, 0.12), damping=(0.15, 0.08)), _WITHIN)
-    loaded = clipped(normal_samples(rng, 60, mass=(1.8, 0.25), damping=(0.6, 0.25)), _WITHIN)
+    usual = clipped(normal_samples(rng, 40, mass=(1.0, 0.12), damping=(0.1, 0.04)), _WITHIN)
+    loaded = clipped(normal_samples(rng, 60, mass=(1.7, 0.2), damping=(0.25, 0.08)), _WITHIN)
     return Simulator(
         name="pendulum",
         version=1,
@@ -97,9 +97,9 @@ def make() -> Simulator:
             effort=drbo.Log(0.01, 100.0),
         ),
         contexts=drbo.Samples(usual, within=_WITHIN),
-        ambiguity=drbo.Wasserstein(order=2.0, scale={"mass": 1.0, "damping": 1.0}),
-        radii=(0.3, 0.95),
-        meaning=("a load of 30% of the upper pole, root mean square", "a load of 80%, and joints that rust"),
+        ambiguity=drbo.Wasserstein(order=2.0, scale={"mass": 1.0, "damping": 0.3}),
+        radii=(0.3, 0.9),
+        meaning=("a load of 30% of the upper pole, root mean square", "a load of 70%, and joints that rust"),
         shifted=rows(loaded),
         function=value,
         grid=17,
