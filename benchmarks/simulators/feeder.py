@@ -8,6 +8,7 @@ and voltages outside of 0.95 to 1.05. Where the power flow has no solution the l
 from __future__ import annotations
 
 import functools
+import warnings
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,9 @@ def _network() -> Any:
     from pandapower.converter import to_ppc
     from pandapower.pypower.makeYbus import makeYbus
 
-    case = to_ppc(pandapower.networks.case33bw(), init="flat")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pandas, about pandapower
+        case = to_ppc(pandapower.networks.case33bw(), init="flat")
     bus, branch = case["bus"].real.copy(), case["branch"].real.copy()
     branch = np.pad(branch[branch[:, 10] > 0.0], ((0, 0), (0, 8)))  # further columns, of asymmetric branches: zero
     power = float(case["baseMVA"])
