@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test test-all bounds docs outputs wheel botorch matrix attack lint format bench clean
+.PHONY: run test test-all bounds docs outputs wheel botorch matrix attack lint format bench simulators clean
 
 run: $(READY)  ## the paper's main figure at reduced size, the radius dial, and the report of an example
 	$(BIN)/drbo reproduce figure2 --quick
@@ -71,8 +71,19 @@ $(BENCH)/.ready: pyproject.toml constraints.txt
 	$(BENCH)/bin/python -m pip install --quiet --constraint constraints.txt --group bench --editable '.[all,botorch]'
 	touch $(BENCH)/.ready
 
+# An environment of its own, too: PyBaMM and MuJoCo are large.
+SIMULATORS := .simulators-venv
+
+simulators: $(SIMULATORS)/.ready  ## whether printed bounds hold on real simulators: tables, runs in out/simulators
+	PYTHONPATH=benchmarks $(SIMULATORS)/bin/python benchmarks/simulators/run.py --radius-zero $(ARGUMENTS)
+
+$(SIMULATORS)/.ready: pyproject.toml
+	test -x $(SIMULATORS)/bin/python || $(PYTHON) -m venv $(SIMULATORS)
+	$(SIMULATORS)/bin/python -m pip install --quiet --group simulators --editable '.[experiments]'
+	touch $(SIMULATORS)/.ready
+
 clean:
-	rm -rf $(VENV) $(BENCH) .matrix .mypy_cache .pytest_cache .ruff_cache .hypothesis out
+	rm -rf $(VENV) $(BENCH) $(SIMULATORS) .matrix .mypy_cache .pytest_cache .ruff_cache .hypothesis out
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
