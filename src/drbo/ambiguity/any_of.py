@@ -105,7 +105,7 @@ class ByLabel(Scenario):
         unknown = [label for label in self.given if label not in column.labels]
         if unknown:
             raise ValueError(
-                f"{self.name} has the label {unknown[0]!r}, which is none of {', '.join(map(repr, column.labels))}"
+                f"{self.name} has the unknown label {unknown[0]!r}: expected {', '.join(map(repr, column.labels))}"
             )
         weights = sum(share * column.holds(points, label) for label, share in self.given.items())
         return validation.distribution(self.name, np.asarray(weights))
@@ -148,7 +148,7 @@ class Sampled(Scenario):
         if (apart > _EQUAL).any():
             row = int(np.argmax(apart))
             raise ValueError(
-                f"{self.name} has a sample that is none of the contexts, in row {row}: {positions[row].tolist()}"
+                f"{self.name} has a sample that is not one of the contexts, in row {row}: {positions[row].tolist()}"
             )
         weights = np.zeros(len(points))
         shares = self.given.weights[self._agree]

@@ -218,7 +218,7 @@ class PlacedIntersection(PlacedSet):
 
     def _refuse(self, radius: float) -> None:
         raise ValueError(
-            f"{self!r} holds no distribution at radius {radius:.3g}: none that the ball holds keeps the bounds. "
+            f"{self!r} holds no distribution at radius {radius:.3g}: no distribution of the ball satisfies the bounds. "
             "Give a larger radius, or wider bounds"
         )
 
@@ -252,7 +252,7 @@ class Intersection(AmbiguitySet):
         if len(balls) > 1:
             names = " and ".join(map(repr, balls))
             raise TypeError(
-                f"Intersection takes one ball, and Moments or Shares(..., free_inside=True) beside it, got {names}"
+                f"Intersection takes one ball, and Moments or Shares(..., free_inside=True) as bounds, got {names}"
             )
         self.inner = balls[0] if balls else sets[0]
         self.limits: tuple[Linear, ...] = tuple(

@@ -257,7 +257,7 @@ class MMD(AmbiguitySet):
         if kernel is not None and not isinstance(kernel, Kernel):
             raise TypeError(f"kernel must be a kernel such as RBF(0.1), got {kernel!r}")
         if gram is not None and (contexts is not None or kernel is not None):
-            raise TypeError("gram must be given alone: it takes the place of contexts and kernel")
+            raise TypeError("gram must be given alone: it replaces contexts and kernel")
         self.kernel = kernel
         self._placed: PlacedMMD | None = None
         if gram is not None:

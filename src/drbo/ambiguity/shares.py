@@ -114,7 +114,7 @@ class PlacedShares(PlacedLinear["Shares"]):
                     f"Shares needs a context with {group.column} = {group.value!r}, whose share must be at least "
                     f"{low:.3g}, but there is none"
                 )
-        raise ValueError(f"{self!r} contradicts itself: no distribution on these contexts keeps all bounds")
+        raise ValueError(f"{self!r} contradicts itself: no distribution on these contexts satisfies all bounds")
 
     def _features(self, points: FloatArray) -> FloatArray:
         return np.stack([group.column.holds(points, group.value) for group in self.family.groups], axis=1)
@@ -297,5 +297,5 @@ def _value(column: Column, value: Any) -> Any:
         return validation.finite_float(f"a group of {column}", value)
     if value not in column.labels:
         labels = ", ".join(map(repr, column.labels))
-        raise ValueError(f"Shares names the group {value!r}, which is none of {column}: they are {labels}")
+        raise ValueError(f"Shares names the unknown group {value!r} of {column}: expected {labels}")
     return value

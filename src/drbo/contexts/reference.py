@@ -94,7 +94,7 @@ class Memory:
 
     def __post_init__(self) -> None:
         if self.window is not None and self.half_life is not None:
-            raise TypeError("window and half_life must not both be given: each says how the past is forgotten")
+            raise TypeError("window and half_life must not both be given: choose one way to forget the past")
         if self.window is not None:
             object.__setattr__(self, "window", validation.whole_number("window", self.window, least=1))
         if self.half_life is not None:

@@ -87,9 +87,9 @@ class SampledContexts(Contexts):
         """Raise unless the reference is samples with the columns of the contexts."""
         if not isinstance(reference, Samples):
             kind = type(reference).__name__
-            raise TypeError(f"reference must be Samples of what this round's contexts may be, got {kind}")
+            raise TypeError(f"reference must be Samples of this round's possible contexts, got {kind}")
         if not len(reference.points):
-            raise TypeError("reference is empty: give Samples of what this round's contexts may be")
+            raise TypeError("reference is empty: give Samples of this round's possible contexts")
         self._coordinates(reference)
 
     def chosen(self, weights: Any, history: Indices) -> Reference:
@@ -154,7 +154,7 @@ class SampledContexts(Contexts):
         bounded = self._ambiguity.compression(self.space.measured(every), self.space.scales)
         if bounded is None:
             if len(np.unique(every[:n], axis=0)) > limit:
-                raise ValueError("ambiguity must be an MMD for compressed samples; or give Samples room: atoms=...")
+                raise ValueError("ambiguity must be an MMD for compressed samples; or give Samples a larger atoms=...")
             bounded, limit = (every, RBF()), len(every)
         positions, kernel = bounded
         parts = shares / len(every)

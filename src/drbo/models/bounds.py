@@ -293,7 +293,7 @@ class AverageBound(Bound):
     def curve(self, action: FloatArray) -> AnyCurve:
         """Raise: an average has no context."""
         del action
-        raise TypeError("the bound of an average over contexts is no function of the context")
+        raise TypeError("the bound of an average over contexts is not a function of the context")
 
     def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
         """Return upper bounds (m,) of the bound at actions (m, d_x), times the sum of weights (n_contexts,)."""

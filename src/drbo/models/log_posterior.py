@@ -67,7 +67,7 @@ AMPLITUDES = (0.01, 10.0)
 NOISES = (1e-4, 3.0)
 """Bounds of s. The least s^2 exceeds the rounding error of A, about 2e-16 t a^2, for t up to 10^5 at the largest a."""
 CORRELATIONS = (1e-3, 1.0 - 1e-8)
-"""Bounds of a learned r; the upper bound means errors of 1e-4 beside a shock of 1."""
+"""Bounds of a learned r; the upper bound means errors of 1e-4 and a shock of 1."""
 BASIN, BELOW = 0.3, 3.0
 """A climb stops within `BASIN` of a known summit in every entry of theta and less than `BELOW` nats below it."""
 STEEP, LEAST_GAIN = 0.5, 1e-3

@@ -140,7 +140,7 @@ def outcomes_of(observations: Sequence[Observation]) -> Outcomes:
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """The kernel functions of t observed contexts (t, d_c), some of which are averages over several contexts."""
+    """The kernel functions of t observed contexts (t, d_c), points or averages over several contexts."""
 
     kernel: Kernel
     points: FloatArray

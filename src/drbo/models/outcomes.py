@@ -80,7 +80,7 @@ class Outcomes:
                 raise ValueError(f"evaluation must be {len(y)} whole numbers, got {evaluation!r}")
             first = np.concatenate([[True], np.diff(numbers) != 0]) if len(y) else np.empty(0, dtype=bool)
             if len(np.unique(numbers)) != first.sum():
-                raise ValueError("evaluation must name the outcomes of one evaluation one after the other")
+                raise ValueError("evaluation must list the outcomes of one evaluation next to one another")
         return cls(x, c, y, errors, numbers.astype(np.intp))
 
     def standardised(self, offset: float, scale: float) -> Outcomes:

@@ -168,7 +168,7 @@ def check_atoms(ball: Ball) -> None:
     if not ball.on_atoms:
         raise TypeError(
             "the probability of an event needs every context as an atom: give a finite set of contexts, or Samples "
-            "without within= and with room for all of them, atoms=..."
+            "without within= and with atoms=... large enough for all of them"
         )
 
 
@@ -245,7 +245,7 @@ class Undecided(ContextRule):
 
 
 def _no_range() -> Any:
-    raise AssertionError("contexts that are no atoms were refused")
+    raise AssertionError("contexts besides the atoms were refused")
 
 
 def _width(ball: Ball, beliefs: Beliefs, n_actions: int = 1) -> float:
