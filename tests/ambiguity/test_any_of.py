@@ -29,7 +29,7 @@ def test_samples_and_labels_as_scenarios() -> None:
     labels = Labels("contexts", Categorical("young", "old"))
     by_label = AnyOf([{"old": 3, "young": 1}]).with_columns(labels.columns).on(labels.points)
     np.testing.assert_allclose(by_label.worst_case([1.0, 0.0], [1.0, 0.0], 0.0).weights, [0.25, 0.75])
-    with pytest.raises(ValueError, match="'ancient', which is none of 'young'"):
+    with pytest.raises(ValueError, match="unknown label 'ancient': expected 'young'"):
         AnyOf([{"ancient": 1.0}]).with_columns(labels.columns).on(labels.points)
 
 
@@ -40,5 +40,5 @@ def test_mistakes() -> None:
         AnyOf(Samples([[1.0]]))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"scenarios\[0\] must hold 6 weights"):
         AnyOf([[0.5, 0.5]]).on(CONTEXTS)
-    with pytest.raises(ValueError, match=r"scenarios\[0\] has a sample that is none of the contexts, in row 1"):
+    with pytest.raises(ValueError, match=r"scenarios\[0\] has a sample that is not one of the contexts, in row 1"):
         AnyOf([Samples([[0.2], [0.33]])]).on(CONTEXTS)

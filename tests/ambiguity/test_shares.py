@@ -125,7 +125,7 @@ def test_words() -> None:
         (lambda: Shares(old=(0.2, 0.3, 0.4)), TypeError, r"must be \(least, most\), or the share itself"),
         (lambda: Shares({"old": 0.2}, old=0.3), TypeError, "each name once, got old twice"),
         (lambda: put(Shares(old=0.5)), ValueError, r"which of the columns age, region .*Shares\(\{'age': \{...\}\}\)"),
-        (lambda: put(Shares(age={"ancient": 0.5})), ValueError, "group 'ancient', which is none of age: .*'old'"),
+        (lambda: put(Shares(age={"ancient": 0.5})), ValueError, "unknown group 'ancient' of age: .*'old'"),
         (lambda: put(Shares(sex={"f": 0.5})), ValueError, "names the column 'sex', .* they are age, region, load"),
         (lambda: put(Shares(age={"old": 0.6, "young": (0.5, 1.0)})), ValueError, "their bounds sum to 1.1 and 1.6"),
         (

@@ -188,7 +188,7 @@ def test_the_width_allows_for_known_errors() -> None:
     ("wrong", "match"),
     [
         ({"stderr": -1.0}, "stderr"),
-        ({"evaluation": [0, 1, 0]}, "one after the other"),
+        ({"evaluation": [0, 1, 0]}, "next to one another"),
         ({"evaluation": [0.0, 1.0, 2.0]}, "whole numbers"),
         ({"evaluation": [0, 1]}, "whole numbers"),
     ],

@@ -89,7 +89,7 @@ class TestBoundOfAnAverage:
 
 
 def test_an_average_is_in_no_context() -> None:
-    with pytest.raises(TypeError, match="no function of the context"):
+    with pytest.raises(TypeError, match="not a function of the context"):
         AverageBound.of(posterior("grid"), W, 2.0, UPPER).curve(X[0])
 
 

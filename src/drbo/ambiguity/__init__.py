@@ -1,4 +1,4 @@
-"""What nature may do: ambiguity sets, and the worst distribution within a radius of a reference."""
+"""Ambiguity sets: the worst distribution within a radius of a reference."""
 
 from drbo.ambiguity.divergence import Divergence
 from drbo.ambiguity.family import sensitivity

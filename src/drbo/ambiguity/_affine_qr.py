@@ -1,10 +1,10 @@
-"""The affine hull of a set of atoms that come and go, compiled: D = Q R, its columns the differences to the first atom.
+"""The affine hull of a changing set of atoms, compiled: D = Q R, its columns the differences to the first atom.
 
-    active  (size,)         the atoms, the first of them the base
+    active  (size,)         the atoms; the first one is the base
     Q       (k, r) rows     an orthonormal basis of the span of D, k = size - 1
     R       (k, k)          upper triangular; both arrays have room for more
-    point   (r,)            the place of the hull nearest to the origin, orthogonal to the rows of Q
-    hull    (k,)            where the base lies from there: base = point + Q' hull, which `split` computes
+    point   (r,)            the point of the hull nearest to the origin, orthogonal to the rows of Q
+    hull    (k,)            the coordinates of the base: base = point + Q' hull, which `split` computes
 
 Atoms are appended and deleted by updates of Q and R, each in O(k r).
 """
@@ -53,7 +53,7 @@ def solve_upper(R: FloatArray, k: int, rhs: FloatArray, out: FloatArray) -> None
 
 @jit
 def affine(R: FloatArray, size: int, coordinates: FloatArray, target: FloatArray) -> None:
-    """Fill the weights of the atoms, which add up to 1, of the place with these coordinates (k,) from the base on."""
+    """Fill the weights of the atoms, with sum 1, of the point with these coordinates (k,) relative to the base."""
     solve_upper(R, size - 1, coordinates, target[1:])
     total = 0.0
     for i in range(1, size):
@@ -63,9 +63,9 @@ def affine(R: FloatArray, size: int, coordinates: FloatArray, target: FloatArray
 
 @jit
 def walk(R: FloatArray, size: int, coordinates: FloatArray, target: FloatArray, lam: FloatArray) -> int:
-    """Walk from weights lam towards those of the place with these coordinates, until an atom is used up.
+    """Walk from weights lam towards those of the point with these coordinates, until an atom's weight is zero.
 
-    Returns the position of that atom, or -1 where the walk arrives; `target` receives where it leads.
+    Returns the position of this atom, or -1 if the walk arrives; `target` receives the weights at the end.
     """
     affine(R, size, coordinates, target)
     far, blocking = 1.0, -1
@@ -85,7 +85,7 @@ def split(
 ) -> float:
     """Split `point - base` into its `coordinates` in the span of the rows of Q and the `rest`; return the rest's norm.
 
-    Once more if little is left, which cancellation has made inaccurate: twice is enough.
+    A small rest is inaccurate by cancellation and is split once more; twice is enough.
     """
     r = rest.size
     for f in range(r):
@@ -117,7 +117,7 @@ def append(
     hull: FloatArray,
     point: FloatArray,
 ) -> None:
-    """Append to D = Q R the column that `split` took apart; update `hull` and `point`."""
+    """Append to D = Q R the column that `split` decomposed; update `hull` and `point`."""
     for i in range(k):
         R[i, k] = coordinates[i]
     R[k, k] = norm
@@ -143,14 +143,14 @@ def delete(
     k = size - 1
     if position == 0 and k > 0:
         hull[0] += R[0, 0]
-        # The next atom becomes the base: b_a - b_next = D_a - D_next, which changes the first row of R alone.
+        # The next atom becomes the base: b_a - b_next = D_a - D_next, which changes only the first row of R.
         for j in range(1, k):
             R[0, j] -= R[0, 0]
     column = max(position - 1, 0)
     for j in range(column, k - 1):
         for i in range(j + 2):
             R[i, j] = R[i, j + 1]
-    for i in range(column, k - 1):  # what is left is upper Hessenberg: rotate its subdiagonal away
+    for i in range(column, k - 1):  # the rest is upper Hessenberg: rotate its subdiagonal away
         a, b = R[i, i], R[i + 1, i]
         h = math.hypot(a, b)
         c, s = a / h, b / h

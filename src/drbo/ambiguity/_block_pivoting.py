@@ -1,20 +1,20 @@
-"""The MMD adversary where hundreds of contexts carry weight: block pivoting on finer and finer sets of contexts.
+"""The MMD solver for hundreds of contexts with weight: block pivoting on finer and finer sets of contexts.
 
-`_mmd_solver` changes one atom of the active set at a time, which is best where few atoms carry weight. With a rough
-kernel nearly all contexts may: Matern 3/2 of lengthscale 0.1 on 1000 contexts of a line has 900 active atoms. Here the
-active set A changes by many atoms at once. On the affine hull of A the program
+`_mmd_solver` changes one atom of the active set at a time, which is best if few atoms carry weight. With a rough kernel
+nearly all contexts may: Matern 3/2 of lengthscale 0.1 on 1000 contexts of a line has 900 active atoms. Here the active
+set A changes by many atoms at once. On the affine hull of A the program
 
     minimise <d, w>   s.t.   sum w = 1,   (w - p)' M (w - p) <= eps^2,   w = 0 outside of A
 
-has a closed form by one Cholesky factor of M_AA. Then all atoms of negative weight leave A, and all contexts that are
-cheaper than A enter it, until there are neither. From afar that takes many steps, because the border of A moves by a
-few contexts per step. So the program is solved on the first 64 pivots of the factor of M, which lie spread over all
-contexts, then on 128, 256, ... of them, and at last on all contexts. Each starts from the solution of the one before
-and takes two to five steps.
+has a closed form by one Cholesky factor of M_AA. Then all atoms of negative weight leave A, and all contexts cheaper
+than A enter, until there are neither. A cold start takes many steps, because the border of A moves by a few contexts
+per step. So the program is solved on the first 64 pivots of the factor of M, which are spread over all contexts, then
+on 128, 256, ... pivots, and finally on all contexts. Each solve starts from the previous solution and takes two to five
+steps.
 
-Nothing guarantees that such steps end, and entries of M round distances to 1e-8. So the method gives up after a few
-steps, where the optimum turns out to have few atoms, and where the certificate does not close. The certificate is that
-of `_mmd_solver`, from the features.
+Such steps need not terminate, and entries of M round distances to 1e-8. So the method gives up after a few steps, if
+the optimum has few atoms, and if the certificate does not close. The certificate is that of `_mmd_solver`, computed
+from the features.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ Indices = NDArray[np.intp]
 CLOSED = 1e-10
 """The largest gap of a certificate, as a share of the values' range."""
 _SMALLEST = 1e-4
-"""The least radius, as a share of the furthest context's distance: entries of M are too coarse for smaller ones."""
+"""The least radius, as a share of the furthest context's distance; entries of M are too coarse for smaller radii."""
 _COARSEST = 64
 _DENSE = 0.2
-"""The share of a set's contexts that must carry weight; below it one atom at a time is faster."""
+"""The least share of a set's contexts with weight; below it, one atom at a time is faster."""
 _ROUNDING = 1e-14
 """The rounding error of a distance, as a share of the furthest context's."""
 _STEPS = 8
-"""Steps per set of contexts; on the coarsest sets, which start from everywhere, three times as many."""
+"""Steps per set of contexts; three times as many on the coarsest sets, which have a cold start."""
 _PRICE = 1e-13
-"""A price below the active set's by less than this share of the largest price does not count."""
+"""A price below the active set's by less than this share of the largest price is ignored."""
 
 
 @dataclass(eq=False)
@@ -56,8 +56,9 @@ class _Hull:
     def solve(self, active: Indices, right: FloatArray) -> FloatArray | None:
         """Return x (k, m) for the rows `active` (k,), sorted, of right (n, m); None if M_AA has no Cholesky factor.
 
-        Atoms that came (P) and went (Z) since the last factor border it: x_Z = 0 has a multiplier z, and
-        [M_BB, M_BP, I_Z; M_PB, M_PP, 0; I_Z', 0, 0] (x_B, x_P, z) = (r_B, r_P, 0) is solved by its Schur complement.
+        Atoms that entered (P) or left (Z) since the last factorisation border the factor: x_Z = 0 has a multiplier z,
+        and [M_BB, M_BP, I_Z; M_PB, M_PP, 0; I_Z', 0, 0] (x_B, x_P, z) = (r_B, r_P, 0) is solved by its Schur
+        complement.
         """
         came = np.setdiff1d(active, self._base, assume_unique=True)
         went = np.flatnonzero(np.isin(self._base, active, assume_unique=True, invert=True))
@@ -89,7 +90,7 @@ class _Hull:
 
 
 class BlockPivoting:
-    """The solver on the contexts of features F (n, r), whose first contexts in `pivots` are spread over all of them.
+    """The solver on the contexts of features F (n, r); the first of the `pivots` are spread over all contexts.
 
     Attributes
     ----------
@@ -106,7 +107,7 @@ class BlockPivoting:
         self._rank = len(pivots)
 
     def solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, float] | None:
-        """Return worst-case weights (n,) and a certified lower bound for values (n,); None where it gives up."""
+        """Return worst-case weights (n,) and a certified lower bound for values (n,); None if the method gives up."""
         low, high = float(values.min()), float(values.max())
         half = 0.5 * high - 0.5 * low  # half the range cannot overflow
         p, gram = reference[self.order], self.gram

@@ -1,8 +1,9 @@
-"""The active-set method of `_mmd_solver` on entries of M in place of features, compiled: a start for that solver.
+"""The active-set method of `_mmd_solver` on entries of M instead of features, compiled: a start for that solver.
 
-With r features a change of the active set costs O(k r) and pricing O(n r). On entries of M they cost O(k^2) and O(n k),
-which is less where the rank r is in the hundreds. Entries of M round distances to 1e-8, so what comes out is a start:
-`_mmd_solver` takes the active set over, and certifies. Of the differences D = Q R in `_affine_qr` only R is known here.
+With r features a change of the active set costs O(k r) and pricing O(n r). With entries of M they cost O(k^2) and O(n
+k), which is less if the rank r is in the hundreds. Entries of M round distances to 1e-8, so the result is only a start:
+`_mmd_solver` continues with the active set and certifies. Of the differences D = Q R in `_affine_qr` only R is used
+here.
 
     M     (m, m)    the matrix of the contexts that may carry weight; the reference is atom m
     mean  (m,)      M p of these contexts, p the reference
@@ -19,13 +20,13 @@ from drbo._compiled import jit
 from drbo.ambiguity._affine_qr import delete, dot, solve_lower, walk
 
 _SAVING = 1e-10
-"""An atom that is cheaper by less than this share of the values' range is left to the exact solver."""
+"""Atoms cheaper by less than this share of the values' range are left to the exact solver."""
 _DEPENDENT = 1e-10
-"""Atoms whose squared distance from the hull is less than this share of the largest one's are left to it as well."""
+"""Atoms nearer to the hull, as a share of the largest squared distance, are left to the exact solver."""
 _APART = 0.1
-"""Atoms enter together if their squared distance from each other is this share of the largest one's."""
+"""Atoms enter together if their mutual squared distance is at least this share of the largest one."""
 _SHARE = 0.3
-"""Atoms enter together that are cheaper by this share of what the cheapest is."""
+"""Atoms enter together if their saving is at least this share of the cheapest atom's."""
 _TOGETHER = 32
 
 
@@ -38,7 +39,7 @@ def _inner(M, mean, square, i, j):
 
 @jit
 def _split(M, mean, square, R, k, active, atom, rhs, coordinates):
-    """Fill the coordinates of an atom, from the base on, in the hull; return the square of its distance to it."""
+    """Fill the coordinates of an atom in the hull, relative to the base; return its squared distance from the hull."""
     base = active[0]
     own, across = _inner(M, mean, square, base, base), _inner(M, mean, square, atom, base)
     for i in range(k):
@@ -50,7 +51,7 @@ def _split(M, mean, square, R, k, active, atom, rhs, coordinates):
 
 @jit
 def _enter(M, mean, square, R, active, lam, size, atom, least, rhs, coordinates):
-    """Let an atom enter with weight zero if its squared distance from the hull is above `least`; return the size."""
+    """Add an atom with weight zero if its squared distance from the hull is above `least`; return the size."""
     left = _split(M, mean, square, R, size - 1, active, atom, rhs, coordinates)
     if not left > least:
         return size
@@ -67,7 +68,7 @@ def _price(M, mean, square, d, active, lam, size, step, cost):
     m, mass, level = mean.size, 0.0, 0.0
     cost[:] = 0.0
     atoms, shares = np.zeros(4, dtype=np.int64), np.zeros(4)
-    for j in range(0, size, 4):  # four atoms at a time: the costs are read and written a quarter as often
+    for j in range(0, size, 4):  # four atoms at a time: a quarter of the reads and writes of costs
         atoms[:], shares[:] = 0, 0.0
         for q in range(min(4, size - j)):
             if active[j + q] < m:
@@ -89,11 +90,11 @@ def _price(M, mean, square, d, active, lam, size, step, cost):
 
 @jit
 def start_on_gram(M, mean, square, d, eps, most_atoms, active, lam, size):
-    """Improve `size` active atoms and their weights for d (m + 1,) of range 1; return their number, and the last step.
+    """Improve `size` active atoms and their weights for d (m + 1,) of range 1; return their number and the last step.
 
-    Without atoms it begins with the reference and one context. More than `most_atoms` are returned where that many are
-    not enough, and none where there is no start. The multiplier of the ball is the embedding of the weights divided by
-    the step, which is zero where the method broke off.
+    Without atoms the method begins with the reference and one context. A number above `most_atoms` means that more
+    atoms are needed, and zero that there is no start. The multiplier of the ball is the embedding of the weights
+    divided by the step; the step is zero if the method stopped early.
     """
     m, most = mean.size, active.size
     R, Q, cost = np.empty((most, most)), np.empty((most, 0)), np.empty(m + 1)
@@ -157,7 +158,7 @@ def start_on_gram(M, mean, square, d, eps, most_atoms, active, lam, size):
             if size == most - 1:
                 return size, step
             chosen, cheapest = cheapest, m
-            for i in range(m):  # the next is the cheapest that is apart from those before
+            for i in range(m):  # the next one is the cheapest far from the earlier ones
                 if chosen == m or M[i, i] + M[chosen, chosen] - 2.0 * M[chosen, i] < _APART * largest:
                     cost[i] = math.inf
                 elif cost[i] < cost[cheapest]:

@@ -1,8 +1,8 @@
-"""The MMD adversary where the factor of M has hundreds of columns: a start from entries of M, then the exact solver.
+"""The MMD solver for a factor of M with hundreds of columns: a start from entries of M, then the exact solver.
 
-The start is solved on all contexts where M is no larger than twice its factor. Elsewhere it is solved on the pivots of
-the factor, which lie spread over all contexts; then all contexts are priced, and it goes on with the active atoms and
-the contexts that are cheapest, until none is cheaper.
+The start is solved on all contexts if M is at most twice as large as its factor. Otherwise it is solved on the pivots
+of the factor, which are spread over all contexts. Then all contexts are priced, and the solve continues on the active
+atoms and the cheapest contexts, until no context is cheaper.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ Given = tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]
 """A reference (n,), its atoms (n + 1, r), their transpose and norms (n,), and a radius."""
 State = tuple[NDArray[np.int64], NDArray[np.int64], FloatArray, FloatArray, FloatArray]
 _FEW = 96
-"""With more active atoms than this block pivoting is tried."""
+"""Number of active atoms above which block pivoting is tried."""
 _SMALLEST = 1e-4
-"""The least radius, as a share of the furthest context's distance: entries of M are too coarse for smaller ones."""
+"""The least radius, as a share of the furthest context's distance; entries of M are too coarse for smaller radii."""
 _DEPENDENT = 1e-12
-"""Atoms this close to the hull of those before, as a share of the largest difference, are taken to lie in it."""
+"""Atoms nearer to the hull of earlier ones, as a share of the largest difference, count as dependent."""
 _CHEAP = 1e-9
-"""A context that is cheaper by less than this share of the values' range is left to the exact solver."""
+"""Contexts cheaper by less than this share of the values' range are left to the exact solver."""
 _SHARE = 0.1
-"""Contexts become candidates that are cheaper by this share of what the cheapest is."""
+"""Contexts become candidates if their saving is at least this share of the cheapest one's."""
 _CANDIDATES = 500
-"""How many cheap contexts are looked at together where contexts are too many for the whole of M."""
+"""Number of candidates per round if there are too many contexts for all of M."""
 _ROUNDS = 8
-"""How often cheap contexts are looked for before the rest is left to the exact solver."""
+"""Number of rounds of candidates before the exact solver takes over."""
 
 
 class ManyFeatures:
-    """The solver on the contexts of features F (n, r), whose first contexts in `pivots` are spread over all of them."""
+    """The solver on the contexts of features F (n, r); the first of the `pivots` are spread over all contexts."""
 
     def __init__(self, features: FloatArray, pivots: list[int], entries: Entries) -> None:
         self._features, self._entries = features, entries
@@ -52,7 +52,7 @@ class ManyFeatures:
             self._gram = entries(self._first, self._first)
 
     def solve(self, values: FloatArray, given: Given, weights: FloatArray, lower_bound: FloatArray) -> None:
-        """Fill what `solve_batch` fills. Rows with many active atoms are left to block pivoting until it gives up."""
+        """Fill the outputs of `solve_batch`. Block pivoting solves rows with many active atoms, until it gives up."""
         announce(start_on_gram)
         blocks, unlimited = self._blocks, len(given[0]) + 1
         for row, v in enumerate(values):
@@ -70,7 +70,7 @@ class ManyFeatures:
             solve_sparse(values[here], *given, unlimited, state, weights[here], lower_bound[here])
 
     def _start(self, v: FloatArray, given: Given, most_atoms: int) -> State | None:
-        """Return an active set for values (n,), without atoms if none was found; None if it is too large."""
+        """Return an active set for values (n,), empty if none was found; None if it is too large."""
         reference, b, bt, norms, radius = given
         n, r = self._features.shape
         low, high = float(v.min()), float(v.max())
@@ -106,7 +106,7 @@ class ManyFeatures:
 
 
 def _factored(state: State, b: FloatArray, atoms: Indices, lam: FloatArray) -> State:
-    """Return the state with these atoms and weights, or as it is if they are affinely dependent."""
+    """Return the state with these atoms and weights; the given state if they are affinely dependent."""
     size, k = len(atoms), len(atoms) - 1
     q, upper = np.linalg.qr((b[atoms[1:]] - b[atoms[0]]).T)
     if k and np.abs(upper.diagonal()).min() > _DEPENDENT * np.abs(upper).max():

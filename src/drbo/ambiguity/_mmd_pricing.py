@@ -1,4 +1,4 @@
-"""The atoms b of a reference, and which is cheapest for a multiplier y: cost_i = d_i + <y, b_i>; compiled."""
+"""The atoms b of a reference, and the cheapest for a multiplier y: cost_i = d_i + <y, b_i>; compiled."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from drbo._compiled import jit
 from drbo.ambiguity._affine_qr import dot
 
 _LANES = 16
-"""How many numbers a compiled loop takes at a time; what is left over takes it as long one by one."""
+"""Entries per step of a compiled loop; the remainder, one by one, takes as long as a full step."""
 
 
 @jit
 def embed(reference, features):
-    """Return what the solver needs to know of a reference (n,): the atoms b (n + 1, r), their transpose and norms (n,).
+    """Return the atoms b (n + 1, r) of a reference (n,), their transpose and norms (n,).
 
     `features` (n, r) is the F of M = F F'.
     """
     n, r = features.shape
     short = -r % _LANES
-    padded = r + short if 2 * short < _LANES else r  # 30 features take longer than 32, and 33 less time than 48
+    padded = r + short if 2 * short < _LANES else r  # 30 features take longer than 32; 33 take less than 48
     mean = np.zeros(r)
     for i in range(n):
         for f in range(r):
@@ -42,12 +42,12 @@ def embed(reference, features):
 
 @jit
 def price_all(d, bt, y, exists, cost):
-    """Fill the cost of every atom (n + 1,), without its value where the multiplier does not exist; return the least."""
+    """Fill the cost of every atom (n + 1,), without d if the multiplier does not exist; return the least."""
     n, r = bt.shape[1], bt.shape[0]
     for i in range(n + 1):
         cost[i] = d[i] if exists else 0.0
     whole = r - r % 4
-    for f in range(0, whole, 4):  # four rows at a time: the costs are read and written a quarter as often
+    for f in range(0, whole, 4):  # four rows at a time: a quarter of the reads and writes of costs
         for i in range(n):
             cost[i] += y[f] * bt[f, i] + y[f + 1] * bt[f + 1, i] + y[f + 2] * bt[f + 2, i] + y[f + 3] * bt[f + 3, i]
     for f in range(whole, r):
@@ -62,7 +62,7 @@ def price_all(d, bt, y, exists, cost):
 
 @jit
 def list_cheap(cost, ceiling, listed):
-    """List atoms cheaper than `ceiling` and than both neighbours; return how many."""
+    """List atoms cheaper than `ceiling` and both neighbours; return their number."""
     n, count = cost.size - 1, 0
     for i in range(n):
         if cost[i] < ceiling and (i == 0 or cost[i] <= cost[i - 1]) and (i == n - 1 or cost[i] <= cost[i + 1]):
@@ -75,9 +75,9 @@ def list_cheap(cost, ceiling, listed):
 
 @jit
 def _walk(d, b, y, start, price):
-    """Walk from an atom along the order of the contexts as long as the price falls; return the last atom and its price.
+    """Walk from an atom along the order of the contexts while the price falls; return the last atom and its price.
 
-    Neighbours in that order are close in most problems, so that this finds what pricing all would find.
+    Neighbours in that order are close in most problems, so the walk finds the same atom as pricing all.
     """
     n, at = b.shape[0] - 1, start
     for direction in (-1, 1):
@@ -95,7 +95,7 @@ def _walk(d, b, y, start, price):
 
 @jit
 def cheapest_nearby(d, b, y, listed, active, size, margin):
-    """Return the cheapest atom near the listed and the active ones; -1 if it is not cheaper than those by `margin`."""
+    """Return the cheapest atom near the listed and active ones; -1 if it is not cheaper than these by `margin`."""
     own = d[active[0]] + dot(y, b[active[0]], y.size)
     best, lowest = -1, own - margin
     for i in listed:

@@ -1,4 +1,4 @@
-"""The MMD adversary: an exact active-set method, compiled.
+"""The MMD solver: an exact active-set method, compiled.
 
 In feature space the MMD is a Euclidean distance: with M = F F', F (n, r), the mean embedding of a distribution w is
 F'w, and the ball is ||F'(w - p)|| <= eps. Take the reference itself as an atom beside the n contexts, w = theta p +
@@ -8,25 +8,24 @@ sum_i u_i e_i, and the inner program (eq. 8 of the paper) becomes
 
 with b_i = F_i - F'p and d_i = v_i - <p, v> for a context i < n, and b_n = 0, d_n = 0 for the reference.
 
-Method. Few atoms carry weight at the optimum, and those can be chosen affinely independent. So we keep an active set
-A of such atoms with weights lam and repeat:
+Method. Few atoms carry weight at the optimum, and they can be chosen affinely independent. So we keep an active set A
+of independent atoms with weights lam and repeat:
 
     1. Solve the program on the affine hull of A, where it is a line search in closed form. If the solution leaves the
        simplex, walk towards it until an atom's weight reaches zero, drop that atom and solve again.
     2. Price every atom with the multiplier y of the ball: cost_i = d_i + <y, b_i> is one constant on A, and
        min_i cost_i - eps ||y|| is a lower bound of the program for *any* y. If no atom is cheaper than A: optimal.
-    3. Add the cheapest atom. If it lies in the affine hull of A already, then trading it for the others is free: do so
-       until one of them is used up, which it replaces. Other cheap atoms enter with it if they are far from the hull;
-       if not they are listed. As long as a listed atom, or one next to an atom of A in the order of the contexts, is
-       clearly cheaper than A, it enters next: no pricing of all.
+    3. Add the cheapest atom. If it lies in the affine hull of A, trading it for the others is free: do so until one of
+       them is used up, which it replaces. Other cheap atoms enter too if they are far from the hull; the rest are
+       listed. While a listed atom, or a neighbour of an atom of A in the order of the contexts, is clearly cheaper
+       than A, it enters next without pricing all.
 
-Every step lowers the objective, so no active set returns. The differences D = [b_a - b_base : a in A] are kept as
-D = Q R and updated, and so is the place of the hull nearest to the reference. Working with F instead of M keeps
-distances accurate to 1e-16 rather than 1e-8, which is what makes tiny radii, repeated contexts and singular Gram
-matrices ordinary cases. Nothing in (A, Q, R, lam) depends on v: the next vector of a batch starts from the last one's
-solution.
+Every step lowers the objective, so no active set returns. The differences D = [b_a - b_base : a in A] are stored as
+D = Q R and updated, together with the point of the hull nearest to the reference. Using F instead of M keeps distances
+accurate to 1e-16 rather than 1e-8, so tiny radii, repeated contexts and singular Gram matrices need no special case.
+(A, Q, R, lam) does not depend on v, so each vector of a batch is a warm start for the next.
 
-One atom at a time is slow where hundreds carry weight: `_block_pivoting` is for those.
+If hundreds of atoms carry weight, `_block_pivoting` is faster.
 """
 
 from __future__ import annotations
@@ -40,27 +39,27 @@ from drbo.ambiguity._affine_qr import affine, append, delete, dot, solve_lower, 
 from drbo.ambiguity._mmd_pricing import cheapest_nearby, contains, list_cheap, price_all
 
 OPTIMAL = 1e-13
-"""A price below the active set's by less than this share of the values' range does not count."""
+"""A price below the active set's by less than this share of the values' range is ignored."""
 _DEPENDENT = 1e-13
-"""An atom this close to the affine hull of the active set, as a share of the largest atom, lies in it."""
+"""An atom nearer to the affine hull of the active set, as a share of the largest atom, counts as dependent."""
 _ROUNDING = 1e-14
 """The rounding error of a distance, as a share of the largest atom."""
 _LIST_SIZE = 32
 _LISTED = 0.3
-"""Atoms are listed that are cheaper than the active set by this share of what the cheapest is."""
+"""Atoms are listed if their saving is at least this share of the cheapest atom's."""
 _FAR = 0.1
-"""Atoms enter together only this far from the hull, as a share of the largest: the factor stays well-conditioned."""
+"""The least distance from the hull, as a share of the largest atom, of atoms that enter together, for conditioning."""
 _CLEARLY = 1e3
-"""How many times `OPTIMAL` a listed atom must be cheaper: decisions within rounding are left to pricing all."""
+"""The least saving of a listed atom, in units of `OPTIMAL`; closer decisions are left to pricing all."""
 _WORTH = 8
-"""Where contexts are fewer than so many times the active set, pricing all is as quick as looking at those nearby."""
+"""With fewer contexts than this times the active set, pricing all is as fast as pricing nearby atoms."""
 _UPDATES = 16
-"""How often the projection on the hull is updated before it is computed anew."""
+"""Number of updates of the projection on the hull before it is recomputed."""
 _SMALL = 1e-3
-"""Up to this radius, as a share of the largest atom, it is computed anew each time: the multiplier blows up errors."""
+"""Up to this radius, as a share of the largest atom, the projection is always recomputed, as errors are amplified."""
 _RETRIES = 3
 ROWS_ALONE = 2
-"""With so many rows or fewer each is solved from nothing, so that its bits do not depend on the others."""
+"""Largest batch that is solved without warm starts, so that the bits of a row do not depend on the others."""
 
 
 @jit
@@ -97,10 +96,10 @@ def _value(d, active, lam, size):
 def _solve_on_hull(d, b, eps, anew, size, active, lam, Q, R, hull, point, y, g, rhs, target):
     """Solve the program on the affine hull of the active set, dropping atoms until the weights are a distribution.
 
-    Returns the size of the active set and whether the multiplier exists; `y` receives it. Where it does not (the hull
-    only touches the ball), `y` receives the outward normal, by which pricing finds the way inwards. `point` is the
-    place of the hull nearest to the reference, and `hull` holds where the base lies from there; `anew` says to compute
-    them after each drop, where they are updated otherwise.
+    Returns the size of the active set and whether the multiplier exists; `y` receives it. If not (the hull only touches
+    the ball), `y` receives the outward normal, with which pricing finds atoms further in. `point` is the point of the
+    hull nearest to the reference, and `hull` the coordinates of the base relative to it. With `anew` both are
+    recomputed after each drop, otherwise updated.
     """
     r = point.size
     while True:
@@ -111,7 +110,7 @@ def _solve_on_hull(d, b, eps, anew, size, active, lam, Q, R, hull, point, y, g, 
             rhs[i] = d[active[i + 1]] - d[base]
         solve_lower(R, k, rhs, g)
         slope = math.sqrt(dot(g, g, k))
-        if slope <= 1e-300:  # one atom, or all of one value: stay; inside the ball its multiplier is zero
+        if slope <= 1e-300:  # one atom, or equal values: stay; inside the ball the multiplier is zero
             touching = distance >= eps * (1.0 - 1e-12)
             for f in range(r):
                 y[f] = point[f] if touching else 0.0
@@ -139,7 +138,7 @@ def _solve_on_hull(d, b, eps, anew, size, active, lam, Q, R, hull, point, y, g, 
 def _trade(Q, R, active, lam, size, coordinates, hull, point, target):
     """Trade the atoms of the active set for a new one in their hull (at `coordinates`) until one is used up.
 
-    Returns the new size and the weight of the new atom, which takes the place of the one used up.
+    Returns the new size and the weight of the new atom, which replaces the one used up.
     """
     affine(R, size, coordinates, target)  # the new atom is sum_i target_i b_i
     weight, blocking = math.inf, -1
@@ -153,7 +152,7 @@ def _trade(Q, R, active, lam, size, coordinates, hull, point, target):
 
 @jit
 def _enter_far(b, cheapest, listed, n_listed, active, lam, size, Q, R, hull, point, coordinates, vector, largest):
-    """Let the listed atoms that are far from the hull enter with weight zero; return the new sizes of both sets.
+    """Add the listed atoms that are far from the hull, with weight zero; return the new sizes of both sets.
 
     All of them are cheaper than the active set, so at least one gains weight and the objective falls.
     """
@@ -178,8 +177,8 @@ def _solve_one(
 ):
     """Solve for one vector d (n + 1,) of range 1 from the active set given, within eps.
 
-    Returns the size of the active set and a lower bound, which is for the radius `asked`. The size is above
-    `most_atoms` where that many were not enough.
+    Returns the size of the active set and a lower bound for the radius `asked`. A size above `most_atoms` means that
+    more atoms are needed.
     """
     n, r = norms.size, bt.shape[0]
     cost, hull, target, rhs, g = scratch[0, : n + 1], scratch[1], scratch[2], scratch[3], scratch[4]
@@ -242,11 +241,11 @@ def _solve_one(
 
 @jit
 def _retry_radius(eps, largest, attempt):
-    """Return the radius to solve for: the one asked for first, then ones that differ from it by less than 1e-9.
+    """Return the radius to solve for: the requested one first, then radii that differ by less than 1e-9.
 
-    A radius may be degenerate, such as the exact distance of a vertex, so that rounding cannot tell which atoms to
-    drop: a slightly smaller one is not. Or it is so small that the multiplier turns the rounding error of a distance
-    into a gap: a slightly larger one makes up for that. The certificate is for the radius asked for in any case.
+    At a degenerate radius, such as the exact distance of a vertex, rounding cannot decide which atoms to drop; a
+    slightly smaller radius avoids this. At a tiny radius the multiplier turns the rounding error of a distance into a
+    gap; a slightly larger radius compensates. The certificate is always for the requested radius.
     """
     if attempt == 0:
         return eps
@@ -267,8 +266,8 @@ def empty_state(n, r):
 def solve_batch(values, reference, b, bt, norms, eps, weights, lower_bounds):
     """Fill the worst-case weights (m, n) and lower bounds (m,) of values (m, n) within eps > 0 of reference (n,).
 
-    `b`, `bt` and `norms` are what `embed` returns for the reference. A row starts from the active set of the row before
-    it, but not where there are `ROWS_ALONE` rows at most.
+    `b`, `bt` and `norms` come from `embed`. Each row starts from the active set of the previous row, unless there are
+    at most `ROWS_ALONE` rows.
     """
     n, r = norms.size, bt.shape[0]
     solve_sparse(values, reference, b, bt, norms, eps, n + 1, empty_state(n, r), weights, lower_bounds)
@@ -276,10 +275,9 @@ def solve_batch(values, reference, b, bt, norms, eps, weights, lower_bounds):
 
 @jit
 def solve_sparse(values, reference, b, bt, norms, eps, most_atoms, state, weights, lower_bounds):
-    """Do what `solve_batch` does up to the first row whose active set grows beyond `most_atoms`; return that row.
+    """Run `solve_batch` up to the first row whose active set grows beyond `most_atoms`; return this row, or m.
 
-    `state` is an `empty_state`, or what an earlier call for the same reference and radius left of it. m is
-    returned if there is no such row.
+    `state` is an `empty_state`, or the state after an earlier call for the same reference and radius.
     """
     m, n = values.shape
     r = bt.shape[0]
@@ -290,7 +288,7 @@ def solve_sparse(values, reference, b, bt, norms, eps, most_atoms, state, weight
     listed = np.empty(_LIST_SIZE, dtype=np.int64)
     d = np.zeros(n + 1)
     largest = norms.max()
-    eps = max(eps, 0.1 * _ROUNDING * largest)  # a smaller radius cannot be told from this one
+    eps = max(eps, 0.1 * _ROUNDING * largest)  # a smaller radius is numerically equal to this one
     size, counts[1] = counts[0], _UPDATES
     for row in range(m):
         if row > 0 and m <= ROWS_ALONE:
@@ -354,7 +352,7 @@ def solve_sparse(values, reference, b, bt, norms, eps, most_atoms, state, weight
                 counts[0] = size
                 return row
             bound = max(bound, lower)
-            # The weights, pulled back if they are outside by more than the rounding error of a distance.
+            # The weights, pulled back if they are outside the ball by more than the rounding error of a distance.
             for f in range(r):
                 mean[f] = 0.0
             total = 0.0

@@ -4,7 +4,7 @@
 
 The rows become A x - s = 0 with slacks lower <= s <= upper, so a basis has k + 1 columns. All mass on the lowest cost,
 with every slack in the basis, is dual feasible: the method starts there, and there is no first phase. It stops at the
-first basis whose x and s keep their bounds. The multipliers y of that basis certify it, for any y:
+first basis whose x and s satisfy their bounds. The multipliers y of this basis certify it; for any y
 
     <c, x> >= min_i (c - A'y)_i + sum_j (y_j lower_j if y_j > 0 else y_j upper_j).
 """
@@ -18,18 +18,18 @@ from drbo._compiled import in_order
 from drbo.validation import FloatArray
 
 _FEASIBLE = 1e-14
-"""A basic variable beyond its bound by less than this keeps it. Rows of A are of size one."""
+"""Feasibility tolerance of a basic variable. Rows of A are of size one."""
 _PIVOT = 1e-10
-"""Smaller pivots are taken for zero."""
+"""Smaller pivots count as zero."""
 _TIE = 1e-9
-"""Reduced costs are known up to this; among nearly equal ratios the largest pivot wins."""
+"""Accuracy of reduced costs; among nearly equal ratios the largest pivot wins."""
 
 
 @in_order
 def solve_rows(
     costs: FloatArray, A: FloatArray, lower: FloatArray, upper: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return for each row of costs (m, n) the minimiser (m, n), multipliers (m, k), and what its bounds lack (m,)."""
+    """Return for each row of costs (m, n) the minimiser (m, n), multipliers (m, k) and infeasibility (m,)."""
     m, n = costs.shape
     k = len(A)
     columns = np.ones((n, k + 1))
@@ -46,7 +46,7 @@ def solve_rows(
 def _solve(
     c: FloatArray, columns: FloatArray, lower: FloatArray, upper: FloatArray, x: FloatArray, multipliers: FloatArray
 ) -> float:
-    """Write the minimiser (n,) and the multipliers (k,); return by how much a bound is missed that no pivot mends."""
+    """Write the minimiser (n,) and the multipliers (k,); return the infeasibility that no pivot removes."""
     n, size = columns.shape
     k = size - 1
     basis = np.empty(size, dtype=np.int64)
@@ -57,7 +57,7 @@ def _solve(
     at_upper = np.zeros(k, dtype=np.bool_)
     B, inverse = np.empty((size, size)), np.empty((size, size))
     lacking = 0.0
-    for _ in range(100 + 20 * (n + size)):  # it may walk along all corners of the convex hull of the contexts
+    for _ in range(100 + 20 * (n + size)):  # the walk may visit all corners of the convex hull of the contexts
         cost, right = np.zeros(size), np.zeros(size)
         right[0] = 1.0
         for i in range(k):
@@ -120,9 +120,9 @@ def _entering(
     y: FloatArray,
     rises: bool,
 ) -> int:
-    """Return the variable that enters the basis where that of `row` of its inverse leaves; -1 if none can.
+    """Return the variable that enters the basis when the one of `row` of the inverse leaves; -1 if none can.
 
-    Harris: among the ratios that the rounding of the reduced costs cannot tell apart, that of the largest pivot.
+    Harris: of the ratios that are equal up to the rounding of the reduced costs, the one with the largest pivot.
     """
     n, size = columns.shape
     least = np.inf
@@ -156,7 +156,7 @@ def _entering(
 
 @in_order
 def _product(matrix: FloatArray, vector: FloatArray) -> FloatArray:
-    """Return the product; it is small, and the same on every machine."""
+    """Return the product of a small matrix and a vector, with the same bits on every machine."""
     found = np.zeros(len(matrix))
     for i in range(len(matrix)):
         for j in range(len(vector)):
@@ -166,7 +166,7 @@ def _product(matrix: FloatArray, vector: FloatArray) -> FloatArray:
 
 @in_order
 def _invert(matrix: FloatArray, inverse: FloatArray) -> bool:
-    """Write the inverse of a small matrix by elimination with partial pivoting; return whether it has one."""
+    """Write the inverse of a small matrix, by elimination with partial pivoting; return whether it exists."""
     n = len(matrix)
     left = matrix.copy()
     inverse[:] = 0.0

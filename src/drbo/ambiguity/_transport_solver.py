@@ -12,32 +12,32 @@ from drbo._compiled import in_order
 from drbo.validation import FloatArray
 
 ROUNDING_MASS = 1e-15
-"""A parcel that sums of float weights cannot tell from nothing; the cheapest plan does not charge for it."""
+"""Mass below the rounding error of sums of weights; the cheapest plan does not charge for it."""
 
-_STEEPEST = 1e300  # keeps the price of contexts that almost coincide finite
+_STEEPEST = 1e300  # keeps the price finite for contexts that almost coincide
 _UNITS = 2.0**60
-"""Into how many parcels the network simplex divides all mass."""
+"""Number of parcels of the total mass in the network simplex."""
 _FICTITIOUS = 2.0
 _WORTH = 1e-14
-"""An arc enters the tree if it is cheaper by more than this: prices are sums of costs, and rounded."""
+"""An arc enters the tree if it is cheaper by more than this; prices are rounded sums of costs."""
 _BLOCK = 2000
-"""Of about how many arcs the best one enters."""
+"""Approximate number of arcs per block; the best one enters."""
 _PIVOTS = 10_000
-"""How many arcs may enter per node. A few suffice; the limit is for the case that rounding goes in circles."""
+"""Largest number of pivots per node. A few suffice; the limit stops cycles caused by rounding."""
 
 
 @in_order
 def worst_plans(
     u: FloatArray, p: FloatArray, cost: FloatArray, nearest: NDArray[np.int64], budget: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return for each row of u (m, n) the weights (m, n) that minimise <w, u> within the budget, and the dual (m,).
+    """Return for each row of u (m, n) the weights (m, n) that minimise <w, u> within the budget, and duals (m,).
 
-    A fractional multiple-choice knapsack, solved greedily. The mass of context i may walk down the lower convex hull
-    of the points (cost[i, j], u[j]); each edge of that hull buys a decrease of u at a fixed rate. Edges of all
-    contexts are bought steepest first until the budget is spent. The steepness of the last one is the optimal
-    multiplier l of the dual  -l budget + sum_i p_i min_j (u_j + l cost_ij).
+    A fractional multiple-choice knapsack, solved greedily. The mass of context i moves down the lower convex hull of
+    the points (cost[i, j], u[j]); each edge decreases u at a fixed rate. Edges of all contexts are bought steepest
+    first until the budget is spent. The steepness of the last one is the optimal multiplier l of the dual -l budget +
+    sum_i p_i min_j (u_j + l cost_ij).
 
-    nearest (n, n) holds for each context i all contexts in order of cost[i, :].
+    nearest (n, n) holds for each context i all contexts sorted by cost[i, :].
     """
     m, n = u.shape
     cost_to = np.ascontiguousarray(cost.T)
@@ -58,11 +58,11 @@ def worst_plans(
             price[first:edges] *= p[i]
         multiplier = _multiplier(steepness[:edges], price[:edges], budget)
         remaining = budget
-        for edge in range(edges):  # those of one context follow each other down its hull
+        for edge in range(edges):  # the edges of one context are in order down its hull
             if steepness[edge] > multiplier:
                 at[edge_from[edge]] = edge_to[edge]
                 remaining -= price[edge]
-        split = np.zeros(n)  # mass that goes only part of an edge
+        split = np.zeros(n)  # mass that moves only part of an edge
         for edge in range(edges):
             if steepness[edge] == multiplier:
                 i, j = edge_from[edge], edge_to[edge]
@@ -92,7 +92,7 @@ def _hull(
 ) -> tuple[np.intp, int]:
     """Append the edges of the lower convex hull of (cost_j, value_j) from context i on (Andrew's monotone chain).
 
-    Returns where the mass of i starts (i itself, unless a lower value costs nothing) and the new number of edges.
+    Returns the start of the mass of i (i itself, unless a lower value is free) and the new number of edges.
     """
     start, first = i, edges
     last = start
@@ -119,7 +119,7 @@ def _hull(
 
 @in_order
 def _multiplier(steepness: FloatArray, price: FloatArray, budget: float) -> float:
-    """Return the steepness of the edge on which the budget runs out, zero if it pays for all (Balas and Zemel)."""
+    """Return the steepness of the edge where the budget ends, zero if the budget covers all (Balas and Zemel)."""
     spent = 0.0
     multiplier = 0.0
     while steepness.size > 0:
@@ -127,7 +127,7 @@ def _multiplier(steepness: FloatArray, price: FloatArray, budget: float) -> floa
         above, below = steepness > pivot, steepness < pivot
         price_above = price[above].sum()
         if spent + price_above > budget:
-            # Summed in another order, the same edges may still fit: then the budget ends where they do.
+            # Summed in another order, the same edges may still fit: then the budget ends with them.
             multiplier = pivot
             steepness, price = steepness[above], price[above]
             continue
@@ -155,13 +155,13 @@ def _dual(multiplier: float, value: FloatArray, p: FloatArray, cost_to: FloatArr
 def cheapest_plan(supply: FloatArray, demand: FloatArray, cost: FloatArray, metric: bool = False) -> float:
     """Return the least cost of moving supply (n,) onto demand (n,); cost (n, n) from 0 to 1 with a zero diagonal.
 
-    Where the cost is a `metric`, mass that supply and demand share stays in place: no plan is cheaper for it.
+    If the cost is a `metric`, mass that supply and demand share stays in place, which is optimal.
 
-    A network simplex. Sources and sinks are the nodes of a tree, whose arcs carry the plan. The tree gives prices, and
-    an arc that is cheaper than the prices say enters the tree; the arc that its flow empties leaves it. Flows are
-    integers, and every empty arc of the tree points to the root (Cunningham's strongly feasible trees), so that no
-    tree comes twice and the search ends. Fictitious arcs to and from the root, which cost 2 together, carry what the
-    first tree does not ship; as no real arc costs more than 1, none is left in the end.
+    A network simplex. Sources and sinks are the nodes of a tree, whose arcs carry the plan. The tree gives prices. An
+    arc cheaper than its price enters the tree, and the arc that its flow empties leaves. Flows are integers, and every
+    empty arc of the tree points to the root (Cunningham's strongly feasible trees), so no tree repeats and the search
+    ends. Artificial arcs to and from the root, with a total cost of 2, carry the flow that the first tree does not
+    ship. As real arcs cost at most 1, no artificial arc remains.
     """
     left, need = _parcels(supply), _parcels(demand)
     n = supply.size
@@ -184,7 +184,7 @@ def cheapest_plan(supply: FloatArray, demand: FloatArray, cost: FloatArray, metr
     parent[root], depth[root] = -1, 0
     flow[:m], flow[m:root] = left[sources], need[sinks]
     price[m:root] = _FICTITIOUS
-    if not metric:  # the first plan leaves in place what supply and demand share
+    if not metric:  # the first plan leaves shared mass in place
         place = np.full(n, -1)
         place[sinks] = m + np.arange(k)
         for i in range(m):
@@ -205,7 +205,7 @@ def cheapest_plan(supply: FloatArray, demand: FloatArray, cost: FloatArray, metr
     row, in_vain = 0, 0
     block = max(_BLOCK // k, 1)
     for _ in range(_PIVOTS * (root + 1)):
-        # The cheapest arc of a block of rows enters, the next block if none of it is worth it.
+        # The cheapest arc of a block of rows enters; if none is cheap enough, the next block is searched.
         best, enter, to = -_WORTH, -1, -1
         while in_vain < m:
             for _ in range(min(block, m - in_vain)):
@@ -225,8 +225,8 @@ def cheapest_plan(supply: FloatArray, demand: FloatArray, cost: FloatArray, metr
                     total += flow[v] / _UNITS * (c[v, parent[v] - m] if v < m else c[parent[v], v - m])
             return total
         in_vain = 0
-        # Flow goes round the cycle from the join down to `enter`, over to `to`, and back up. The last arc that it
-        # empties on this way leaves.
+        # Flow goes round the cycle from the join down to `enter`, over to `to`, and back up. The last arc emptied on
+        # the way leaves.
         a, b = enter, to
         amount, leave, on_first = np.int64(2**62), -1, True
         while a != b:
@@ -249,7 +249,7 @@ def cheapest_plan(supply: FloatArray, demand: FloatArray, cost: FloatArray, metr
         while b != join:
             flow[b] += -amount if b >= m else amount
             b = parent[b]
-        # The part of the tree below the leaving arc is hung to the other end of the entering one.
+        # The part of the tree below the leaving arc is attached to the other end of the entering arc.
         v, above = (enter, to) if on_first else (to, enter)
         carried = amount
         while True:
@@ -280,7 +280,7 @@ def cheapest_plan(supply: FloatArray, demand: FloatArray, cost: FloatArray, metr
 
 @in_order
 def _parcels(weights: FloatArray) -> NDArray[np.int64]:
-    """Return weights (n,) as whole numbers that sum to 2^60; the largest takes what rounding leaves."""
+    """Return weights (n,) as integers with sum 2^60; the largest absorbs the rounding."""
     parcels: NDArray[np.int64] = np.rint(weights / weights.sum() * _UNITS).astype(np.int64)
     parcels[np.argmax(weights)] += np.int64(_UNITS) - parcels.sum()
     return parcels
@@ -288,7 +288,7 @@ def _parcels(weights: FloatArray) -> NDArray[np.int64]:
 
 @in_order
 def _hang(v: int, above: int, child: NDArray[np.int64], after: NDArray[np.int64], before: NDArray[np.int64]) -> None:
-    """Make v the first child of the node above."""
+    """Make v the first child of the node `above`."""
     first = child[above]
     child[above], after[v], before[v] = v, first, -1
     if first >= 0:
@@ -297,7 +297,7 @@ def _hang(v: int, above: int, child: NDArray[np.int64], after: NDArray[np.int64]
 
 @in_order
 def _cut(v: int, above: int, child: NDArray[np.int64], after: NDArray[np.int64], before: NDArray[np.int64]) -> None:
-    """Take v from the children of the node above."""
+    """Remove v from the children of the node `above`."""
     if before[v] >= 0:
         after[before[v]] = after[v]
     else:

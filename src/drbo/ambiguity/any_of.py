@@ -1,4 +1,4 @@
-"""One of several scenarios: a union of sets, each round a reference of its own.
+"""A union of sets, each around the reference of one scenario.
 
 A scenario is a distribution of contexts, given as weights, by label, or as samples.
 """
@@ -38,7 +38,7 @@ from drbo.validation import FloatArray
 
 __all__ = ["AnyOf"]
 _EQUAL = 1e-9
-"""A scenario's context is one of the contexts if it is this close to it, as a share of each column's range."""
+"""Tolerance for a scenario's context to equal one of the contexts, as a share of each column's range."""
 
 
 class Scenario(ABC):
@@ -46,8 +46,8 @@ class Scenario(ABC):
 
     Attributes
     ----------
-    name : what an error calls it
-    given : what the user gave
+    name : its name in errors
+    given : the user's argument
     """
 
     name: str
@@ -60,14 +60,14 @@ class Scenario(ABC):
 
     @abstractmethod
     def on(self, points: FloatArray, columns: Sequence[Column]) -> FloatArray:
-        """Return the weights (n,) of contexts (n, d), which have these columns."""
+        """Return the weights (n,) of contexts (n, d) with these columns."""
 
     @abstractmethod
     def on_set(self, columns: Sequence[Column]) -> FloatArray:
-        """Return the weights of all contexts of a finite set, which has these columns."""
+        """Return the weights of all contexts of a finite set with these columns."""
 
     def agreeing(self, holds: Callable[[Samples], NDArray[np.bool_]]) -> Scenario | None:
-        """Return the scenario given what is known, by which of its samples agree with that; None if none does."""
+        """Return the scenario given a known part of the context, where `holds` selects samples; None if none agrees."""
         del holds
         return self
 
@@ -79,7 +79,7 @@ class Weighted(Scenario):
         self.name, self.given = name, validation.frozen(validation.distribution(name, weights))
 
     def on(self, points: FloatArray, columns: Sequence[Column]) -> FloatArray:
-        """Return the weights, if there are as many contexts."""
+        """Return the weights; raise if there are not as many contexts."""
         if len(self.given) != len(points):
             raise ValueError(f"{self.name} must hold {len(points)} weights, one per context, got {len(self.given)}")
         return self.on_set(columns)
@@ -91,7 +91,7 @@ class Weighted(Scenario):
 
 
 class ByLabel(Scenario):
-    """A mapping from labels to weights; a label that is not in it has none."""
+    """A mapping from labels to weights; missing labels have weight zero."""
 
     def __init__(self, name: str, weights: Mapping[Any, float]) -> None:
         validation.distribution(name, [*weights.values()])
@@ -105,7 +105,7 @@ class ByLabel(Scenario):
         unknown = [label for label in self.given if label not in column.labels]
         if unknown:
             raise ValueError(
-                f"{self.name} has the label {unknown[0]!r}, which is none of {', '.join(map(repr, column.labels))}"
+                f"{self.name} has the unknown label {unknown[0]!r}: expected {', '.join(map(repr, column.labels))}"
             )
         weights = sum(share * column.holds(points, label) for label, share in self.given.items())
         return validation.distribution(self.name, np.asarray(weights))
@@ -117,7 +117,7 @@ class ByLabel(Scenario):
 
 
 class Sampled(Scenario):
-    """Samples of contexts, of which those count that agree with what is known."""
+    """Samples of contexts; those that disagree with a known part of the context are dropped."""
 
     def __init__(self, name: str, samples: Samples, agree: NDArray[np.bool_] | None = None) -> None:
         if not len(samples.points):
@@ -131,7 +131,7 @@ class Sampled(Scenario):
         return (self.given,)
 
     def on(self, points: FloatArray, columns: Sequence[Column]) -> FloatArray:
-        """Return the weights of contexts, among which every sample must be."""
+        """Return the weights of contexts; every sample must be one of them."""
         space = self.given.space
         positions = space.measured(self.given.points[self._agree])
         own = [(column.name, column.labels, column.width) for column in columns]
@@ -148,7 +148,7 @@ class Sampled(Scenario):
         if (apart > _EQUAL).any():
             row = int(np.argmax(apart))
             raise ValueError(
-                f"{self.name} has a sample that is none of the contexts, in row {row}: {positions[row].tolist()}"
+                f"{self.name} has a sample that is not one of the contexts, in row {row}: {positions[row].tolist()}"
             )
         weights = np.zeros(len(points))
         shares = self.given.weights[self._agree]
@@ -156,18 +156,18 @@ class Sampled(Scenario):
         return weights
 
     def on_set(self, columns: Sequence[Column]) -> FloatArray:
-        """Raise: the contexts of a finite set have weights."""
+        """Raise: a finite set needs weights."""
         del columns
         raise TypeError(f"{self.name} must be weights, one per context, where a part of the context is given")
 
     def agreeing(self, holds: Callable[[Samples], NDArray[np.bool_]]) -> Scenario | None:
-        """Return the samples that agree with what is known; None if there are none."""
+        """Return the samples that agree with the known part; None if there are none."""
         agree = holds(self.given)
         return Sampled(self.name, self.given, agree) if agree.any() else None
 
 
 def scenario(name: str, given: Any) -> Scenario:
-    """Return what a user gave as a scenario: samples, weights by label, or weights (n,)."""
+    """Return the user's argument as a scenario: samples, weights by label, or weights (n,)."""
     if isinstance(given, Samples):
         return Sampled(name, given)
     values = validation.by_name(given)
@@ -182,11 +182,11 @@ def _in_words(columns: Sequence[Column]) -> str:
 
 
 class PlacedAnyOf(PlacedSet):
-    """The union of sets round scenarios, on contexts.
+    """The union of the sets around scenarios, on contexts.
 
     Attributes
     ----------
-    inner : the set round each scenario
+    inner : the set around each scenario
     weights : (k, n) of the scenarios
     """
 
@@ -200,12 +200,12 @@ class PlacedAnyOf(PlacedSet):
         return f"AnyOf({len(self.weights)} scenario(s), within={self.inner!r})"
 
     def words(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
+        """Return a description of the distributions in the set."""
         return f"{self.inner.words(radius)}, or so with {self._which} in place of the reference"
 
     @property
     def everything(self) -> str:
-        """What the set holds from its diameter on, in words."""
+        """A description of the set from its diameter on."""
         every = self.inner.everything
         if every == super().everything:
             return every
@@ -218,13 +218,13 @@ class PlacedAnyOf(PlacedSet):
 
     @property
     def radius_means(self) -> str:
-        """What the radius is a number of."""
+        """The meaning of the radius."""
         around = f"round the reference and round each of {len(self.weights)} scenario(s)"
         return f"The radius is that of the set {around}; what follows is told round the reference."
 
     @property
     def instead_of_a_rule(self) -> str:
-        """What to do in place of a rule that learns the radius from continuous samples."""
+        """The alternative to a rule that learns the radius from continuous samples."""
         return advice_of(self.inner)
 
     @property
@@ -233,24 +233,24 @@ class PlacedAnyOf(PlacedSet):
         return unit_of(self.inner)
 
     def moved(self, reference: FloatArray, points: FloatArray) -> float:
-        """Return how far the reference is from the same weights on moved contexts; a scenario may be closer."""
+        """Return the distance of the reference from the same weights on moved contexts; a scenario may be closer."""
         return _shifting(self.inner).moved(reference, points)
 
     def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
-        """Return which shares of the mass may move in the set round the reference."""
+        """Return the shares of the mass that may move in the set around the reference."""
         return _shifting(self.inner).shares_inside(reference, points, radius)
 
     def extended(self, further: FloatArray) -> PlacedAnyOf:
-        """Return the set on its contexts and further ones (k, d), which no scenario has."""
+        """Return the set with further contexts (k, d), which no scenario has."""
         without = np.zeros((len(self.weights), len(further)))
         inner = on_range(self.inner).extended(further)
         return PlacedAnyOf(inner, np.concatenate([self.weights, without], axis=1), self.growth)
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
-        """Return the duals of all scenarios in one.
+        """Return the duals of all scenarios combined.
 
-        A scenario whose bound is higher by h than the lowest one has that much room: its thresholds count less by
-        h / share, and a further context does harm where it is below one of the thresholds.
+        If a scenario's bound exceeds the lowest one by h, its thresholds fall by h / share. A further context lowers
+        the worst case if its value is below any threshold.
         """
         del worst
         duals = []
@@ -258,7 +258,7 @@ class PlacedAnyOf(PlacedSet):
             one = self.inner.certified(values[None], p, radius)
             alone = WorstCase(one.expectation[0], one.weights[0], one.lower_bound[0])
             found = on_range(self.inner).dual(values, p, radius, alone)
-            # Without a dual no distribution round this scenario uses further contexts: its bound stands.
+            # Without a dual the distributions around this scenario use no further contexts: its bound holds.
             duals.append((float(alone.lower_bound), None) if found is None else (found.bound, found))
         bound = min(one for one, _ in duals)
         used = [found for _, found in duals if found is not None]
@@ -276,7 +276,7 @@ class PlacedAnyOf(PlacedSet):
         return Dual(bound, share, threshold)
 
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
-        """Return the sensitivity of the worst scenario (m,), the largest one if several are the worst."""
+        """Return the sensitivity of the worst scenario (m,), the largest one in a tie."""
         references = self._references(reference)
         worst = np.array([self.inner.certified(values, one, radius).expectation for one in references])
         slopes = np.array([with_slopes(self.inner).slopes(values, one, radius) for one in references])
@@ -304,24 +304,23 @@ class PlacedAnyOf(PlacedSet):
 
 
 def _shifting(one: PlacedSet) -> SupportsShift:
-    assert supports(one, SupportsShift)  # `supports` asks the inner set, too
+    assert supports(one, SupportsShift)  # `supports` includes the inner set
     return one
 
 
 class AnyOf(AmbiguitySet):
-    """One of several scenarios, each with a set round it: `AnyOf([weekday, weekend, strike], within=MMD())`.
+    """One of several scenarios, each with a set around it: `AnyOf([weekday, weekend, strike], within=MMD())`.
 
-    The set of radius eps is the union of the sets `within` of radius eps round the scenarios and round the round's own
-    reference, which counts as one more scenario. (A reference that is a mixture of the scenarios adds nothing: the
-    expectation is linear, so it is lowest in one of them.)
+    The set of radius eps is the union of the sets `within` of radius eps around the scenarios and around the reference
+    of the round. (A reference that is a mixture of the scenarios adds nothing, since the expectation is linear.)
 
-    worst case = min_k  worst case of `within` round scenario k,  distance(q, p) = min_k distance of q from scenario k.
+    worst case = min_k worst case of `within` around scenario k, distance(q, p) = min_k distance of q from scenario k.
 
     Parameters
     ----------
-    scenarios : for a finite set of contexts weights (n,) of each, or for labels a mapping from labels to weights. For
-        sampled contexts `Samples` with the same columns, whose points become atoms
-    within : the set round each scenario; by default `Expectation()`, the scenarios themselves, which needs no radius
+    scenarios : for a finite set of contexts, weights (n,) per scenario, or for labels a mapping from labels to weights.
+        For sampled contexts, `Samples` with the same columns, whose points become atoms
+    within : the set around each scenario; by default `Expectation()`, the scenarios themselves, without radius
     """
 
     def __init__(self, scenarios: Iterable[Any], within: AmbiguitySet | None = None) -> None:
@@ -340,18 +339,18 @@ class AnyOf(AmbiguitySet):
         return f"AnyOf({len(self.scenarios)} scenario(s), within={self.inner!r})"
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the set was made of, by the names of the arguments."""
+        """Return the arguments of the constructor by name."""
         given = tuple(one.given for one in self.scenarios)
         return {"scenarios": given, "within": None if type(self.inner) is Expectation else self.inner}
 
     @property
     def n_contexts(self) -> int | None:
-        """The number of contexts that the set round each scenario was given, if it was."""
+        """The number of contexts given to the inner set, if any."""
         return self.inner.n_contexts
 
     @property
     def instead_of_a_rule(self) -> str:
-        """What to do in place of a rule that learns the radius from continuous samples."""
+        """The alternative to a rule that learns the radius from continuous samples."""
         return advice_of(self.inner)
 
     @property
@@ -366,9 +365,9 @@ class AnyOf(AmbiguitySet):
         return made
 
     def among(self, rows: NDArray[np.intp]) -> AmbiguitySet:
-        """Return the family for some of the contexts (k,): each scenario given that one of them happens.
+        """Return the family for some of the contexts (k,): each scenario conditioned on them.
 
-        A scenario in which none of them can happen says nothing, and is left out.
+        A scenario without weight on them is dropped.
         """
         inner = among(self.inner, rows)
         shares = [one.on_set(self._columns)[rows] for one in self.scenarios]
@@ -380,9 +379,9 @@ class AnyOf(AmbiguitySet):
         return made
 
     def agreeing(self, holds: Callable[[Samples], NDArray[np.bool_]]) -> AmbiguitySet:
-        """Return the family where a part of the context is known: each scenario given that part.
+        """Return the family for a known part of the context: each scenario conditioned on it.
 
-        A scenario that has no such sample says nothing, and is left out.
+        A scenario without matching samples is dropped.
         """
         inner = self.inner.agreeing(holds) if isinstance(self.inner, SupportsScenarios) else self.inner
         possible = tuple(left for one in self.scenarios if (left := one.agreeing(holds)) is not None)

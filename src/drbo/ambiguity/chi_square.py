@@ -1,4 +1,4 @@
-"""Chi-square balls: the adversary reweights linearly, and cuts off the highest values."""
+"""Chi-square balls: the adversary reweights linearly, and removes the highest values."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from drbo.validation import FloatArray
 __all__ = ["ChiSquare"]
 
 _UNDERFLOW_GUARD = 2.0**500
-"""Scale of the running sums of chi-square, whose terms are as small as the smallest weight times a squared value."""
+"""Scale of the running sums of chi-square, whose terms are as small as the least weight times a squared value."""
 
 _LARGEST_RATE = 1e305
-"""Keeps the weights of chi-square finite; it binds for reference weights below 1e-305 only."""
+"""Limit that keeps the weights of chi-square finite; it binds only for reference weights below 1e-305."""
 
 
 class ChiSquare(OnSupport):
     """All distributions q with Pearson's divergence chi2(q, p) = sum_i (q_i - p_i)^2 / p_i at most eps.
 
-    No factor 1/2. The adversary's distribution comes first, the reference p second, also in `distance(q, p)`.
+    There is no factor 1/2. The adversary's distribution is the first argument, the reference p the second, also in
+    `distance(q, p)`.
 
     worst case = max_t  t - sqrt((1 + eps) sum_i p_i max(t - v_i, 0)^2),
 
-    attained by q_i ~ p_i max(t - v_i, 0); while no weight is cut off, that is <p, v> - sqrt(eps Var_p(v)). q stays on
-    the support of p (the distance is inf off it). Radius 0 gives the expectation, radius 1 / p(lowest values) - 1 or
-    more the minimum over the support.
+    attained by q_i ~ p_i max(t - v_i, 0); if no weight is cut off, the worst case is <p, v> - sqrt(eps Var_p(v)). q
+    stays on the support of p (the distance is inf off it). Radius 0 gives the expectation, radius 1 / p(lowest values)
+    - 1 or more the minimum over the support.
     """
 
     growth = Growth(convex=True, power=0.5)
@@ -45,14 +46,14 @@ class ChiSquare(OnSupport):
         return z**2
 
     def words(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
+        """Return a description of the distributions in the set."""
         return f"within a chi-square divergence of {radius:.3g} of the reference"
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         if np.any(p[q == 0.0] > 0.0):
             return math.inf
         moved, reference = p[q > 0.0], q[q > 0.0]
-        with np.errstate(over="ignore"):  # a weight below 1e-308 can be further away than the largest float
+        with np.errstate(over="ignore"):  # a weight below 1e-308 can make the distance overflow
             return float((((moved - reference) / reference) * (moved - reference)).sum())
 
     def _collapse(self, mass_lowest: FloatArray, mass: float) -> FloatArray:
@@ -60,7 +61,7 @@ class ChiSquare(OnSupport):
             return (mass - mass_lowest) / mass_lowest * mass
 
     def _slopes(self, u: FloatArray, p: FloatArray, radius: float) -> FloatArray:
-        """Return sqrt(eps) / b, as the worst case has the derivative -1 / (2 b) in eps; the deviation of u at 0."""
+        """Return sqrt(eps) / b, since the worst case has the derivative -1 / (2 b) in eps; the deviation of u at 0."""
         if radius > 0.0:
             return np.asarray(math.sqrt(radius) / self._tilt(u, p, radius).b)
         return np.asarray(np.sqrt((u - (u @ p)[:, None]) ** 2 @ p))
@@ -83,9 +84,9 @@ class ChiSquare(OnSupport):
 
     def _tilt(self, u: FloatArray, p: FloatArray, radius: float) -> _Tilt:
         """Return the distribution of the worst case."""
-        # Write q_i / p_i = b (t - u_i)+ and let t fall: contexts leave from the highest value down. With k contexts
-        # left, P, G, H, M = sum p_i, sum p_i (u_k - u_i), sum p_i (u_k - u_i)^2, sum p_i (u_i - mean)^2 over them; as
-        # running sums of terms >= 0 they keep all their digits, also for weights of 1e-300 and values that nearly tie.
+        # Write q_i / p_i = b (t - u_i)+ and let t fall: contexts leave from the highest value down. Let P, G, H, M =
+        # sum p_i, sum p_i (u_k - u_i), sum p_i (u_k - u_i)^2, sum p_i (u_i - mean)^2 over the k contexts left. As
+        # running sums of terms >= 0 they keep all digits, also for weights of 1e-300 and nearly equal values.
         order = np.argsort(u, axis=1)
         sorted_u, sorted_p = np.take_along_axis(u, order, axis=1), p[order] * _UNDERFLOW_GUARD
         P = np.cumsum(sorted_p, axis=1)
@@ -94,7 +95,7 @@ class ChiSquare(OnSupport):
         H = sum_from_zero(step * (G[:, :-1] + G[:, 1:]))
         M = sum_from_zero(sorted_p[:, 1:] / P[:, 1:] * (G[:, 1:] / P[:, :-1]) * G[:, 1:])
 
-        # The radius at which context k leaves (t = u_k) falls with k; contexts that tie with the lowest never leave.
+        # The radius at which context k leaves (t = u_k) falls with k; contexts with the lowest value never leave.
         mass = float(p.sum())
         leaves_at = np.full_like(G, np.inf)
         with np.errstate(over="ignore"):
@@ -106,7 +107,8 @@ class ChiSquare(OnSupport):
         u_k, P_k, G_k, M_k = (sums[rows, k - 1] for sums in (sorted_u, P, G, M))
         G_next = np.where(k < n, G[rows, np.minimum(k, n - 1)], np.inf)
 
-        # sum q = mass and chi2 = eps fix b and t. Where M_k is almost 0, rounding leaves b open: u_k <= t <= u_(k+1).
+        # sum q = mass and chi2 = eps determine b and t. If M_k is almost 0, rounding leaves b open: u_k <= t <=
+        # u_(k+1).
         excess = (P[:, -1] - P_k) / P_k
         centre = G_k / P_k
         with np.errstate(all="ignore"):

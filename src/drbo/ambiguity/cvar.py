@@ -14,7 +14,7 @@ __all__ = ["CVaR"]
 
 
 class CVaR(OnSupport):
-    """All distributions q whose weights are at most p / alpha, alpha = 1 - eps: the tails of share alpha.
+    """All distributions q with weights of at most p / alpha, alpha = 1 - eps: the tails of share alpha.
 
     The worst case is the conditional value at risk, the mean of the worst share alpha of the outcomes,
 
@@ -34,7 +34,7 @@ class CVaR(OnSupport):
         return "CVaR()"
 
     def words(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
+        """Return a description of the distributions in the set."""
         return f"that is a share of at least {max(1.0 - radius, 0.0):.1%} of the reference (CVaR)"
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
@@ -47,7 +47,7 @@ class CVaR(OnSupport):
         return np.asarray(1.0 - mass_lowest / mass)
 
     def _slopes(self, u: FloatArray, p: FloatArray, radius: float) -> FloatArray:
-        """Return sum_i p_i max(t - u_i, 0) / alpha^2, t the next value that leaves: the largest one at radius 0."""
+        """Return sum_i p_i max(t - u_i, 0) / alpha^2, t the next value to leave: the largest value at radius 0."""
         alpha = (1.0 - radius) * (1.0 - NEXT) * float(p.sum())
         order = np.argsort(u, axis=1)
         last = np.count_nonzero(sum_before(p[order]) < alpha, axis=1) - 1

@@ -1,4 +1,4 @@
-"""Sets that compare weights only, wherever the contexts lie: what they share, and the smallest one, `Expectation`."""
+"""Sets that compare only weights, not positions: their common base, and the smallest one, `Expectation`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Expectation"]
 
 
 class Divergence(PlacedSet, AmbiguitySet):
-    """A set that compares weights only: it is the same on all contexts, so it is its own placed set.
+    """A set that compares only weights: it is the same on all contexts, so it is its own placed set.
 
-    A new one is a subclass with `_distance` and `_solve`. It may support more: see `drbo.ambiguity.placed`.
+    A new divergence is a subclass with `_distance` and `_solve`. Optional capabilities are in `drbo.ambiguity.placed`.
     """
 
     n_contexts = None
@@ -43,18 +43,18 @@ class ExtensibleDivergence(Divergence):
 
 
 class MassDivergence(ExtensibleDivergence):
-    """A divergence in which only the mass of an event counts, not how many contexts share it."""
+    """A divergence in which only the mass of an event counts, not the number of its contexts."""
 
     instead_of_a_rule: str
-    """What to do in place of a rule that learns the radius from continuous samples: nearly every context is new."""
+    """The alternative to a rule that learns the radius from continuous samples, where nearly every context is new."""
 
     def most_likely(self, radius: float, share: float) -> float:
-        """Return the largest probability of an event in the set, whose reference probability is `share`."""
+        """Return the largest probability in the set of an event whose reference probability is `share`."""
         return -float(self.worst_case([-1.0, 0.0], [share, 1.0 - share], radius).expectation)
 
 
 class Expectation(ExtensibleDivergence):
-    """The set that holds the reference alone, whatever the radius: stochastic optimization.
+    """The set with the reference alone, for any radius: stochastic optimization.
 
     worst case = sum_i p_i v_i,  distance(p, q) = 0 if p = q, else inf.
     """
@@ -65,17 +65,17 @@ class Expectation(ExtensibleDivergence):
         return "Expectation()"
 
     def words(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
+        """Return a description of the distributions in the set."""
         del radius
         return "that is the reference itself"
 
     @property
     def everything(self) -> str:
-        """What the set holds at any radius, in words."""
+        """A description of the set at any radius."""
         return "the reference itself"
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> None:
-        """Return None: no distribution of the set leaves the reference."""
+        """Return None: the reference is the only distribution."""
         del values, reference, radius, worst
 
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
@@ -95,7 +95,7 @@ class Expectation(ExtensibleDivergence):
 
 
 class OnSupport(MassDivergence):
-    """A set whose distributions stay on the reference's support, and collapse onto the lowest value at some radius."""
+    """A set on the reference's support that collapses onto the lowest value at some radius."""
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> None:
         """Return None: no further context is on the support."""
@@ -103,7 +103,7 @@ class OnSupport(MassDivergence):
 
     @property
     def everything(self) -> str:
-        """What the set holds from its diameter on, in words."""
+        """A description of the set from its diameter on."""
         return "every distribution on the contexts that the reference shows"
 
     def _to_vertices(self, reference: FloatArray) -> FloatArray:
@@ -131,12 +131,12 @@ class OnSupport(MassDivergence):
 
         weights = np.zeros_like(values)
         weights[:, support] = moved
-        # `expectations` counts from the minimum over all contexts: the second term is the same where mass is not 1.
+        # `expectations` counts from the minimum over all contexts: the second term corrects for a mass other than 1.
         base = lowest + (mass - 1.0) * (lowest - values.min(axis=1))
         return weights, base + scale * dual
 
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
-        """Return the sensitivities (m,): zero from the radius on at which all mass sits on the lowest value."""
+        """Return the sensitivities (m,): zero from the radius at which all mass is on the lowest value."""
         p = reference[reference > 0.0]
         u, _, scale = in_unit_range(values[:, reference > 0.0])
         mass_lowest = np.where(u == 0.0, p, 0.0).sum(axis=1)
@@ -148,24 +148,24 @@ class OnSupport(MassDivergence):
 
     @abstractmethod
     def _slopes(self, u: FloatArray, p: FloatArray, radius: float) -> FloatArray:
-        """Return the sensitivities (m,) for 0 <= radius < collapse and rows u (m, n) that are not flat."""
+        """Return the sensitivities (m,) for 0 <= radius < collapse and non-constant rows u (m, n)."""
 
     @abstractmethod
     def _collapse(self, mass_lowest: FloatArray, mass: float) -> FloatArray:
-        """Return the radius (m,) from which on all mass can sit on the contexts of lowest value."""
+        """Return the radius (m,) from which all mass can be on the contexts of lowest value."""
 
     @abstractmethod
     def _interior(self, u: FloatArray, p: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-        """Return weights (m, n) and dual values (m,) for 0 < radius < collapse and rows u that are not flat."""
+        """Return weights (m, n) and dual values (m,) for 0 < radius < collapse and non-constant rows u."""
 
 
 def sum_before(terms: FloatArray) -> FloatArray:
-    """Return for each entry the sum of those before it in its row."""
+    """Return for each entry the sum of the earlier entries in its row."""
     return sum_from_zero(terms[:, :-1])
 
 
 def sum_from_zero(terms: FloatArray) -> FloatArray:
-    """Return the running sums (m, k + 1) of terms (m, k), the first of them zero."""
+    """Return the running sums (m, k + 1) of terms (m, k), starting with zero."""
     sums = np.zeros((terms.shape[0], terms.shape[1] + 1))
     np.cumsum(terms, axis=1, out=sums[:, 1:])
     return sums

@@ -1,4 +1,4 @@
-"""An ambiguity set before its contexts are known: frozen configuration, put `on` contexts."""
+"""An ambiguity set as frozen configuration, before it is placed `on` contexts."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ __all__ = ["AmbiguitySet"]
 
 
 class AmbiguitySet(ABC):
-    """A family of sets of distributions, to be put `on` contexts.
+    """A family of sets of distributions, to be placed `on` contexts.
 
-    A family may be given contexts when it is made: `MMD(contexts, kernel)`. It is then on these and no others, and
-    `worst_case` and `distance` may be asked of the family itself. A new set is a subclass of `Divergence` if it does
-    not depend on where contexts lie. Otherwise it is a family with `_place`, which returns a `PlacedSet`.
+    A family may be constructed with contexts: `MMD(contexts, kernel)`. It then fits only these, and has `worst_case`
+    and `distance` itself. A new set is a subclass of `Divergence` if it does not depend on where contexts lie.
+    Otherwise it is a family with `_place`, which returns a `PlacedSet`.
     """
 
     growth: Growth = Growth()
-    """How the set depends on its radius."""
+    """The dependence of the set on its radius."""
 
     _placed: PlacedSet | None = None
-    """The set on the contexts that the family was given."""
+    """The set on the contexts given to the constructor."""
 
     @property
     def n_contexts(self) -> int | None:
-        """The number of contexts that the family was given; None if it was given none."""
+        """The number of contexts given to the constructor; None if there are none."""
         return None if self._placed is None else self._placed.n_contexts
 
     @property
     def placed(self) -> PlacedSet:
-        """The set on the contexts that the family was given; raises if it was given none."""
+        """The set on the contexts given to the constructor; raises if there are none."""
         if self._placed is None:
             raise TypeError(f"{self!r} has no contexts yet: give them when you make it, or use .on(points)")
         return self._placed
 
     def with_columns(self, columns: Sequence[Column]) -> AmbiguitySet:
-        """Return the family for contexts with these columns; this family if it does not go by columns.
+        """Return the family for contexts with these columns; this family if it does not depend on columns.
 
-        An optimizer says so once, before it puts the set `on` contexts.
+        An optimizer calls this once, before `on`.
         """
         del columns
         return self
@@ -57,7 +57,7 @@ class AmbiguitySet(ABC):
     def on(self, points: ArrayLike, scales: ArrayLike | None = None) -> PlacedSet:
         """Return the set on contexts (n, d) in the user's units, whose columns have the ranges `scales` (d,).
 
-        The ranges are all 1 if not given. A family that was given contexts is on these, and n must be their number.
+        The default ranges are 1. A family constructed with contexts stays on them, and n must be their number.
         """
         c = validation.points("points", points)
         ranges = np.ones(c.shape[1]) if scales is None else validation.finite_array("scales", scales, ndim=1)
@@ -69,7 +69,7 @@ class AmbiguitySet(ABC):
         return self._placed
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:
-        """Return points and kernel in which the compression of samples is bounded; None if nothing bounds it."""
+        """Return points and kernel in which the compression of samples is bounded; None if there is no bound."""
         del points, scales
         return None
 
@@ -78,7 +78,7 @@ class AmbiguitySet(ABC):
         return self.placed.worst_case(values, reference, radius)
 
     def distance(self, p: ArrayLike, q: ArrayLike) -> float:
-        """Return the distance of the distributions p (n,) and q (n,); inf where they cannot be compared."""
+        """Return the distance between the distributions p (n,) and q (n,); inf if they are not comparable."""
         return self.placed.distance(p, q)
 
     @abstractmethod
@@ -88,10 +88,10 @@ class AmbiguitySet(ABC):
 
 @runtime_checkable
 class SupportsGiven(Protocol):
-    """A family for a finite set of contexts of which some are ruled out: a part of the context is known."""
+    """A family on a finite set of contexts that can be restricted to some of them by a known part of the context."""
 
     def among(self, rows: NDArray[np.intp]) -> AmbiguitySet:
-        """Return the family for those of the contexts that have these positions (k,)."""
+        """Return the family for the contexts with these positions (k,)."""
 
 
 @runtime_checkable
@@ -99,14 +99,14 @@ class SupportsScenarios(Protocol):
     """A family with scenarios that are samples."""
 
     atoms: tuple[Samples, ...]
-    """Samples whose points must be among the contexts, where contexts are made of samples."""
+    """Samples whose points must be atoms, if contexts are samples."""
 
     def agreeing(self, holds: Callable[[Samples], NDArray[np.bool_]]) -> AmbiguitySet:
-        """Return the family where a part of the context is known: `holds` says which samples (n,) agree with it."""
+        """Return the family for a known part of the context: `holds` selects the samples (n,) that agree."""
 
 
 def among(family: AmbiguitySet, rows: NDArray[np.intp]) -> AmbiguitySet:
-    """Return a family for those contexts of a finite set that have these positions (k,)."""
+    """Return a family for the contexts of a finite set with these positions (k,)."""
     if isinstance(family, SupportsGiven):
         return family.among(rows)
     if family.n_contexts in (None, len(rows)):
@@ -115,11 +115,11 @@ def among(family: AmbiguitySet, rows: NDArray[np.intp]) -> AmbiguitySet:
 
 
 SetOrFamily = AmbiguitySet | PlacedSet
-"""What functions of known values take: a set on contexts, or a family that was given contexts."""
+"""The argument of functions of known values: a set on contexts, or a family constructed with contexts."""
 
 
 def as_placed(ambiguity: SetOrFamily) -> PlacedSet:
-    """Return a set on contexts: the one given, or that of a family that was given contexts."""
+    """Return the set on contexts: the argument, or the set of a family constructed with contexts."""
     if isinstance(ambiguity, PlacedSet):
         return ambiguity
     validation.of_kind("ambiguity", ambiguity, AmbiguitySet, "an ambiguity set")
@@ -127,12 +127,12 @@ def as_placed(ambiguity: SetOrFamily) -> PlacedSet:
 
 
 def sensitivity(ambiguity: SetOrFamily, values: ArrayLike, reference: ArrayLike, radius: float = 0.0) -> FloatArray:
-    """Return how fast the worst case of each row of values (..., n) falls as the radius grows, (...): zero or more.
+    """Return the rate (...) >= 0 at which the worst case of each row of values (..., n) falls with the radius.
 
-    With V(eps) the worst case it is -dV / d(eps^power), to the right of `radius`: at a kink of V that is what a larger
-    radius costs. At radius 0 it is the worst-case sensitivity of Gotoh, Kim and Lim (2020) and of Tay et al. (ICML
-    2022), so that V(eps) is about V(0) - sensitivity * eps^power. The power, `ambiguity.growth.power`, is 1/2 for KL
-    and chi-square, whose derivative in the radius is infinite at 0, and the order of a Wasserstein set.
+    With V(eps) the worst case, the rate is the right derivative -dV / d(eps^power) at `radius`. At radius 0 it is the
+    worst-case sensitivity of Gotoh, Kim and Lim (2020) and of Tay et al. (ICML 2022): V(eps) is about V(0) -
+    sensitivity * eps^power. The power, `ambiguity.growth.power`, is 1/2 for KL and chi-square, whose derivative in the
+    radius is infinite at 0, and the order of a Wasserstein set.
     """
     one = as_placed(ambiguity)
     v, p = checked(one, values, reference)

@@ -1,17 +1,17 @@
-"""What lies in a ball and also keeps bounds on means or shares.
+"""The distributions of a ball that also satisfy bounds on means or shares.
 
     worst case = min <w, v>  over  w in the ball with  lower <= F'w <= upper,   F (n, k) the features of the bounds
 
-The ball has a solver of its own, and the bounds are few. For any multipliers y, no such w has an expectation below
+The ball has its own solver, and the bounds are few. For any multipliers y, no such w has an expectation below
 
     (worst case of v - F y in the ball) + sum_j (y_j lower_j if y_j > 0 else y_j upper_j).                         (*)
 
-The best y is found by column generation (Dantzig and Wolfe). Distributions of the ball are collected; the best mixture
-of them that keeps the bounds is a small linear program, whose multipliers are the next y; the ball's worst case for
-v - F y is the next distribution. The mixture is feasible, and (*) certifies it. Both meet after a few steps.
+The best y is found by column generation (Dantzig and Wolfe). Distributions of the ball are collected. The best mixture
+of them that satisfies the bounds is a small linear program, whose multipliers are the next y. The ball's worst case for
+v - F y is the next distribution. The mixture is feasible, and (*) certifies it. The gap closes after a few steps.
 
-As the radius grows, the worst case falls as fast as (*) does for the best y: that is the ball's sensitivity for v - F y
-(envelope theorem; the bounds stand still).
+The sensitivity is the ball's sensitivity for v - F y at the best y (envelope theorem; the bounds do not depend on the
+radius).
 """
 
 from __future__ import annotations
@@ -50,20 +50,21 @@ from drbo.validation import FloatArray
 __all__ = ["Intersection"]
 
 _STEPS = 400
-"""How many distributions of the ball are collected at most; a gap that is left then is told as an error."""
+"""Largest number of collected distributions; a gap that remains is an error."""
 _CLOSE = 0.2 * GAP_TOLERANCE
 """The gap at which the search stops, as a share of the range of the values."""
 _HUGE = 1e6
-"""What a fictitious distribution costs, where real ones cost from 0 to 1."""
+"""Cost of the artificial distribution; real ones cost from 0 to 1."""
 _BEYOND = 1e-5
-"""How far beyond a radius, as a share of its unit, prices are taken for a derivative to the right of it: closer by, the
-worst cases on both sides of a kink differ by less than the gap."""
+"""Distance beyond a radius, as a share of its unit, at which right derivatives are taken: closer by, the worst cases
+on both sides of a kink differ by less than the gap.
+"""
 _KEEPS = 1e-9
-"""A distribution keeps a bound if it misses it by at most this, as a share of what the bound allows."""
+"""Tolerance of a bound, as a share of its range."""
 
 
 class PlacedIntersection(PlacedSet):
-    """What lies in a ball and keeps bounds, on contexts.
+    """The distributions of a ball that satisfy bounds, on contexts.
 
     Attributes
     ----------
@@ -81,17 +82,17 @@ class PlacedIntersection(PlacedSet):
         return f"Intersection({', '.join(map(repr, (self.inner, *self.limits)))})"
 
     def words(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
+        """Return a description of the distributions in the set."""
         return " and ".join([self.inner.words(radius), *(one.words(_own(one)) for one in self.limits)])
 
     @property
     def everything(self) -> str:
-        """What the set holds from its diameter on, in words."""
+        """A description of the set from its diameter on."""
         return f"{self.inner.everything} that keeps the bounds"
 
     @property
     def instead_of_a_rule(self) -> str:
-        """What to do in place of a rule that learns the radius from continuous samples."""
+        """The alternative to a rule that learns the radius from continuous samples."""
         return advice_of(self.inner)
 
     @property
@@ -100,31 +101,31 @@ class PlacedIntersection(PlacedSet):
         return unit_of(self.inner)
 
     def moved(self, reference: FloatArray, points: FloatArray) -> float:
-        """Return the ball's distance of moved contexts (n, d) from the reference; inf if they break a bound."""
-        assert supports(self.inner, SupportsShift)  # `supports` asks the ball, too
+        """Return the ball's distance of moved contexts (n, d) from the reference; inf if they violate a bound."""
+        assert supports(self.inner, SupportsShift)  # `supports` includes the ball
         kept = self._kept(reference, points)
         return float("inf") if kept is None or kept[1] < 1.0 else self.inner.moved(reference, points)
 
     def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
-        """Return which shares of the mass may move in the ball and in all bounds."""
-        assert supports(self.inner, SupportsShift)  # `supports` asks the ball, too
+        """Return the shares of the mass that may move within the ball and all bounds."""
+        assert supports(self.inner, SupportsShift)  # `supports` includes the ball
         kept, inside = self._kept(reference, points), self.inner.shares_inside(reference, points, radius)
         return None if kept is None or inside is None else _common([kept, inside])
 
     def _kept(self, reference: FloatArray, points: FloatArray) -> tuple[float, float] | None:
-        """Return for which shares of the mass that moves all bounds are kept; None if for none."""
+        """Return the shares of moving mass for which all bounds hold; None if there are none."""
         every = [one.shares_inside(reference, points, _own(one) + _KEEPS) for one in self.limits]
         return _common([one for one in every if one is not None]) if all(every) else None
 
     def extended(self, further: FloatArray) -> PlacedIntersection:
-        """Return the set on its contexts and further ones (k, d)."""
+        """Return the set with further contexts (k, d)."""
         inner = on_range(self.inner).extended(further)
         return PlacedIntersection(inner, tuple(one.extended(further) for one in self.limits))
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
         """Return the ball's dual for v - F y, with the prices y of the bounds added to its thresholds."""
         lowest = float(values.min())
-        v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
+        v = values - lowest  # bounds are rounded relative to the range of the values
         bounds = self._bounds(reference)
         y = self._search(v[None], reference, radius, bounds).multipliers[0]
         shifted = v - bounds.features @ y
@@ -153,7 +154,7 @@ class PlacedIntersection(PlacedSet):
         return with_slopes(self.inner).slopes(v - y @ bounds.features.T, reference, radius)
 
     def _bounds(self, reference: FloatArray) -> _Bounds:
-        """Return the bounds round a reference, as rows of one linear program."""
+        """Return the bounds around a reference, as rows of one linear program."""
         ends = [one.bounds(reference, _own(one)) for one in self.limits]
         features = np.concatenate([one.features for one in self.limits], axis=1)
         lower, upper = (np.concatenate([pair[side] for pair in ends]) for side in (0, 1))
@@ -178,13 +179,13 @@ class PlacedIntersection(PlacedSet):
         means = weights @ bounds.features
         slack = ROUNDING * np.ptp(bounds.features, axis=0)
         outside = ((means < bounds.lower - slack) | (means > bounds.upper + slack)).any(axis=1)
-        if outside.any():  # elsewhere the ball's worst distribution keeps the bounds: it is the answer
+        if outside.any():  # elsewhere the ball's worst distribution satisfies the bounds: it is the answer
             found = self._search(values[outside], reference, radius, bounds)
             weights[outside], lower_bound[outside] = found.weights, found.lower_bound
         return weights, lower_bound
 
     def _search(self, values: FloatArray, reference: FloatArray, radius: float, bounds: _Bounds) -> _Found:
-        """Return the worst mixtures of distributions of the ball that keep the bounds, with their multipliers."""
+        """Return the worst mixtures of the ball's distributions that satisfy the bounds, with their multipliers."""
         rows = Rows.of(bounds.features, bounds.lower, bounds.upper)
         if rows.impossible:
             self._refuse(radius)
@@ -202,7 +203,7 @@ class PlacedIntersection(PlacedSet):
             for i, found, certified in zip(unfinished, inner.weights, bound, strict=True):
                 if certified > lower_bound[i]:
                     lower_bound[i], multipliers[i] = certified, y[i]
-                if certified > 1.0 + 1e-6:  # above every value, so that no distribution keeps the bounds
+                if certified > 1.0 + 1e-6:  # above every value, so no distribution satisfies the bounds
                     self._refuse(radius)
                 collected[i].append(found)
                 weights[i], y[i], lacking[i] = _mixture(np.array(collected[i]), u[i], rows)
@@ -217,19 +218,19 @@ class PlacedIntersection(PlacedSet):
 
     def _refuse(self, radius: float) -> None:
         raise ValueError(
-            f"{self!r} holds no distribution at radius {radius:.3g}: none that the ball holds keeps the bounds. "
+            f"{self!r} holds no distribution at radius {radius:.3g}: no distribution of the ball satisfies the bounds. "
             "Give a larger radius, or wider bounds"
         )
 
 
 class Intersection(AmbiguitySet):
-    """The distributions of a ball that also keep bounds: `Intersection(MMD(), Moments(outdoor=2.0))`.
+    """The distributions of a ball that also satisfy bounds: `Intersection(MMD(), Moments(outdoor=2.0))`.
 
-    The radius is that of the ball. `Moments` and `Shares(..., free_inside=True)` are bounds, and stand as their words
-    say. If all sets are bounds, the first one takes the place of the ball, with its radius.
+    The radius is that of the ball. `Moments` and `Shares(..., free_inside=True)` are bounds, which hold as stated. If
+    all sets are bounds, the first one is the ball, with its radius.
 
-    distance(q, p) is the ball's distance if q keeps the bounds round p, otherwise inf. Where the reference itself does
-    not keep the shares, a small radius may leave nothing: that is an error, which says so.
+    distance(q, p) is the ball's distance if q satisfies the bounds around p, otherwise inf. If the reference violates
+    the shares, the set may be empty at a small radius, which raises an error.
 
     Parameters
     ----------
@@ -251,7 +252,7 @@ class Intersection(AmbiguitySet):
         if len(balls) > 1:
             names = " and ".join(map(repr, balls))
             raise TypeError(
-                f"Intersection takes one ball, and Moments or Shares(..., free_inside=True) beside it, got {names}"
+                f"Intersection takes one ball, and Moments or Shares(..., free_inside=True) as bounds, got {names}"
             )
         self.inner = balls[0] if balls else sets[0]
         self.limits: tuple[Linear, ...] = tuple(
@@ -263,7 +264,7 @@ class Intersection(AmbiguitySet):
         return f"Intersection({', '.join(map(repr, (self.inner, *self.limits)))})"
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the set was made of, for `from_arguments`."""
+        """Return the arguments for `from_arguments`."""
         return {"sets": (self.inner, *self.limits)}
 
     @classmethod
@@ -273,12 +274,12 @@ class Intersection(AmbiguitySet):
 
     @property
     def n_contexts(self) -> int | None:
-        """The number of contexts that the ball was given, if it was."""
+        """The number of contexts given to the ball, if any."""
         return self.inner.n_contexts
 
     @property
     def instead_of_a_rule(self) -> str:
-        """What to do in place of a rule that learns the radius from continuous samples."""
+        """The alternative to a rule that learns the radius from continuous samples."""
         return advice_of(self.inner)
 
     def with_columns(self, columns: Sequence[Column]) -> Intersection:
@@ -290,7 +291,7 @@ class Intersection(AmbiguitySet):
         return Intersection(among(self.inner, rows), *self.limits)
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:
-        """Return how the ball bounds compression; None if a bound moves with the reference, whose means it changes."""
+        """Return the ball's bound on compression; None if a bound moves with the reference's means."""
         if any(one.follows_reference for one in self.limits):
             return None
         return self.inner.compression(points, scales)
@@ -302,7 +303,7 @@ class Intersection(AmbiguitySet):
 
 @dataclass(frozen=True, eq=False)
 class _Bounds:
-    """All bounds round a reference: lower <= F'w <= upper; `parts` says which of the k rows belong to which set."""
+    """All bounds around a reference: lower <= F'w <= upper; `parts` holds the rows of each set."""
 
     features: FloatArray
     lower: FloatArray
@@ -320,11 +321,9 @@ class _Found:
 
 
 def _mixture(collected: FloatArray, u: FloatArray, rows: Rows) -> tuple[FloatArray, FloatArray, bool]:
-    """Return the best mixture (n,) of distributions (j, n) that keeps the bounds, and its multipliers (k,).
+    """Return the best mixture (n,) of distributions (j, n) within the bounds, its multipliers (k,), and if none exists.
 
-    And whether there is none.
-
-    As long as none keeps them, a fictitious distribution that does, at a huge cost, takes a part of the mixture.
+    While no mixture satisfies the bounds, an artificial distribution that does, at a huge cost, is part of the mixture.
     """
     means, costs = collected @ rows.features, collected @ u
     fictitious = np.clip(means.mean(axis=0), rows.lower, rows.upper)
@@ -338,7 +337,7 @@ def _mixture(collected: FloatArray, u: FloatArray, rows: Rows) -> tuple[FloatArr
 
 
 def _common(intervals: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-    """Return what intervals have in common; None if nothing."""
+    """Return the intersection of intervals; None if it is empty."""
     least, most = max(low for low, _ in intervals), min(high for _, high in intervals)
     return (least, most) if least <= most else None
 
@@ -348,6 +347,6 @@ def _is_bound(one: AmbiguitySet) -> bool:
 
 
 def _own(one: PlacedSet) -> float:
-    """Return the radius at which a bound is what its words say."""
+    """Return the radius at which a bound holds as stated."""
     assert one.growth.own is not None
     return one.growth.own

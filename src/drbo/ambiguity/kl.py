@@ -14,16 +14,16 @@ from drbo.validation import FloatArray
 __all__ = ["KL"]
 
 _KL_GAP = 1e-14
-"""Gap, as a share of the range of the values, at which the search for the temperature of KL stops."""
+"""Gap, as a share of the values' range, at which the search for the temperature stops."""
 
 _KL_ITERATIONS = 200
-"""Enough for bisection alone to cross all temperatures; Newton's method needs 2 to 8. What is left shows in the gap."""
+"""Limit of iterations, enough for bisection alone; Newton's method needs 2 to 8. The gap shows any residual."""
 
 
 class KL(OnSupport):
     """All distributions q with Kullback-Leibler divergence KL(q || p) = sum_i q_i log(q_i / p_i) at most eps, in nats.
 
-    The adversary's distribution comes first, the reference p second, also in `distance(q, p)`.
+    The adversary's distribution is the first argument, the reference p the second, also in `distance(q, p)`.
 
     worst case = max_{theta > 0}  -(log sum_i p_i exp(-theta v_i) + eps) / theta,
 
@@ -45,7 +45,7 @@ class KL(OnSupport):
         return 0.5 * z**2
 
     def words(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
+        """Return a description of the distributions in the set."""
         return f"within a Kullback-Leibler divergence of {radius:.3g} nats of the reference"
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
@@ -53,7 +53,7 @@ class KL(OnSupport):
             return math.inf
         moved, reference = p[q > 0.0], q[q > 0.0]
         shift = moved - reference
-        # q log(q/p) - q + p, whose terms are all >= 0; log1p keeps the digits of distributions that nearly agree.
+        # All terms of q log(q/p) - q + p are >= 0; log1p keeps the digits of nearly equal distributions.
         near = np.abs(shift) < 0.5 * reference
         terms = special.rel_entr(moved, reference)
         terms[near] = moved[near] * np.log1p(shift[near] / reference[near])
@@ -76,7 +76,7 @@ class KL(OnSupport):
         theta = _temperature(u, p, eps)
         tilted, log_z, mean, _ = _tilt(theta, u, p)
         kl = -theta * mean - log_z
-        # KL is convex: a step towards p, of the order of the rounding error, makes the weights feasible.
+        # KL is convex: a step towards p of the size of the rounding error makes the weights feasible.
         keep = np.minimum(1.0, eps / np.maximum(kl, eps))[:, None]
         weights = keep * tilted + (1.0 - keep) * p
         dual = -(log_z + eps) / theta
@@ -105,10 +105,10 @@ def _tilt(theta: FloatArray, u: FloatArray, p: FloatArray) -> tuple[FloatArray, 
 def _temperature(u: FloatArray, p: FloatArray, eps: float) -> FloatArray:
     """Return the theta (m,) at which the tilted distribution has KL(q || p) = eps.
 
-    Newton's method on log KL as a function of log theta, from KL ~ theta^2 Var / 2, inside a bracket and with a
-    bisection wherever a step fails to halve the residual.
+    Newton's method on log KL as a function of log theta, from KL ~ theta^2 Var / 2, within a bracket, and with a
+    bisection if a step fails to halve the residual.
     """
-    # KL <= theta^2 / 8 on values in [0, 1] (Hoeffding); at the upper end the gap is below rounding whatever KL is.
+    # KL <= theta^2 / 8 on values in [0, 1] (Hoeffding); at the upper end the gap is below rounding for any KL.
     low = np.full(len(u), math.sqrt(8.0 * eps))
     high = np.full(len(u), 1e18 * max(1.0, eps))
     mean_p = u @ p
@@ -123,7 +123,7 @@ def _temperature(u: FloatArray, p: FloatArray, eps: float) -> FloatArray:
         residual = np.abs(kl - eps)
         low[open_rows] = np.where(kl < eps, at, low[open_rows])
         high[open_rows] = np.where(kl > eps, at, high[open_rows])
-        # What a residual is worth in the duality gap; if KL is above eps, because the weights are pulled back to p.
+        # The effect of a residual on the duality gap; for KL above eps, because the weights are pulled back to p.
         with np.errstate(all="ignore"):
             gap = residual * np.where(kl < eps, 1.0 / at, (mean_p[open_rows] - mean) / eps)
             newton = at * (eps / kl) ** (kl / (at**2 * variance))

@@ -1,4 +1,4 @@
-"""Sets in the user's words: distributions whose means of some features of the contexts lie between bounds.
+"""Sets stated by columns: distributions whose means of some features of the contexts lie between bounds.
 
     worst case = min <w, v>  s.t.  w >= 0, sum w = 1, lower_j <= sum_i w_i f_j(c_i) <= upper_j
 
@@ -35,7 +35,7 @@ Words = TypeVar("Words", bound="Linear")
 
 
 class PlacedLinear(PlacedSet, Generic[Words]):
-    """Distributions whose means of features lie between bounds, which depend on the reference and the radius.
+    """Distributions with bounds on the means of features; the bounds depend on the reference and the radius.
 
     Attributes
     ----------
@@ -55,12 +55,12 @@ class PlacedLinear(PlacedSet, Generic[Words]):
         return repr(self.family)
 
     def extended(self, further: FloatArray) -> Self:
-        """Return the set on its contexts and further ones (k, d)."""
+        """Return the set with further contexts (k, d)."""
         features = np.concatenate([self.features, self._features(further)])
         return type(self)(self.family, np.concatenate([self.contexts, further]), features)
 
     def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
-        """Return for which shares s the means (1 - s) E f(c) + s E f(moved c) lie between the bounds."""
+        """Return the shares s for which the means (1 - s) E f(c) + s E f(moved c) lie between the bounds."""
         here = reference @ self.features
         way = reference @ self._features(points) - here
         lower, upper = self.bounds(reference, radius)
@@ -75,7 +75,7 @@ class PlacedLinear(PlacedSet, Generic[Words]):
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
         """Return the dual point: threshold(c) = min_i (v_i - y'f(c_i)) + y'f(c)."""
         lowest = float(values.min())
-        v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
+        v = values - lowest  # bounds are rounded relative to the range of the values
         lower, upper = self.bounds(reference, radius)
         y = self.solved(v[None], self.features, lower, upper)[1][0]
         base = float((v - self.features @ y).min())
@@ -88,7 +88,7 @@ class PlacedLinear(PlacedSet, Generic[Words]):
         return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
 
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
-        """Return -sum_j y_j b_j' (m,): y the multipliers, b_j' how fast the bound moves that y_j is the price of."""
+        """Return -sum_j y_j b_j' (m,): y the multipliers, b_j' the derivative of bound j in the radius."""
         y = self._multipliers(values, reference, radius + NEXT * (1.0 + radius))
         (lower, upper), (lower_at_1, upper_at_1) = (self.bounds(reference, eps) for eps in (0.0, 1.0))
         return 0.0 - support(y, lower_at_1 - lower, upper_at_1 - upper)
@@ -99,11 +99,11 @@ class PlacedLinear(PlacedSet, Generic[Words]):
 
     @abstractmethod
     def bounds(self, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds (k,) and (k,) of the means of the features."""
+        """Return the lower (k,) and upper (k,) bounds on the means of the features."""
 
     @abstractmethod
     def ceiling(self, points: FloatArray, half: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return levels (m,) and slopes (m, d) of affine bounds on y'f from above, in the cells |c - point| <= half."""
+        """Return levels (m,) and slopes (m, d) of affine upper bounds on y'f in the cells |c - point| <= half."""
 
     @abstractmethod
     def _features(self, points: FloatArray) -> FloatArray:
@@ -122,7 +122,7 @@ class PlacedLinear(PlacedSet, Generic[Words]):
         return weights, usable(y, rows.lower, rows.upper) * scale[:, None] / rows.sizes
 
     def refuse(self, features: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
-        """Raise an error that says why no distribution on contexts of these features keeps the bounds."""
+        """Raise an error with the reason why no distribution on contexts of these features satisfies the bounds."""
         del features, lower, upper
         raise ValueError(f"ambiguity {self!r} holds no distribution on these contexts")
 
@@ -133,7 +133,7 @@ class PlacedLinear(PlacedSet, Generic[Words]):
 
 
 class Linear(AmbiguitySet):
-    """The family of a set that is stated in the user's words, by columns."""
+    """The family of a set that is stated by columns."""
 
     follows_reference: bool = False
     """Whether the bounds move with the reference."""
@@ -152,23 +152,23 @@ class Linear(AmbiguitySet):
 
     @abstractmethod
     def _choose(self, columns: tuple[Column, ...]) -> None:
-        """Note which of the columns the set is about; raise if they are not those that it names."""
+        """Set the columns that the set refers to; raise if a named column is missing."""
 
     @abstractmethod
     def _at(self, points: FloatArray) -> PlacedLinear[Any]:
-        """Return the set on points (n, d) with the columns chosen."""
+        """Return the set on points (n, d) with the chosen columns."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Bounds on means in units of the features' own ranges, so that one tolerance fits all.
+    """Bounds on means in units of the features' ranges, so that one tolerance fits all.
 
     Attributes
     ----------
-    features : (n, k) from -1 to 1; zero where all contexts have the same
-    lower, upper : (k,) bounds of their means; infinite where all contexts have the same
+    features : (n, k) from -1 to 1; zero if constant over the contexts
+    lower, upper : (k,) bounds on their means; infinite if constant
     sizes : (k,) half the range of each feature
-    impossible : whether a feature that is the same in all contexts lies outside of its bounds
+    impossible : whether a constant feature violates its bounds
     """
 
     features: FloatArray
@@ -186,7 +186,7 @@ class Rows:
         slack = ROUNDING * (1.0 + np.abs(centre))
         outside = (centre < lower - slack) | (centre > upper + slack)
         sizes = np.where(flat, 1.0, half)
-        rounding = 8.0 * EPSILON * np.abs(centre)  # of a mean: bounds that differ by less are the same
+        rounding = 8.0 * EPSILON * np.abs(centre)  # of a mean: bounds that differ by less count as equal
         return cls(
             np.where(flat, 0.0, (features - centre) / sizes),
             np.where(flat, -np.inf, (lower - rounding - centre) / sizes),
@@ -197,12 +197,12 @@ class Rows:
 
 
 def usable(y: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return multipliers y (..., k) without those that rounding left on an infinite bound."""
+    """Return multipliers y (..., k) without rounding residues on infinite bounds."""
     return np.where(np.isfinite(np.where(y > 0.0, lower, upper)), y, 0.0)
 
 
 def support(y: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Return the least y'm over means m between the bounds, for multipliers y (..., k); zero ones use no bound."""
+    """Return the least y'm over means m between the bounds, for multipliers y (..., k); zeros use no bound."""
     ends = np.where(y == 0.0, 0.0, np.where(y > 0.0, lower, upper))
     return np.asarray((y * ends).sum(axis=-1))
 
@@ -212,7 +212,7 @@ def certificate(
 ) -> FloatArray:
     """Return the lower bounds (m,) that multipliers y (m, k) certify for values (m, n).
 
-    Values and features are counted from the middle of their ranges, so that rounding is relative to these.
+    Values and features are centred on their ranges, so that rounding is relative to the ranges.
     """
     lowest = values.min(axis=1)
     centre = 0.5 * (features.max(axis=0) + features.min(axis=0))

@@ -51,19 +51,19 @@ class PlacedMMD(PlacedSet):
         return f"MMD({self.n_contexts} contexts, rank {self.features.shape[1]})"
 
     def words(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
+        """Return a description of the distributions in the set."""
         return f"within a maximum mean discrepancy (MMD) of {radius:.3g} of the reference"
 
     @property
     def unit(self) -> float:
-        """The largest sqrt(k_M(c, c)); no two distributions are further apart than sqrt(2) times this if k_M >= 0."""
+        """The largest sqrt(k_M(c, c)); if k_M >= 0, no distance exceeds sqrt(2) times this."""
         return float(np.sqrt((self.features**2).sum(axis=1).max()))
 
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
-        """Return ||g|| (m,) of the dual point: the function of the context that the worst case moves mass along.
+        """Return ||g|| (m,) of the dual point, a function of the context.
 
-        A radius below 1e-6 of the largest sqrt(k_M(c, c)) is taken as that. Below it a kernel hardly tells near
-        contexts apart, and ||g|| would be that of a function which interpolates every value.
+        The radius is at least 1e-6 of the largest sqrt(k_M(c, c)). At smaller radii a kernel hardly separates near
+        contexts, and g would interpolate every value.
         """
         eps = max((1.0 + NEXT) * radius, _LEAST * self.unit)
         weights = self.certified(values, reference, eps).weights
@@ -113,9 +113,9 @@ class PlacedMMD(PlacedSet):
         return weights, lower_bound
 
     def _embed(self, reference: FloatArray) -> _Embedding:
-        """Return the embedding of a reference, that of the last one kept: a round asks for the same one many times.
+        """Return the embedding of a reference; the last one is cached, as a round uses it many times.
 
-        It depends on nothing else, so that no result hangs on what was asked before.
+        The embedding depends only on the reference, so no result depends on earlier queries.
         """
         key = reference.tobytes()
         last = self._embedded
@@ -125,7 +125,7 @@ class PlacedMMD(PlacedSet):
 
 
 class KernelMMD(PlacedMMD):
-    """An MMD of a kernel, which knows where its contexts lie.
+    """An MMD of a kernel on contexts with known positions.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class KernelMMD(PlacedMMD):
         a = np.concatenate([np.full(len(arrived), 1.0 / len(arrived)), -p])
         slopes = kernel(where, where) @ a
         norm = math.sqrt(max(float(a @ slopes), 0.0))
-        if norm <= 1e-6 * math.sqrt(kernel.variance):  # what arrived is the reference itself, up to rounding
+        if norm <= 1e-6 * math.sqrt(kernel.variance):  # the contexts that arrived are the reference, up to rounding
             return None
 
         def values(points: FloatArray) -> FloatArray:
@@ -172,12 +172,12 @@ class KernelMMD(PlacedMMD):
         return math.sqrt(max(float(both @ self.kernel(where, where) @ both), 0.0))
 
     def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float]:
-        """Return which shares of the mass may move: the distance grows in proportion to the share."""
+        """Return the shares of the mass that may move: the distance is proportional to the share."""
         distance = self.moved(reference, points)
         return 0.0, 1.0 if distance <= radius else radius / distance
 
     def extended(self, further: FloatArray) -> Self:
-        """Return the set on these contexts and further ones (k, d); the factor so far is kept."""
+        """Return the set with further contexts (k, d); the factor is kept and extended."""
         kernel, contexts = self.kernel, self.contexts
         points = validation.frozen(np.concatenate([contexts, further]))
         cross = kernel(contexts[self._factor.pivots], further)
@@ -188,20 +188,20 @@ class KernelMMD(PlacedMMD):
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
         """Return the dual point a = -s (w - p), w the worst case, for the best s >= 0, with g(c) = sum_i a_i k(c_i, c).
 
-        threshold(c) = b + g(c), b = min_i v_i - g(c_i). Within a cell g leaves its tangent by at most ||g|| times the
-        kernel's `linear_error`.
+        threshold(c) = b + g(c), b = min_i v_i - g(c_i). Within a cell g differs from its tangent by at most ||g|| times
+        the kernel's `linear_error`.
         """
         if radius == 0.0:
             return None
         kernel, contexts = self.kernel, self.contexts
         lowest = float(values.min())
-        v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
+        v = values - lowest  # bounds are rounded relative to the range of the values
         shift = worst.weights - reference
         s, norm = self._multiplier(v, reference, radius, shift)
         cost = 0.0 if norm == 0.0 else min(radius, 1e300) * norm
         used = np.flatnonzero(shift)
         a = -s * shift[used]
-        # The features miss what the factorization left out, which matters for a tiny ||g||.
+        # The features lack the part that the factorisation left out, which matters for a tiny ||g||.
         missed = math.sqrt(2.0 * len(contexts) * EPSILON * kernel.variance) * float(np.abs(a).sum())
 
         def g(points: FloatArray) -> FloatArray:
@@ -220,7 +220,7 @@ class KernelMMD(PlacedMMD):
         return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
 
     def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
-        """Return sqrt(k_M(c, c)) + ||m_p||, which no distance to another context exceeds (triangle inequality)."""
+        """Return sqrt(k_M(c, c)) + ||m_p||, an upper bound on distances to other contexts (triangle inequality)."""
         del hull
         return math.sqrt(self.kernel.variance) + float(np.linalg.norm(reference @ self.features))
 
@@ -235,18 +235,18 @@ class MMD(AmbiguitySet):
     certificate: for any a in R^n, with g = M a, no feasible w has an expectation below
     min_i (v_i - g_i) + <p, g> - eps sqrt(a' M a).
 
-    The kernel's scale sets the scale of the radius: with k_M <= 1 no two distributions are further apart than sqrt(2).
-    At radius 0 the set is the reference alone, by definition; at any larger radius mass moves freely between contexts
-    that the kernel does not tell apart. The distance is computed as ||F'(p - q)|| from a factor M = F F', which is
-    accurate to 1e-15 of that factor's own matrix where the quadratic form above is accurate to 1e-8 only. F F' differs
-    from M by n 2.2e-16 max(M), so a distance may differ from that of the exact kernel by up to 1e-7.
+    The radius is in the scale of the kernel: with k_M <= 1 no distance exceeds sqrt(2). At radius 0 the set is the
+    reference alone, by definition; at any larger radius mass moves freely between contexts that the kernel does not
+    separate. The distance is computed as ||F'(p - q)|| from a factor M = F F', which is accurate to 1e-15; the
+    quadratic form is accurate only to 1e-8. F F' differs from M by n 2.2e-16 max(M), so a distance may differ from the
+    exact one by up to 1e-7.
 
     Parameters
     ----------
-    contexts : (n, d) the contexts. Without them the set is a configuration, which an optimizer puts on its contexts
+    contexts : (n, d) the contexts. Without them an optimizer places the set on its own contexts
     kernel : the kernel k_M, in the units of the contexts; not the kernel of the Gaussian process. By default an RBF of
         lengthscale 0.2 sqrt(d) of each column's range
-    gram : (n, n) instead of both: the matrix M itself, symmetric and positive semi-definite
+    gram : (n, n) the matrix M itself instead of both, symmetric and positive semi-definite
     """
 
     growth = PlacedMMD.growth
@@ -257,7 +257,7 @@ class MMD(AmbiguitySet):
         if kernel is not None and not isinstance(kernel, Kernel):
             raise TypeError(f"kernel must be a kernel such as RBF(0.1), got {kernel!r}")
         if gram is not None and (contexts is not None or kernel is not None):
-            raise TypeError("gram must be given alone: it takes the place of contexts and kernel")
+            raise TypeError("gram must be given alone: it replaces contexts and kernel")
         self.kernel = kernel
         self._placed: PlacedMMD | None = None
         if gram is not None:
@@ -285,7 +285,7 @@ class MMD(AmbiguitySet):
         return cls.of_features(arguments["features"]) if "features" in arguments else cls(**arguments)
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the set was made of, for `from_arguments`."""
+        """Return the arguments for `from_arguments`."""
         placed = self._placed
         if placed is None or isinstance(placed, KernelMMD):
             return {"contexts": None if placed is None else placed.contexts, "kernel": self.kernel}
@@ -296,13 +296,13 @@ class MMD(AmbiguitySet):
 
     @property
     def placed(self) -> PlacedMMD:
-        """The set on the contexts that the family was given; its `features` are the factor F (n, r) of M = F F'."""
+        """The set on the contexts given to the constructor; its `features` are the factor F (n, r) of M = F F'."""
         placed = super().placed
         assert isinstance(placed, PlacedMMD)
         return placed
 
     def among(self, rows: NDArray[np.intp]) -> MMD:
-        """Return the family for some of its contexts (k,); this family if it has none of its own."""
+        """Return the family for some of its contexts (k,); this family if it was constructed without contexts."""
         if self._placed is None or len(rows) == self.n_contexts:
             return self
         if isinstance(self._placed, KernelMMD):
@@ -310,14 +310,14 @@ class MMD(AmbiguitySet):
         return MMD.of_features(self._placed.features[rows])
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel]:
-        """Return the points and the kernel in which samples may be compressed: those of the MMD itself."""
+        """Return the points and the kernel in which samples may be compressed: those of the MMD."""
         return points, self._kernel_for(scales)
 
     def _place(self, points: FloatArray, scales: FloatArray) -> KernelMMD:
         return KernelMMD.of_kernel(points, self._kernel_for(scales))
 
     def _kernel_for(self, scales: FloatArray) -> Kernel:
-        """Return the kernel that was given, or the default: an RBF of 0.2 sqrt(d) of each column's range."""
+        """Return the given kernel, or the default: an RBF of 0.2 sqrt(d) of each column's range."""
         if self.kernel is not None:
             return self.kernel
         return RBF((LENGTHSCALE * math.sqrt(len(scales)) * scales).tolist())

@@ -1,4 +1,4 @@
-"""Means within given numbers of the reference's: a set in the units of the columns."""
+"""Means within given distances of the reference's means: a set in the units of the columns."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Moments"]
 
 
 class PlacedMoments(PlacedLinear["Moments"]):
-    """The bounds on means, on contexts."""
+    """Bounds on means, on contexts."""
 
     radius_means = "The radius is a factor on the widths: 1 is the set as stated, 0 asks for equal means."
 
     def words(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
+        """Return a description of the distributions in the set."""
         if isinstance(self.family.widths, dict):
             widths = {f"mean {printable(name)}": width for name, width in self.family.widths.items()}
         elif len(self.family.widths) == 1:
@@ -36,18 +36,18 @@ class PlacedMoments(PlacedLinear["Moments"]):
         )
 
     def moved(self, reference: FloatArray, points: FloatArray) -> float:
-        """Return how far the means move with the contexts, in widths; 0 for columns that have none."""
+        """Return the shift of the means with the contexts, in widths; 0 for columns without a width."""
         shift = reference @ (self._features(points) - self.features)
         return float((np.abs(shift) / self._widths).max())
 
     def bounds(self, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-        """Return the reference's means less and plus the widths."""
+        """Return the reference's means minus and plus the widths."""
         mean = reference @ self.features
         reach = radius * self._widths
         return mean - reach, mean + reach
 
     def ceiling(self, points: FloatArray, half: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return y'x(c) itself, which is affine; where a column is logarithmic, its tangent and what that misses."""
+        """Return y'x(c) itself, which is affine; for a logarithmic column its tangent and the error of the tangent."""
         level, slope = self._features(points) @ y, np.zeros_like(points)
         for (column, _), price in zip(self.family.chosen, y, strict=True):
             i = column.first
@@ -68,7 +68,7 @@ class PlacedMoments(PlacedLinear["Moments"]):
         return np.array([width for _, width in self.family.chosen])
 
     def _apart(self, weights: FloatArray, reference: FloatArray) -> FloatArray:
-        """Return how far the means of weights (..., n) are from the reference's, in widths (...,)."""
+        """Return the distances of the means of weights (..., n) from the reference's, in widths (...,)."""
         features = self.features - reference @ self.features
         shift = np.abs((weights - reference) @ features) - ROUNDING * np.ptp(features, axis=0)
         return np.asarray((np.maximum(shift, 0.0) / self._widths).max(axis=-1))
@@ -81,21 +81,21 @@ class PlacedMoments(PlacedLinear["Moments"]):
 
 
 class Moments(Linear):
-    """All distributions whose mean of each named column is within a given number of the reference's mean.
+    """All distributions whose mean of each named column is within a given width of the reference's mean.
 
-    `Moments(outdoor=2.0)`: "the mean outdoor temperature is within 2 degrees of the reference's". Beyond the means
-    nothing is known: mass may move to any context.
+    `Moments(outdoor=2.0)`: "the mean outdoor temperature is within 2 degrees of the reference's". Only the means are
+    bounded: mass may move to any context.
 
     |sum_i q_i x_j(c_i) - sum_i p_i x_j(c_i)| <= eps width_j,   x_j(c) the number in column j
 
-    The radius eps is a factor on the widths, 1 unless another is given: 0.5 halves them, 0 asks for equal means.
-    distance(q, p) = max_j |mean_j(q) - mean_j(p)| / width_j. It is symmetric, and zero for any two distributions of
-    equal means; means that differ by less than 1e-12 of the column's range count as equal.
+    The radius eps is a factor on the widths, 1 by default: 0.5 halves them, 0 means equal means. distance(q, p) = max_j
+    |mean_j(q) - mean_j(p)| / width_j. The distance is symmetric, and zero for equal means; means that differ by less
+    than 1e-12 of the column's range count as equal.
 
     Parameters
     ----------
-    widths : a mapping from columns to widths, for names that are no Python names; or for contexts without names a
-        number for the only column, or one number per column (inf: the mean of that column is free)
+    widths : a mapping from columns to widths, for names that are not Python identifiers. For contexts without names, a
+        number for the only column, or one number per column (inf: no bound on that mean)
     named : the widths by the names of the columns, positive, in the units of each column
     """
 
@@ -133,7 +133,7 @@ class Moments(Linear):
         return f"Moments({inside})"
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the set was made of, for `from_arguments`."""
+        """Return the arguments for `from_arguments`."""
         return {"widths": self.widths}
 
     @classmethod

@@ -15,11 +15,11 @@ from drbo.validation import FloatArray
 __all__ = ["Neighbourhood"]
 
 _BORDER = 1.0 + 1e-12
-"""A context on the border counts, also where rounding puts it outside."""
+"""Tolerance for contexts on the border."""
 
 
 class PlacedNeighbourhood(PlacedSet):
-    """The neighbourhoods on contexts (n, d). The worst case is a step function of the radius: it has no slopes."""
+    """The neighbourhoods on contexts (n, d). The worst case is a step function of the radius, without slopes."""
 
     n_contexts: int
 
@@ -30,17 +30,17 @@ class PlacedNeighbourhood(PlacedSet):
         return f"Neighbourhood({self.n_contexts} contexts)"
 
     def words(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
+        """Return a description of the distributions in the set."""
         return f"on the contexts within {radius:.3g} of the reference's mean, in their units"
 
     def extended(self, further: FloatArray) -> PlacedNeighbourhood:
-        """Return the set on its contexts and further ones (k, d)."""
+        """Return the set with further contexts (k, d)."""
         return PlacedNeighbourhood(np.concatenate([self.contexts, further]))
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual:
-        """Return the price list: a context of the neighbourhood does harm below the lowest value there.
+        """Return the dual: a context of the neighbourhood lowers the worst case if its value is below the lowest one.
 
-        Where no context lies within the radius, one that is nearer than the nearest would take its place.
+        If no context lies within the radius, a context nearer than the nearest replaces it.
         """
         del values
         bound = float(worst.lower_bound)
@@ -77,12 +77,12 @@ class Neighbourhood(AmbiguitySet):
 
     Delta = {c : ||c - sum_i p_i c_i||_2 <= eps}, or the nearest context if that is empty; radius inf: every context.
 
-    worst case = min_{c in Delta} v(c).  distance(q, p) is the largest ||c - sum_i p_i c_i||_2 over the support of q:
-    the radius from which on q belongs to the set around p. It is not symmetric, and distance(p, p) is not zero.
+    worst case = min_{c in Delta} v(c). distance(q, p) is the largest ||c - sum_i p_i c_i||_2 over the support of q: the
+    least radius whose set around p contains q. The distance is not symmetric, and distance(p, p) is not zero.
 
     Parameters
     ----------
-    contexts : (n, d) the contexts; without them an optimizer puts the set on its own
+    contexts : (n, d) the contexts; without them an optimizer places the set on its own contexts
     """
 
     def __init__(self, contexts: ArrayLike | None = None) -> None:
@@ -93,11 +93,11 @@ class Neighbourhood(AmbiguitySet):
         return "Neighbourhood()" if self._placed is None else repr(self._placed)
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the set was made of, by the names of the arguments."""
+        """Return the arguments of the constructor by name."""
         return {"contexts": None if self._placed is None else self._placed.contexts}
 
     def among(self, rows: NDArray[np.intp]) -> Neighbourhood:
-        """Return the family for some of its contexts (k,); this family if it has none of its own."""
+        """Return the family for some of its contexts (k,); this family if it was constructed without contexts."""
         return self if self._placed is None else Neighbourhood(self._placed.contexts[rows])
 
     def _place(self, points: FloatArray, scales: FloatArray) -> PlacedNeighbourhood:

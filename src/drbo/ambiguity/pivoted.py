@@ -20,12 +20,12 @@ Entries = Callable[[Indices, Indices | slice], FloatArray]
 """The function from indices of rows (k,) and of columns (m,) to the entries M[rows][:, columns] (k, m)."""
 
 _FAIR = 100.0
-"""A pivot is kept if no new index has so many times more left to explain."""
+"""A pivot is kept if the rest at every new index is at most this many times larger."""
 _SHARE = 0.3
-"""What is left at a pivot of a block, as a share of the largest rest, is at least this."""
+"""The least rest at a pivot of a block, as a share of the largest rest."""
 _CANDIDATES = 128
 _ROOM = 1 << 24
-"""How many numbers there is room for at first, 128 MB; memory is used as it is written to."""
+"""Initial room in numbers, 128 MB; memory is used as it is written to."""
 _ALL = slice(None)
 
 
@@ -57,13 +57,13 @@ class PivotedCholesky:
 
     Attributes
     ----------
-    rest : (n,) the diagonal of M - F'F, what is left to explain; zero at the pivots
+    rest : (n,) the diagonal of M - F'F; zero at the pivots
     pivots : their indices, in order
     entries : the function that returns entries of M
     """
 
     def __init__(self, entries: Entries, diagonal: FloatArray, most: int | None = None) -> None:
-        """`most`: how many pivots there will be at most, if that is known."""
+        """`most`: the largest number of pivots, if known."""
         self.rest = diagonal.copy()
         self.pivots: list[int] = []
         self.entries = entries
@@ -76,29 +76,29 @@ class PivotedCholesky:
         return self._rows[: len(self.pivots)]
 
     def add(self, pivot: int) -> FloatArray:
-        """Add a pivot, whose `rest` is positive; return the new row of F (n,)."""
+        """Add a pivot with positive `rest`; return the new row of F (n,)."""
         rows = self._append(np.array([pivot]), np.sqrt(self.rest[[pivot]])[:, None])
         return np.asarray(rows[0])
 
     def complete(self) -> Self:
-        """Add pivots until only rounding error is left, n u max(M) with u = 2.2e-16.
+        """Add pivots until the rest is rounding error, n u max(M) with u = 2.2e-16.
 
-        The number of pivots is then the numerical rank of M: 30 for a smooth kernel on thousands of contexts. They come
-        in blocks, which takes matrix products in place of one pass over F per pivot.
+        The number of pivots is then the numerical rank of M: 30 for a smooth kernel on thousands of contexts. Pivots
+        are added in blocks, which uses matrix products instead of one pass over F per pivot.
         """
         largest = float(max(self.rest.max(), (self.rows**2).sum(axis=0).max(initial=0.0)))
         rounding = len(self.rest) * np.finfo(float).eps * max(largest, 0.0)
-        with one_thread():  # the same bits, wherever a set is put on its contexts
+        with one_thread():  # the same bits wherever a set is placed on its contexts
             while len(self.pivots) < len(self.rest) and self.rest.max() > rounding:
                 self._append(*self._block(rounding))
         return self
 
     def _block(self, rounding: float) -> tuple[Indices, FloatArray]:
-        """Return the next pivots (k,) and the Cholesky factor (k, k) of what is left of M between them.
+        """Return the next pivots (k,) and the Cholesky factor (k, k) of M - F'F between them.
 
-        Candidates are spread evenly over the indices at which nearly the largest rest is left. Of them the pivot of the
-        largest rest is taken again and again, as long as what is left there is `_SHARE` of that largest rest. A small
-        matrix is one block.
+        Candidates are spread evenly over the indices with nearly the largest rest. The candidate with the largest rest
+        becomes a pivot, repeatedly, while its rest is at least `_SHARE` of the largest rest. A small matrix is one
+        block.
         """
         small = len(self.rest) <= _CANDIDATES
         least = rounding if small else max(_SHARE * float(self.rest.max()), rounding)
@@ -111,27 +111,27 @@ class PivotedCholesky:
         return chosen[order[:rank] - 1], np.tril(factor[:rank, :rank])
 
     def _append(self, pivots: Indices, factor: FloatArray) -> FloatArray:
-        """Add pivots (k,), `factor` (k, k) that of what is left of M between them; return the new rows of F (k, n)."""
+        """Add pivots (k,), with the `factor` (k, k) of M - F'F between them; return the new rows of F (k, n)."""
         r, n = len(self.pivots), len(self.rest)
         if r + len(pivots) > len(self._rows):
             self._rows = np.concatenate([self._rows[:r], np.empty((min(max(r, len(pivots)), n - r), n))])
         left = self.entries(pivots, _ALL) - self._rows[:r, pivots].T @ self._rows[:r]
         rows = self._rows[r : r + len(pivots)]
         rows[:] = solve_triangular(factor, left, lower=True, check_finite=False)
-        rows[:, pivots] = factor.T  # what the quotients are up to rounding
+        rows[:, pivots] = factor.T  # the exact values of the quotients
         self.rest -= np.einsum("ij,ij->j", rows, rows)
         self.pivots.extend(pivots.tolist())
         self.rest[pivots] = 0.0
         return rows
 
     def extended(self, entries: Entries, cross: FloatArray, diagonal: FloatArray) -> Self:
-        """Return the factor of a larger matrix: the pivots so far are kept, and those missing are added.
+        """Return the factor of a larger matrix: current pivots are kept, and missing ones are added.
 
-        `entries` are those of the larger matrix, `cross` (r, k) its entries between the pivots and the k new
-        indices, `diagonal` (k,) its own.
+        `entries` is for the larger matrix, `cross` (r, k) holds its entries between the pivots and the k new indices,
+        and `diagonal` (k,) its new diagonal.
 
-        A row is divided by the root of what was left at its pivot. Where much more is left at a new index, that blows
-        up rounding errors: such pivots and those after them are chosen anew.
+        A row is divided by the root of the rest at its pivot. If the rest at a new index is much larger, this amplifies
+        rounding errors: such pivots and later ones are replaced.
         """
         r, n = self.rows.shape
         L = self.rows[:, self.pivots].T  # lower triangular
@@ -150,7 +150,7 @@ class PivotedCholesky:
 
 
 def factor_gram(M: FloatArray) -> PivotedCholesky:
-    """Return the factor of M, after checking that M is symmetric and positive semi-definite."""
+    """Return the factor of M; raise unless M is symmetric and positive semi-definite."""
     n = len(M)
     if M.shape != (n, n) or n == 0:
         raise ValueError(f"gram must be a square matrix, got shape {M.shape}")

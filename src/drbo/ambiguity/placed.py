@@ -3,15 +3,14 @@
 Symbols and shapes used by every set:
 
     v    values (..., n)     reward of one action in each of the n contexts; any number of actions at once
-    p    reference (n,)      the distribution that we believe in
-    eps  radius >= 0         how far the world may be from it; inf: any distribution of the set's support
+    p    reference (n,)      the assumed distribution
+    eps  radius >= 0         the largest distance from it; inf: any distribution of the set's support
     w    weights (..., n)    the worst distribution found: feasible, so <w, v> bounds the worst case from above
          lower_bound (...)   value of a dual feasible point, so it bounds the worst case from below
 
 Nature minimises: the worst case is min <w, v> over the distributions w with distance(w, p) <= eps.
 
-`PlacedSet` is what every set has. What only some sets can do is a protocol of its own, `Supports...`, and `supports`
-tells whether a set has it.
+Every set is a `PlacedSet`. Each optional capability is a protocol `Supports...`, and `supports` checks for it.
 """
 
 from __future__ import annotations
@@ -30,29 +29,29 @@ from drbo._compiled import announce, jit
 from drbo.validation import FloatArray
 
 GAP_TOLERANCE = 1e-8
-"""The largest accepted gap of a solve, as a share of the range of its values. Beside it, 8 roundings of their size."""
+"""Largest accepted gap of a solve, as a share of the values' range, besides 8 roundings of their size."""
 
 
 EPSILON = float(np.finfo(float).eps)
 NEXT = 1e-9
-"""Derivatives to the right of a radius are taken this share further out: radii closer than that count as one."""
+"""Right derivatives are taken this share beyond a radius: closer radii count as one."""
 LARGEST_VALUE = 1e300
-"""Larger values are refused: differences of such could overflow."""
+"""Larger values are refused: their differences could overflow."""
 
 
 class WorstCaseError(RuntimeError):
-    """A worst case that could not be certified; the message holds the residuals."""
+    """A worst case that could not be certified; the message has the residuals."""
 
 
 @dataclass(frozen=True)
 class WorstCase:
-    """The worst expectation within an ambiguity set, with its evidence from both sides.
+    """The worst expectation within an ambiguity set, with bounds from both sides.
 
     Attributes
     ----------
     expectation : (...) the attained value <weights, values>
     weights : (..., n) the feasible distribution that attains it; also the gradient of `expectation` in the values
-    lower_bound : (...) certified by a dual feasible point: no distribution of the set does worse than this
+    lower_bound : (...) certified by a dual feasible point: no distribution of the set is worse
     """
 
     expectation: FloatArray
@@ -61,25 +60,25 @@ class WorstCase:
 
     @property
     def gap(self) -> FloatArray:
-        """How far the certificate is from the attained value, (...), zero or more."""
+        """The attained value minus the certificate, (...), zero or more."""
         return self.expectation - self.lower_bound
 
 
 @dataclass(frozen=True, eq=False)
 class Dual:
-    """A dual feasible point as a price list: what contexts beyond the n given ones would do to the worst case.
+    """A dual feasible point as a price list: the effect of further contexts on the worst case.
 
-    For any further contexts C of values v(c), no distribution on all of them does worse than
+    For any further contexts C of values v(c), no distribution on all contexts is worse than
 
         bound + share * min(0, min_{c in C} v(c) - threshold(c)).
 
     Attributes
     ----------
-    bound : the lower bound that it certifies for the n contexts themselves
+    bound : the certified lower bound for the n contexts
     share : the largest mass that could move to further contexts
-    threshold : called with points (m, d) and half (m, d), returns levels (m,) and slopes (m, d) of affine bounds: a
-        context c of the cell |c - point| <= half does harm only if v(c) < level + slope'(c - point). With half = 0 the
-        level is the threshold of the point itself, -inf where no value does harm
+    threshold : maps points (m, d) and half (m, d) to levels (m,) and slopes (m, d) of affine bounds: a context c of the
+        cell |c - point| <= half lowers the worst case only if v(c) < level + slope'(c - point). With half = 0 the level
+        is the threshold of the point itself, -inf if no value lowers the worst case
     """
 
     bound: float
@@ -89,13 +88,13 @@ class Dual:
 
 @dataclass(frozen=True, eq=False)
 class Witness:
-    """A bounded function of the context whose mean no distribution of a set exceeds, wherever its mass lies.
+    """A bounded function of the context, and its largest mean over a set of distributions on any contexts.
 
     Attributes
     ----------
-    values : from contexts (m, d) in the user's units to numbers (m,)
+    values : maps contexts (m, d) in the user's units to numbers (m,)
     most : the largest mean of any distribution of the set
-    least : no number is below this
+    least : the lower bound of the numbers
     """
 
     values: Callable[[FloatArray], FloatArray]
@@ -105,15 +104,14 @@ class Witness:
 
 @dataclass(frozen=True)
 class Growth:
-    """How a set depends on its radius.
+    """The dependence of a set on its radius.
 
     Attributes
     ----------
-    own : the radius at which the set is what its own words say; None if a radius must be given
+    own : the default radius, at which the set is as stated; None if a radius must be given
     matters : whether the set depends on the radius at all
-    convex : whether the worst case is a convex function of the radius. It is wherever mixtures of a distribution within
-        a and one within b of the reference are within the same mixture of a and b, as for every distance that is convex
-    power : the power of the radius that `sensitivity` is a derivative in: near radius 0 losses grow with this power
+    convex : whether the worst case is a convex function of the radius, as it is for every convex distance
+    power : the power of the radius in the derivative `sensitivity`: near radius 0 losses grow with this power
     """
 
     own: float | None = None
@@ -125,26 +123,26 @@ class Growth:
 class PlacedSet(ABC):
     """A family of sets of distributions on n contexts, indexed by reference and radius.
 
-    `AmbiguitySet.on(points, scales)` makes one. A new one is a subclass with `_distance` and `_solve`.
+    `AmbiguitySet.on(points, scales)` returns one. A new set is a subclass with `_distance` and `_solve`.
     """
 
     n_contexts: int | None = None
-    """The number of contexts; None if the set fits any number."""
+    """The number of contexts; None for any number."""
 
     growth: Growth = Growth()
-    """How the set depends on its radius."""
+    """The dependence of the set on its radius."""
 
     def words(self, radius: float) -> str:
-        """Return which distributions the set holds, in words that follow "in every distribution"."""
+        """Return a description of the distributions in the set that follows "in every distribution"."""
         return f"within {radius:.3g} of the reference, as {type(self).__name__} measures it"
 
     @property
     def everything(self) -> str:
-        """What the set holds from its diameter on, in words."""
+        """A description of the set from its diameter on."""
         return "every distribution on the contexts"
 
     def distance(self, p: ArrayLike, q: ArrayLike) -> float:
-        """Return the distance of the distributions p (n,) and q (n,); inf where they cannot be compared."""
+        """Return the distance between the distributions p (n,) and q (n,); inf if they are not comparable."""
         first = validation.distribution("p", p, self.n_contexts)
         return self._distance(first, validation.distribution("q", q, first.size))
 
@@ -156,9 +154,9 @@ class PlacedSet(ABC):
         return WorstCase(*(rows.reshape(v.shape[:-1] + rows.shape[1:])[()] for rows in fields))
 
     def certified(self, values: FloatArray, reference: FloatArray, radius: float) -> WorstCase:
-        """Return what `worst_case` does, for values (m, n), reference (n,) and radius known to be valid."""
+        """Return the result of `worst_case` for checked values (m, n), reference (n,) and radius."""
         announce(_certify)
-        values = np.ascontiguousarray(values)  # compiled code for another layout rounds otherwise
+        values = np.ascontiguousarray(values)  # compiled code for another layout rounds differently
         weights, lower_bound = self._solve(values, reference, radius)
         expectation, lower_bound, failed = _certify(values, weights, lower_bound)
         if failed >= 0:
@@ -172,8 +170,8 @@ class PlacedSet(ABC):
     def diameter(self, reference: ArrayLike, hull: FloatArray | None = None) -> float:
         """Return the largest finite distance of a distribution on the contexts from `reference` (n,).
 
-        From this radius on the set holds `everything`. With `hull` (k, d) contexts may also lie anywhere between these
-        points and the set's own; the radius returned is then large enough, and may be larger than need be.
+        From this radius on the set is `everything`. With `hull` (k, d) contexts may also lie anywhere between these
+        points and the set's own; the result is then an upper bound.
         """
         p = validation.distribution("reference", reference, self.n_contexts)
         return self._diameter(p) if hull is None else self._diameter_in(p, hull)
@@ -191,10 +189,10 @@ class PlacedSet(ABC):
         return np.array([self._distance(vertex, reference) for vertex in np.eye(len(reference))])
 
     def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
-        """Return a radius that holds everything on the convex hull of the set's contexts and of points (k, d).
+        """Return a radius whose set holds everything on the convex hull of the set's contexts and points (k, d).
 
-        This is exact for a set whose distance to a context is convex in where that context lies: then it is largest in
-        one of the points.
+        The radius is exact if the distance to a context is convex in its position: the largest distance is then at one
+        of the points.
         """
         return on_range(self).extended(hull)._diameter(np.append(reference, np.zeros(len(hull))))
 
@@ -207,22 +205,21 @@ class PlacedSet(ABC):
         """Return worst-case weights (m, n) and certified lower bounds (m,) for values (m, n)."""
 
 
-# --- what some sets can do -------------------------------------------------------------------------------------------
+# --- capabilities ----------------------------------------------------------------------------------------------------
 
 
 @runtime_checkable
 class SupportsRange(Protocol):
-    """A set for contexts with a range: the adversary may use contexts that are not among the n."""
+    """A set for contexts with a range: the adversary may use contexts beyond the n given ones."""
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
-        """Return the dual point for values (n,), of which `worst` is the worst case.
+        """Return the dual point for values (n,) with worst case `worst`.
 
-        None if no distribution of the set uses further contexts. That is so for the sets that stay on the reference's
-        support, and for all of them at radius 0.
+        None if no distribution of the set uses further contexts: for sets on the reference's support, and at radius 0.
         """
 
     def extended(self, further: FloatArray) -> PlacedSet:
-        """Return the set on its contexts and further ones (k, d); this set if it fits any number."""
+        """Return the set with further contexts (k, d); this set if it fits any number."""
 
 
 @runtime_checkable
@@ -230,33 +227,32 @@ class SupportsSlopes(Protocol):
     """A set whose worst case has a derivative in the radius."""
 
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
-        """Return what `sensitivity` does, (m,), for valid values (m, n), reference (n,) and finite radius."""
+        """Return the `sensitivity` (m,) for checked values (m, n), reference (n,) and finite radius."""
 
 
 @runtime_checkable
 class SupportsWitness(Protocol):
-    """A set that bounds the mean of a function of contexts which are not its own."""
+    """A set that bounds the mean of a function of any contexts."""
 
     def witness(self, reference: FloatArray, radius: float, arrived: FloatArray) -> Witness | None:
         """Return a function that is large on contexts that arrived (m, d), in the user's units, and small on the set.
 
-        It is what a test bets on: their mean exceeds `most` only if they were drawn from outside of the set. None where
-        no function separates them: the radius is infinite, or they are the reference itself.
+        A test bets on this function: its mean exceeds `most` only if the contexts were drawn from outside the set. None
+        if no function separates them: the radius is infinite, or they are the reference itself.
         """
 
 
 @runtime_checkable
 class SupportsShift(Protocol):
-    """A set that knows where its contexts lie, and so how far the reference is from itself on moved contexts."""
+    """A set with positions of contexts, and so with a distance between the reference and its shifted version."""
 
     def moved(self, reference: FloatArray, points: FloatArray) -> float:
-        """Return how far the reference (n,) is from the same weights on moved contexts (n, d), in the user's units."""
+        """Return the distance of the reference (n,) from the same weights on moved contexts (n, d), in user units."""
 
     def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
         """Return the least and the largest share of each context's mass that may move to `points` (n, d).
 
-        The set holds (1 - s) reference + s moved reference for all shares s between them. None if it holds no such
-        mixture.
+        The set holds (1 - s) reference + s moved reference for all shares s between them. None if it holds none.
         """
 
 
@@ -265,12 +261,12 @@ class SupportsEvents(Protocol):
     """A set in which the largest probability of an event depends on its reference probability alone."""
 
     def most_likely(self, radius: float, share: float) -> float:
-        """Return the largest probability of an event in the set, whose reference probability is `share`."""
+        """Return the largest probability in the set of an event whose reference probability is `share`."""
 
 
 @runtime_checkable
 class SupportsMeaning(Protocol):
-    """A set whose radius needs a sentence of its own beside `words`."""
+    """A set whose radius needs an explanation beside `words`."""
 
     radius_means: str
 
@@ -280,29 +276,29 @@ class SupportsLikelihood(Protocol):
     """A set with a radius for `drbo.radius.EmpiricalLikelihood`: KL and chi-square."""
 
     def likelihood_radius(self, z: float) -> float:
-        """Return t times the radius that covers an expectation at z standard errors, t contexts being seen."""
+        """Return t times the radius that covers an expectation at z standard errors, after t contexts."""
 
 
 @runtime_checkable
 class SupportsUnit(Protocol):
-    """A set whose radius has a unit: distances of an MMD grow with its kernel."""
+    """A set whose radius has a unit: MMD distances scale with the kernel."""
 
     unit: float
 
 
 @runtime_checkable
 class SupportsAdvice(Protocol):
-    """A set that knows no positions: two contexts are the same or not, however close they are."""
+    """A set without positions: two contexts are equal or different, however close they are."""
 
     instead_of_a_rule: str
-    """What to do in place of a rule that learns the radius from continuous samples."""
+    """The alternative to a rule that learns the radius from continuous samples."""
 
 
 Capability = TypeVar("Capability")
 
 
 def supports(one: object, capability: type[Capability]) -> TypeGuard[Capability]:
-    """Return whether a set has a capability; one that is made of another set has it only if that one does."""
+    """Return whether a set has a capability; a composite set has it only if its inner set does."""
     if not isinstance(one, capability):
         return False
     inner = getattr(one, "inner", None)
@@ -310,7 +306,7 @@ def supports(one: object, capability: type[Capability]) -> TypeGuard[Capability]
 
 
 def on_range(one: object) -> SupportsRange:
-    """Return the set as one for contexts with a range, or say that it is none."""
+    """Return the set, typed for contexts with a range; raise if it is not for these."""
     if supports(one, SupportsRange):
         return one
     raise TypeError(
@@ -320,16 +316,16 @@ def on_range(one: object) -> SupportsRange:
 
 
 def with_slopes(one: object) -> SupportsSlopes:
-    """Return the set as one with a sensitivity, or say that it has none."""
+    """Return the set, typed as one with a sensitivity; raise if it has none."""
     if supports(one, SupportsSlopes):
         return one
     raise TypeError(f"{one!r} has no `slopes`, which a sensitivity needs: compare worst cases at two radii instead")
 
 
 def rows_alone(one: object) -> int:
-    """Return the largest batch that a set solves without warm starts, so with the bits that each row has alone.
+    """Return the largest batch that a set solves without warm starts, so that the rows' bits are independent.
 
-    It is the set's `rows_alone`, if it has that, or else 1. A search asks this in every round.
+    This is the set's `rows_alone`, by default 1. A search calls this in every round.
     """
     return getattr(one, "rows_alone", 1)
 
@@ -340,12 +336,12 @@ def unit_of(one: object) -> float:
 
 
 def advice_of(one: object) -> str:
-    """Return what to do in place of a rule that learns the radius from continuous samples; empty if rules are fine."""
+    """Return the alternative to a rule that learns the radius from continuous samples; empty if rules are fine."""
     return one.instead_of_a_rule if supports(one, SupportsAdvice) else ""
 
 
 def check_size(one: PlacedSet, n_contexts: int) -> None:
-    """Raise if the set is on another number of contexts."""
+    """Raise if the set has another number of contexts."""
     if one.n_contexts not in (None, n_contexts):
         raise ValueError(f"ambiguity is for {one.n_contexts} contexts, but there are {n_contexts}")
 
@@ -362,7 +358,7 @@ def checked(one: PlacedSet, values: ArrayLike, reference: ArrayLike) -> tuple[Fl
     return v, p
 
 
-# --- what solvers share ----------------------------------------------------------------------------------------------
+# --- solvers ---------------------------------------------------------------------------------------------------------
 
 
 @jit
@@ -380,18 +376,18 @@ def expectations(weights: FloatArray, values: FloatArray) -> FloatArray:
 
 @jit
 def _certify(values: FloatArray, weights: FloatArray, lower_bound: FloatArray) -> tuple[FloatArray, FloatArray, int]:
-    """Return the expectations (m,), the bounds (m,), and the first row whose gap between them is too large, or -1."""
+    """Return the expectations (m,), the bounds (m,), and the first row with too large a gap between them, or -1."""
     expectation = expectations(weights, values)
     bound = lower_bound.copy()
     failed = -1
     for i in range(len(values) - 1, -1, -1):
-        if bound[i] > expectation[i]:  # rounding may leave a certificate an ulp above the value that it certifies
+        if bound[i] > expectation[i]:  # rounding may leave a certificate an ulp above the value
             bound[i] = expectation[i]
         lowest, highest = values[i].min(), values[i].max()
-        if bound[i] < lowest:  # no distribution is below the lowest value: so equal values need no tolerance
+        if bound[i] < lowest:  # no expectation is below the lowest value: so equal values need no tolerance
             bound[i] = lowest
         tolerance = GAP_TOLERANCE * (highest - lowest) + 8.0 * EPSILON * max(abs(lowest), abs(highest))
-        if not expectation[i] - bound[i] <= tolerance < np.inf:  # written so that NaN fails it
+        if not expectation[i] - bound[i] <= tolerance < np.inf:  # NaN fails this check, too
             failed = i
     return expectation, bound, failed
 
@@ -407,7 +403,7 @@ def in_unit_range(values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArra
 
 
 def reference_alone(values: FloatArray, reference: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the answer at radius zero: the reference as weights (m, n), the expectations under it as bounds (m,)."""
+    """Return the solution at radius zero: the reference as weights (m, n), its expectations as bounds (m,)."""
     weights = np.broadcast_to(reference, values.shape).copy()
     return weights, expectations(weights, values)
 
@@ -415,8 +411,8 @@ def reference_alone(values: FloatArray, reference: FloatArray) -> tuple[FloatArr
 def peak(line: Callable[[float], tuple[float, float]], end: tuple[float, float]) -> float:
     """Return the l >= 0 that maximises a concave, piecewise linear function with finitely many pieces.
 
-    `line(l)` returns the value at l and a slope there; `end` is the line that rules for l -> inf as its value at 0 and
-    its slope, which is negative. The pieces found from both sides are intersected until the function meets them there.
+    `line(l)` returns the value and a slope at l. `end` is the line for l -> inf, as its value at 0 and its negative
+    slope. The pieces from both sides are intersected until the function equals them there.
     """
     value, slope = line(0.0)
     if slope <= 0.0:

@@ -1,4 +1,4 @@
-"""Bounds on the shares of groups: a set in the user's words for contexts with labels."""
+"""Bounds on the shares of groups of contexts with labels."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Shares"]
 
 Bounds = tuple[float, float]
 _SAME = 1e-9
-"""Distributions inside a group that differ by less than this are the same."""
+"""Tolerance for equal distributions inside a group."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """The contexts that hold one value in one column, and the bounds of their share."""
+    """The contexts with one value in one column, and the bounds on their share."""
 
     column: Column
     value: Any
@@ -33,7 +33,7 @@ class _Group:
 
 
 class PlacedShares(PlacedLinear["Shares"]):
-    """The bounds on shares, on contexts."""
+    """Bounds on shares, on contexts."""
 
     radius_means = (
         "The radius is how far a group may be outside of its bounds, as a share of all days: 0 is the set as stated. "
@@ -41,7 +41,7 @@ class PlacedShares(PlacedLinear["Shares"]):
     )
 
     def words(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
+        """Return a description of the distributions in the set."""
         parts = []
         for key, value in self.family.shares.items():
             for label, (low, high) in value.items() if isinstance(value, dict) else [(key, value)]:
@@ -54,17 +54,17 @@ class PlacedShares(PlacedLinear["Shares"]):
 
     @property
     def everything(self) -> str:
-        """What the set holds from its diameter on, in words."""
+        """A description of the set from its diameter on."""
         return super().everything if self.family.free_inside else "every mixture of the groups"
 
     def bounds(self, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds as they were given, each further out by the radius."""
+        """Return the given bounds, widened by the radius."""
         del reference
         low, high = (np.array([getattr(group, end) for group in self.family.groups]) for end in ("low", "high"))
         return low - radius, high + radius
 
     def ceiling(self, points: FloatArray, half: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the price of the groups that each point is in; in a cell of several labels, the largest one."""
+        """Return the price of each point's groups; in a cell of several labels, the largest one."""
         level = self._features(points) @ y
         for column in {group.column.first: group.column for group in self.family.groups}.values():
             several = half[:, column.first : column.first + column.width].any(axis=1)
@@ -75,7 +75,7 @@ class PlacedShares(PlacedLinear["Shares"]):
         return level, np.zeros_like(points)
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
-        """Return the dual point; inside a group that keeps its inside, no further context does harm."""
+        """Return the dual point; further contexts do not matter inside a group with fixed relative weights."""
         if self.family.free_inside:
             return super().dual(values, reference, radius, worst)
         lowest = float(values.min())
@@ -99,14 +99,14 @@ class PlacedShares(PlacedLinear["Shares"]):
         return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
 
     def _multipliers(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
-        """Return the multipliers (m, k) of the bounds: those of groups as a whole where these keep their inside."""
+        """Return the multipliers (m, k) of the bounds: of whole groups if their relative weights are fixed."""
         if self.family.free_inside:
             return super()._multipliers(values, reference, radius)
         cells = _Cells(self.features, reference)
         return self.solved(cells.values(values)[0], cells.features, *self.bounds(reference, radius))[1]
 
     def refuse(self, features: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
-        """Raise an error that names a group without contexts, or says that the bounds contradict each other."""
+        """Raise an error that names a group without contexts, or states that the bounds are contradictory."""
         del upper
         for group, feature, low in zip(self.family.groups, features.T, lower, strict=True):
             if low > 0.0 and not feature.any():
@@ -114,13 +114,13 @@ class PlacedShares(PlacedLinear["Shares"]):
                     f"Shares needs a context with {group.column} = {group.value!r}, whose share must be at least "
                     f"{low:.3g}, but there is none"
                 )
-        raise ValueError(f"{self!r} contradicts itself: no distribution on these contexts keeps all bounds")
+        raise ValueError(f"{self!r} contradicts itself: no distribution on these contexts satisfies all bounds")
 
     def _features(self, points: FloatArray) -> FloatArray:
         return np.stack([group.column.holds(points, group.value) for group in self.family.groups], axis=1)
 
     def _outside(self, shares: FloatArray) -> FloatArray:
-        """Return how far shares (..., k) are outside of their bounds, the largest of the groups (...,)."""
+        """Return the largest violation (...,) of the bounds by shares (..., k)."""
         low, high = self.bounds(shares, 0.0)
         return np.asarray(np.maximum(np.maximum(low - shares, shares - high), 0.0).max(axis=-1))
 
@@ -155,21 +155,21 @@ class PlacedShares(PlacedLinear["Shares"]):
 class Shares(Linear):
     """All distributions in which the shares of given groups lie between given bounds.
 
-    `Shares(old=(0.2, 0.5))`: "the share of old is from 20 to 50 %". Where several columns have labels,
-    `Shares(age={"old": (0.2, 0.5)}, region={"north": 0.4})` names the columns; one number is a share that is known.
+    `Shares(old=(0.2, 0.5))`: "the share of old is from 20 to 50 %". If several columns have labels, `Shares(age={"old":
+    (0.2, 0.5)}, region={"north": 0.4})` names the columns; one number is a known share.
 
-    Only the shares of the groups change: inside each group, and inside what is in none of them, contexts keep the
-    relative weights that they have in the reference. With bounds on several columns, that is so inside every
-    combination of their groups, and combinations are free as far as the bounds of each column allow. In a group of
-    which the reference shows nothing, mass goes anywhere. `free_inside=True` lets mass go anywhere inside every group.
+    Only the shares of the groups change. Inside each group, and outside of all groups, contexts keep the relative
+    weights of the reference. With bounds on several columns this holds inside every combination of their groups, and
+    the shares of combinations are free within the bounds of each column. In a group without reference weight, mass goes
+    anywhere. `free_inside=True` lets mass go anywhere inside every group.
 
-    The bounds do not depend on the reference, which may lie outside of them. The radius is how far, in share of the
-    whole, a group may be outside of its bounds; 0 unless another is given, which is the set as stated. distance(q, p)
-    is the smallest such radius; inf where the weights inside a group differ from those of the reference p.
+    The bounds do not depend on the reference, which may violate them. The radius is the largest violation of a bound,
+    as a share of the whole; the default is 0, the set as stated. distance(q, p) is the smallest such radius; inf if the
+    relative weights inside a group differ from those of the reference p.
 
     Parameters
     ----------
-    shares : a mapping, for labels that are no Python names: `Shares({3: (0.2, 0.5)})`
+    shares : a mapping, for labels that are not Python identifiers: `Shares({3: (0.2, 0.5)})`
     free_inside : whether mass goes anywhere inside a group
     named : for each group the bounds of its share; or for each column a mapping from its groups to bounds
     """
@@ -200,7 +200,7 @@ class Shares(Linear):
         return f"Shares({{{inside}}}{', free_inside=True' if self.free_inside else ''})"
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the set was made of, for `from_arguments`."""
+        """Return the arguments for `from_arguments`."""
         return {"shares": self.shares, "free_inside": self.free_inside}
 
     @classmethod
@@ -228,7 +228,7 @@ class Shares(Linear):
                 )
 
     def _only(self, columns: tuple[Column, ...]) -> Column:
-        """Return the column that groups without a column belong to: the only one with labels, or the only one."""
+        """Return the column of groups without a column: the only one with labels, or the only one."""
         labelled = [column for column in columns if column.labels is not None]
         if len(labelled) == 1 or (not labelled and len(columns) == 1):
             return (labelled or columns)[0]
@@ -243,14 +243,14 @@ class Shares(Linear):
 
 
 class _Cells:
-    """The combinations of groups that contexts lie in.
+    """Cells: the combinations of groups of the contexts.
 
     Attributes
     ----------
-    features : (n_cells, k) which groups each is in
+    features : (n_cells, k) the groups of each cell
     of : (n,) the cell of each context
-    mass : (n_cells,) the reference's
-    inside : (n,) the reference inside the cell of each context; zero in a cell without mass
+    mass : (n_cells,) of the reference
+    inside : (n,) the reference's relative weight of each context in its cell; zero in a cell without mass
     """
 
     def __init__(self, features: FloatArray, reference: FloatArray) -> None:
@@ -262,9 +262,9 @@ class _Cells:
         self.inside = np.where(mass > 0.0, reference / np.where(mass > 0.0, mass, 1.0), 0.0)
 
     def values(self, values: FloatArray) -> tuple[FloatArray, Any]:
-        """Return what each cell is worth (m, n_cells), and where in it the lowest value is (m, n_cells).
+        """Return the value of each cell (m, n_cells), and the position of its lowest value (m, n_cells).
 
-        A cell is worth the mean inside it. Without reference mass it is worth its lowest value.
+        The value of a cell is the mean inside it, or its lowest value if it has no reference mass.
         """
         worth = np.empty((len(values), len(self.mass)))
         at = np.empty((len(values), len(self.mass)), dtype=np.intp)
@@ -281,7 +281,7 @@ class _Cells:
 
 
 def _bounds(name: str, value: Any) -> Bounds:
-    """Return the bounds of a share: a pair, or a number for a share that is known."""
+    """Return the bounds of a share: a pair, or a number for a known share."""
     pair = value if isinstance(value, tuple | list) else (value, value)
     if len(pair) != 2:
         raise TypeError(f"{name} must be (least, most), or the share itself, got {value!r}")
@@ -297,5 +297,5 @@ def _value(column: Column, value: Any) -> Any:
         return validation.finite_float(f"a group of {column}", value)
     if value not in column.labels:
         labels = ", ".join(map(repr, column.labels))
-        raise ValueError(f"Shares names the group {value!r}, which is none of {column}: they are {labels}")
+        raise ValueError(f"Shares names the unknown group {value!r} of {column}: expected {labels}")
     return value

@@ -14,7 +14,7 @@ __all__ = ["TotalVariation"]
 class TotalVariation(MassDivergence):
     """All distributions within eps of the reference in total variation, TV(q, p) = 1/2 sum_i |q_i - p_i|.
 
-    In words: at most a share eps of the mass moves, to any context, also to one of zero reference weight.
+    At most a share eps of the mass moves, to any context, also to one of zero reference weight.
 
     worst case = max_t  sum_i p_i min(v_i, t) - eps (t - min v),
 
@@ -32,11 +32,11 @@ class TotalVariation(MassDivergence):
         return "TotalVariation()"
 
     def words(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
+        """Return a description of the distributions in the set."""
         return f"that replaces at most {min(radius, 1.0):.1%} of the reference (total variation)"
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
-        """Return the dual point: eps of the mass goes to the lowest value, so a context below that does harm."""
+        """Return the dual point: a share eps of the mass moves to the lowest value, so lower values are worse."""
         if radius == 0.0:
             return None
         del reference

@@ -37,7 +37,7 @@ __all__ = ["Wasserstein"]
 
 @dataclass(frozen=True)
 class _Metric:
-    """How long a way is: the order, the norm and the steps, for contexts with these columns if they have names."""
+    """The metric between contexts: the order, the norm and the steps, and the columns if they have names."""
 
     order: float
     norm: float
@@ -45,7 +45,7 @@ class _Metric:
     columns: tuple[Column, ...] = ()
 
     def steps(self, dimension: int) -> FloatArray:
-        """Return how long a step is in each coordinate, (d,)."""
+        """Return the length of a step in each coordinate, (d,)."""
         if self.scale is None:
             return np.ones(dimension)
         if isinstance(self.scale, dict):
@@ -59,7 +59,7 @@ class _Metric:
 
     @property
     def units(self) -> str:
-        """What a distance is measured in, in words."""
+        """The unit of distances, in words."""
         if isinstance(self.scale, dict):
             return "steps of " + " and ".join(f"{step:g} ({printable(name)})" for name, step in self.scale.items())
         if self.columns:
@@ -76,7 +76,7 @@ class PlacedWasserstein(PlacedSet):
     Attributes
     ----------
     cost : (n, n) the distances D
-    metric : how they were measured
+    metric : the metric of these distances
     """
 
     n_contexts: int
@@ -85,7 +85,7 @@ class PlacedWasserstein(PlacedSet):
         self.metric, self.order, self.cost = metric, metric.order, cost
         self.growth = _growth(metric.order)
         self.n_contexts = len(cost)
-        # Relative to the largest, powers of distances neither overflow nor lose the scale of the budget.
+        # Relative to the largest distance, powers neither overflow nor lose the scale of the budget.
         self._largest = float(cost.max()) or 1.0
         self._relative = (cost / self._largest) ** self.order
         self._nearest = np.argsort(self._relative, axis=1, kind="stable")
@@ -94,7 +94,7 @@ class PlacedWasserstein(PlacedSet):
         return f"Wasserstein({self.n_contexts} contexts, {self.metric})"
 
     def words(self, radius: float) -> str:
-        """Return which distributions the set holds, in words."""
+        """Return a description of the distributions in the set."""
         return f"within a Wasserstein distance of {radius:.3g} of the reference, in {self.metric.units}"
 
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
@@ -117,7 +117,7 @@ class PlacedWasserstein(PlacedSet):
         return self._root(cheapest_plan(q, p, self._relative, False))
 
     def _root(self, least: float) -> float:
-        """Return the distance whose plan has this least cost, relative to the largest distance."""
+        """Return the distance for this least cost of a plan, relative to the largest distance."""
         return self._largest * float(least ** (1.0 / self.order))
 
     def _to_vertices(self, reference: FloatArray) -> FloatArray:
@@ -132,13 +132,13 @@ class PlacedWasserstein(PlacedSet):
         return weights, lowest + scale * dual
 
     def _budget(self, radius: float) -> float:
-        """Return what a plan may cost, eps^r relative to the largest distance; it may be infinite."""
+        """Return the budget of a plan, eps^r relative to the largest distance; it may be infinite."""
         with np.errstate(over="ignore"):
             return float(np.float64(radius / self._largest) ** self.order)
 
 
 class PointWasserstein(PlacedWasserstein):
-    """A Wasserstein set of distances between points: it knows where its contexts lie.
+    """A Wasserstein set of distances between points with known positions.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class PointWasserstein(PlacedWasserstein):
             self._on_line = along - along.min()  # small differences of large positions keep their digits
 
     def extended(self, further: FloatArray) -> PointWasserstein:
-        """Return the set on its contexts and further ones (k, d)."""
+        """Return the set with further contexts (k, d)."""
         return self._at(np.concatenate([self.contexts, further]))
 
     def moved(self, reference: FloatArray, points: FloatArray) -> float:
@@ -163,16 +163,16 @@ class PointWasserstein(PlacedWasserstein):
         used = reference > 0.0
         p, here, there = reference[used], self.contexts[used], points[used]
         steps = there - here
-        if np.ptp(steps, axis=0).max() <= 1e-12 * np.abs(steps).max():  # no plan is cheaper than one shift of all
+        if np.ptp(steps, axis=0).max() <= 1e-12 * np.abs(steps).max():  # a common shift of all mass is optimal
             return float(_distances(here[:1] / self._steps, self.metric.norm, there[:1] / self._steps)[0, 0])
         both = self._at(np.concatenate([here, there]))
         return both.distance(np.append(np.zeros(len(p)), p), np.append(p, np.zeros(len(p))))
 
     def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
-        """Return which shares s of the mass may move.
+        """Return the shares s of the mass that may move.
 
-        W_r^r is convex in s, so that W_r <= s^(1/r) W_r(s = 1): with equality for r = 1, and for labels that are all
-        equally far apart. Where mass saves cost by moving in several short steps, more of it may move.
+        W_r^r is convex in s, so W_r <= s^(1/r) W_r(s = 1), with equality for r = 1 and for labels at equal distances.
+        If several short steps cost less than a long one, a larger share may move.
         """
         distance = self.moved(reference, points)
         if distance <= radius:
@@ -193,10 +193,11 @@ class PointWasserstein(PlacedWasserstein):
         return 0.0, share if excess(share) <= 1e-9 * radius else safe
 
     def witness(self, reference: FloatArray, radius: float, arrived: FloatArray) -> Witness | None:
-        """Return a function of slope 1: along the way that the mean went, or how far (or close) contexts are to it.
+        """Return a function of slope 1: along the shift of the mean, or the distance (or its negative) to the mean.
 
         E_q h <= E_p h + eps for every q of the set, as |h(a) - h(b)| <= ||a - b|| and no distance of order r is below
-        that of order 1 (Kantorovich and Rubinstein). Of the three, the one that tells most of what arrived.
+        that of order 1 (Kantorovich and Rubinstein). The function returned is the one of these three that best
+        separates the contexts that arrived.
         """
         if not math.isfinite(radius):
             return None
@@ -217,7 +218,7 @@ class PointWasserstein(PlacedWasserstein):
         most = known[:, : len(p)] @ p + radius
         best = int(np.argmax(known[:, len(p) :].mean(axis=1) - most))
         return Witness(
-            # a function that is cut off keeps its slope
+            # a truncated function keeps its slope
             lambda points: np.clip(functions(points / steps), low, high)[best],
             float(most[best]),
             float(low[best, 0]),
@@ -232,7 +233,7 @@ class PointWasserstein(PlacedWasserstein):
         points_from = self.contexts[sources] / self._steps
         budget = min(self._budget(radius), 1e100)
         lowest = float(values.min())
-        v = values - lowest  # bounds are rounded relative to the range of the values, not to their size
+        v = values - lowest  # bounds are rounded relative to the range of the values
         s = _best_price(v, p, cost, budget)
         prices = (v + s * cost).min(axis=1)
 
@@ -264,29 +265,28 @@ class Wasserstein(AmbiguitySet):
 
     W_r(q, p) = (min_{pi >= 0} sum_ij pi_ij D_ij^r)^(1/r),  rows of pi summing to p and columns to q.
 
-    D_ij is the distance of context j from context i, so the radius is in the units of the contexts: the mean way that
-    mass may travel (order 1), or its root mean square (order 2: the plan costs sum_ij pi_ij D_ij^2 <= eps^2).
+    D_ij is the distance of context j from context i, so the radius is in the units of the contexts: the mean distance
+    that mass may travel (order 1), or its root mean square (order 2: the plan costs sum_ij pi_ij D_ij^2 <= eps^2).
 
     worst case = max_{l >= 0}  -l eps^r + sum_i p_i min_j (v_j + l D_ij^r).
 
     Mass moves to any context, also to one of zero reference weight. At radius 0 the set is the reference alone, by
-    definition; at any larger one mass moves freely between contexts at distance zero of each other. From the radius
-    (sum_i p_i D_ij^r)^(1/r) on, j the context of the lowest value, the worst case is the minimum over all contexts.
+    definition; at any larger radius mass moves freely between contexts at distance zero. From the radius (sum_i p_i
+    D_ij^r)^(1/r) on, j the context of the lowest value, the worst case is the minimum over all contexts.
 
-    Distances are exact up to the rounding of the weights: a parcel of less than 1e-15 counts as not moved.
+    Distances are exact up to the rounding of the weights: mass below 1e-15 is ignored.
 
     Parameters
     ----------
     contexts : (n, d) points, or n numbers on a line; D is then their distance in the norm `norm`. Without contexts and
-        cost the set is a configuration, which an optimizer puts on its contexts
+        cost an optimizer places the set on its own contexts
     order : r >= 1
     norm : order of the norm between contexts, 1 or more: 2 is Euclidean, inf the largest coordinate
-    scale : what counts as one step in each column: a mapping from the names of the columns,
-        `scale={"outdoor": 3.0, "load": 0.1}`, or one number per column. Distances and the radius are then in these
-        steps. Columns with names need a scale from two of them on, as their units differ. Without a scale a step is one
-        unit of the contexts
-    cost : (n, n) distances D in place of contexts, D_ij >= 0 for moving from i to j with D_ii = 0; it need neither
-        be symmetric nor obey the triangle inequality
+    scale : the length of one step in each column: a mapping from column names, `scale={"outdoor": 3.0, "load": 0.1}`,
+        or one number per column. Distances and the radius are then in these steps. Two or more named columns need a
+        scale, as their units differ. The default step is one unit of the contexts
+    cost : (n, n) distances D instead of contexts, D_ij >= 0 for moving from i to j with D_ii = 0; symmetry and the
+        triangle inequality are not required
     """
 
     def __init__(
@@ -321,7 +321,7 @@ class Wasserstein(AmbiguitySet):
         return f"Wasserstein({self._metric})" if self._placed is None else repr(self._placed)
 
     def arguments(self) -> dict[str, Any]:
-        """Return what the set was made of, by the names of the arguments."""
+        """Return the arguments of the constructor by name."""
         own, placed = self._metric, self._placed
         contexts = placed.contexts if isinstance(placed, PointWasserstein) else None
         cost = placed.cost if placed is not None and contexts is None else None
@@ -347,7 +347,7 @@ class Wasserstein(AmbiguitySet):
         return made
 
     def among(self, rows: NDArray[np.intp]) -> Wasserstein:
-        """Return the family for some of its contexts (k,); this family if it has none of its own."""
+        """Return the family for some of its contexts (k,); this family if it was constructed without contexts."""
         placed = self._placed
         if placed is None or len(rows) == self.n_contexts:
             return self
@@ -364,7 +364,7 @@ class Wasserstein(AmbiguitySet):
 
 
 def _growth(order: float) -> Growth:
-    return Growth(convex=order == 1.0, power=order)  # of a higher order the worst case is convex in eps^r
+    return Growth(convex=order == 1.0, power=order)  # for a higher order the worst case is convex in eps^r
 
 
 def _best_price(v: FloatArray, p: FloatArray, cost: FloatArray, budget: float) -> float:

@@ -1,1 +1,1 @@
-"""What nature chooses from: atoms, their weights, and how references are made of samples and finite sets."""
+"""Contexts: atoms, their weights, and references made from samples and finite sets."""

@@ -2,26 +2,26 @@ r"""Many samples as a few weighted atoms, with a rigorous bound on the MMD betwe
 
     N samples c_i with weights p (distinct, after merging)      A: r of them, the candidates for atoms
     K_iA (r,) = k(c_i, A),  L L' = K_AA                         F_i = L^-1 K_iA (r,), the features of c_i
-    m = sum_i p_i F_i, the features of the mean                 E_i = k(c_i, c_i) - |F_i|^2, what they miss
+    m = sum_i p_i F_i, the features of the mean                 E_i = k(c_i, c_i) - |F_i|^2, the residual variance
 
-F_i are the coordinates of the projection of phi(c_i) on the span of phi(A), and rho_i, with |rho_i|^2 = E_i, is what is
-left; it vanishes for atoms. The two are orthogonal, so for any weights w on A
+F_i are the coordinates of the projection of phi(c_i) on the span of phi(A). The residual rho_i has |rho_i|^2 = E_i and
+vanishes for atoms. Projection and residual are orthogonal, so for any weights w on A
 
     MMD(p, w)^2 = |L'w - m|^2 + |sum_i p_i rho_i|^2.
 
-The first term is computed, and the weights minimise it. The second would take all N^2 kernel values; instead the
-samples are dealt at random into blocks b of about a thousand, |sum_i p_i rho_i| <= sum_b |rho_b|, and each
+The weights minimise the first term. The second term would need all N^2 kernel values. Instead the samples are split at
+random into blocks b of about a thousand, |sum_i p_i rho_i| <= sum_b |rho_b|, and each
 
     |rho_b| <= min( sqrt(p_b' K_bb p_b - |F_b' p_b|^2),  sum_{i in b} p_i sqrt(E_i) ).
 
-The left entry is exact, and small because the residuals of many samples cancel; the right one is less exposed to
-rounding, hence better where E is tiny. With one block the bound is the MMD itself. The bound of moving each sample to
-its nearest atom a(i), sum_i p_i sqrt(2 k(0) - 2 k(c_i, a(i))), is never smaller (Minkowski), so it has no use here.
+The left entry is exact, and small because the residuals of many samples cancel. The right one is less affected by
+rounding, so it is better if E is tiny. With one block the bound is the MMD itself. The bound for moving each sample to
+its nearest atom a(i), sum_i p_i sqrt(2 k(0) - 2 k(c_i, a(i))), is never smaller (Minkowski), so it is not used.
 
 Rounding. Computed entries of K_iA - F_i L' and of the sums above are off by at most delta. With W_i = L'^-1 F_i (r,),
-the weights by which the atoms reproduce c_i, and l_i = 1 + |W_i|_1, Gram matrices of exact and of computed residuals
+the weights with which the atoms reproduce c_i, and l_i = 1 + |W_i|_1, Gram matrices of exact and of computed residuals
 differ by at most delta l_i l_j. So delta l_b^2 is added to |rho_b|^2, with l_b = sum_{i in b} p_i l_i, and 3 delta
-(sum_b l_b)^2 to MMD^2. No bound is therefore below some 1e-6 (2e-6 to 1e-5 measured, for amplitude 1).
+(sum_b l_b)^2 to MMD^2. No bound is therefore below about 1e-6 (2e-6 to 1e-5 measured, for amplitude 1).
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from drbo.kernels import Kernel
 from drbo.validation import FloatArray
 
 PAIRS = 100_000_000
-"""Kernel values that the bound may cost: blocks have PAIRS / N samples, from 500 to 2,000."""
+"""Budget of kernel values for the bound: blocks have PAIRS / N samples, from 500 to 2,000."""
 CANDIDATES = 5_000
-"""Atoms are chosen among so many samples, drawn by weight."""
+"""Number of candidates for atoms, drawn from the samples by weight."""
 EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False)
 class Compression:
-    """Weighted atoms in place of weighted samples, such that MMD(samples, atoms) <= `error` in the kernel given.
+    """Weighted atoms that replace weighted samples, with MMD(samples, atoms) <= `error` in the given kernel.
 
-    A ball of radius eps around the samples lies in that of radius eps + error around the atoms. Shapes: atoms (m, d),
-    weights (m,) positive with sum 1, index (m,) the rows of the atoms among the samples (the first of equal ones).
+    A ball of radius eps around the samples lies in the ball of radius eps + error around the atoms. Shapes: atoms (m,
+    d), weights (m,) positive with sum 1, index (m,) the rows of the atoms among the samples (the first of equal ones).
     """
 
     atoms: FloatArray
@@ -62,10 +62,11 @@ class Compression:
 
 
 def compress(samples: ArrayLike, kernel: Kernel, weights: ArrayLike | None = None, atoms: int = 300) -> Compression:
-    """Return at most `atoms` of the samples, weighted to represent all of them, and a bound on the MMD that this costs.
+    """Return at most `atoms` of the samples, weighted to represent all samples, and a bound on the MMD error.
 
-    Deterministic, and the same in whatever order the samples come. No more distinct samples than `atoms`: all of them
-    are kept, and the error is 0. Time O(N atoms^2) plus PAIRS kernel values; memory grows with the samples only.
+    The result is deterministic and does not depend on the order of the samples. If there are at most `atoms` distinct
+    samples, all are kept, and the error is 0. Time O(N atoms^2) plus PAIRS kernel values; memory grows with the samples
+    only.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def compress(samples: ArrayLike, kernel: Kernel, weights: ArrayLike | None = Non
         raise ValueError(f"atoms must be at least 1, got {limit}")
     n = len(points)
     p = np.full(n, 1.0 / n) if weights is None else validation.distribution("weights", weights, n)
-    kernel(points[:1], points[:1])  # lengthscales of another dimension: raises before any work
+    kernel(points[:1], points[:1])  # raises before any work if the lengthscales have another dimension
 
     rows = np.flatnonzero(p)
     distinct, first, group = np.unique(points[rows], axis=0, return_index=True, return_inverse=True)
@@ -91,19 +92,19 @@ def compress(samples: ArrayLike, kernel: Kernel, weights: ArrayLike | None = Non
     if len(index) <= limit:
         return _record(points, index, p, 0.0)
 
-    with one_thread():  # the same bits, whoever needs the reference first
+    with one_thread():  # the same bits for every caller
         return _compressed(points, distinct, p, index, kernel, limit)
 
 
 def _compressed(
     points: FloatArray, distinct: FloatArray, p: FloatArray, index: NDArray[np.int64], kernel: Kernel, limit: int
 ) -> Compression:
-    """Return at most `limit` of the distinct samples (n, d), of weights p (n,) and places `index` (n,) in points."""
-    # A sample drawn by weight, then all the rest: the order of exponential clocks with rates p.
+    """Return at most `limit` of the distinct samples (n, d), of weights p (n,) and rows `index` (n,) in points."""
+    # Samples in random order by weight: the order of exponential clocks with rates p.
     order = np.argsort(np.log(np.random.default_rng(0).exponential(size=len(p))) - np.log(p), kind="stable")
     total = float(p.sum())
     c, p, index = distinct[order], p[order] / total, index[order]
-    # Candidates count by their weight over their chance to be drawn, so that they stand for all samples.
+    # Candidates are weighted by weight / chance to be drawn, so that they represent all samples.
     drawn = p if len(p) <= CANDIDATES else np.maximum(p[:CANDIDATES], 1.0 / CANDIDATES)
     A, L = _choose(c[:CANDIDATES], drawn / drawn.sum(), kernel, limit)
     mean, residual, amplification, delta = _residual(c, p, kernel, c[A], L)
@@ -117,8 +118,8 @@ def _compressed(
 def _choose(c: FloatArray, p: FloatArray, kernel: Kernel, limit: int) -> tuple[NDArray[np.int64], FloatArray]:
     """Return pivots A (r,) among the candidates c (n, d), and L (r, r) with L L' = K_AA: Cholesky with pivots.
 
-    Each pivot is the candidate that takes most away from what is left of the mean embedding g, g_i^2 / E_i, among those
-    with E_i of at least 0.3 of the largest or 0.003 k(0), which keeps L well conditioned. It ends near rounding error.
+    Each pivot is the candidate that reduces the rest g of the mean embedding most, g_i^2 / E_i. Candidates need an E_i
+    of at least 0.3 of the largest or 0.003 k(0), which keeps L well conditioned. The method ends near rounding error.
     """
     n = len(c)
     g = sum((kernel(c, c[s : s + 500]) @ p[s : s + 500] for s in range(0, n, 500)), np.zeros(n))
@@ -142,7 +143,7 @@ def _residual(
 ) -> tuple[FloatArray, float, float, float]:
     """Return m (r,), the bound on |sum_i p_i rho_i|, sum_i p_i l_i, and delta, block by block."""
     r, k0 = len(L), kernel.variance
-    # Kernel values: a few roundings and one per dimension; features and their products: r; sums over a block: its size.
+    # Roundings: of kernel values a few and one per dimension; of features and their products r; of block sums its size.
     delta = (r + c.shape[1] + 20) * EPS * k0
     size = int(np.clip(PAIRS // len(c), 500, 2_000))
     delta_block = delta + 2 * size * EPS * k0
@@ -176,10 +177,11 @@ def _square(c: FloatArray, p: FloatArray, kernel: Kernel) -> float:
 
 
 def _simplex_least_squares(L: FloatArray, mean: FloatArray) -> FloatArray:
-    """Return w (r,) on the simplex with the least |L'w - m|.
+    """Return the w (r,) on the simplex that minimises |L'w - m|.
 
-    With columns x_a = L_a - m, that is |X w|. For y = s w, s >= 0, the least of |X y|^2 + (sum y - 1)^2 over s is
-    |X w|^2 / (1 + |X w|^2), which grows with |X w|: so the non-negative least squares y gives w = y / sum y exactly.
+    With columns x_a = L_a - m, the objective is |X w|. For y = s w, s >= 0, the least of |X y|^2 + (sum y - 1)^2 over s
+    is |X w|^2 / (1 + |X w|^2), which grows with |X w|. So the non-negative least squares solution y gives w = y / sum y
+    exactly.
     """
     X = (L - mean).T
     X /= L[0, 0]  # the scale of the kernel

@@ -26,12 +26,12 @@ class FiniteContexts(Contexts):
 
     def __init__(self, space: FiniteSet) -> None:
         self.space = space
-        self._points, self._rows = space.coordinates, np.arange(len(space))  # those that agree with what is known
-        self._last: tuple[Any, Reference] | None = None  # what was given last, and its reference
+        self._points, self._rows = space.coordinates, np.arange(len(space))  # the points that agree with `known`
+        self._last: tuple[Any, Reference] | None = None  # the last argument of `given`, and its reference
 
     @property
     def in_order(self) -> bool:
-        """Whether what was seen in the past is in the order of time; counts of labels are not."""
+        """Whether past contexts are in time order; counts of labels are not."""
         return self.space.in_order or not self.space.history.size
 
     @property
@@ -40,43 +40,43 @@ class FiniteContexts(Contexts):
         return self.space.positions
 
     def narrowed(self, known: Mapping[Any, Any]) -> FiniteContexts:
-        """Return the points that have the values known, by the position of their column."""
+        """Return the points with the known values, by the position of their column."""
         made = FiniteContexts(self.space)
         made.known, made._rows = self.space.matching(known)
         made._points = validation.frozen(self.space.coordinates[made._rows])
         return made
 
     def holds(self, coordinates: FloatArray) -> NDArray[np.bool_]:
-        """Return which contexts (n, d) agree with what is known, (n,)."""
+        """Return whether each context (n, d) agrees with `known`, (n,)."""
         return np.asarray((coordinates[:, None] == self._points).all(axis=2).any(axis=1))
 
     def part_of(self, ambiguity: AmbiguitySet) -> AmbiguitySet:
-        """Return the family of sets on the points that agree with what is known."""
+        """Return the family of sets on the points that agree with `known`."""
         return among(ambiguity, self._rows) if self.known else ambiguity
 
     def own(self) -> Reference | None:
-        """Return the reference of the weights that came with labels; None for points, which have no distribution."""
+        """Return the reference of the weights given with labels; None for points, which have no distribution."""
         weights = self.space.weights
         return None if weights is None else self._weighted(weights, self.space.history)
 
     def given(self, reference: ArrayLike | Mapping[Any, float]) -> Reference:
-        """Return the reference of weights (n,), a probability vector or counts, or of a mapping from labels to them."""
+        """Return the reference of weights (n,), probabilities or counts, or of a mapping from labels to weights."""
         if self._last is not None and self._last[0] is reference:
             return self._last[1]
         if isinstance(reference, Samples):
             raise TypeError("reference must be weights, one per context: these are a finite set")
         weights = self.space.weights_of("reference", reference)
         made = self._weighted(weights, NOTHING_SEEN)
-        if isinstance(reference, np.ndarray) and not reference.flags.writeable:  # nobody can change it
+        if isinstance(reference, np.ndarray) and not reference.flags.writeable:  # immutable
             self._last = reference, made
         return made
 
     def check(self, reference: Any) -> None:
-        """Raise unless these are weights of the contexts."""
+        """Raise unless the reference is a set of weights of the contexts."""
         self.given(reference)
 
     def chosen(self, weights: Any, history: Indices) -> Reference:
-        """Return the reference of the weights, or else of the history, or else the contexts' own."""
+        """Return the reference of the weights, else of the history, else of the contexts."""
         n = len(self.space)
         if history.size and not 0 <= history.min() <= history.max() < n:
             raise ValueError(f"history must hold indices from 0 to {n - 1}, got {history}")
@@ -90,7 +90,7 @@ class FiniteContexts(Contexts):
         return own
 
     def seen(self, contexts: Sequence[Point], memory: Memory = EVERYTHING) -> Reference:
-        """Return the empirical distribution of contexts in the data and observed since; uniform if there is none."""
+        """Return the empirical distribution of past and observed contexts; uniform if there are none."""
         observed = np.array([point.index for point in contexts], dtype=np.intp)
         indices = np.concatenate([self.space.history, observed])
         shares = memory.weights(len(indices))
@@ -100,17 +100,17 @@ class FiniteContexts(Contexts):
         return self._on_atoms(empirical(history, len(self._rows), unequal), history, unequal)
 
     def _whole(self, values: Mapping[Any, Any]) -> Any:
-        """Return the point or the label of these values, by the positions of the columns."""
+        """Return the point or the label with these values, by the positions of the columns."""
         return self.space.of_columns("context", values)
 
     def decode_all(self, reference: Reference) -> Sequence[Any]:
-        """Return the points of the atoms as they were given."""
+        """Return the user's points at the atoms."""
         del reference
         every = self.space.decode_all(self.space.coordinates)
         return tuple(every[int(i)] for i in self._rows) if self.known else every
 
     def _weighted(self, weights: FloatArray, history: Indices) -> Reference:
-        """Return the reference of weights (n,) on the whole set, and a history of indices of it."""
+        """Return the reference of weights (n,) on the whole set, with a history of indices."""
         if self.known:
             total = float(weights[self._rows].sum())
             if total == 0.0:

@@ -1,11 +1,11 @@
-"""What nature chooses from, and how the reference of a round is made of it.
+"""The contexts that nature chooses from, and how the reference of a round is made from them.
 
-A finite set of contexts is its own atoms (`finite_contexts.py`). Samples are compressed to a few hundred weighted atoms
-if there are more, with a bound on the MMD that this costs (`sampled_contexts.py`). Further points of their range, which
-no sample shows, are atoms without weight in the reference.
+A finite set of contexts is its own set of atoms (`finite_contexts.py`). More than a few hundred samples are compressed
+to weighted atoms, with a bound on the MMD error (`sampled_contexts.py`). Further points of the range, beyond the
+samples, are atoms without weight in the reference.
 
-Where contexts have a range (a `Box`), the further points are only a beginning: `drbo.rounds.range_ball` adds those that
-the adversary would want. Otherwise the atoms are all there is.
+If contexts have a range (a `Box`), `drbo.rounds.range_ball` adds the points that the adversary needs. Otherwise there
+are no contexts besides the atoms.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from drbo.validation import FloatArray
 
 
 class Contexts(ABC):
-    """What nature chooses from, and how a reference is made of it.
+    """The contexts that nature chooses from, and the references made from them.
 
-    Where a part of the context is known before the choice, `narrowed` returns the contexts that agree with it. Their
-    references are conditional distributions: of what matches, with weights that sum to one.
+    If a part of the context is known before the choice, `narrowed` returns the contexts that agree with it. Their
+    references are conditional distributions.
 
     Attributes
     ----------
     space : user's values <-> coordinates
-    range : the box in which the adversary may put mass anywhere; None if the atoms are all there is
-    enumerated : whether every context that there can be is one of a list
-    known : the values that are known before the choice, by the names of the columns
+    range : the box in which the adversary may put mass anywhere; None if mass is on atoms only
+    enumerated : whether the possible contexts are a finite list
+    known : the values known before the choice, by column name
     """
 
     space: Space
@@ -50,49 +50,49 @@ class Contexts(ABC):
     @property
     @abstractmethod
     def columns(self) -> Sequence[Any]:
-        """What the columns of a context are called: their names, or their positions if they have none."""
+        """The names of the columns, or their positions if they have none."""
 
     @abstractmethod
     def narrowed(self, known: Mapping[Any, Any]) -> Self:
-        """Return the contexts that agree with what is known, by the names of the columns."""
+        """Return the contexts that agree with `known`, a mapping from column names."""
 
     @abstractmethod
     def holds(self, coordinates: FloatArray) -> NDArray[np.bool_]:
-        """Return which contexts (n, d) agree with what is known, (n,)."""
+        """Return whether each context (n, d) agrees with `known`, (n,)."""
 
     @abstractmethod
     def part_of(self, ambiguity: AmbiguitySet) -> AmbiguitySet:
-        """Return the family of sets for the contexts that agree with what is known."""
+        """Return the family of sets for the contexts that agree with `known`."""
 
     @property
     def in_order(self) -> bool:
-        """Whether what was seen in the past is in the order of time."""
+        """Whether past contexts are in time order."""
         return True
 
     @abstractmethod
     def own(self) -> Reference | None:
-        """Return the reference that the contexts themselves give; None if they give none."""
+        """Return the contexts' own reference; None if they have none."""
 
     @abstractmethod
     def given(self, reference: Any) -> Reference:
-        """Return the reference that a caller gave for a round."""
+        """Return the reference that the caller gives for a round."""
 
     @abstractmethod
     def check(self, reference: Any) -> None:
-        """Raise unless `given` takes this reference; that is known before its atoms are."""
+        """Raise unless `given` accepts this reference, without computing its atoms."""
 
     @abstractmethod
     def chosen(self, weights: Any, history: Indices) -> Reference:
-        """Return the reference of a simulator that was made with weights, or with indices of past contexts.
+        """Return the reference of a simulator with weights, or with indices of past contexts.
 
-        Samples are the reference themselves.
+        Samples are their own reference.
         """
 
     @abstractmethod
     def seen(self, contexts: Sequence[Point], memory: Memory = EVERYTHING) -> Reference:
-        """Return the reference of what the contexts give and of those observed since, in the order of time.
+        """Return the reference of the contexts' own data and of the contexts observed since, in time order.
 
-        Each observed one counts as one sample. The memory says how much the older ones count.
+        Each observed context counts as one sample. The memory determines the weight of older ones.
         """
 
     @abstractmethod
@@ -100,11 +100,11 @@ class Contexts(ABC):
         """Return the user's values at the atoms of a reference."""
 
     def encode(self, name: str, value: Any) -> Point:
-        """Return the point of a user's context; the part of it that is known may be left out."""
+        """Return the point of a user's context, which may omit the known part."""
         return self._checked(name, self._encode(name, self._completed(value)))
 
     def many(self, name: str, value: Any) -> Sequence[Any] | None:
-        """Return the contexts of a table in order, None if `value` is one; known columns of a frame may be missing."""
+        """Return the contexts of a table in order, None if `value` is one context; a frame may omit known columns."""
         if self.known and hasattr(value, "assign"):
             value = value.assign(**{k: v for k, v in self.known.items() if k not in value.columns})
         return self.space.many(name, value)
@@ -115,15 +115,15 @@ class Contexts(ABC):
 
     @property
     def free_columns(self) -> tuple[Column, ...]:
-        """The columns of the space of which more than one value is left."""
+        """The columns of the space with more than one possible value."""
         columns = self.space.columns
-        if len(columns) != len(self.columns):  # parts of a label are no columns of their own for the model
+        if len(columns) != len(self.columns):  # for the model, parts of a label are not columns
             return columns
         return tuple(c for name, c in zip(self.columns, columns, strict=True) if name not in self.known)
 
     @property
     def all_known(self) -> bool:
-        """Whether nothing of the context is left to be revealed."""
+        """Whether the whole context is known."""
         return len(self.known) == len(self.columns)
 
     def _encode(self, name: str, value: Any) -> Point:
@@ -131,11 +131,11 @@ class Contexts(ABC):
         return self.space.encode(name, value)
 
     def _whole(self, values: Mapping[Any, Any]) -> Any:
-        """Return the context of these values, by the names of the columns, as a user would give it."""
+        """Return the context with these values, by column name, in the user's form."""
         return values
 
     def _completed(self, value: Any) -> Any:
-        """Return a context with its known part, where only the rest was given: by names, or as values in order."""
+        """Return a context completed with its known part; the rest is given by names, or as values in order."""
         if not self.known:
             return value
         named = validation.by_name(value)
@@ -148,7 +148,7 @@ class Contexts(ABC):
         return self._whole({**self.known, **dict(zip(left, rest, strict=True))})
 
     def _checked(self, name: str, point: Point) -> Point:
-        """Return the point if it agrees with what is known; raise if it does not."""
+        """Return the point; raise if it contradicts `known`."""
         if self.known and not self.holds(point.coordinates[None, :])[0]:
             value = self.space.decode(point)
             raise ValueError(f"{name} contradicts what was given with ask, {in_words(self.known)}: got {value!r}")
@@ -156,5 +156,5 @@ class Contexts(ABC):
 
 
 def in_words(known: Mapping[Any, Any]) -> str:
-    """Return what is known as text: weekday = 'Mon'."""
+    """Return the known values as text: weekday = 'Mon'."""
     return ", ".join(f"{printable(name)} = {value!r}" for name, value in known.items())

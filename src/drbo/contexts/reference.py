@@ -1,6 +1,6 @@
-"""The reference of a round: the atoms that carry it, their weights, and what compression costs.
+"""The reference of a round: its atoms, their weights, and the error of compression.
 
-The adversary works on a finite set of atoms. `drbo.contexts.nature` says how references are made of contexts.
+The adversary works on a finite set of atoms. `drbo.contexts.nature` makes references from contexts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["empirical"]
 Indices = NDArray[np.intp]
 
 NOTHING_SEEN = np.empty(0, dtype=np.intp)
-"""The history of a reference that was not made of contexts seen."""
+"""The history of a reference that is not made from past contexts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,10 +31,10 @@ class Reference:
     points : (n, d) the atoms in the model's coordinates
     weights : (n,) the weight of each; zero on further points
     error : a bound on the MMD between the samples and the weighted atoms
-    history : (t,) for each past context in the order of time its atom, for rules that learn a radius
-    index : (n,) the position of each atom in a finite set, in its order; None where contexts are no finite set
-    represented : (k, d) the samples that the atoms stand for; no row if every sample is an atom
-    history_weights : (t,) how much each past context counts; None if all count the same
+    history : (t,) the atom of each past context, in time order, for rules that learn a radius
+    index : (n,) the position of each atom in a finite set, ascending; None for other contexts
+    represented : (k, d) the samples that the atoms represent; no row if every sample is an atom
+    history_weights : (t,) the weight of each past context; None if all are equal
     """
 
     points: FloatArray
@@ -46,17 +46,17 @@ class Reference:
     history_weights: FloatArray | None = None
 
     def atom(self, j: int) -> Point:
-        """Return atom number j."""
+        """Return atom j."""
         return Point(self.points[j], None if self.index is None else int(self.index[j]))
 
     def atoms_of(self, indices: Indices) -> Indices:
-        """Return the atoms of those points of a finite set, given by their positions, that are atoms."""
+        """Return the atoms at these positions of a finite set; positions without an atom are dropped."""
         if self.index is None:
             return indices[:0]
         return np.searchsorted(self.index, indices[np.isin(indices, self.index)])
 
     def and_also(self, further: FloatArray) -> Reference:
-        """Return these atoms and further ones (k, d) without weight."""
+        """Return the reference with further atoms (k, d) of zero weight."""
         if not len(further):
             return self
         points = validation.frozen(np.concatenate([self.points, further]))
@@ -65,7 +65,7 @@ class Reference:
 
 
 def empirical(seen: Indices, n_contexts: int, weights: FloatArray | None = None) -> FloatArray:
-    """Return the distribution (n_contexts,) of the contexts seen, which count by weights (t,); uniform if none does."""
+    """Return the distribution (n_contexts,) of past contexts with weights (t,); uniform if there is no weight."""
     if len(seen) == 0:
         return np.full(n_contexts, 1.0 / n_contexts)
     if weights is None:
@@ -81,12 +81,12 @@ def all_equal(weights: FloatArray) -> bool:
 
 @dataclass(frozen=True)
 class Memory:
-    """How much a past context counts, by the number of contexts since: 1 for the newest one, and 1 for all by default.
+    """The weight of a past context by its age in contexts: 1 for the newest one, and 1 for all by default.
 
     Attributes
     ----------
-    window : only so many of the newest contexts count
-    half_life : a context counts half as much as one that came so many contexts later
+    window : the number of newest contexts that count
+    half_life : the age difference in contexts that halves the weight
     """
 
     window: int | None = None
@@ -94,7 +94,7 @@ class Memory:
 
     def __post_init__(self) -> None:
         if self.window is not None and self.half_life is not None:
-            raise TypeError("window and half_life must not both be given: each says how the past is forgotten")
+            raise TypeError("window and half_life must not both be given: choose one way to forget the past")
         if self.window is not None:
             object.__setattr__(self, "window", validation.whole_number("window", self.window, least=1))
         if self.half_life is not None:
@@ -106,11 +106,11 @@ class Memory:
         return self.window is not None or self.half_life is not None
 
     def weights(self, count: int) -> FloatArray:
-        """Return the weights (count,) of contexts in the order of time, the oldest first."""
+        """Return the weights (count,) of contexts in time order, the oldest first."""
         age = np.arange(count - 1.0, -1.0, -1.0)
         if self.window is not None:
             return (age < self.window).astype(float)
-        with np.errstate(over="ignore"):  # what is too many half-lives ago for a float counts 0
+        with np.errstate(over="ignore"):  # weights that underflow are 0
             return np.ones(count) if self.half_life is None else np.exp2(-age / self.half_life)
 
 

@@ -1,4 +1,4 @@
-"""Samples of contexts, and the atoms that stand for them."""
+"""Samples of contexts, and the atoms that represent them."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 SPREAD = 128
-"""How many points of a box of contexts are atoms from the beginning."""
+"""Number of points of a box of contexts that are atoms from the start."""
 _KEPT = 4
-"""How many references are kept: compressing samples again would cost a second."""
+"""Cache size for references: compressing samples again takes about a second."""
 
 
 class SampledContexts(Contexts):
-    """Samples of past conditions, or a box of which nothing has been seen yet.
+    """Samples of past conditions, or a box without samples.
 
     Parameters
     ----------
     samples : the samples
-    ambiguity : the set, which says in which kernel compression is bounded
+    ambiguity : the set, whose kernel bounds the error of compression
     seed : of the further points
-    known : what is known before the choice, by the names of the columns
+    known : the values known before the choice, by column name
     """
 
     def __init__(
@@ -42,18 +42,18 @@ class SampledContexts(Contexts):
     ) -> None:
         self.samples, self.space = samples, samples.space
         self._ambiguity, self._seed = ambiguity, seed
-        self._part, self.range = samples.space, samples.within  # what agrees with what is known
+        self._part, self.range = samples.space, samples.within  # the part that agrees with `known`
         if known:
             self._part = samples.space.narrowed(known)
             self.known = self._part.known
             self.range = None if samples.within is None else samples.within.narrowed(known)
         self.enumerated = not self._part.continuous.any()
         if self.enumerated and self._part.discrete_parts(samples.support) is not None:
-            self.range = None  # where every combination of labels is an atom, no context is left between the atoms
-        # Samples, contexts seen, how they count, and their reference.
+            self.range = None  # every combination of labels is an atom: no context lies between the atoms
+        # Cache of samples, contexts seen, memory, and their reference.
         self._kept: list[tuple[Samples, bytes, Memory, Reference]] = []
         if not known:
-            self.seen([])  # an error in the configuration shows now
+            self.seen([])  # raises now if the configuration is wrong
 
     @property
     def columns(self) -> Sequence[Any]:
@@ -61,35 +61,35 @@ class SampledContexts(Contexts):
         return self.samples.names or range(self.samples.dimension)
 
     def narrowed(self, known: Mapping[Any, Any]) -> SampledContexts:
-        """Return the samples that have the values known, and the part of their range that has them."""
+        """Return the samples with the known values, and the part of their range with these values."""
         return SampledContexts(self.samples, self._ambiguity, self._seed, known)
 
     def holds(self, coordinates: FloatArray) -> NDArray[np.bool_]:
-        """Return which contexts (n, d) agree with what is known, (n,)."""
+        """Return whether each context (n, d) agrees with `known`, (n,)."""
         return self._part.holds(coordinates)
 
     def part_of(self, ambiguity: AmbiguitySet) -> AmbiguitySet:
-        """Return the family of sets, with those samples of its scenarios that agree with what is known."""
+        """Return the family of sets, whose scenarios keep only samples that agree with `known`."""
         if not (self.known and isinstance(ambiguity, SupportsScenarios)):
             return ambiguity
         return ambiguity.agreeing(lambda samples: self.holds(self._coordinates(samples)) & (samples.weights > 0.0))
 
     def own(self) -> Reference | None:
-        """Return the reference of the samples; None if there is no sample yet."""
+        """Return the reference of the samples; None if there are none."""
         return self._matching(self.samples) if len(self.samples.points) else None
 
     def given(self, reference: Samples) -> Reference:
-        """Return the reference of other samples, in the units of these."""
+        """Return the reference of other samples, in the units of these contexts."""
         self.check(reference)
         return self._matching(reference)
 
     def check(self, reference: Any) -> None:
-        """Raise unless these are samples with the columns of the contexts."""
+        """Raise unless the reference is samples with the columns of the contexts."""
         if not isinstance(reference, Samples):
             kind = type(reference).__name__
-            raise TypeError(f"reference must be Samples of what this round's contexts may be, got {kind}")
+            raise TypeError(f"reference must be Samples of this round's possible contexts, got {kind}")
         if not len(reference.points):
-            raise TypeError("reference is empty: give Samples of what this round's contexts may be")
+            raise TypeError("reference is empty: give Samples of this round's possible contexts")
         self._coordinates(reference)
 
     def chosen(self, weights: Any, history: Indices) -> Reference:
@@ -99,7 +99,7 @@ class SampledContexts(Contexts):
         return self._matching(self.samples)
 
     def seen(self, contexts: Sequence[Point], memory: Memory = EVERYTHING) -> Reference:
-        """Return the reference of the samples and of contexts observed since; samples are older."""
+        """Return the reference of the samples and of the contexts observed since; samples are older."""
         return self._reference(self.samples, contexts, memory)
 
     def decode_all(self, reference: Reference) -> Sequence[Any]:
@@ -110,7 +110,7 @@ class SampledContexts(Contexts):
         return self.samples.encode(name, value)
 
     def _matching(self, samples: Samples) -> Reference:
-        """Return the reference of samples, some of which must agree with what is known."""
+        """Return the reference of samples; raise if none agrees with `known`."""
         if self.known and len(samples.points):
             points = self._coordinates(samples)
             if not (self.holds(points) & (samples.weights > 0.0)).any():
@@ -120,7 +120,7 @@ class SampledContexts(Contexts):
         return self._reference(samples, [], EVERYTHING)
 
     def _reference(self, samples: Samples, seen: Sequence[Point], memory: Memory) -> Reference:
-        """Return the reference of samples and contexts seen, from what is kept if it was made before."""
+        """Return the reference of samples and contexts seen, cached."""
         coordinates = np.array([point.coordinates for point in seen]).reshape(-1, self.space.dimension)
         key = coordinates.tobytes()
         for kept_samples, kept_key, kept_memory, kept in self._kept:
@@ -131,10 +131,10 @@ class SampledContexts(Contexts):
         return made
 
     def _make(self, samples: Samples, seen: FloatArray, memory: Memory) -> Reference:
-        """Return the atoms of samples and of contexts seen (k, d), of those that agree with what is known.
+        """Return the atoms of the samples and contexts seen (k, d) that agree with `known`.
 
-        Where there is neither, nothing is known: the further points share the reference equally. Without a kernel of an
-        MMD nothing bounds what compression costs: contexts seen are then all kept, and so must samples be.
+        Without samples and contexts seen, the further points share the reference equally. Without the kernel of an MMD
+        there is no bound on compression: all contexts seen are kept, and the samples must fit.
         """
         of_set = self._ambiguity.atoms if isinstance(self._ambiguity, SupportsScenarios) else ()
         scenarios = [self._coordinates(scenario) for scenario in of_set]
@@ -154,7 +154,7 @@ class SampledContexts(Contexts):
         bounded = self._ambiguity.compression(self.space.measured(every), self.space.scales)
         if bounded is None:
             if len(np.unique(every[:n], axis=0)) > limit:
-                raise ValueError("ambiguity must be an MMD for compressed samples; or give Samples room: atoms=...")
+                raise ValueError("ambiguity must be an MMD for compressed samples; or give Samples a larger atoms=...")
             bounded, limit = (every, RBF()), len(every)
         positions, kernel = bounded
         parts = shares / len(every)
@@ -165,7 +165,7 @@ class SampledContexts(Contexts):
         represented = every if small.error > 0.0 else every[:0]
         unequal = None if all_equal(shares) else validation.frozen(shares)
         made = Reference(atoms, small.weights, small.error, nearest, None, validation.frozen(represented), unequal)
-        # A combination of labels that is an atom is no further one.
+        # A combination of labels that is an atom already is not added.
         return made.and_also(_new_rows(further, atoms) if self.enumerated else further)
 
     def _coordinates(self, samples: Samples) -> FloatArray:
@@ -177,9 +177,9 @@ class SampledContexts(Contexts):
 
 
 def _well_spread(space: Box | DataRange, count: int, seed: int) -> FloatArray:
-    """Return every combination of labels and whole numbers if there are at most `count`, or else so many points.
+    """Return every combination of labels and integers if there are at most `count`, else `count` points.
 
-    The points are different from one another where nothing but labels and whole numbers is in the space.
+    The points are distinct if the space has only labels and integers.
     """
     if space.continuous.any():
         return space.sample(count, seed)
@@ -188,12 +188,12 @@ def _well_spread(space: Box | DataRange, count: int, seed: int) -> FloatArray:
 
 
 def _new_rows(rows: FloatArray, known: FloatArray) -> FloatArray:
-    """Return the different ones of rows (k, d), in their order, that are none of the known ones (n, d)."""
+    """Return the distinct rows (k, d), in order, that are not among the known rows (n, d)."""
     _, first = np.unique(np.concatenate([known, rows]), axis=0, return_index=True)
     return rows[np.sort(first[first >= len(known)]) - len(known)]
 
 
 def _distinct(values: Iterable[Any]) -> str:
-    """Return the different values, at most ten of them, as text."""
+    """Return the distinct values, at most ten, as text."""
     different = list(dict.fromkeys(values))
     return ", ".join(map(repr, different[:10])) + (", ..." if len(different) > 10 else "")

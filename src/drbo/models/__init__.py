@@ -1,4 +1,4 @@
-"""What is known of f: Gaussian processes, their posteriors, and confidence bounds."""
+"""Models of f: Gaussian processes, their posteriors, and confidence bounds."""
 
 from drbo.models.bounds import (
     LOWER,

@@ -2,12 +2,12 @@
 
 A point that is observed again changes one entry of the diagonal (`lower_diagonal`).
 
-The substitutions subtract one term after the other from what is left, never a sum of terms: with nearly equal points
-what is left shrinks fast, and later terms are rounded relative to it. That is worth two digits at a ridge of 1e-12.
+The substitutions subtract terms one by one from a remainder, never a sum of terms. With nearly equal points the
+remainder shrinks fast, and later terms are rounded relative to it. This order saves two digits at a ridge of 1e-12.
 Keeping U rather than L = U' makes this order of operations run along rows, which the compiler can vectorise.
 
-A block does for every entry the same operations in the same order as its points one by one, so that U has the same
-bits. Every function is compiled `in_order`: nothing is reassociated.
+A block and its points one by one use the same operations in the same order for every entry, so U has the same bits.
+Every function is compiled `in_order`: nothing is reassociated.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ import numpy as np
 from drbo._compiled import in_order
 
 LANES = 8
-"""How many partial sums `solve` has. U has room for so many columns more than it has points."""
+"""Number of partial sums in `solve`. U has room for this many columns beyond its points."""
 _TILE = 16
-"""How many rows of U a block of columns meets at once: they stay in the cache."""
+"""Rows of U per block of columns; this many stay in the cache."""
 
 
 @in_order
 def append_point(U, t, column, variance, least):
     """Append to U (t x t) a point with kernel `column` (t,) to the others; return the new pivot squared.
 
-    `variance` is the point's own entry of K + ridge I; a pivot squared below `least` is rounding error, and raised.
+    `variance` is the point's own entry of K + ridge I; a squared pivot below `least` is rounding error and is raised to
+    `least`.
     """
     rest = column.copy()
     pivot = variance
@@ -47,8 +48,8 @@ def append_point(U, t, column, variance, least):
 def append_points(U, t, columns, variances, least):
     """Append to U (t x t) a block of b points; return their pivots squared (b,).
 
-    `columns` (t + b, b) holds the kernel of each with the others and with those of the block before it; it is used up.
-    `least` (b,) is as for one point, one number each.
+    `columns` (t + b, b) holds the kernel of each point with the earlier ones, those of the block included; it is
+    overwritten. `least` (b,) is one number per point.
     """
     b = columns.shape[1]
     pivots = variances.copy()
@@ -88,8 +89,8 @@ def append_points(U, t, columns, variances, least):
 def lower_diagonal(U, t, i, by):
     """Make U (t x t) the factor of U'U less `by` at entry (i, i), by hyperbolic rotations.
 
-    With s = x_k / U_kk, row k of U becomes (U_k - s x) / c, and x, what is left of the change, becomes c x - s U_k with
-    the new U_k. This order makes the steps stable. `by` must leave the matrix well within the positive definite ones.
+    With s = x_k / U_kk, row k of U becomes (U_k - s x) / c, and the remaining change x becomes c x - s U_k with the new
+    U_k. This order makes the steps stable. The matrix must stay clearly positive definite.
     """
     x = np.zeros(t)
     x[i] = math.sqrt(by)
@@ -141,8 +142,8 @@ def solve(U, t):
 def solve_points(U, start, count):
     """Return `solve(U, start + c)` for c = 0..count - 1 as the columns of an array, with the same bits.
 
-    Entries that a column does not have are zero, and adding a product with zero changes no sum. Rows are taken by the
-    group, so that the columns are read once per group.
+    Missing entries of a column are zero, and adding a product with zero changes no sum. The columns are read once per
+    group of rows.
     """
     last = start + count
     B = np.zeros((last + LANES, count))

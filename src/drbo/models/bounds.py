@@ -1,4 +1,4 @@
-"""How far f may be from its estimate: the width beta_t, bounds with a side, and the information gain behind them."""
+"""Confidence bounds on f: the width beta_t, bounds with a side, and the information gain behind them."""
 
 from __future__ import annotations
 
@@ -36,34 +36,35 @@ _LARGEST_BETA = 1e100
 
 @dataclass(frozen=True)
 class TheoreticalBeta:
-    """The width for which the confidence bound holds at all times with probability 1 - delta (Lemma 1).
+    """The width with which the confidence bounds hold at all times with probability 1 - delta (Lemma 1).
 
     beta_t = (sigma / sqrt(ridge)) sqrt(log det(I + K_t / ridge) + 2 log(events / delta)) + B
 
-    Errors of an evaluation with covariance N in the model, known standard errors and `noise_correlation` included: the
-    log det is that of I + N^-1/2 K_t N^-1/2, and sigma / sqrt(ridge) is at least 1 once a standard error is known. The
-    lemma then needs that the errors of an evaluation are jointly sub-Gaussian with the matrix (sigma^2 / ridge) N, or N
-    itself for known standard errors, and that these were fixed before the outcomes were seen (docs/claims.md).
+    N is the covariance of the errors in the model, with known standard errors and `noise_correlation`. Where N is not
+    ridge I, the log det is that of I + N^-1/2 K_t N^-1/2, and sigma / sqrt(ridge) is at least 1 once a standard error
+    is known. The lemma then assumes that the errors of an evaluation are jointly sub-Gaussian with the matrix (sigma^2
+    / ridge) N, or N for known standard errors. It also assumes that N was fixed before the outcomes were seen
+    (docs/claims.md).
 
-    The paper writes it for ridge 1. `events` is the number of events that share delta: 1 for the lemma itself and the
-    simulator setting (Theorem 5), 2 for the general one (Theorem 2), 3 for the data-driven one (Corollary 4); the
-    setting provides it.
+    The paper states the case ridge = 1. `events` is the number of events that share delta: 1 for the lemma itself and
+    the simulator setting (Theorem 5), 2 for the general setting (Theorem 2), 3 for the data-driven setting (Corollary
+    4). The setting provides this number.
 
-    The width is safe and large: in 60 runs on functions of norm 2 no certificate was nearer than 0.28 to the truth,
-    where those of beta = 2 were 0.03 to 0.23 away on average (docs/reproduction.md).
+    The width is safe and large. In 60 runs on functions of norm 2 every certificate was at least 0.28 from the truth;
+    with beta = 2 the average distance was 0.03 to 0.23 (docs/reproduction.md).
 
     Parameters
     ----------
     bound : B, a bound on the norm of f in the Hilbert space of the GP's kernel
     noise : sigma, the standard deviation (or sub-Gaussian constant) of the outcomes' noise
-    delta : the probability that the guarantee may fail with
+    delta : the probability that the guarantee fails
     """
 
     bound: float
     noise: float
     delta: float = 0.1
     proven: ClassVar[bool] = True
-    """Whether a theorem gives the probability that the bounds may fail with."""
+    """Whether a theorem gives the probability that the bounds fail."""
 
     def __post_init__(self) -> None:
         validation.positive_float("bound", self.bound)
@@ -71,19 +72,19 @@ class TheoreticalBeta:
         validation.probability("delta", self.delta)
 
     def at_least(self, width: float) -> TheoreticalBeta:
-        """Return this rule: its width is what theory says."""
+        """Return this rule: theory determines its width."""
         del width
         return self
 
     def hidden_variance(self, scatter: Scatter, ridge: float, units: Units) -> float:
-        """Return what the error variance of an outcome grows by in the model where its context was never revealed.
+        """Return the extra error variance in the model of an outcome whose context was never revealed.
 
         The values of f in the contexts lie in an interval of length 2 s = `bound` * `scatter.diameter`. By Hoeffding's
-        lemma f less its average is sub-Gaussian with s^2, and so the whole error with
+        lemma f less its average is sub-Gaussian with s^2, so the total error is sub-Gaussian with
 
             sigma^2 + s^2 = (sigma^2 / ridge) (ridge + s^2 ridge / sigma^2).
 
-        Lemma 1 holds with the same beta_t where the model's variance of the error grows by s^2 ridge / sigma^2.
+        Lemma 1 holds with the same beta_t if the model's error variance grows by s^2 ridge / sigma^2.
         """
         half = 0.5 * units.length_inward(self.bound) * scatter.diameter
         return half**2 * ridge / units.length_inward(self.noise) ** 2
@@ -98,7 +99,7 @@ class TheoreticalBeta:
     ) -> float:
         """Return beta_t for log det(I + K_t / ridge) = information_gain.
 
-        `bound` and `noise` are in the units of the outcomes, the ridge is in those of the model. `errors_known`:
+        `bound` and `noise` are in the units of the outcomes, the ridge in the units of the model. `errors_known`:
         whether any outcome has a known standard error.
         """
         own = Units() if units is None else units
@@ -110,7 +111,7 @@ class TheoreticalBeta:
 
 @dataclass(frozen=True)
 class ConstantBeta:
-    """The same width at all times; the paper's experiments use 2. A plain number stands for it."""
+    """The same width at all times; the paper's experiments use 2. A plain number is converted to this rule."""
 
     value: float
     delta: ClassVar[float | None] = None
@@ -120,11 +121,11 @@ class ConstantBeta:
         object.__setattr__(self, "value", _constant("beta", self.value))
 
     def at_least(self, width: float) -> ConstantBeta:
-        """Return the constant rule of this width, if that is larger; otherwise this rule."""
+        """Return the constant rule of this width if it is larger, otherwise this rule."""
         return self if self.value >= width else ConstantBeta(width)
 
     def hidden_variance(self, scatter: Scatter, ridge: float, units: Units) -> float:
-        """Return the variance of f over the contexts that may have been, under the prior: the best linear estimate."""
+        """Return the prior variance of f over the possible contexts: the best linear estimate."""
         del ridge, units
         return scatter.variance
 
@@ -145,14 +146,14 @@ Beta = ConstantBeta | TheoreticalBeta
 
 
 def as_beta(beta: Any, name: str = "beta") -> Beta:
-    """Return a rule for the width as it is, and a plain number as the constant rule; an error calls it `name`."""
+    """Return a width rule unchanged, and a plain number as the constant rule; errors use `name`."""
     if isinstance(beta, TheoreticalBeta | ConstantBeta):
         return beta
     return ConstantBeta(_constant(name, beta))
 
 
 def _constant(name: str, value: Any) -> float:
-    """Return a width that does not depend on what is known."""
+    """Return a checked constant width."""
     width = validation.finite_float(name, value)
     if not 0.0 <= width <= _LARGEST_BETA:
         raise ValueError(f"{name} must be from zero to {_LARGEST_BETA:g}, got {width}")
@@ -160,7 +161,7 @@ def _constant(name: str, value: Any) -> float:
 
 
 def simultaneous(width: float, count: int) -> float:
-    """Return the width of bounds that hold in `count` places at once as surely as bounds of `width` hold in one.
+    """Return the width at which bounds hold at `count` points at once as surely as bounds of `width` at one point.
 
     By the union bound, for a Gaussian f with the posterior's moments: P(|Z| > returned) = P(|Z| > width) / count.
     """
@@ -168,7 +169,7 @@ def simultaneous(width: float, count: int) -> float:
 
 
 class Side(IntEnum):
-    """Which of the two confidence bounds."""
+    """The side of a confidence bound."""
 
     UPPER = 1
     LOWER = -1
@@ -194,7 +195,7 @@ class Bound:
 
     @property
     def slope(self) -> float:
-        """How the bound changes with the standard deviation: width, or -width."""
+        """The derivative of the bound in the standard deviation: width or -width."""
         return self.side * self.width
 
     @property
@@ -205,7 +206,7 @@ class Bound:
     def on_grid(self, rows: NDArray[np.intp] | slice = slice(None), actions: FloatArray | None = None) -> FloatArray:
         """Return the bound of the actions `rows` of a grid, by default of all, in every context.
 
-        `actions` (n_actions, d_x) is the grid, for a posterior that keeps no moments on it.
+        `actions` (n_actions, d_x) is the grid, needed if the posterior keeps no moments on a grid.
         """
         posterior = self.posterior
         if supports(posterior, SupportsGrid):
@@ -215,7 +216,7 @@ class Bound:
             mean, variance = posterior.moments(actions[rows])
         else:
             raise TypeError("actions must be given: the posterior keeps no moments on a grid")
-        found = np.empty(mean.shape)  # by numpy, which lets large arrays have large pages of memory
+        found = np.empty(mean.shape)  # numpy puts large arrays on large memory pages
         announce(_fill_bound)
         _fill_bound(mean, variance, self.slope, found)
         return found
@@ -251,7 +252,7 @@ class Bound:
 
 @in_order
 def _fill_bound(mean: FloatArray, variance: FloatArray, slope: float, found: FloatArray) -> None:
-    """Fill mean + slope sqrt(variance) (m, n) in one pass, with the bits that numpy gives in three."""
+    """Fill mean + slope sqrt(variance) (m, n) in one pass, with the same bits as numpy's three passes."""
     for i in range(mean.shape[0]):
         for j in range(mean.shape[1]):
             found[i, j] = mean[i, j] + slope * math.sqrt(variance[i, j])
@@ -259,19 +260,19 @@ def _fill_bound(mean: FloatArray, variance: FloatArray, slope: float, found: Flo
 
 @dataclass(frozen=True, eq=False)
 class AverageBound(Bound):
-    """A confidence bound on the average of f over contexts. Every context has this one value, so no set lowers it.
+    """A confidence bound on the average of f over contexts. All contexts share this value, so no set lowers it.
 
     Attributes
     ----------
     posterior : of the average, on one context (`Posterior.averaged`)
-    n_contexts : for how many contexts it stands
+    n_contexts : the number of contexts that share the value
     """
 
     n_contexts: int
 
     @classmethod
     def of(cls, posterior: SupportsAverages, weights: FloatArray, width: float, side: Side) -> AverageBound:
-        """Return the bound of sum_j w_j f(x, c_j), for weights w (n_contexts,) of the contexts of a posterior."""
+        """Return the bound of sum_j w_j f(x, c_j), for weights w (n_contexts,) of the posterior's contexts."""
         return cls(posterior.averaged(weights), width, side, len(weights))
 
     def on_grid(self, rows: NDArray[np.intp] | slice = slice(None), actions: FloatArray | None = None) -> FloatArray:
@@ -291,9 +292,9 @@ class AverageBound(Bound):
         return super().gradient(action, np.array([weights.sum()]))
 
     def curve(self, action: FloatArray) -> AnyCurve:
-        """Raise: an average is in no context."""
+        """Raise: an average has no context."""
         del action
-        raise TypeError("the bound of an average over contexts is no function of the context")
+        raise TypeError("the bound of an average over contexts is not a function of the context")
 
     def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
         """Return upper bounds (m,) of the bound at actions (m, d_x), times the sum of weights (n_contexts,)."""
@@ -332,7 +333,7 @@ def maximum_information_gain(gp: GP, actions: ArrayLike, contexts: ArrayLike, ho
     """Return bounds on the maximum information gain over the finite set actions x contexts.
 
     The information gain is monotone and submodular in the set of points, so with g_t the greedy value after t points
-    and m_t the largest gain that a single further point would add to it,
+    and m_t the largest gain from one further point,
 
         gamma_T <= g_T / (1 - 1/e)   and   gamma_T <= g_t + T m_t for every t.
 

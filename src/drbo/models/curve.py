@@ -1,4 +1,4 @@
-"""One action, any context: mean and deviation of f(x, .), and what is certain of them in whole cells of contexts."""
+"""Mean and deviation of f(x, .) for one action in any context, with certified bounds over cells of contexts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drbo.validation import FloatArray
 
 @dataclass(frozen=True)
 class _Sizes:
-    """The norm of the mean as a function of the context, and what rounding may add to mean and variance."""
+    """The norm of the mean as a function of the context, and rounding errors of mean and variance."""
 
     mean_norm: float
     mean_rounding: float
@@ -26,7 +26,7 @@ class _Sizes:
 class Curve:
     """The values v(c) = mean + slope std of f(x, .) for one action x, in any context, and in cells of contexts.
 
-    A positive slope makes it an upper confidence bound, a negative one a lower bound.
+    A positive slope gives an upper confidence bound, a negative slope a lower bound.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Curve:
         white: FloatArray,
         slope: float,
     ) -> None:
-        """`k_action` (t,) is the kernel of x with the actions observed; W (t, t) and W y (t,) are the posterior's."""
+        """`k_action` (t,) is the kernel of x with the observed actions; W (t, t) and W y (t,) are the posterior's."""
         self.slope = slope
         self._kernel, self._ridge, self._k_action = kernel, ridge, k_action
         self._embedding, self._W, self._white = embedding, whitening, white
@@ -47,12 +47,12 @@ class Curve:
     @property
     def steepness(self) -> FloatArray:
         """The standard deviation of each partial derivative of f(x, .), up to a common factor, (d,)."""
-        curvature = np.maximum(self._kernel.context.curvature, np.finfo(float).tiny)  # a constant has none
+        curvature = np.maximum(self._kernel.context.curvature, np.finfo(float).tiny)  # zero for a constant kernel
         return np.asarray(np.sqrt(np.broadcast_to(curvature, self._embedding.dimension)))
 
     @cached_property
     def _sizes(self) -> _Sizes:
-        """What a bound over a cell must allow for: where the ridge is tiny, W is huge and its products cancel."""
+        """Rounding allowances of a bound over a cell: with a tiny ridge W is huge and its products cancel."""
         t = len(self._white)
         epsilon = 2.0 * np.finfo(float).eps
         k_observed = self._embedding.gram()
@@ -105,15 +105,15 @@ class Curve:
         return np.asarray(np.einsum("sj,sjk->jk", per_point * self._k_action[:, None], slopes))
 
     def along(self, start: FloatArray, directions: FloatArray) -> Curve:
-        """Return the same as a function of c' (d',), where the context is start + c' M, of orthogonal directions M."""
+        """Return the curve as a function of c' (d',), where the context is start + c' M, M orthogonal directions."""
         kernel = Product(self._kernel.action, Along(self._kernel.context, directions))
         embedding = EmbeddingAlong(self._embedding, start, directions)
         return Curve(kernel, self._ridge, self._k_action, embedding, self._W, self._white, self.slope)
 
     def information(self, contexts: FloatArray, atoms: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return by how much an outcome in each context (m, d_c) would lower the variance of g = sum_j w_j f(x, a_j).
+        """Return the reduction (m,) of the variance of g = sum_j w_j f(x, a_j) by an outcome in each context (m, d_c).
 
-        Cov(f(x, c), g)^2 / (variance(x, c) + ridge), (m,), for atoms (n, d_c) of weights (n,).
+        Cov(f(x, c), g)^2 / (variance(x, c) + ridge), for atoms (n, d_c) of weights (n,).
         """
         k_C = self._kernel.context
         white = self._whitened(self._embedding(contexts))
@@ -122,7 +122,7 @@ class Curve:
         return np.asarray((prior - explained) ** 2 / (self._unexplained(white) + self._ridge))
 
     def variance_after(self, contexts: FloatArray, atoms: FloatArray) -> FloatArray:
-        """Return the variance of f in atoms (n, d_c) once an outcome in one of contexts (m, d_c) is known, (m, n).
+        """Return the variance (m, n) of f in atoms (n, d_c) after an outcome in each of contexts (m, d_c).
 
         variance(x, a) - Cov(f(x, c), f(x, a))^2 / (variance(x, c) + ridge)
         """
@@ -134,14 +134,14 @@ class Curve:
     def lowest(self, centres: FloatArray, halves: FloatArray, tilt: FloatArray) -> FloatArray:
         """Return a lower bound (m,) of v(c) - tilt'(c - centre) over the cells |c - centre| <= half, for slope <= 0.
 
-        Mean and deviation are an inner product <m, phi(c)> and a norm |S phi(c)|, S <= I, of the same feature of c.
-        With its tangent phi(c) = phi(centre) + D_s phi + rest, s = c - centre, and |rest| <= `linear_error`(half),
+        Mean and deviation are an inner product <m, phi(c)> and a norm |S phi(c)|, S <= I, of the same feature phi(c).
+        With the tangent phi(c) = phi(centre) + D_s phi + rest, s = c - centre, and |rest| <= `linear_error`(half),
 
             mean(c) >= mean + grad mean's - |m| |rest|
             std(c)  <= |S (phi + D_s phi)| + |rest|,   a root of q(s) = var + 2 cov(f, grad f)'s + s' Cov(grad f) s
 
-        where s' Cov s <= half' |Cov| half = R^2, so sqrt(q(s)) <= std + cov's / std + R^2 / (2 std), or <= std + R,
-        or std(c) <= the prior's, whichever serves best; what is linear in s is least in a corner.
+        where s' Cov s <= half' |Cov| half = R^2, so sqrt(q(s)) <= std + cov's / std + R^2 / (2 std), or <= std + R, or
+        std(c) <= the prior's; the smallest of these is used. A linear function of s is least in a corner.
         """
         m, d = centres.shape
         k_C = self._kernel.context
@@ -170,5 +170,5 @@ class Curve:
         return self._W @ (self._k_action[:, None] * k_context)
 
     def _unexplained(self, white: FloatArray) -> FloatArray:
-        """Return the variance (m,) that the outcomes leave, for whitened columns (t, m)."""
+        """Return the remaining variance (m,) for whitened columns (t, m)."""
         return np.asarray(np.maximum(self._kernel.variance - np.einsum("ij,ij->j", white, white), 0.0))

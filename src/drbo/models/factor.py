@@ -8,13 +8,13 @@
 
 Where the errors of the observations differ or are correlated, ridge I is their covariance (`drbo.models.outcomes`).
 
-Observations of the same point tell no more than their average, weighted by 1 / variance of the errors: they share one
-row of the factor. With v the variance of the average's error so far, and u that of a new observation y',
+Observations of the same point are equivalent to their average, weighted by 1 / error variance, so they share one row of
+the factor. With v the variance of the average's error so far, and u that of a new observation y',
 
     y  <-  y + (y' - y) v / (v + u),        v  <-  v u / (v + u),
 
-and the covariance loses v^2 / (v + u) at one entry of its diagonal. The cost of a round thus follows the number of
-points, which a grid limits, and not the number of observations.
+and one diagonal entry of the covariance falls by v^2 / (v + u). The cost of a round thus depends on the number of
+distinct points, which a grid limits, not on the number of observations.
 
 An observation is an action, context points and weights. One point of weight 1 is an outcome in that context. Several
 points are an average over contexts, sum_j w_j f(x, c_j), whose kernel is the mean embedding of the weights,
@@ -41,15 +41,15 @@ from drbo.models.outcomes import LARGEST_ERROR, LEAST_ERROR
 from drbo.validation import FloatArray
 
 BLOCK = 32
-"""How many observations are taken in at once where there are many: their columns of U stay in the cache."""
+"""Observations per block; the columns of U of one block stay in the cache."""
 LEAST_SHARED = 1e-8
-"""The error of an average has at least this share of the prior variance. Further observations have another average."""
+"""Least error variance of an average, as a share of the prior variance. Further observations start a new average."""
 LOOKED_UP = 512
-"""So many points keep their kernels with one another, for observations of a point that was observed before."""
+"""Number of points whose mutual kernels are cached, for repeated observations of a point."""
 
 
 class Process(Protocol):
-    """The prior of a Gaussian process, as `drbo.GP` has it: in the units of the kernel."""
+    """The prior of a Gaussian process such as `drbo.GP`, in the units of the kernel."""
 
     @property
     def kernel(self) -> Product: ...  # noqa: D102
@@ -64,11 +64,11 @@ class Process(Protocol):
     def noise_correlation(self) -> float: ...  # noqa: D102
 
     def with_kernel(self, kernel: Product) -> Self:
-        """Return the same with another kernel."""
+        """Return the same process with another kernel."""
 
 
 class TakenIn:
-    """The observations in the order in which they were taken in, and the row of the factor that each is part of."""
+    """The observations in their order of arrival, and the row of the factor of each."""
 
     def __init__(self) -> None:
         self.observations: list[Observation] = []
@@ -76,19 +76,19 @@ class TakenIn:
         self._last: dict[bytes, int] = {}
 
     def add(self, observation: Observation, row: int, *, shared: bool) -> None:
-        """Add an observation that is part of a row, which others of the same point may share."""
+        """Add an observation to a row. If `shared`, later observations of the same point may share the row."""
         self.observations.append(observation)
         self.rows.append(row)
         if shared:
             self._last[observation.point] = row
 
     def last(self, observation: Observation) -> int | None:
-        """Return the last row of the same point that may be shared, None if there is none."""
+        """Return the last row of the same point that may be shared, or None."""
         return self._last.get(observation.point)
 
 
 class Inverse:
-    """(K_t + ridge I)^-1 of t observations in the forms that answers need, each made when it is first asked for.
+    """(K_t + ridge I)^-1 of t observations in several forms, each computed when first needed.
 
     Attributes
     ----------
@@ -99,12 +99,12 @@ class Inverse:
     def __init__(self, U: FloatArray, white: FloatArray) -> None:
         """`U` (t, t) and `white` (t,) may change afterwards."""
         self.W: FloatArray = np.array(U).T
-        if len(U):  # the inverse of U' rather than of U: W U' is then closer to I, and so is W k to what k whitens to
+        if len(U):  # invert U', not U: W U' is then closer to I, and W k closer to the whitened k
             self.W, _ = lapack.dtrtri(self.W, lower=1, overwrite_c=1)
         self.alpha: FloatArray = white @ self.W
 
     def __deepcopy__(self, memo: Any) -> Self:
-        """Return the inverse itself: nobody changes it."""
+        """Return the inverse itself: it is immutable."""
         del memo
         return self
 
@@ -115,16 +115,16 @@ class Inverse:
 
     def times_product(self, a: FloatArray, b: FloatArray, k: FloatArray) -> FloatArray:
         """Return (W'W * a b') k for columns k (t, m), elementwise product, where a b' is symmetric."""
-        product = (b @ a.T).T  # by columns, as LAPACK wants it
+        product = (b @ a.T).T  # in column order, for LAPACK
         product *= self.lower
         return np.asarray(blas.dsymm(1.0, product, k, lower=1))
 
     def whitened(self, rows: FloatArray) -> FloatArray:
-        """Return W k for every row k (..., t), in their place: W is triangular, which halves the work."""
+        """Return W k for every row k (..., t), in place; the triangular W halves the work."""
         return self._times(rows, transposed=0)
 
     def unwhitened(self, rows: FloatArray) -> FloatArray:
-        """Return W'k for every row k (..., t), in their place."""
+        """Return W'k for every row k (..., t), in place."""
         return self._times(rows, transposed=1)
 
     def _times(self, rows: FloatArray, transposed: int) -> FloatArray:
@@ -134,19 +134,19 @@ class Inverse:
 
 
 class Tip:
-    """Which of the views that share arrays may add to them: the one with all observations in them.
+    """The right to append to arrays shared by several views: only the view with all observations has it.
 
-    A view that adds takes the tip and gives it back when it is done. If it is interrupted, the tip is gone, and the
-    other views go on with arrays of their own.
+    A view takes the tip before it appends and gives it back afterwards. After an interruption the tip is gone, and the
+    other views continue with copies.
     """
 
     def __init__(self, count: int) -> None:
         self._count = [count]
 
     def take(self, count: int) -> bool:
-        """Return whether a view of `count` observations may add to the arrays; until `give` no other one may."""
+        """Return whether a view of `count` observations may append to the arrays; no other view may until `give`."""
         try:
-            latest = self._count.pop()  # one thread gets it
+            latest = self._count.pop()  # only one thread gets it
         except IndexError:
             return False
         if latest != count:
@@ -154,35 +154,35 @@ class Tip:
         return latest == count
 
     def give(self, count: int) -> None:
-        """Let the view of `count` observations add to the arrays next."""
+        """Let the view of `count` observations append next."""
         self._count.append(count)
 
 
 class GrowingFactor:
-    """Observations of f and the factor of their covariance, for answers on a finite set of contexts. It never changes.
+    """Observations of f and the factor of their covariance, for queries on a finite set of contexts. Immutable.
 
-    `with_more` returns another one. Both share the arrays of the factor: further rows are added behind those of this
-    one. Where an observation changes earlier rows, because its point was observed before, these are copied first.
+    `with_more` returns a new object. Both share the arrays of the factor, and new rows are appended. A repeated
+    observation of a point changes earlier rows, which are copied first.
 
     Attributes
     ----------
     gp : the prior
     actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
-    contexts : (n, d_c) the contexts that its answers are for
-    n_observations : how many observations it holds
-    n_points : how many rows the factor has, one per point observed
+    contexts : (n, d_c) the contexts of the queries
+    n_observations : the number of observations
+    n_points : the number of rows of the factor, one per distinct point
     information_gain : log det(I + K_t / ridge) of the observations (eq. 4 without the maximum), or, for errors of
         covariance N, log det(I + N^-1/2 K_t N^-1/2)
-    errors_known : whether the error of any observation has a known deviation, in place of the model's noise
+    errors_known : whether any observation has a known standard error instead of the model's noise
     """
 
     _BY_ROW: ClassVar[tuple[str, ...]] = (
         "_action_points", "_context_points", "_k_contexts", "_white", "_outcomes", "_variances", "_first",
     )  # fmt: skip
-    """The arrays with room for one row per observation, beside U and K."""
+    """The arrays with room for one row per observation, besides U and K."""
 
     def __init__(self, gp: Process, actions: FloatArray, contexts: FloatArray) -> None:
-        """`actions` (n_actions, d_x) are a grid that a subclass keeps up to date; no row if there is none."""
+        """`actions` (n_actions, d_x) is a grid that a subclass keeps up to date; no row if there is none."""
         self.gp = gp
         self.actions = actions
         self.contexts = contexts
@@ -190,21 +190,21 @@ class GrowingFactor:
         self.information_gain = 0.0
         self.errors_known = False
         room = 16
-        # The grid, and below it what was observed: a new observation's kernel with both is one call.
+        # The grid, then the observed actions: one call gives a new observation's kernel with both.
         self._action_points = np.concatenate([actions, np.empty((room, actions.shape[1]))])
         self._context_points = np.concatenate([contexts, np.empty((room, contexts.shape[1]))])
-        self._averages: dict[int, Observation] = {}  # the observations of several contexts
+        self._averages: dict[int, Observation] = {}  # observations of several contexts
         self._k_contexts = np.empty((room, len(contexts)))  # k_C(observed, contexts)
-        self._K = np.empty((room, room))  # k(observed, observed) below the diagonal, of the first points
+        self._K = np.empty((room, room))  # k(observed, observed) below the diagonal, for the first points
         self._U = np.zeros((room, room + LANES))
         self._white = np.empty(room)
         self._outcomes = np.empty(room)
         self._variances = np.empty(room)  # of the errors
         self._first = np.empty(room, dtype=np.intp)  # the first observation of the same evaluation
-        self._inverse: Inverse | None = None  # of K_t + ridge I, once somebody asks for it
+        self._inverse: Inverse | None = None  # of K_t + ridge I, once needed
         self._log = TakenIn()
         self._tip = Tip(0)
-        self._rows_copied = False  # whether nobody else has the arrays of the factor's rows
+        self._rows_copied = False  # whether the arrays of the factor's rows are unshared
 
     def with_outcome(self, action: FloatArray, context: FloatArray, outcome: float) -> Self:
         """Return the posterior with the outcome of action (d_x,) in context (d_c,)."""
@@ -216,9 +216,9 @@ class GrowingFactor:
         return self.with_more([Observation.of(x, c, validation.finite_float("outcome", outcome))])
 
     def with_more(self, observations: Sequence[Observation]) -> Self:
-        """Return the posterior with further observations, whose shapes are known to be right.
+        """Return the posterior with further observations of checked shapes.
 
-        Many at once have the same bits as one after the other, and take less time.
+        A batch gives the same bits as one observation after the other, in less time.
         """
         if not observations:
             return self
@@ -236,7 +236,7 @@ class GrowingFactor:
         return made
 
     def _separate(self) -> None:
-        """Make arrays of its own, to which observations can be added."""
+        """Copy the shared arrays so that observations can be appended."""
         for name in (*self._BY_ROW, "_U", "_K"):
             setattr(self, name, getattr(self, name).copy())
         log, self._log = self._log, TakenIn()
@@ -247,7 +247,7 @@ class GrowingFactor:
         self._tip.take(count)
 
     def _start(self) -> None:
-        """Copy what further observations change in place; nothing here."""
+        """Copy whatever further observations change in place; nothing here."""
 
     def _take_in(self, observation: Observation) -> None:
         """Condition on one more observation."""
@@ -270,7 +270,7 @@ class GrowingFactor:
         self.n_observations += 1
 
     def _take_in_all(self, observations: Sequence[Observation]) -> None:
-        """Condition on many observations: bit for bit what taking in one after the other gives, but faster."""
+        """Condition on many observations, faster than one by one and with the same bits."""
         new: list[Observation] = []
         points: set[bytes] = set()
         for one in observations:
@@ -286,7 +286,7 @@ class GrowingFactor:
         self._take_in_block(new)
 
     def _take_in_block(self, block: Sequence[Observation]) -> None:
-        """Condition on a block of new points; the factor gets the same bits as from one after the other."""
+        """Condition on a block of new points; the factor has the same bits as one by one."""
         if len(block) < 2:
             for observation in block:
                 self._take_in(observation)
@@ -311,20 +311,20 @@ class GrowingFactor:
         self.n_observations += len(block)
 
     def _independent(self, observation: Observation) -> bool:
-        """Return whether its error is independent of all others, so that it may share a row of the factor."""
+        """Return whether the error is independent of all others, so that the observation may share a row."""
         return self.gp.noise_correlation == 0.0 or not observation.together
 
     def _may_share(self, row: int, t: int) -> bool:
-        """Return whether row number t may become part of an earlier one, of the same point.
+        """Return whether row t may be merged into an earlier row of the same point.
 
-        The conditions keep the change of the factor well conditioned: it takes away at most half of what the other
-        points do not explain of the row.
+        The conditions keep the update of the factor well conditioned: the update removes at most half of the row's
+        variance given the other points.
         """
         v, new = self._variances[row], self._variances[t]
         return bool(new >= v and v * (new / (v + new)) >= LEAST_SHARED * self.gp.kernel.variance)
 
     def _share(self, row: int, t: int) -> None:
-        """Make row number t, the last one, part of an earlier row of the same point."""
+        """Merge row t, the last one, into an earlier row of the same point."""
         if not self._rows_copied:
             for name in ("_U", "_white", "_outcomes", "_variances"):
                 setattr(self, name, getattr(self, name).copy())
@@ -340,9 +340,9 @@ class GrowingFactor:
         self._averages.pop(t, None)
 
     def _column(self, observation: Observation, t: int) -> tuple[FloatArray, float]:
-        """Return the kernel of observation number t with those before it, (t,), and with itself; remember it.
+        """Return the kernel of observation t with earlier ones, (t,), and with itself; cache both.
 
-        That of a point which was observed before is looked up. It has the same bits.
+        The kernel of a repeated point is looked up, with the same bits.
         """
         row = self._log.last(observation)
         if row is None or t >= len(self._K) or self._averages:
@@ -361,7 +361,7 @@ class GrowingFactor:
 
     def _k_grid(self, row: int) -> FloatArray:
         """Return the kernel of the action of a row with the grid of actions, (n_actions,)."""
-        del row  # there is no grid of actions here
+        del row  # no grid of actions here
         return np.empty(0)
 
     def _kernels(self, observation: Observation, t: int) -> tuple[FloatArray, FloatArray, float]:
@@ -378,8 +378,8 @@ class GrowingFactor:
         return k_action, averaged(observation.weights, k_context), k_X.variance * float(own)
 
     def _remember(self, observation: Observation, t: int, k_action: FloatArray, k_context: FloatArray) -> None:
-        """Keep the action and the contexts of observation number t, and its kernels with the grid."""
-        del k_action  # there is no grid of actions here
+        """Store the action and the contexts of observation t, and its kernels with the grid."""
+        del k_action  # no grid of actions here
         self._action_points[len(self.actions) + t] = observation.action
         self._context_points[len(self.contexts) + t] = observation.contexts[0]
         if len(observation.weights) > 1:
@@ -387,10 +387,10 @@ class GrowingFactor:
         self._k_contexts[t] = k_context
 
     def _add_noise(self, observation: Observation, t: int, column: FloatArray) -> tuple[float, float]:
-        """Add to `column` (t,) the covariance of the errors of observation number t and of those before it.
+        """Add to `column` (t,) the covariance of the error of observation t with earlier errors.
 
-        Return the variance of its error, and what remains of it given the other errors of its evaluation: with n of
-        them and correlation r, (1 - r) (1 + n r) / (1 + (n - 1) r) of the variance.
+        Return the variance of the error, and its variance given the n other errors of the evaluation: the share (1 - r)
+        (1 + n r) / (1 + (n - 1) r) for correlation r.
         """
         n, r = observation.before, self.gp.noise_correlation
         self._first[t] = t - n if r > 0.0 else t
@@ -410,7 +410,7 @@ class GrowingFactor:
         return variance + observation.scatter
 
     def _whiten(self, observation: Observation, t: int, pivot: float, least: float) -> None:
-        """Take in the outcome of observation number t, whose column of U is there already."""
+        """Add the outcome of observation t, whose column of U exists already."""
         expected = float(self._U[:t, t] @ self._white[:t])
         outcome = expected if observation.outcome is None else observation.outcome
         self._outcomes[t] = outcome
@@ -419,10 +419,10 @@ class GrowingFactor:
         self._inverse = None
 
     def _update(self, t: int) -> None:
-        """Bring the grid up to date with observation number t; there is no grid here."""
+        """Update the grid for observation t; there is no grid here."""
 
     def _update_all(self, start: int) -> None:
-        """Bring the grid up to date with all observations from number `start` on; there is no grid here."""
+        """Update the grid for all observations from `start` on; there is no grid here."""
 
     def _grow(self) -> None:
         """Double the room for observations."""
@@ -441,7 +441,7 @@ class GrowingFactor:
     def on(self, contexts: FloatArray) -> Self:
         """Return the posterior of the same observations on other contexts (n, d_c).
 
-        The factor is kept: new contexts cost their kernel with the observations.
+        The factor is kept, so new contexts cost only their kernel with the observations.
         """
         moved = copy.copy(self)
         t, n = self.n_points, len(self.contexts)
@@ -453,16 +453,16 @@ class GrowingFactor:
 
     @property
     def observed_actions(self) -> FloatArray:
-        """The actions of the points observed, (t, d_x)."""
+        """The observed actions, (t, d_x)."""
         return self._action_points[len(self.actions) :][: self.n_points]
 
     def _embedding(self) -> Embedding:
-        """Return the contexts of the points observed, which stay as they are when others follow."""
+        """Return the observed contexts; later observations do not change the result."""
         n, t = len(self.contexts), self.n_points
         return Embedding(self.gp.kernel.context, self._context_points[n : n + t].copy(), dict(self._averages))
 
     def _made(self) -> Inverse:
-        """Return the inverse of K_t + ridge I, kept until the next observation: a product is faster than a solve."""
+        """Return the inverse of K_t + ridge I, cached until the next observation: a product is faster than a solve."""
         if self._inverse is None:
             t = self.n_points
             self._inverse = Inverse(self._U[:t, :t], self._white[:t])

@@ -1,7 +1,7 @@
 """Features phi of a kernel: functions for which phi(a)'phi(b) is the kernel k(a, b), exactly or on average.
 
     Anchored   exact at the points of a finite set, up to the rounding of a Cholesky factor
-    Fourier    anywhere: cosines and sines of random frequencies; the kernel is met on average over the frequencies
+    Fourier    anywhere: cosines and sines of random frequencies; equal to the kernel on average over the frequencies
 
 A draw of f is a sum of features with random weights (`drbo.models.path`). Features (r, m) of points (m, d) have one row
 per feature. Their slopes are (r, m, d).
@@ -20,9 +20,9 @@ from drbo.models.observation import Embedding
 from drbo.validation import FloatArray
 
 EXACT = 2048
-"""Draws are exact on at most so many points of actions, and of contexts; more of them have Fourier features."""
+"""Largest number of actions, and of contexts, with exact draws; larger sets use Fourier features."""
 FREQUENCIES = 512
-"""How many random frequencies a draw is made of where points may lie anywhere."""
+"""Number of random frequencies per draw where points may lie anywhere."""
 
 
 class Functions(Protocol):
@@ -32,29 +32,29 @@ class Functions(Protocol):
         """Return r functions (r, m) of points (m, d)."""
 
     def slope(self, points: FloatArray, /) -> FloatArray:
-        """Return their gradients (r, m, d) at points (m, d)."""
+        """Return the gradients (r, m, d) of the functions at points (m, d)."""
 
 
 class Features(Functions, Protocol):
-    """Features of points: draws of the prior are sums of them with standard normal weights."""
+    """Features of points: a draw of the prior is their sum with standard normal weights."""
 
     complete: ClassVar[bool]
-    """Whether a sum of the features is the whole draw everywhere, and not only at some points."""
+    """Whether a sum of the features is the whole draw everywhere, not only at some points."""
 
     @property
     def count(self) -> int:
-        """How many features there are, r."""
+        """The number of features, r."""
 
     def covariance(self, seen: Embedding) -> FloatArray:
-        """Return the covariance (t, t) of draws at what was seen, of which the features may know a part only."""
+        """Return the covariance (t, t) of draws at the observations `seen`; features may explain only a part of it."""
 
 
 class Anchored:
     """Features phi(a) = L^-1 k(P, a), L L' = k(P, P), for pivots P among some points.
 
-    A Cholesky factor with pivots ends where the points left are known from the pivots to rounding: the kernel of the
-    points may be singular, as it is if a point is there twice. Then phi(a)'phi(b) = k(a, b) at all of the points.
-    Elsewhere a sum of the features is the mean of what is known from its values at the points.
+    The pivoted Cholesky factorisation stops when the pivots determine the remaining points to rounding. The kernel of
+    the points may therefore be singular, for instance if a point is repeated. Then phi(a)'phi(b) = k(a, b) at all of
+    the points. Elsewhere a sum of the features is the mean given its values at the points.
     """
 
     complete: ClassVar[bool] = False
@@ -72,7 +72,7 @@ class Anchored:
         return len(self._L)
 
     def covariance(self, seen: Embedding) -> FloatArray:
-        """Return the kernel (t, t) of what was seen."""
+        """Return the kernel (t, t) of the observations `seen`."""
         return seen.gram()
 
     def __call__(self, points: FloatArray) -> FloatArray:
@@ -91,8 +91,8 @@ class Anchored:
 class Fourier:
     """Features sqrt(variance / F) (cos w_1'a, .., cos w_F'a, sin w_1'a, .., sin w_F'a) of F random frequencies w.
 
-    On average over the frequencies phi(a)'phi(b) = k(a, b). Given the frequencies it differs by a standard deviation of
-    at most variance / sqrt(2 F) at any pair of points (Rahimi and Recht, NeurIPS 2007).
+    On average over the frequencies phi(a)'phi(b) = k(a, b). The standard deviation of the difference is at most
+    variance / sqrt(2 F) at any pair of points (Rahimi and Recht, NeurIPS 2007).
     """
 
     complete: ClassVar[bool] = True
@@ -107,7 +107,7 @@ class Fourier:
         return 2 * len(self._w)
 
     def covariance(self, seen: Embedding) -> FloatArray:
-        """Return phi'phi (t, t) of what was seen, given the frequencies."""
+        """Return phi'phi (t, t) of the observations `seen`, given the frequencies."""
         phi = seen.through(self)
         return np.asarray(phi.T @ phi)
 
@@ -123,7 +123,7 @@ class Fourier:
         return np.asarray(slopes)
 
     def moved(self, weights: FloatArray, steps: FloatArray) -> FloatArray:
-        """Return weights (2 F, n) with which phi(a) gives what `weights` (2 F,) give with phi(a + step), steps (n, d).
+        """Return weights W (2 F, n) with W'phi(a) = `weights`'phi(a + step), for steps (n, d).
 
         cos(w'(a + s)) = cos w'a cos w's - sin w'a sin w's, and likewise for the sine.
         """
@@ -134,11 +134,11 @@ class Fourier:
 
 
 def features_of(kernel: Kernel, points: FloatArray, rng: np.random.Generator, *, anywhere: bool) -> Features:
-    """Return features for points (m, d): exact ones, unless points may lie `anywhere` or there are too many."""
+    """Return features for points (m, d): exact, unless points may lie `anywhere` or are too many."""
     return Fourier(kernel, points.shape[1], rng) if anywhere or len(points) > EXACT else Anchored(kernel, points)
 
 
 def check_features(kernel: Kernel, points: FloatArray, *, anywhere: bool) -> None:
-    """Raise if the kernel has no features for points (m, d), with the words of the kernel."""
+    """Raise the kernel's error if the kernel has no features for points (m, d)."""
     if anywhere or len(points) > EXACT:
         kernel.frequencies(np.random.default_rng(0), 1, points.shape[1])

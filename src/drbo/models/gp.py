@@ -1,4 +1,4 @@
-"""The Gaussian process model of f: a prior, its units and a noise, and which posterior serves which observations."""
+"""The Gaussian process model of f: a prior, its units, its noise, and the choice of the posterior class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from drbo.validation import FloatArray
 
 __all__ = ["GP"]
 ExactPosterior = Posterior | PerturbedPosterior
-"""The posteriors of a Gaussian process: on a grid, of a block of evaluations, and of perturbed actions."""
+"""The posteriors of a Gaussian process: on a grid, of a block of evaluations, or of perturbed actions."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,11 @@ class GP:
     ----------
     kernel : the covariance of f, a product of an action kernel and a context kernel
     noise : the standard deviation of the noise of an outcome, y = offset + scale (f(x, c) + noise * N(0, 1))
-    offset, scale : the units of the outcomes, if the kernel is not in them; fixed beforehand, from a pilot for instance
-    noise_correlation : the correlation of the errors of two outcomes of one evaluation, from 0 to below 1. It is the
-        share of the noise variance that one shock, common to all outcomes of the evaluation, brings: t^2 / (s^2 + t^2)
-        for errors of covariance s^2 I + t^2 11', where noise^2 = s^2 + t^2. Outcomes told alone do not depend on it
+    offset, scale : the units of the outcomes, if the kernel has others; fixed beforehand, for instance from a pilot
+        study
+    noise_correlation : the correlation of the errors of two outcomes of one evaluation, from 0 to below 1. A shock
+        common to all outcomes of the evaluation causes this share of the noise variance: t^2 / (s^2 + t^2) for errors
+        of covariance s^2 I + t^2 11', where noise^2 = s^2 + t^2. It has no effect on outcomes told alone
     """
 
     kernel: Product
@@ -50,7 +51,7 @@ class GP:
     learns: ClassVar[bool] = False
     """Whether anything is learned from the outcomes."""
     certificate_width: ClassVar[float] = 0.0
-    """The least width of a certificate by default; a width that is given is as good as the kernel that is."""
+    """The least default width of a certificate: 0, since the kernel is given."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Product):
@@ -76,11 +77,11 @@ class GP:
 
     @property
     def ridge(self) -> float:
-        """The noise variance: the ridge of the regression of which the posterior mean is the solution."""
+        """The noise variance, which is the ridge of the regression behind the posterior mean."""
         return self.noise**2
 
     def adapted(self, space: AnySpace) -> AnySpace:
-        """Return the space with the coordinates that the model needs: those of the space itself."""
+        """Return the space unchanged."""
         return space
 
     def with_kernel(self, kernel: Product) -> Self:
@@ -90,13 +91,13 @@ class GP:
     def first(self, inputs: Inputs, sign: float) -> FittedGP:
         """Return the model itself: nothing is learned.
 
-        `sign` is -1 if outcomes are minimised: the model maximises, so the offset changes its sign with them.
+        `sign` is -1 if outcomes are minimised: the model maximises, so the offset changes its sign too.
         """
         self.kernel.check(inputs.d_action, inputs.d_kernel)
         return FittedGP(self, sign * self.offset, self.scale, 0.0)
 
     def of_actions(self) -> Self:
-        """Return the model itself, of an f that depends on a perturbed action alone; raise if contexts matter to it."""
+        """Return this model for an f of the perturbed action alone; raise if the kernel depends on contexts."""
         if not isinstance(self.kernel.context, ConstantKernel):
             raise TypeError(
                 "surrogate must have the kernel Product(action kernel, drbo.ConstantKernel()) where contexts are a "
@@ -105,7 +106,7 @@ class GP:
         return self
 
     def due(self, n_outcomes: int, last: FittedGP) -> bool:
-        """Return False: there is nothing to learn anew."""
+        """Return False: nothing is learned."""
         del n_outcomes, last
         return False
 
@@ -131,8 +132,8 @@ class FittedGP:
     offset, scale : of the standardisation
     log_posterior : log p(y, theta) of `drbo.models.log_posterior` at the hyper-parameters of `gp`; parameters that were
         not learned are left out of the prior
-    n_outcomes : how many outcomes the model was learned from
-    known : False as long as the scale of the outcomes is to be learned, and there is none yet
+    n_outcomes : the number of outcomes that the model was learned from
+    known : False if the scale must be learned and there is no outcome yet
     """
 
     gp: GP
@@ -147,15 +148,15 @@ class FittedGP:
         return Units(sign, self.offset, self.scale, self.known)
 
     def standardise(self, outcomes: ArrayLike) -> FloatArray:
-        """Return (outcomes - offset) / scale, the outcomes as `gp` takes them, of the same shape."""
+        """Return (outcomes - offset) / scale, the units of `gp`, in the same shape."""
         return np.asarray((validation.finite_array("outcomes", outcomes) - self.offset) / self.scale)
 
 
 def exact_posterior(gp: GP, data: Data, contexts: FloatArray, last: ExactPosterior | None = None) -> ExactPosterior:
     """Return the posterior of a Gaussian process after observations, on contexts (n, d_c).
 
-    Many evaluations in the same contexts are a block, which is made anew whenever there is more of it. Otherwise the
-    posterior `last` of the first observations is extended, which gives the same bits as a new one.
+    Many evaluations in the same contexts form a block, which is rebuilt when it grows. Otherwise the posterior `last`
+    of the first observations is extended, with the same bits as a new posterior.
     """
     if last is not None and not (last.contexts is contexts or np.array_equal(last.contexts, contexts)):
         last = last.on(contexts)
@@ -178,10 +179,10 @@ def _extended(posterior: ExactPosterior, data: Data) -> ExactPosterior:
 
 
 def _in_block(gp: GP, data: Data, contexts: FloatArray) -> KroneckerPosterior | None:
-    """Return the posterior of a block, where most outcomes are of the same contexts; None where they are not.
+    """Return the posterior of a block if most outcomes are in the same contexts, otherwise None.
 
-    A failure in these contexts stands in the block with the outcomes that are expected of it, which do not move the
-    mean. Other failures come on top.
+    A failure in these contexts enters the block with its expected outcomes, which leave the mean unchanged. Other
+    failures are added as observations on top.
     """
     if any(len(one.weights) > 1 for one in data.observations):
         return None
@@ -209,7 +210,7 @@ def _in_block(gp: GP, data: Data, contexts: FloatArray) -> KroneckerPosterior | 
 
 
 def _evaluations(observations: Sequence[Observation]) -> list[list[Observation]]:
-    """Return observations by the evaluation that they are of."""
+    """Return the observations grouped by evaluation."""
     groups: list[list[Observation]] = []
     for one in observations:
         if one.before == 0:

@@ -1,14 +1,14 @@
 """Mean and variance of f on a whole grid of actions x contexts, kept up to date one observation at a time.
 
-A new observation changes both by a rank-one term, for which we need the posterior covariance of every grid point with
-the new one. With a product kernel that is one small matrix product,
+A new observation changes both by a rank-one term, made from the posterior covariance of every grid point with the new
+point. With a product kernel this covariance is one small matrix product,
 
     cov = k_X(:, x) k_C(c, :) - K_X[:, S] diag(b) K_C[S, :],       S: the observations, b = (K_t + ridge I)^-1 k_t(z)
 
 so that no (t, n_actions n_contexts) matrix is ever kept: memory is O(n_actions n_contexts).
 
-Rank-one updates and a solve from scratch agree to rounding error only. A posterior that grew and one that was rebuilt
-must agree to the last bit, so a rebuilt one does the same rank-one updates; only the factor U is made in blocks.
+Rank-one updates and a solve from scratch differ by rounding errors. An extended posterior and a rebuilt one must agree
+to the last bit, so a rebuild does the same rank-one updates; only the factor U is made in blocks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from drbo.validation import FloatArray
 
 
 class GridPosterior(Posterior):
-    """The posterior of a GP on the grid actions x contexts; the observations may lie anywhere. It never changes.
+    """The posterior of a GP on the grid actions x contexts; the observations may lie anywhere. Immutable.
 
     Attributes
     ----------
@@ -57,18 +57,18 @@ class GridPosterior(Posterior):
         return np.sqrt(self.variance)
 
     def on_grid(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (n_actions, n_contexts) of f on the grid, which are kept."""
+        """Return the stored mean and variance (n_actions, n_contexts) of f on the grid."""
         return self.mean, self.variance
 
     def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (n_contexts,) of f for one action; those of the grid if it has a place there."""
+        """Return mean and variance (n_contexts,) of f for one action; the stored ones if it is on the grid."""
         if action.index is None:
             return super().of_action(action)
         return self.mean[action.index], self.variance[action.index]
 
     def on(self, contexts: FloatArray) -> Self:
         """Return the posterior of the same observations on other contexts (n, d_c)."""
-        if self.n_points < self.n_observations:  # the factor has forgotten what it was when each of them came
+        if self.n_points < self.n_observations:  # merged rows no longer hold the state after each observation
             return type(self)(self.gp, self.actions, contexts).with_more(self._log.observations[: self.n_observations])
         moved = super().on(contexts)
         moved._clear()
@@ -76,13 +76,13 @@ class GridPosterior(Posterior):
         return moved
 
     def averaged(self, weights: FloatArray) -> Self:
-        """Return the posterior of sum_j w_j f(x, c_j) as that of one context."""
+        """Return the posterior of sum_j w_j f(x, c_j), as for one context."""
         made = super().averaged(weights)
         made.mean, made.variance = made.moments(made.actions)
         return made
 
     def _clear(self) -> None:
-        """Make the grid that of the prior."""
+        """Reset the grid to the prior."""
         self.mean = np.zeros((len(self.actions), len(self.contexts)))
         self.variance = np.full_like(self.mean, self.gp.kernel.variance)
 
@@ -97,12 +97,12 @@ class GridPosterior(Posterior):
         return np.asarray(self._k_actions[row])
 
     def _update(self, t: int) -> None:
-        """Change mean and variance by the rank-one term of observation number t."""
+        """Change mean and variance by the rank-one term of observation t."""
         announce(solve)
         self._rank_one(t, solve(self._U, t))
 
     def _update_all(self, start: int) -> None:
-        """Change mean and variance by the rank-one terms of all observations from number `start` on."""
+        """Change mean and variance by the rank-one terms of all observations from `start` on."""
         announce(solve_points)
         for first in range(start, self.n_points, BLOCK):
             count = min(BLOCK, self.n_points - first)
@@ -127,7 +127,7 @@ def _rank_one(
     pivot: float,
     step: float,
 ) -> None:
-    """Update mean and variance in place by the covariance with a new observation, prior less explained."""
+    """Update mean and variance in place by the covariance with a new observation, prior minus explained."""
     for i in range(mean.shape[0]):
         for j in range(mean.shape[1]):
             covariance = k_action[i] * k_context[j] - explained[i, j]

@@ -12,7 +12,7 @@ The covariance of all outcomes is the Kronecker product K_X (x) K_C + I (x) S, a
 
     (Q (x) B) diag(G) (Q (x) B)'.
 
-Outcomes that are not in the block enter by its Schur complement. The posterior of f is in
+Outcomes outside the block enter through its Schur complement. The posterior of f is in
 `drbo.models.kronecker_posterior`.
 """
 
@@ -56,13 +56,13 @@ class KroneckerFactors:
         return cls(Q, lam, B, gamma, 1.0 / (1.0 + np.outer(lam, gamma)), 2.0 * float(np.log(np.diag(L)).sum()))
 
     def __deepcopy__(self, memo: Any) -> Self:
-        """Return the factors themselves: nobody changes them."""
+        """Return the factors themselves: they are immutable."""
         del memo
         return self
 
 
 class KroneckerLikelihood:
-    """log p(y | theta) as `DenseLikelihood` has it, for outcomes most of which are a block."""
+    """log p(y | theta) as in `DenseLikelihood`, for outcomes that are mostly one block."""
 
     def __init__(self, kernels: tuple[Correlation, Correlation], outcomes: Outcomes, common: Common) -> None:
         """`outcomes` are standardised."""
@@ -77,9 +77,9 @@ class KroneckerLikelihood:
     def __call__(self, theta: FloatArray, correlation: float) -> tuple[float, FloatArray]:
         """Return log p(y | theta) and its gradient (d + 3,) as if every entry were free; `correlation` is r.
 
-        With M_X and M_C the matrices for which 1/2 tr((b b' - A^-1) dA) = 1/2 <M_X, dK_X> for a change of the action
-        kernel, and likewise for the context kernel; M_S is the same for S. Rows and columns of M_X are the actions of
-        the block and, after them, those of the rest.
+        M_X is the matrix for which 1/2 tr((b b' - A^-1) dA) = 1/2 <M_X, dK_X> for a change of the action kernel. M_C
+        and M_S are the same for the context kernel and S. Rows and columns of M_X are the actions of the block, then
+        the actions of the rest.
         """
         (T, k), E, d = self.y.shape, len(self.rest.y), len(theta) - 3
         variance, ridge = np.exp(2.0 * theta[d : d + 2])
@@ -100,7 +100,7 @@ class KroneckerLikelihood:
         M_C[:k, :k] = -(B * (lam @ G)) @ B.T
         M_S = -(B * G.sum(axis=0)) @ B.T
         if E:
-            # In the coordinates of the factors the kernel of rest and block is q_ie b_je, and Z is A^-1 times that.
+            # In the coordinates of the factors the kernel of rest and block is q_ie b_je; Z is A^-1 times this kernel.
             q, b = Q.T @ K_X[:T, T:], B.T @ K_C[:k, k:]
             raw = (q[:, None, :] * b[None, :, :]).reshape(T * k, E)
             Z = G.reshape(-1, 1) * raw
@@ -115,7 +115,7 @@ class KroneckerLikelihood:
             b_rest = P @ residual
             value += -0.5 * residual @ b_rest - np.log(np.diag(U)).sum()
             shrunk = shrunk - (Z @ b_rest).reshape(T, k)
-            known = (Z @ inverse).reshape(T, k, E)  # given the rest, the inverse of the block is larger by known known'
+            known = (Z @ inverse).reshape(T, k, E)  # given the rest, the inverse of the block grows by known known'
             left = Q @ (known * np.sqrt(gamma)[:, None]).reshape(T, -1)
             right = B @ known.transpose(1, 0, 2).reshape(k, -1)
             M_X[:T, :T] -= left @ left.T

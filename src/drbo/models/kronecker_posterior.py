@@ -5,8 +5,8 @@ With the notation of `drbo.models.kronecker`, q(x) = Q'k_X(X, x) (T,) and b(c) =
     mean      q(x)' (G * Q'Y B) b(c)                                       elementwise product
     Cov       k(z, z') - sum_ij q_i(x) q_i(x') G_ij b_j(c) b_j(c').
 
-Outcomes that are not in the block, and evaluations that are pending or failed, are conditioned on one by one: the
-posterior of the block is their prior, and their factor is that of its Schur complement.
+Outcomes outside the block and pending or failed evaluations are conditioned on one by one. The posterior of the block
+is their prior, and their factor is the factor of its Schur complement.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from drbo.models.regression import Posterior
 from drbo.validation import FloatArray
 
 _AT_ONCE = 2**20
-"""So many numbers of an intermediate result stay in memory at once."""
+"""Largest number of entries of an intermediate result."""
 
 
 class KroneckerPosterior(Posterior):
     """The posterior of a block of evaluations in the same contexts, and of further observations on top of it.
 
-    It answers what `Posterior` does. `n_observations` counts the observations on top.
+    It has the methods of `Posterior`. `n_observations` counts the observations on top.
 
     Attributes
     ----------
@@ -55,10 +55,10 @@ class KroneckerPosterior(Posterior):
         n_data: int = 0,
         order: NDArray[np.intp] | None = None,
     ) -> None:
-        """`block`: actions (T, d_x), contexts (k, d_c) and outcomes (T, k), as the model takes them.
+        """`block`: actions (T, d_x), contexts (k, d_c) and outcomes (T, k), in the model's units.
 
-        `n_data` is the number of observations that it is made from. `order` says which of these each outcome of the
-        block and, after them, each observation on top is; by default they are in this order.
+        `n_data` is the number of observations in the data. `order` holds the index in the data of each outcome of the
+        block, then of each observation on top; by default these are in order.
         """
         super().__init__(gp, actions, contexts)
         self._n_data, self._order = n_data, order
@@ -77,7 +77,7 @@ class KroneckerPosterior(Posterior):
         self._b_contexts = self._features(contexts)
         self._on_grid: tuple[FloatArray, FloatArray] | None = None
 
-    # --- what it learns from ----------------------------------------------------------------------------------------
+    # --- observations -----------------------------------------------------------------------------------------------
 
     def _take_in(self, observation: Observation) -> None:
         """Condition on one more observation."""
@@ -108,7 +108,7 @@ class KroneckerPosterior(Posterior):
 
     @property
     def n_data(self) -> int:
-        """How many observations of the data that it is made from it holds."""
+        """The number of observations of the data that this posterior holds."""
         return self._n_data
 
     def on(self, contexts: FloatArray) -> Self:
@@ -119,7 +119,7 @@ class KroneckerPosterior(Posterior):
         return moved
 
     def averaged(self, weights: FloatArray) -> Self:
-        """Return the posterior of sum_j w_j f(x, c_j) as that of one context."""
+        """Return the posterior of sum_j w_j f(x, c_j), as for one context."""
         made = super().averaged(weights)
         made._b_contexts, made._on_grid = self._b_contexts @ weights[:, None], None
         return made
@@ -129,14 +129,14 @@ class KroneckerPosterior(Posterior):
         return np.asarray(self._factors.B.T @ self.gp.kernel.context(self.block_contexts, contexts))
 
     def _pairs(self, q: FloatArray, t: int) -> FloatArray:
-        """Return rows v_e (t, k): v_e'b(c) is what the block explains of Cov(f(x, c), observation e), q = q(x) (T,)."""
+        """Return rows v_e (t, k): the block explains v_e'b(c) of Cov(f(x, c), observation e), for q = q(x) (T,)."""
         return np.asarray((self._q[:t] * q) @ self._factors.G * self._b[:t])
 
-    # --- what it answers --------------------------------------------------------------------------------------------
+    # --- queries ----------------------------------------------------------------------------------------------------
 
     @property
     def observed_actions(self) -> FloatArray:
-        """The actions of the block, and after them those of the observations on top, (T + t, d_x)."""
+        """The actions of the block, then of the observations on top, (T + t, d_x)."""
         return np.concatenate([self.block_actions, super().observed_actions])
 
     @property
@@ -155,7 +155,7 @@ class KroneckerPosterior(Posterior):
         return np.sqrt(self.variance)
 
     def on_grid(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (n_actions, n_contexts) of f on the grid of actions; they are kept."""
+        """Return the cached mean and variance (n_actions, n_contexts) of f on the grid of actions."""
         if self._on_grid is None:
             self._on_grid = self.moments(self.actions)
         return self._on_grid
@@ -193,7 +193,7 @@ class KroneckerPosterior(Posterior):
     def _explained(
         self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
     ) -> FloatArray:
-        """Return what block and observations on top explain of `covariance`, (p, m, k)."""
+        """Return the part (p, m, k) of `covariance` that the block and the observations on top explain."""
         T, t, G = len(self.block_actions), self.n_observations, self._factors.G
         k_action = self.gp.kernel.action(self.observed_actions, actions)
         q = (self._factors.Q.T @ k_action[:T]).T
@@ -213,7 +213,7 @@ class KroneckerPosterior(Posterior):
     def gradient(self, action: FloatArray, weights: FloatArray, slope: float) -> FloatArray:
         """Return the gradient in x of sum_j w_j (mean + slope std)(x, c_j) at one action (d_x,), shape (d_x,).
 
-        The sum is a function of k_X(x, .) for the actions of the block, through q(x), and of the observations on top.
+        The sum depends on x through k_X(x, .) for the actions of the block, by q(x), and of the observations on top.
         """
         T, t, G = len(self.block_actions), self.n_observations, self._factors.G
         k_X, observed = self.gp.kernel.action, self.observed_actions
@@ -233,9 +233,9 @@ class KroneckerPosterior(Posterior):
         return np.asarray(per_point @ k_X.gradient(action[None], observed)[0])
 
     def curve(self, action: FloatArray, slope: float) -> Curve:
-        """Return mean + slope std of f(x, .) for one action (d_x,), to be called with contexts anywhere.
+        """Return mean + slope std of f(x, .) for one action (d_x,), as a function of any contexts.
 
-        For one action the block is worth k observations: with h_j = sum_i q_i(x)^2 G_ij its whitened kernel is
+        For one action the block is equivalent to k observations: with h_j = sum_i q_i(x)^2 G_ij its whitened kernel is
         sqrt(h_j) b_j(c), and its mean sum_j p_j b_j(c), p = (G * Q'Y B)'q(x), where |p_j| <= sqrt(h_j) |y|.
         """
         T, t = len(self.block_actions), self.n_observations
@@ -259,20 +259,20 @@ class KroneckerPosterior(Posterior):
     def _draw_features(
         self, rng: np.random.Generator, actions: FloatArray, *, anywhere: bool, between: bool
     ) -> tuple[Features, Features]:
-        """Return features of actions (m, d_x) and the contexts of the posterior, and of those of the block."""
+        """Return features of actions (m, d_x), and of the contexts of the posterior and the block."""
         k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
         left = features_of(k_X, np.concatenate([actions, self.block_actions]), rng, anywhere=anywhere)
         contexts = np.concatenate([self.contexts, self.block_contexts])
         return left, features_of(k_C, contexts, rng, anywhere=between)
 
     def moved(self, prior: Prior, rng: np.random.Generator) -> Path:
-        """Return draws of the posterior: draws of the prior, moved by the block, then by the observations on top."""
+        """Return draws of the posterior: draws of the prior, updated by the block, then by the observations on top."""
         own, t, r = self._factors, self.n_observations, self.gp.noise_correlation
         Q, B, G, q, b = own.Q, own.B, own.G, self._q[:t], self._b[:t]
         drawn = prior.left(self.block_actions).T @ prior.weights @ prior.right(self.block_contexts)
         alone, shock = rng.standard_normal(drawn.shape), rng.standard_normal((*drawn.shape[:-1], 1))
         drawn = drawn + self.gp.noise * (math.sqrt(1.0 - r) * alone + math.sqrt(r) * shock)
-        known = G * (Q.T @ drawn @ B)  # of the draw, as `_shrunk` is of the outcomes
+        known = G * (Q.T @ drawn @ B)  # for the draw; `_shrunk` is the same for the outcomes
         on_top = self._matheron()
         values = on_top.values(prior, rng) - (q @ known * b).sum(axis=-1)
         update = on_top.update(values + on_top.errors.drawn(rng, prior.shape))
@@ -282,16 +282,16 @@ class KroneckerPosterior(Posterior):
         return Path((prior, Term(block_x, Q @ shrunk @ B.T, block_c), update))
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
-        """Return for every observation what its outcome exceeds the prediction from all others by, and the variance.
+        """Return for every observation the outcome minus its prediction from all others, and the variance.
 
-        Both are (T k + t,), in the order in which they were told.
+        Both are (T k + t,), in the order told.
         """
         t, own = self.n_observations, self._factors
         W = self._whitening()
         alpha, diagonal = self._white[:t] @ W, np.einsum("ij,ij->j", W, W)
         Z = own.G * self._q[:t, :, None] * self._b[:t, None, :]
         b = own.Q @ (self._shrunk - np.tensordot(alpha, Z, axes=1)) @ own.B.T
-        in_block = (own.Q * own.Q) @ own.G @ (own.B * own.B).T  # the diagonal of the inverse, without those on top
+        in_block = (own.Q * own.Q) @ own.G @ (own.B * own.B).T  # diagonal of the inverse, without observations on top
         for row in np.tensordot(W, Z, axes=1):
             in_block += np.square(own.Q @ row @ own.B.T)
         inverse = np.concatenate([in_block.ravel(), diagonal])

@@ -1,12 +1,12 @@
-"""Hyper-parameters learned from the outcomes: a maximum a posteriori fit of the surrogate, and when to repeat it.
+"""Hyper-parameters learned from the outcomes: a maximum a posteriori fit, and when to repeat it.
 
-What is maximised, log p(y, theta), and the prior of theta are in `drbo.models.log_posterior`.
+The objective log p(y, theta) and the prior of theta are in `drbo.models.log_posterior`.
 
-log p(y, theta) may have several summits, so a fit climbs from several starts. Most climbs end on the same summit, and
-a climb that comes close to a known one is given up. With many outcomes all climbs begin on half of them, and go on from
-every summit found there on all outcomes. Of 54 fits to 160 to 440 outcomes, on purpose hard ones (steps, waves of a
-high frequency, bumps, repeated points, a trend; noise of 2% to 100%), none missed the best summit. Half the outcomes
-alone do not do: they would have missed it in one of 45 fits. Neither does half of the half: two of 36 fits missed it.
+log p(y, theta) may have several local maxima ("summits"), so a fit climbs from several starts. A climb that comes close
+to a known summit is stopped. With many outcomes, all climbs begin on half of the data, and continue on all data from
+every summit found. In 54 deliberately hard fits to 160 to 440 outcomes (steps, high frequencies, bumps, repeated
+points, a trend; noise of 2% to 100%) the best summit was never missed. With half of the data alone, one of 45 fits
+missed it; with a start on a quarter, two of 36.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from drbo.validation import FloatArray
 __all__ = ["LearnedGP"]
 
 LEAST_HALVED = 200
-"""From so many outcomes on, climbs begin on half of them."""
+"""Number of outcomes from which climbs begin on half of the data."""
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,20 @@ class LearnedGP:
 
     Parameters
     ----------
-    family : the kind of the kernels that are learned, `Matern(nu=2.5)`, `Matern(nu=1.5)` or `RBF()`; the lengthscale
-        and the amplitude that it carries are ignored
-    noise : the standard deviation of an outcome's noise in the user's units, if it is known; it is then not learned.
-        Less than 1e-4 of the outcomes' standard deviation, 0 included, counts as that
-    action, context : a kernel that is fixed, used as it is: its lengthscales in unit-cube coordinates, its amplitude in
-        standardised outcomes. The amplitude of f is learned with the kernel that is not fixed, if there is one
-    noise_correlation : the correlation of the errors of two outcomes of one evaluation, from 0 to 0.99, if it is known;
-        it is then not learned. See `GP`
+    family : the kind of the learned kernels, `Matern(nu=2.5)`, `Matern(nu=1.5)` or `RBF()`; its lengthscale and
+        amplitude are ignored
+    noise : the known standard deviation of an outcome's noise in the user's units; by default it is learned. Values
+        below 1e-4 of the outcomes' standard deviation, 0 included, are raised to this limit
+    action, context : a fixed kernel, with lengthscales in unit-cube coordinates and the amplitude in standardised
+        outcomes. The amplitude of f is learned with the other kernel, if that is learned
+    noise_correlation : the correlation of the errors of two outcomes of one evaluation, from 0 to 0.99, if known; by
+        default it is learned. See `GP`
     """
 
     learns: ClassVar[bool] = True
-    """Whether anything is learned from the outcomes: offset and scale always are."""
+    """Whether anything is learned from the outcomes: always the offset and the scale."""
     certificate_width: ClassVar[float] = 3.0
-    """The least width of a certificate by default, chosen by its measured coverage (docs/evidence.md)."""
+    """The least default width of a certificate, chosen by measured coverage (docs/evidence.md)."""
 
     family: RBF | Matern = Matern(nu=2.5)  # noqa: RUF009 (frozen)
     noise: float | None = None
@@ -83,11 +83,11 @@ class LearnedGP:
                 raise TypeError(f"{name} must be a kernel such as RBF(0.2), or None to learn it, got {kernel!r}")
 
     def adapted(self, space: AnySpace) -> AnySpace:
-        """Return the space with the coordinates that the model needs: those of the unit cube."""
+        """Return the space in unit-cube coordinates."""
         return space.in_unit_cube()
 
     def of_actions(self) -> Self:
-        """Return the model of an f that depends on a perturbed action alone; raise if contexts matter to it."""
+        """Return this model for an f of the perturbed action alone; raise if a context kernel is given."""
         if not (self.context is None or isinstance(self.context, ConstantKernel)):
             raise TypeError(
                 "surrogate must have no context kernel where contexts are a Perturbation: f is a function of the "
@@ -109,11 +109,11 @@ class LearnedGP:
         return replace(fit, n_outcomes=0, known=False)
 
     def due(self, n_outcomes: int, last: FittedGP) -> bool:
-        """Return whether there is enough more to learn from than there was for the last fit."""
+        """Return whether there are enough new outcomes for another fit."""
         return should_refit(n_outcomes, last.n_outcomes)
 
     def refit(self, outcomes: Outcomes, last: FittedGP) -> FittedGP:
-        """Return the fit to all outcomes so far, begun from the last one."""
+        """Return the fit to all outcomes so far, started from the last fit."""
         return self._fit(outcomes, last if last.n_outcomes >= 3 else None)
 
     def posterior(
@@ -132,11 +132,11 @@ class LearnedGP:
         stderr: ArrayLike | None = None,
         evaluation: ArrayLike | None = None,
     ) -> FittedGP:
-        """Return the GP of largest log p(y, theta) for actions x (t, d_x), contexts c (t, d_c) and outcomes y (t,).
+        """Return the GP that maximises log p(y, theta), for actions x (t, d_x), contexts c (t, d_c), outcomes y (t,).
 
-        With fewer than three outcomes it is the mode of the prior. An earlier fit as `start` makes this one quicker.
-        `stderr` (t,) are the standard errors of the outcomes, nan where they are not known. `evaluation` (t,) are whole
-        numbers: outcomes of one evaluation have the same one, and follow one another.
+        With fewer than three outcomes the result is the mode of the prior. An earlier fit as `start` is a warm start.
+        `stderr` (t,) holds the standard errors of the outcomes, nan where unknown. `evaluation` (t,) holds an integer
+        per outcome, the same for all outcomes of an evaluation, which must be adjacent.
         """
         with one_thread():
             return self._fit(Outcomes.of(x, c, y, stderr, evaluation), start)
@@ -160,9 +160,9 @@ class LearnedGP:
 
 
 def should_refit(n_observations: int, n_at_last_fit: int) -> bool:
-    """Return whether to fit again: after every outcome up to ten, then whenever there is a tenth more data.
+    """Return whether to fit again: after every outcome up to ten, then whenever the data has grown by a tenth.
 
-    From n_0 to n outcomes that makes about log(n / n_0) / log(1.1) fits, 32 from 10 to 200: the cost of an `ask`
-    is seldom that of a fit, and the hyper-parameters never lag by more than a tenth of the data.
+    From n_0 to n outcomes there are about log(n / n_0) / log(1.1) fits, 32 from 10 to 200. So few calls of `ask` pay
+    for a fit, and the hyper-parameters lag by at most a tenth of the data.
     """
     return n_observations > n_at_last_fit and (n_observations <= 10 or 10 * n_observations >= 11 * n_at_last_fit)

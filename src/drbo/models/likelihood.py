@@ -7,9 +7,9 @@ Q        b b' - A^-1
 
 log p(y | theta) = -1/2 y'b - 1/2 log det A - t/2 log 2 pi,        d/d theta_j = 1/2 tr(Q dA/d theta_j)
 
-The matrices are symmetric, and only pairs i < j are computed, one row i of them after the other. A learned correlation
-is P(s) exp(-s) (`RadialKernel.shape`), so that the product of two needs one exponential. The factor and then the
-inverse take the place of A. What is left of the gradient is one pass over the pairs.
+The matrices are symmetric, so only pairs i < j are computed, row by row. A learned correlation is P(s) exp(-s)
+(`RadialKernel.shape`), so the product of two needs one exponential. The factor and then the inverse overwrite A. The
+rest of the gradient is one pass over the pairs.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Correlation:
 
     Attributes
     ----------
-    family : of a kernel that is learned
-    fixed : the kernel itself if it is not
+    family : of a learned kernel
+    fixed : the kernel itself, if it is fixed
     """
 
     family: RBF | Matern
     fixed: Kernel | None
 
     def table(self, z: FloatArray) -> FloatArray:
-        """Return what is known before theta: R (n, n) of a fixed kernel, else the squared differences (d, n n)."""
+        """Return the part that does not depend on theta: R (n, n) if fixed, else the squared differences (d, n n)."""
         return _squared_differences(z) if self.fixed is None else self.fixed(z, z) / self.fixed.variance
 
     def at(self, table: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray | None]:
@@ -61,7 +61,7 @@ class Correlation:
 
 
 _FIXED = Shape(rooted=False, factor=0.0, value=(0.0, 1.0, 0.0), slope=(0.0, 0.0))
-"""Of a correlation that is given as a table: s is the correlation itself, and decays no further."""
+"""The shape of a correlation given as a table: s is the correlation itself, without decay."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +71,8 @@ class PairCorrelation:
     Attributes
     ----------
     coordinates : (d, n) of the points
-    shape : P, and how s follows from distances
-    table : R of the pairs where it is fixed, otherwise None
+    shape : P, and s as a function of distances
+    table : R of the pairs if it is fixed, otherwise None
     """
 
     coordinates: FloatArray
@@ -80,7 +80,7 @@ class PairCorrelation:
     table: FloatArray | None
 
     def arguments(self, weights: FloatArray, s: FloatArray, exponent: FloatArray) -> FloatArray:
-        """Return s of all pairs for weights 1 / l^2 (d,), written to `s`, and subtract what decays from `exponent`."""
+        """Return s of all pairs for weights 1 / l^2 (d,), written to `s`; subtract the decay from `exponent`."""
         if self.table is not None:
             return self.table
         announce(_arguments)
@@ -93,7 +93,7 @@ class PairCorrelation:
 
 
 class Errors:
-    """The covariance N of the errors of t outcomes, as a function of theta, and what it adds to a gradient.
+    """The covariance N of the errors of t outcomes as a function of theta, and its part of the gradient.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class DenseLikelihood:
         self.y, self.errors = outcomes.y, Errors(outcomes)
         self.parts = parts(outcomes)
         self.pairs = [kernel.on_pairs(z) for kernel, z in zip(kernels, (outcomes.x, outcomes.c), strict=True)]
-        # New memory takes the operating system longer to give than a pass over it takes: it is used again.
+        # Memory is reused: new pages from the operating system take longer than a pass over them.
         t = len(self.y)
         self._A, self._of_pairs = np.empty((t, t)), np.empty((5, t * (t - 1) // 2))
 
@@ -171,7 +171,7 @@ class DenseLikelihood:
         announce(_of_pairs)
         values, slopes = (X.shape.value, C.shape.value), (X.shape.slope, C.shape.slope)
         by_amplitude = _of_pairs(inverse, b, s_X, s_C, decay, values, slopes, M_X, M_C)
-        # Both (i, j) and (j, i) count, dr^2 / d log l = -2 w D, and 1/2 is before the trace.
+        # Both (i, j) and (j, i) count, dr^2 / d log l = -2 w D, and the trace has the factor 1/2.
         gradient[part_X] = -2.0 * weights[part_X] * X.traces(M_X)
         gradient[part_C] = -2.0 * weights[part_C] * C.traces(M_C)
         first, second = self.errors.first, self.errors.second
@@ -182,14 +182,14 @@ class DenseLikelihood:
 
 
 def parts(outcomes: Outcomes) -> tuple[slice, slice]:
-    """Return which entries of theta are the lengthscales of the actions, and which of the contexts."""
+    """Return the slices of theta with the lengthscales of the actions and of the contexts."""
     d_x = outcomes.x.shape[1]
     return slice(0, d_x), slice(d_x, d_x + outcomes.c.shape[1])
 
 
 def traces(table: FloatArray, M: FloatArray) -> FloatArray:
     """Return sum_ij D_k M_ij for the squared differences D_k of each dimension k, (d,)."""
-    # einsum, not BLAS: its threads wait for one another on a busy machine, for products this small
+    # einsum, not BLAS: for such small products BLAS threads wait for one another on a busy machine
     return np.asarray(np.einsum("kp,p->k", table, M.ravel()))
 
 
@@ -271,7 +271,7 @@ def _of_pairs(
             p_C = value_C[0] + c[j] * (value_C[1] + c[j] * value_C[2])
             m[j] = q * p_C * (slope_X[0] + x[j] * slope_X[1])
             n[j] = q * p_X * (slope_C[0] + c[j] * slope_C[1])
-        for j in range(count):  # a loop of its own, for the sake of bits: see `jit`
+        for j in range(count):  # a separate loop keeps the bits: see `jit`
             p_X = value_X[0] + x[j] * (value_X[1] + x[j] * value_X[2])
             p_C = value_C[0] + c[j] * (value_C[1] + c[j] * value_C[2])
             total += (own * others[j] - row[j]) * e[j] * p_X * p_C

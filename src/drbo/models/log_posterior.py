@@ -1,4 +1,4 @@
-"""log p(y, theta) of hyper-parameters theta and outcomes y, its gradient, and climbs to its summits.
+"""log p(y, theta) of hyper-parameters theta and outcomes y, its gradient, and climbs to its summits (local maxima).
 
     x, c     actions (t, d_x) and contexts (t, d_c) observed, in unit-cube coordinates;   d = d_x + d_c
     y        outcomes (t,), standardised to (y - offset) / scale
@@ -7,29 +7,29 @@
     r        correlation of the errors of two outcomes of one evaluation
     theta    (log l_1, ..., log l_d, log a, log s, log(r / (1 - r)))                      (d + 3,)
 
-The model is y ~ N(0, A) with A = a^2 R_X * R_C + N, elementwise product; N = s^2 I where every outcome was told alone,
+The model is y ~ N(0, A) with A = a^2 R_X * R_C + N, elementwise product. N is s^2 I if every outcome was told alone,
 and in general the covariance of `drbo.models.outcomes`. The fit maximises
 
     log p(y, theta) = -1/2 y' A^-1 y - 1/2 log det A - t/2 log 2 pi + log N(theta; m, V),
     d/d theta_j     =  1/2 tr((b b' - A^-1) dA/d theta_j) - (V^-1 (theta - m))_j,        b = A^-1 y.
 
-The prior of theta is normal. Mode and standard deviation, the latter of the logarithm:
+The prior of theta is normal. The table gives the mode, and the standard deviation of the logarithm:
 
     l_k   exp(sqrt(2) - 3) sqrt(d), sqrt(3)   Hvarfner, Hellsten, Nardi (2024), "Vanilla Bayesian optimization performs
                                               great in high dimensions": l ~ LogNormal(sqrt(2) + log(d)/2, 3). As there
                                               and in BoTorch, the density of l itself is maximised; its mode lies
-                                              one variance, 3, below the mean of log l. Distances in the cube grow as
-                                              sqrt(d), and so do the lengthscales: the prior is as smooth in any d.
-    a     1, 1.5                              the outcomes are standardised; wide, for a trend of which they show a part
+                                              one variance, 3, below the mean of log l. Distances in the cube and
+                                              lengthscales both grow as sqrt(d), so smoothness does not depend on d.
+    a     1, 1.5                              the outcomes are standardised; wide, as they may show only part of a trend
     s     0.03, 3                             a noise variance of 1e-3 of that of the outcomes; wide enough for both a
                                               noise-free simulator and pure noise
-    r     1/2, 2 (of its logit)               shared and own errors are of the same size, within a factor of 3 either
-                                              way; learned only where an evaluation has several outcomes
+    r     1/2, 2 (of its logit)               shared and own errors have the same size, within a factor of 3;
+                                              learned only if an evaluation has several outcomes
 
-All are independent but the log l_k, whose correlation is 0.9: a smooth function is smooth in most dimensions, and few
-outcomes must not single out a dimension as irrelevant. Each l_k alone still has the published prior. Compared with
-independent ones, the held-out log density of 15 to 20 outcomes of four functions in 4 to 6 dimensions rose by 0.3 to
-1.8 nats per point, and fell by 0.2 for a function of two of six dimensions.
+All entries are independent except the log l_k, whose correlation is 0.9: a smooth function is smooth in most
+dimensions, and few outcomes must not mark a dimension as irrelevant. Each l_k alone has the published prior. Compared
+with independent l_k, the held-out log density of 15 to 20 outcomes of four functions in 4 to 6 dimensions rose by 0.3
+to 1.8 nats per point, and fell by 0.2 for a function of two of six dimensions.
 """
 
 from __future__ import annotations
@@ -61,23 +61,23 @@ LOGIT_CORRELATION = (0.0, 2.0)
 """Mode and standard deviation of log(r / (1 - r)) under its prior."""
 
 LENGTHSCALES = (0.01, 1000.0)
-"""Bounds of l: points closer than the first are not resolved, dimensions beyond the second do not matter."""
+"""Bounds of l: closer points are not resolved, and dimensions with longer lengthscales do not matter."""
 AMPLITUDES = (0.01, 10.0)
 """Bounds of a."""
 NOISES = (1e-4, 3.0)
 """Bounds of s. The least s^2 exceeds the rounding error of A, about 2e-16 t a^2, for t up to 10^5 at the largest a."""
 CORRELATIONS = (1e-3, 1.0 - 1e-8)
-"""Bounds of r where it is learned: the last is that of errors of 1e-4 beside a shock of 1."""
+"""Bounds of a learned r; the upper bound means errors of 1e-4 and a shock of 1."""
 BASIN, BELOW = 0.3, 3.0
-"""A climb is given up within so much of a known summit in every entry of theta, and so many nats below it."""
+"""A climb stops within `BASIN` of a known summit in every entry of theta and less than `BELOW` nats below it."""
 STEEP, LEAST_GAIN = 0.5, 1e-3
-"""A climb that ends on a slope of more nats per unit of theta begins anew, unless it gained no more nats than that."""
+"""A climb that ends with a gradient above `STEEP` restarts, unless it gained less than `LEAST_GAIN` nats."""
 LARGEST_GIVEN = 0.99
-"""The largest r that may be given, and that is learned beside known standard errors, for numerical reasons."""
+"""The largest r that may be given, or learned with known standard errors, for numerical reasons."""
 
 
 class Fixed(Protocol):
-    """What is not learned: the family of the kernels, and what was given of the rest; `LearnedGP` says what each is."""
+    """The configuration that is not learned: the kernel family and the given parameters of `LearnedGP`."""
 
     @property
     def family(self) -> RBF | Matern: ...  # noqa: D102
@@ -104,23 +104,23 @@ class Summit:
 
 
 class _GivenUp(Exception):  # noqa: N818  # it ends a climb, and nothing went wrong
-    """A climb has come close to a known summit."""
+    """A climb came close to a known summit."""
 
 
 class _Outside(Exception):  # noqa: N818  # it ends a climb that goes on otherwise
-    """A climb without bounds has left them."""
+    """A climb without bounds left the bounds."""
 
 
 class LogPosterior:
-    """log p(y, theta) and its gradient, for one set of data; entries of theta that are not free are constants.
+    """log p(y, theta) and its gradient for one data set; entries of theta that are not free are constants.
 
     Attributes
     ----------
     mode, lower, upper : (d + 3,) the mode m of the prior of theta, and its bounds
     free : (d + 3,) which entries are learned
-    precision : (n_free, n_free) V^-1 of those entries
+    precision : (n_free, n_free) V^-1 of the free entries
     likelihood : log p(y | theta)
-    dense : whether that is by one dense factor
+    dense : whether the likelihood uses one dense factor
     """
 
     def __init__(self, config: Fixed, outcomes: Outcomes, scale: float) -> None:
@@ -153,7 +153,7 @@ class LogPosterior:
             self.upper[d + 1] = max(self.upper[d + 1], self.lower[d + 1])
         self.free[d + 2] = config.noise_correlation is None and outcomes.shares_errors
         if config.noise_correlation is not None and outcomes.shares_errors:
-            self.lower[d + 1] -= 0.5 * math.log1p(-config.noise_correlation)  # what each outcome has of its own
+            self.lower[d + 1] -= 0.5 * math.log1p(-config.noise_correlation)  # the part of each outcome's own
             self.upper[d + 1] = max(self.upper[d + 1], self.lower[d + 1])
         if config.noise is not None:
             self.free[d + 1] = False
@@ -163,7 +163,7 @@ class LogPosterior:
             self.lower[-1] = min(self.lower[-1], self.upper[-1])
             self.mode[-1] = min(self.mode[-1], self.upper[-1])
         self.mode[d + 1] = max(self.mode[d + 1], self.lower[d + 1])
-        # Where both are learned, log s is that of the errors' own part, (1 - r) s^2, whose bounds keep A positive.
+        # If s and r are both learned, log s is that of the errors' own part, (1 - r) s^2, whose bounds keep A positive.
         self.own_part = bool(self.free[d + 1] and self.free[d + 2])
         deviations = [LOG_AMPLITUDE[1], LOG_NOISE[1], LOGIT_CORRELATION[1]]
         V = np.diag([LOG_LENGTHSCALE[1] ** 2 * (1.0 - CORRELATION)] * d + [one**2 for one in deviations])
@@ -185,7 +185,7 @@ class LogPosterior:
         return float(value), gradient
 
     def _total(self, theta: FloatArray) -> FloatArray:
-        """Return theta with log s of the whole errors in place of their own part."""
+        """Return theta with log s of the total errors instead of their own part."""
         if not self.own_part:
             return theta
         total = theta.copy()
@@ -193,12 +193,12 @@ class LogPosterior:
         return total
 
     def noise_correlation(self, theta: FloatArray) -> float:
-        """Return the correlation r of the errors of one evaluation; where nothing tells, the mode of its prior."""
+        """Return the correlation r of the errors of one evaluation; the mode of its prior if there is no data on it."""
         given = self.config.noise_correlation
         return 1.0 / (1.0 + math.exp(-theta[-1])) if given is None else given
 
     def starts(self) -> list[FloatArray]:
-        """Return where to climb from: the mode of the prior, short lengthscales, and long ones with much noise."""
+        """Return the starts of climbs: the mode of the prior, short lengthscales, and long ones with much noise."""
         short, noisy = self.mode.copy(), self.mode.copy()
         short[: self.d] -= math.log(4.0)
         noisy[: self.d] += math.log(4.0)
@@ -219,12 +219,12 @@ class LogPosterior:
         tolerance: float = 2e-9,
         axes: FloatArray | None = None,
     ) -> list[Summit]:
-        """Return the local maximiser that L-BFGS-B reaches from theta, within the bounds; none if it is a known one.
+        """Return the local maximiser that L-BFGS-B reaches from theta within the bounds; none if it is known.
 
-        It ends with a step that gains less than a share `tolerance` of the value. L-BFGS-B may take such a step on a
-        slope next to a bound; the climb then begins anew from there. With the `axes` of the summit, (n_free, n_free),
-        the climb takes steps of their length, and a third of the evaluations. Coordinates along them have no bounds: a
-        climb that leaves the bounds begins again without axes.
+        A climb ends when a step gains less than the share `tolerance` of the value. L-BFGS-B may take such a step on a
+        slope next to a bound; the climb then restarts from there. With the `axes` of the summit, (n_free, n_free), the
+        steps are scaled, and a climb needs a third of the evaluations. Scaled coordinates have no bounds: a climb that
+        leaves the bounds restarts without axes.
         """
         free = self.free
         lower, upper = self.lower[free], self.upper[free]
@@ -264,8 +264,8 @@ class LogPosterior:
     def axes(self, summit: Summit) -> FloatArray:
         """Return the axes (n_free, n_free) of a summit, one per column, along which it falls off by 1/2 within 1.
 
-        With H minus the matrix of second derivatives, by differences of the gradient, they are H^-1/2. Curvature below
-        that of a normal distribution of standard deviation 1 counts as that.
+        The axes are H^-1/2, with H minus the matrix of second derivatives, by differences of the gradient. Curvatures
+        are at least those of a normal distribution of standard deviation 1.
         """
         step, free = 1e-4, np.flatnonzero(self.free)
         _, here = self(summit.theta)
@@ -278,7 +278,7 @@ class LogPosterior:
         return np.asarray(vectors / np.sqrt(np.maximum(values, 1.0)))
 
     def _with(self, part: FloatArray) -> FloatArray:
-        """Return theta (d + 3,) with the free entries given, (n_free,)."""
+        """Return theta (d + 3,) with the given free entries (n_free,)."""
         full = self.mode.copy()
         full[self.free] = part
         return full
@@ -301,7 +301,7 @@ class LogPosterior:
         return np.where(self.free, theta, self.mode)
 
     def gp(self, theta: FloatArray) -> GP:
-        """Return the GP of these hyper-parameters; the amplitude goes to the action kernel unless that is fixed."""
+        """Return the GP of these hyper-parameters; the action kernel has the amplitude unless it is fixed."""
         amplitude = math.exp(theta[self.d])
         kernels: list[Kernel] = []
         for fixed, part in zip(self.kernels, self.parts, strict=True):

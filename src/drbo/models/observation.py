@@ -1,7 +1,7 @@
-"""What a model learns from: an action, context points and weights, and an outcome.
+"""An observation, from which a model learns: an action, context points and weights, and an outcome.
 
-One point of weight 1 is an outcome in that context. Several points are an average over contexts, which a kernel meets
-by its mean embedding, k_C(c, w) = sum_j w_j k_C(c, c_j).
+One point of weight 1 is an outcome in that context. Several points are an average over contexts, with the kernel of the
+mean embedding, k_C(c, w) = sum_j w_j k_C(c, c_j).
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _ONE = np.ones(1)
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """What a posterior learns from: a linear functional of f, and its outcome if there is one.
+    """A linear functional of f, and its outcome if there is one.
 
     Attributes
     ----------
     action : (d_x,)
     contexts, weights : (k, d_c) and (k,): the functional is sum_j weights_j f(action, contexts_j)
     outcome : its noisy value; None stands for the posterior mean, so that only the variance shrinks
-    noise : the standard deviation of its error, if it is known; None stands for the model's noise
-    before, after : how many of the observations taken in just before it, and just after it, are of the same evaluation,
-        so that their errors have the model's `noise_correlation` with its own
-    scatter : a variance that the error has on top: the outcome is not of the average, but of one of the contexts, drawn
-        by the weights and never revealed
+    noise : the standard deviation of the error, if known; None stands for the model's noise
+    before, after : the number of observations just before and just after this one that belong to the same evaluation.
+        Their errors have the correlation `noise_correlation` with this error
+    scatter : an extra error variance, for an outcome not of the average, but of one context that was drawn by the
+        weights and never revealed
     """
 
     action: FloatArray
@@ -63,18 +63,18 @@ class Observation:
 
     @property
     def together(self) -> bool:
-        """Whether other observations are of the same evaluation."""
+        """Whether other observations belong to the same evaluation."""
         return self.before + self.after > 0
 
     @cached_property
     def point(self) -> bytes:
-        """The functional of f that it is of, by the bits of action, contexts and weights."""
+        """The key of the observed functional: the bits of action, contexts and weights."""
         return self.action.tobytes() + self.contexts.tobytes() + self.weights.tobytes()
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """How far f(x, c) is from its average over contexts, where c is one of them, drawn by their weights.
+    """The distance of f(x, c) from its average over contexts, for c drawn from them by weight.
 
     Attributes
     ----------
@@ -98,8 +98,8 @@ class Scatter:
 def averaged(weights: FloatArray, rows: FloatArray) -> FloatArray:
     """Return sum_j w_j rows_j (m,) for weights (k,) and rows (k, m).
 
-    The bits of a column do not depend on what other columns there are. Those of a matrix product do: on some processors
-    BLAS rounds a column by where it stands.
+    The bits of a column do not depend on the other columns. In a BLAS matrix product they would: on some processors
+    rounding depends on the position of a column.
     """
     announce(_averaged)
     return np.asarray(_averaged(weights, rows))
@@ -115,7 +115,7 @@ def _averaged(weights: FloatArray, rows: FloatArray) -> FloatArray:
 
 
 def observations_of(outcomes: Outcomes) -> list[Observation]:
-    """Return outcomes one by one, as a posterior takes them in."""
+    """Return the outcomes as a list of observations."""
     found: list[Observation] = []
     y, stderr = outcomes.y.tolist(), outcomes.stderr.tolist()
     for _, group in itertools.groupby(range(len(y)), outcomes.evaluation.__getitem__):
@@ -140,7 +140,7 @@ def outcomes_of(observations: Sequence[Observation]) -> Outcomes:
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """The contexts of t observations as the kernel sees them: points (t, d_c), but averages over several for some."""
+    """The kernel functions of t observed contexts (t, d_c), points or averages over several contexts."""
 
     kernel: Kernel
     points: FloatArray
@@ -148,7 +148,7 @@ class Embedding:
 
     @property
     def dimension(self) -> int:
-        """How many coordinates a context has."""
+        """The number of coordinates of a context."""
         return int(self.points.shape[1])
 
     def __call__(self, contexts: FloatArray) -> FloatArray:
@@ -166,14 +166,14 @@ class Embedding:
         return slope
 
     def through(self, features: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """Return features (r, t) of the observations' contexts; `features` has those (r, m) of contexts (m, d_c)."""
+        """Return features (r, t) of the observed contexts; `features` maps contexts (m, d_c) to (r, m)."""
         found = features(self.points)
         for i, average in self.averages.items():
             found[:, i] = features(average.contexts) @ average.weights
         return found
 
     def gram(self) -> FloatArray:
-        """Return the kernel of the observations' contexts with each other, (t, t)."""
+        """Return the kernel of the observed contexts with each other, (t, t)."""
         k = self(self.points)
         for i, average in self.averages.items():
             k[:, i] = self(average.contexts) @ average.weights
@@ -190,11 +190,11 @@ class EmbeddingAlong:
 
     @property
     def dimension(self) -> int:
-        """How many coordinates c' has."""
+        """The number of coordinates of c'."""
         return len(self.directions)
 
     def __call__(self, contexts: FloatArray) -> FloatArray:
-        """Return the kernel of every observation's context with that of c' (m, d'), (t, m)."""
+        """Return the kernel of every observed context with that of c' (m, d'), (t, m)."""
         return self.inner(self.start + contexts @ self.directions)
 
     def slope(self, contexts: FloatArray) -> FloatArray:
@@ -202,5 +202,5 @@ class EmbeddingAlong:
         return np.asarray(self.inner.slope(self.start + contexts @ self.directions) @ self.directions.T)
 
     def gram(self) -> FloatArray:
-        """Return the kernel of the observations' contexts with each other, (t, t)."""
+        """Return the kernel of the observed contexts with each other, (t, t)."""
         return self.inner.gram()

@@ -1,12 +1,12 @@
-"""The outcomes that hyper-parameters are learned from, and how the errors of outcomes vary together.
+"""The outcomes from which hyper-parameters are learned, and the covariance of their errors.
 
-The errors of different evaluations are independent. Those of one evaluation in several contexts share a shock: with
-e_i the standard deviation of the error of outcome i and r the correlation of two errors of one evaluation,
+The errors of different evaluations are independent. The errors of one evaluation in several contexts share a shock:
+with e_i the standard deviation of the error of outcome i and r the correlation of two errors of one evaluation,
 
     Cov(error_i, error_j) = e_i^2  for i = j,    r e_i e_j  for two outcomes of one evaluation,    0 otherwise.
 
-For equal e_i this is s^2 I + t^2 11' with s^2 = (1 - r) e^2, what every outcome has of its own, and t^2 = r e^2, the
-variance of the shock. An outcome that was told alone has variance e^2 whatever r is.
+For equal e_i this is s^2 I + t^2 11' with s^2 = (1 - r) e^2, the variance of each outcome's own error, and t^2 = r e^2,
+the variance of the shock. An outcome told alone has variance e^2 for any r.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from drbo import validation
 from drbo.validation import FloatArray
 
 LEAST_COMMON = 256
-"""So many outcomes make evaluations in the same contexts a block of their own; fewer are as quick one by one."""
+"""Least number of outcomes for which evaluations in the same contexts form a block; below, dense is as fast."""
 LEAST_ERROR = 1e-5
-"""A known standard error of less than this share of the amplitude of f counts as that, for numerical reasons."""
+"""Least standard error, as a share of the amplitude of f; smaller ones are raised, for numerical reasons."""
 LARGEST_ERROR = 1e8
-"""A known standard error of more than so many amplitudes of f counts as that: the outcome tells nothing."""
+"""Largest standard error, in amplitudes of f; larger ones are lowered, as the outcome has no information."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Common:
 
     Attributes
     ----------
-    block : (T, k) which outcome each evaluation has in each of the contexts, in an order that is the same for all
+    block : (T, k) the index of the outcome of each evaluation in each context; the order of contexts is the same
     rest : (E,) all other outcomes, in order
     """
 
@@ -44,14 +44,14 @@ class Common:
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """Outcomes with what they were observed at, maximised.
+    """Outcomes, to be maximised, with their actions and contexts.
 
     Attributes
     ----------
     x, c : (t, d_x) and (t, d_c) the actions and the contexts
     y : (t,) the outcomes
-    stderr : (t,) the standard error of each outcome; nan where it is not known
-    evaluation : (t,) which evaluation each outcome is of; those of one evaluation follow one another
+    stderr : (t,) the standard error of each outcome; nan if unknown
+    evaluation : (t,) the evaluation of each outcome; outcomes of one evaluation are adjacent
     """
 
     x: FloatArray
@@ -64,7 +64,7 @@ class Outcomes:
     def of(
         cls, x: ArrayLike, c: ArrayLike, y: ArrayLike, stderr: ArrayLike | None, evaluation: ArrayLike | None
     ) -> Self:
-        """Return outcomes of arguments that are checked; without `evaluation` every outcome was told alone."""
+        """Return the outcomes of checked arguments; without `evaluation` every outcome was told alone."""
         x, c, y = validation.points("x", x), validation.points("c", c), validation.finite_array("y", y, ndim=1)
         if not len(x) == len(c) == len(y):
             raise ValueError(f"x, c and y must have one row per outcome, got {len(x)}, {len(c)} and {len(y)}")
@@ -80,11 +80,11 @@ class Outcomes:
                 raise ValueError(f"evaluation must be {len(y)} whole numbers, got {evaluation!r}")
             first = np.concatenate([[True], np.diff(numbers) != 0]) if len(y) else np.empty(0, dtype=bool)
             if len(np.unique(numbers)) != first.sum():
-                raise ValueError("evaluation must name the outcomes of one evaluation one after the other")
+                raise ValueError("evaluation must list the outcomes of one evaluation next to one another")
         return cls(x, c, y, errors, numbers.astype(np.intp))
 
     def standardised(self, offset: float, scale: float) -> Outcomes:
-        """Return the outcomes less `offset`, in units of `scale`."""
+        """Return the outcomes minus `offset`, in units of `scale`."""
         return Outcomes(self.x, self.c, (self.y - offset) / scale, self.stderr / scale, self.evaluation)
 
     @property
@@ -98,10 +98,9 @@ class Outcomes:
         return len(self.y) > 1 and bool((np.diff(self.evaluation) == 0).any())
 
     def common(self) -> Common | None:
-        """Return the largest block of evaluations in the same contexts, if most outcomes are in it; otherwise None.
+        """Return the largest block of evaluations in the same contexts if it has most outcomes, otherwise None.
 
-        Errors must not be known in a block. The rest must not exceed T + k outcomes, so that it costs no more than the
-        block does.
+        A block has no known errors. The rest has at most T + k outcomes, so that it costs no more than the block.
         """
         starts = np.flatnonzero(np.concatenate([[True], np.diff(self.evaluation) != 0]))
         groups: dict[tuple[bytes, ...], list[NDArray[np.intp]]] = {}
@@ -122,13 +121,13 @@ class Outcomes:
         return Outcomes(self.x[rows], self.c[rows], self.y[rows], self.stderr[rows], self.evaluation[rows])
 
     def half(self) -> Outcomes:
-        """Return the outcomes of half of the evaluations, drawn at random, always the same ones."""
+        """Return the outcomes of a random half of the evaluations, with a fixed seed."""
         numbers = np.cumsum(np.concatenate([[0], np.diff(self.evaluation) != 0]))
         drawn = np.random.default_rng(0).permutation(numbers[-1] + 1)[: (numbers[-1] + 2) // 2]
         return self.of_rows(np.flatnonzero(np.isin(numbers, drawn)))
 
     def siblings(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Return all pairs of different outcomes of one evaluation, by the first and the second one of each."""
+        """Return all pairs of different outcomes of one evaluation, as the first and the second indices."""
         starts = np.flatnonzero(np.concatenate([[True], np.diff(self.evaluation) != 0]))
         sizes = np.diff(np.append(starts, len(self.y)))
         first, second = [np.empty(0, dtype=np.intp)], [np.empty(0, dtype=np.intp)]
@@ -140,13 +139,13 @@ class Outcomes:
 
 
 def standardisation(outcomes: Outcomes) -> tuple[float, float]:
-    """Return the offset and the scale of outcomes: their mean and standard deviation, less the errors that are known.
+    """Return the offset and the scale of outcomes: their mean and standard deviation without known errors.
 
     With known errors e_i these are the maximum likelihood estimates of m and v in y_i ~ N(m, v + e_i^2), by expectation
-    maximisation from the plain ones. So one imprecise outcome changes neither. The scale is 1 where the outcomes are
-    constant up to rounding, and at least a thousandth of the plain one.
+    maximisation. So one imprecise outcome changes neither. The scale is 1 if the outcomes are constant up to rounding,
+    and at least a thousandth of the plain standard deviation.
     """
-    size = float(np.abs(outcomes.y).max()) or 1.0  # squares and sums of y / size neither overflow nor vanish
+    size = float(np.abs(outcomes.y).max()) or 1.0  # squares and sums of y / size neither overflow nor underflow
     y = outcomes.y / size
     mean, std = float(np.mean(y)), float(np.std(y))
     if std <= 1e-12:

@@ -1,15 +1,15 @@
 """One draw of f from its posterior: a function of action and context, with a gradient, to be maximised like a bound.
 
-A draw of the prior is a sum of products of features with standard normal weights E; it becomes one of the posterior
-when it is moved by what the outcomes say (Matheron's rule; Wilson et al., ICML 2020):
+A draw of the prior is a sum of products of features with standard normal weights E. Matheron's rule (Wilson et al.,
+ICML 2020) turns it into a draw of the posterior:
 
     f_0(x, c) = phi_X(x)' E phi_C(c)
     f(z)      = f_0(z) + k(z, Z) (K_t + N)^-1 (y - f_0(Z) - e),     e ~ N(0, N), the errors of the outcomes y at Z
 
-The update is exact, whatever the features are. Where these are exact (`Anchored`), so is the draw. With random
-frequencies (`Fourier`) mean and covariance of a draw are those of the posterior, too, as both are linear in the
-covariance of f_0, which is right on average over the frequencies; only given its frequencies a draw has a covariance
-that differs. No matrix of the size of n_actions x n_contexts points is ever factorised.
+The update is exact for any features. With exact features (`Anchored`) the draw is exact. With random frequencies
+(`Fourier`) a draw has the mean and covariance of the posterior, since both are linear in the covariance of f_0, which
+is exact on average over the frequencies. Given its frequencies, a draw has another covariance. No matrix of the size of
+n_actions x n_contexts points is ever factorised.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Term:
     Attributes
     ----------
     left, right : r functions of actions, and s of contexts
-    weights : M (r, s), or its diagonal (r,); with a further axis in front where there are several draws
+    weights : M (r, s), or its diagonal (r,); with a leading axis for several draws
     diagonal : whether only the diagonal of M is given
     """
 
@@ -68,12 +68,12 @@ class Prior(Term):
 
     @classmethod
     def drawn(cls, rng: np.random.Generator, left: Features, right: Features, shape: tuple[int, ...] = ()) -> Self:
-        """Return a draw, or as many as `shape` says."""
+        """Return one draw, or draws of this `shape`."""
         return cls(left, rng.standard_normal((*shape, left.count, right.count)), right)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The axis of several draws; none for one draw."""
+        """The leading axes of several draws; empty for one draw."""
         return self.weights.shape[:-2]
 
     def at_pairs(self, left: FloatArray, right: FloatArray) -> FloatArray:
@@ -104,7 +104,7 @@ def _summed(terms: Sequence[Term], by_term: Sequence[FloatArray], actions: Float
 
 @dataclass(frozen=True, eq=False)
 class DrawnErrors:
-    """The errors of observations: deviations (t,), and a shock that those of one evaluation share.
+    """The errors of observations: deviations (t,), and a shock shared by the errors of one evaluation.
 
     Attributes
     ----------
@@ -142,12 +142,12 @@ class Matheron:
     errors: DrawnErrors
 
     def path(self, prior: Prior, rng: np.random.Generator) -> Path:
-        """Return draws of the prior, moved by the outcomes."""
+        """Return draws of the posterior, from draws of the prior."""
         drawn = self.values(prior, rng) + self.errors.drawn(rng, prior.shape)
         return Path((prior, self.update(drawn)))
 
     def update(self, drawn: FloatArray) -> Term:
-        """Return k(z, Z) (K_t + N)^-1 (y - drawn) for outcomes (..., t) drawn of the prior."""
+        """Return k(z, Z) (K_t + N)^-1 (y - drawn) for outcomes (..., t) drawn from the prior."""
         weights = drawn
         if drawn.size:
             rows = drawn.reshape(-1, len(self.white))
@@ -158,8 +158,8 @@ class Matheron:
     def values(self, prior: Prior, rng: np.random.Generator) -> FloatArray:
         """Return draws of the prior at the observations, without errors, (..., t).
 
-        Features that are exact at some points know only a part of what is elsewhere. The rest is drawn here: its
-        covariance is that of the observations less what the features explain.
+        Features that are exact at some points explain only part of f elsewhere. The rest is drawn here: its covariance
+        is that of the observations minus the part explained by the features.
         """
         phi, psi = self.seen.through(prior.left), self.contexts.through(prior.right)
         drawn = prior.at_pairs(phi, psi)
@@ -178,7 +178,7 @@ class Matheron:
 
 @dataclass(frozen=True, eq=False)
 class DrawOfRound(ABC):
-    """One draw of f in the contexts of a round, which answers what a `Bound` does.
+    """One draw of f in the contexts of a round, with the methods of `Bound`.
 
     Attributes
     ----------
@@ -215,7 +215,7 @@ class DrawOfRound(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Draw(DrawOfRound):
-    """One draw of f(x, c), which is a sum of products.
+    """One draw of f(x, c), a sum of products.
 
     Attributes
     ----------

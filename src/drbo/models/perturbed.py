@@ -1,12 +1,12 @@
 """The posterior of f(x + xi): the context is a perturbation of the action itself.
 
-f is modelled at the places z = x + xi alone, so an outcome tells of every action and perturbation that lead near its
-place. With M the directions in which perturbations move, and c the coordinates of a perturbation,
+f is modelled as a function of the place z = x + xi, so an outcome informs about every action and perturbation that lead
+near its place. With M the directions of perturbations and c the coordinates of a perturbation,
 
-    z(x, c) = x + s + c M        s: where c = 0 leads
+    z(x, c) = x + s + c M        s: the shift at c = 0
 
-and every answer about (x, c) is one about z. For the Gaussian process inside, a place is a context, and there is no
-action: an average over perturbations is then an average over its contexts.
+and every query at (x, c) is a query at z. In the inner Gaussian process a place is a context and there is no action, so
+an average over perturbations is an average over its contexts.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from drbo.validation import FloatArray
 
 _NO_ACTION = np.empty(0)
 _AT_ONCE = 2**18
-"""So many kernels of observations and places are computed at once: 2 MB stay in the cache."""
+"""Kernel entries of observations and places computed at once; 2 MB stay in the cache."""
 
 
 class PerturbedPosterior:
-    """The posterior of f(x + xi) for actions anywhere, on a finite set of perturbations and in any other one.
+    """The posterior of f(x + xi) for actions anywhere, on a finite set of perturbations and at any other one.
 
-    It answers what `Posterior` does.
+    It has the methods of `Posterior`.
 
     Attributes
     ----------
     gp : the prior; its context kernel is `ConstantKernel()`
-    shift : where a perturbation leads
+    shift : the map from perturbations to places
     actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
-    contexts : (n, d_c) the perturbations that its answers are for
+    contexts : (n, d_c) the perturbations of the queries
     """
 
     def __init__(self, gp: Process, shift: Shift, actions: FloatArray, contexts: FloatArray) -> None:
@@ -69,25 +69,25 @@ class PerturbedPosterior:
 
     @property
     def n_observations(self) -> int:
-        """How many observations it holds."""
+        """The number of observations."""
         return self._inner.n_observations
 
     @property
     def n_data(self) -> int:
-        """How many observations of the data that it is made from it holds."""
+        """The number of observations of the data that this posterior holds."""
         return self._inner.n_observations
 
     @property
     def information_gain(self) -> float:
-        """That of the observations' places, as `Posterior` has it."""
+        """The information gain of the observed places, as in `Posterior`."""
         return self._inner.information_gain
 
     @property
     def errors_known(self) -> bool:
-        """Whether the error of any observation has a known deviation."""
+        """Whether any observation has a known standard error."""
         return self._inner.errors_known
 
-    # --- what it learns from ----------------------------------------------------------------------------------------
+    # --- observations -----------------------------------------------------------------------------------------------
 
     def with_more(self, observations: Sequence[Observation]) -> Self:
         """Return the posterior with further observations of actions and perturbations."""
@@ -105,7 +105,7 @@ class PerturbedPosterior:
         moved.contexts, moved._on_grid = contexts, None
         return moved
 
-    # --- what it answers --------------------------------------------------------------------------------------------
+    # --- queries ----------------------------------------------------------------------------------------------------
 
     def moments(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) of f(x + xi) at actions (m, d_x) anywhere."""
@@ -123,7 +123,7 @@ class PerturbedPosterior:
         return mean, variance
 
     def difference(self, actions: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, n_contexts) of f(x + xi) - f(other + xi), for actions (m, d_x) and another."""
+        """Return mean and variance (m, n_contexts) of f(x + xi) - f(other + xi), for actions (m, d_x), other (d_x,)."""
         mean, variance = np.empty((2, len(actions), len(self.contexts)))
         curve, there = self._inner.curve(_NO_ACTION, 0.0), self.shift.places(other[None, :], self.contexts)
         for row, action in enumerate(actions):
@@ -132,7 +132,7 @@ class PerturbedPosterior:
         return mean, variance
 
     def on_grid(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (n_actions, n_contexts) of f(x + xi) on the grid of actions; they are kept."""
+        """Return the cached mean and variance (n_actions, n_contexts) of f(x + xi) on the grid of actions."""
         if self._on_grid is None:
             self._on_grid = self.moments(self.actions)
         return self._on_grid
@@ -151,7 +151,7 @@ class PerturbedPosterior:
     def covariance(
         self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
     ) -> FloatArray:
-        """Return the covariance (p, m, k) of f at p points with k averages for each of m actions, as `Posterior`."""
+        """Return the covariance (p, m, k) of f at p points with k averages for each of m actions, as in `Posterior`."""
         m, k, n = weights.shape
         places = self.shift.places(actions, self.contexts)
         points = places.reshape(m, n, -1)[rows, columns]
@@ -166,7 +166,7 @@ class PerturbedPosterior:
         return found
 
     def scatter(self, observation: Observation) -> Scatter:
-        """Return how far f(x + xi) of one perturbation of an observation is from its average over them."""
+        """Return the scatter of f(x + xi), for one perturbation of an observation, about its average."""
         places = self.shift.places(observation.action[None, :], observation.contexts)
         return Scatter.of(self.gp.kernel.action, places, observation.weights)
 
@@ -177,7 +177,7 @@ class PerturbedPosterior:
         return np.asarray(weights[used] @ self._inner.curve(_NO_ACTION, slope).gradient(places))
 
     def curve(self, action: FloatArray, slope: float) -> Curve:
-        """Return mean + slope std of f(x + xi) for one action (d_x,), to be called with perturbations anywhere."""
+        """Return mean + slope std of f(x + xi) for one action (d_x,), as a function of any perturbations."""
         return self._inner.curve(_NO_ACTION, slope).along(action + self.shift.start, self.shift.directions)
 
     def predict(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -189,10 +189,10 @@ class PerturbedPosterior:
         return self._inner.curve(_NO_ACTION, 0.0).moments(x + self.shift.steps(c))
 
     def draws(self, rng: np.random.Generator, count: int, actions: FloatArray | None = None) -> FloatArray:
-        """Return draws of f(x + xi) (count, m, n_contexts), jointly at actions (m, d_x), by default those of the grid.
+        """Return joint draws of f(x + xi) (count, m, n_contexts) at actions (m, d_x), by default the grid.
 
-        Every draw has random frequencies of its own, as there are too many places for exact draws: mean and covariance
-        of the draws are those of the posterior.
+        Every draw has its own random frequencies, as there are too many places for exact draws. The draws have the mean
+        and covariance of the posterior.
         """
         x = self.actions if actions is None else actions
         drawn = [self.draw(rng) for _ in range(count)]
@@ -202,7 +202,7 @@ class PerturbedPosterior:
 
     def draw(self, rng: np.random.Generator, *, between: bool = False) -> PerturbedDraw:
         """Return one draw of f(x + xi), made of random frequencies, as a function of action and perturbation."""
-        del between  # places may lie anywhere, whatever the perturbations are
+        del between  # places may lie anywhere for any perturbations
         k = self.gp.kernel.action
         fourier = Fourier(k, len(self.shift.start), rng)
         prior = Prior.drawn(rng, Anchored(ConstantKernel(), _NO_ACTION[None, :]), fourier)
@@ -228,19 +228,19 @@ class PerturbedPosterior:
         self.check_draw(between=False)
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
-        """Return for every observation what its outcome exceeds the prediction from all others by, and the variance."""
+        """Return for every observation the outcome minus its prediction from all others, and the variance."""
         return self._inner.leave_one_out()
 
 
 @dataclass(frozen=True, eq=False)
 class PerturbedDraw(DrawOfRound):
-    """One draw of f(x + xi), the contexts being perturbations xi.
+    """One draw of f(x + xi); the contexts are perturbations xi.
 
     Attributes
     ----------
-    shift : where a perturbation leads
+    shift : the map from perturbations to places
     fourier, coefficients : the draw of the prior at a place z is coefficients' fourier(z)
-    seen, weights : what the outcomes add to it is weights' seen(z)
+    seen, weights : the outcomes add weights' seen(z)
     """
 
     shift: Shift
@@ -258,11 +258,11 @@ class PerturbedDraw(DrawOfRound):
         return self.fourier.moved(self.coefficients, self._steps)
 
     def at(self, actions: FloatArray) -> FloatArray:
-        """Return the draw at actions (m, d_x) anywhere, in every perturbation, (m, n_contexts)."""
+        """Return the draw at actions (m, d_x) anywhere, for every perturbation, (m, n_contexts)."""
         return self.prior_at(actions) + _update_at(self.weights, self.seen, self._steps, actions)
 
     def prior_at(self, actions: FloatArray) -> FloatArray:
-        """Return the draw of the prior that it began as, (m, n_contexts)."""
+        """Return the underlying draw of the prior, (m, n_contexts)."""
         return np.asarray(self.fourier(actions).T @ self._by_step)
 
     def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:

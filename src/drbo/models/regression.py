@@ -1,15 +1,12 @@
-"""The posterior of f given any observations: what they say of actions and contexts anywhere.
+"""The posterior of f given any observations, for actions and contexts anywhere.
 
-    z = (x, c)  an action and a context; k(z, z') = k_X(x, x') k_C(c, c')
-    k_t(z)      kernel of z with the t points observed             (t,)
-    U           Cholesky factor, U'U = K_t + ridge I               (t, t)     ridge = noise^2
-    W           U'^-1, so that W'W = (K_t + ridge I)^-1            (t, t)
-    white       U'^-1 y                                            (t,)
+In addition to the notation of `drbo.models.factor`:
+
     mean        k_t(z)' (K_t + ridge I)^-1 y
     variance    k(z, z) - k_t(z)' (K_t + ridge I)^-1 k_t(z)
 
 This is the ridge regression of eq. (3) and its confidence width (appendix A of the paper) for any ridge. Mean and
-variance are those of f itself, never of a noisy outcome. `drbo.models.factor` says what an observation is.
+variance are those of f itself, never of a noisy outcome.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 _AT_ONCE = 2**23
-"""So many weights of draws are in memory at once, 64 MB."""
+"""Largest number of weights of draws in memory, 64 MB."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ class Posterior(GrowingFactor):
 
     @property
     def n_data(self) -> int:
-        """How many observations of the data that it is made from it holds."""
+        """The number of observations of the data that this posterior holds."""
         return self.n_observations
 
     @property
@@ -80,9 +77,9 @@ class Posterior(GrowingFactor):
         return self._moments(k_X(self.observed_actions, actions), np.full(len(actions), k_X.variance))
 
     def difference(self, actions: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x) and another (d_x,).
+        """Return mean and variance (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x), other (d_x,).
 
-        Both are of the joint posterior: what is unknown about two similar actions is mostly the same, and cancels.
+        Both are of the joint posterior: the uncertainty about two similar actions is mostly shared, and cancels.
         """
         k_X, seen = self.gp.kernel.action, self.observed_actions
         k_other = k_X(seen, other[None, :])
@@ -98,7 +95,7 @@ class Posterior(GrowingFactor):
         mean, variance = np.zeros((m, n)), np.repeat((own * self.gp.kernel.context.variance)[:, None], n, axis=1)
         if t == 0:
             return mean, variance
-        block = max(2**18 // (t * n), 1)  # 2 MB at a time stay in the cache
+        block = max(2**18 // (t * n), 1)  # blocks of 2 MB stay in the cache
         k_action, k_contexts = np.ascontiguousarray(k_action.T), np.ascontiguousarray(self._k_contexts[:t].T)
         for start in range(0, m, block):
             rows = slice(start, start + block)
@@ -119,11 +116,12 @@ class Posterior(GrowingFactor):
     def averages(self, actions: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return sum_j w_j mean(x, c_j) and sum_j w_j variance(x, c_j), each (m,), at actions (m, d_x) anywhere.
 
-        With W'W = (K_t + ridge I)^-1 and weights that sum to one, both from k_X(x) (t,) alone, in O(t^2) per action:
+        With W'W = (K_t + ridge I)^-1 and weights that sum to one, both depend on k_X(x) (t,) alone, in O(t^2) per
+        action:
 
             k_X(x)' (alpha * K_C w)      and      k(z, z) - k_X(x)' (W'W * K_C diag(w) K_C') k_X(x)
 
-        The latter is exact to 1e-6 or better, relative to k(z, z), at a noise of 1e-4 of the amplitude.
+        The variance is exact to 1e-6 or better, relative to k(z, z), at a noise of 1e-4 of the amplitude.
         """
         t = self.n_points
         if t == 0:
@@ -137,9 +135,9 @@ class Posterior(GrowingFactor):
         return mean, np.maximum(self.gp.kernel.variance - explained, 0.0)
 
     def averaged(self, weights: FloatArray) -> Self:
-        """Return the posterior of sum_j w_j f(x, c_j), weights w (n_contexts,), as that of one context.
+        """Return the posterior of sum_j w_j f(x, c_j), weights w (n_contexts,), as for one context.
 
-        It is for `moments`, `on_grid`, `of_action`, `averages` and `gradient` alone: the contexts are gone.
+        Only `moments`, `on_grid`, `of_action`, `averages` and `gradient` are valid: the contexts are gone.
         """
         used = np.flatnonzero(weights)
         w, c = weights[used], self.contexts[used]
@@ -157,7 +155,7 @@ class Posterior(GrowingFactor):
         """Return the covariance (p, m, k) of f at p points with k averages over contexts for each of m actions.
 
         Actions (m, d_x) may lie anywhere. An average of action i is sum_j w_j f(x_i, c_j), weights (m, k, n_contexts).
-        A point is an action and a context, by their indices `rows` (p,) and `columns` (p,).
+        A point is given by the indices of its action, `rows` (p,), and its context, `columns` (p,).
         """
         k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
         used, where = np.unique(columns, return_inverse=True)
@@ -168,7 +166,7 @@ class Posterior(GrowingFactor):
     def _explained(
         self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
     ) -> FloatArray:
-        """Return what the observations explain of `covariance`, (p, m, k)."""
+        """Return the part (p, m, k) of `covariance` that the observations explain."""
         t = self.n_points
         if t == 0:
             return np.zeros((len(rows), *weights.shape[:2]))
@@ -178,10 +176,10 @@ class Posterior(GrowingFactor):
         return self._common(k_action[rows] * k_contexts[:, columns].T, averages)
 
     def explained(self, points: FloatArray, places: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return what the observations explain of the covariance (p, m, k) of f in contexts (p, d_c) with averages.
+        """Return the explained part of the covariance (p, m, k) of f in contexts (p, d_c) with averages.
 
-        The averages are of f in m groups of n contexts, places (m n, d_c), with weights (m, k, n). Actions do not
-        matter: the kernel of the actions is constant.
+        The averages are of f in m groups of n contexts, places (m n, d_c), with weights (m, k, n). The action kernel
+        must be constant, so actions do not matter.
         """
         embedding = self._embedding()
         m, _, n = weights.shape
@@ -194,7 +192,7 @@ class Posterior(GrowingFactor):
         return np.tensordot(made.whitened(points), made.whitened(averages), axes=(1, 2))
 
     def scatter(self, observation: Observation) -> Scatter:
-        """Return how far f in one of the contexts of an observation is from their average."""
+        """Return the scatter of f in one of an observation's contexts about their average."""
         kernel = self.gp.kernel
         return Scatter.of(kernel.context, observation.contexts, observation.weights, math.sqrt(kernel.action.variance))
 
@@ -220,7 +218,7 @@ class Posterior(GrowingFactor):
         return np.asarray(per_point @ self.gp.kernel.action.gradient(action[None], self.observed_actions)[0])
 
     def curve(self, action: FloatArray, slope: float) -> Curve:
-        """Return mean + slope std of f(x, .) for one action (d_x,), to be called with contexts anywhere."""
+        """Return mean + slope std of f(x, .) for one action (d_x,), as a function of any contexts."""
         t = self.n_points
         k_action = self.gp.kernel.action(self.observed_actions, action[None, :])[:, 0]
         whitening, white = self._whitening(), self._white[:t].copy()
@@ -235,7 +233,7 @@ class Posterior(GrowingFactor):
         return self._predict(x, c)
 
     def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), whose shapes are known to be right."""
+        """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), of checked shapes."""
         t = self.n_points
         variance = np.full(len(x), self.gp.kernel.variance)
         if t == 0:
@@ -246,12 +244,12 @@ class Posterior(GrowingFactor):
         return self._white[:t] @ white, np.maximum(variance, 0.0)
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
-        """Return for every observation what its outcome exceeds the prediction from all others by, and the variance.
+        """Return for every observation the outcome minus its prediction from all others, and the variance.
 
         Both are (n_observations,); the variance is of the outcome, noise included. With Q the inverse of the covariance
-        of all outcomes they are (Q y)_i / Q_ii and 1 / Q_ii. Where several observations share a row of average y and
-        error variance v, f at its point has the mean m = y - v (Q y) and the variance s^2 = v - v^2 Q of that row, and
-        an observation y_i with the error variance v_i has (Q y)_i = (y_i - m) / v_i and Q_ii = (1 - s^2 / v_i) / v_i.
+        of all outcomes, they are (Q y)_i / Q_ii and 1 / Q_ii. If several observations share a row of average y and
+        error variance v, f at its point has mean m = y - v (Q y) and variance s^2 = v - v^2 Q. An observation y_i with
+        error variance v_i then has (Q y)_i = (y_i - m) / v_i and Q_ii = (1 - s^2 / v_i) / v_i.
         """
         W, t = self._whitening(), self.n_points
         alpha, own = self._white[:t] @ W, np.einsum("ij,ij->j", W, W)
@@ -270,10 +268,10 @@ class Posterior(GrowingFactor):
     # --- draws ------------------------------------------------------------------------------------------------------
 
     def draws(self, rng: np.random.Generator, count: int, actions: FloatArray | None = None) -> FloatArray:
-        """Return draws of f (count, m, n_contexts), jointly at actions (m, d_x) in all contexts.
+        """Return joint draws of f (count, m, n_contexts) at actions (m, d_x) in all contexts.
 
-        By default the actions are those of the grid. Draws are exact for up to `features.EXACT` actions and as many
-        contexts. They cost a Cholesky factor of the actions, one of the contexts, and one of the observations.
+        The default actions are the grid. Draws are exact for up to `features.EXACT` actions and as many contexts. They
+        cost one Cholesky factor each of the actions, the contexts and the observations.
         """
         x = self.actions if actions is None else actions
         left, right = self._draw_features(rng, x, anywhere=False, between=False)
@@ -288,8 +286,8 @@ class Posterior(GrowingFactor):
     def draw(self, rng: np.random.Generator, *, between: bool = False) -> Draw:
         """Return one draw of f as a function of action and context.
 
-        It is exact on the grid, if there is one, and in the contexts of the posterior. For actions anywhere, and for
-        contexts `between` those of the posterior, it is made of random frequencies (`drbo.models.path`).
+        The draw is exact on the grid, if there is one, and in the contexts of the posterior. Actions anywhere, and
+        contexts `between` those of the posterior, use random frequencies (`drbo.models.path`).
         """
         left, right = self._draw_features(rng, self.actions, anywhere=not len(self.actions), between=between)
         path = self.moved(Prior.drawn(rng, left, right), rng)
@@ -312,7 +310,7 @@ class Posterior(GrowingFactor):
         return left, features_of(self.gp.kernel.context, self.contexts, rng, anywhere=between)
 
     def moved(self, prior: Prior, rng: np.random.Generator) -> Path:
-        """Return draws of the posterior: draws of the prior, moved by the outcomes."""
+        """Return draws of the posterior: draws of the prior, updated by the outcomes."""
         return self._matheron().path(prior, rng)
 
     def _matheron(self) -> Matheron:

@@ -1,11 +1,10 @@
-"""The contract of a model of f: a surrogate, its fit, its posterior, and what a posterior may be capable of beside.
+"""The contract of a model of f: a surrogate, its fit, its posterior, and optional capabilities of a posterior.
 
-A `Surrogate` is frozen configuration. It learns a `Fit` from outcomes, which is a fact that files hold, and makes a
-`Posterior` from a fit and observations, which is derived and never changes. A model of one's own is two or three
-classes with these members; none of them needs a base class.
+A `Surrogate` is frozen configuration. It learns a `Fit` from outcomes, which is saved in files. It makes an immutable
+`Posterior` from a fit and observations. A custom model is two or three classes with these members, without base class.
 
-Whatever only some posteriors can do is a protocol `Supports...` of its own. A policy names those that it needs
-(`Policy.needs`), and an optimizer whose surrogate lacks one of them is refused when it is made (`require`).
+Each optional capability of a posterior is a protocol `Supports...`. A policy names the capabilities it needs
+(`Policy.needs`), and an optimizer raises at construction if its surrogate lacks one (`require`).
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ Values = Callable[[FloatArray], FloatArray]
 """A function of contexts (m, d_c), with values (m,)."""
 
 
-# --- what a model is of ---------------------------------------------------------------------------------------------
+# --- inputs and data ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What f is a function of: an action and a context, or the action with a perturbation of it.
+    """The arguments of f: an action and a context, or a perturbed action.
 
     Attributes
     ----------
     actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
     d_context : the number of coordinates of a context
-    shift : where a perturbation leads, if contexts are perturbations of the action; then f(x + xi) has no context
+    shift : the map from perturbations to places, if contexts perturb the action; then f(x + xi) has no context
     """
 
     actions: FloatArray
@@ -55,11 +54,11 @@ class Inputs:
 
     @property
     def d_kernel(self) -> int:
-        """The number of coordinates of a context that f depends on: none, if the context moves the action."""
+        """The number of context coordinates that f depends on: 0 if the context moves the action."""
         return self.d_context if self.shift is None else 0
 
     def seen(self, outcomes: Outcomes) -> Outcomes:
-        """Return outcomes at what f is a function of: at x + xi and in no context, if there is a shift."""
+        """Return outcomes at the arguments of f: at x + xi and without context, if there is a shift."""
         if self.shift is None:
             return outcomes
         places = outcomes.x + self.shift.steps(outcomes.c)
@@ -69,18 +68,18 @@ class Inputs:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """What a posterior is made from.
+    """The data of a posterior.
 
     Attributes
     ----------
-    inputs : what f is a function of
-    observations : in the order in which they were told, standardised; without an outcome where an evaluation failed
+    inputs : the arguments of f
+    observations : standardised, in the order told; without an outcome if the evaluation failed
     """
 
     inputs: Inputs
     observations: Sequence[Observation] = ()
     n_together: int = 0
-    """How many of them are outcomes of an evaluation that has several."""
+    """Number of observations from evaluations with several outcomes."""
 
     def and_also(self, more: Sequence[Observation]) -> Data:
         """Return the data with further observations."""
@@ -96,15 +95,15 @@ class Data:
 
 @runtime_checkable
 class Fit(Protocol):
-    """What a surrogate learned: the hyper-parameters, and the units of the outcomes under them.
+    """The result of learning: the hyper-parameters, and the units of the outcomes.
 
-    A fit is a fact, and is saved: a frozen dataclass of numbers, text, arrays and tuples, or a class with a method
-    `arguments()`. The same fit and observations must give a posterior of the same bits.
+    A fit is saved. It is a frozen dataclass of numbers, text, arrays and tuples, or a class with a method
+    `arguments()`. The same fit and observations must give a posterior with the same bits.
     """
 
     @property
     def n_outcomes(self) -> int:
-        """How many outcomes it was learned from."""
+        """The number of outcomes that the fit was learned from."""
 
     def units(self, sign: float) -> Units:
         """Return the units of the outcomes; `sign` is -1 if they are minimised."""
@@ -112,11 +111,11 @@ class Fit(Protocol):
 
 @runtime_checkable
 class Posterior(Protocol):
-    """The posterior of f in the model's units, for actions anywhere, on a finite set of contexts. It never changes."""
+    """The posterior of f in the model's units, for actions anywhere, on a finite set of contexts. Immutable."""
 
     @property
     def contexts(self) -> FloatArray:
-        """The contexts (n, d_c) that its answers are for."""
+        """The contexts (n, d_c) of the queries."""
 
     @property
     def amplitude(self) -> float:
@@ -129,7 +128,7 @@ class Posterior(Protocol):
     def with_more(self, observations: Sequence[Observation]) -> Self:
         """Return the posterior with further observations.
 
-        An observation without an outcome is an evaluation under way: the variance shrinks, and the mean stays.
+        An observation without an outcome is a pending evaluation: the variance shrinks, and the mean stays.
         """
 
     def moments(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -152,7 +151,7 @@ class Surrogate(Protocol):
     Attributes
     ----------
     learns : whether anything is learned from the outcomes, offset and scale included
-    certificate_width : the least width of a bound by default, in standard deviations
+    certificate_width : the least default width of a bound, in standard deviations
     """
 
     @property
@@ -162,22 +161,22 @@ class Surrogate(Protocol):
     def certificate_width(self) -> float: ...  # noqa: D102
 
     def adapted(self, space: AnySpace) -> AnySpace:
-        """Return a finite set with the coordinates that the model wants: the set itself, or `space.in_unit_cube()`."""
+        """Return a finite set in the model's coordinates: the set itself, or `space.in_unit_cube()`."""
 
     def first(self, inputs: Inputs, sign: float) -> Fit:
-        """Return the fit before any outcome; raise if the model is not for such inputs. `sign`: -1 to minimise."""
+        """Return the fit before any outcome; raise if the model does not suit the inputs. `sign`: -1 to minimise."""
 
     def due(self, n_outcomes: int, last: Any) -> bool:
-        """Return whether to fit again, with so many outcomes after the last fit."""
+        """Return whether to fit again, with `n_outcomes` outcomes and the last fit."""
 
     def refit(self, outcomes: Outcomes, last: Any) -> Fit:
-        """Return the fit to all outcomes so far, which are maximised, in the user's units; `last` is the one before."""
+        """Return the fit to all outcomes so far, to be maximised, in the user's units; `last` is the previous fit."""
 
     def posterior(self, fit: Any, data: Data, contexts: FloatArray, last: Any = None) -> Posterior:
         """Return the posterior of the observations of `data` on contexts (n, d_c).
 
-        `last` is a posterior that this method made from the same fit, for the first of the observations, perhaps on
-        other contexts. It may be extended where that is quicker; the bits must not depend on it.
+        `last` is a posterior that this method made from the same fit and the first observations, perhaps on other
+        contexts. Extending `last` is allowed for speed; the bits of the result must not depend on it.
         """
 
 
@@ -185,20 +184,20 @@ class Surrogate(Protocol):
 
 
 class SupportsGrid(Protocol):
-    """It keeps mean and variance on the grid of actions."""
+    """Mean and variance on the grid of actions."""
 
     def on_grid(self) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (n_actions, n_contexts) of f on the grid of actions."""
 
     def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (n_contexts,) of f for one action, which may have a place on the grid."""
+        """Return mean and variance (n_contexts,) of f for one action, possibly on the grid."""
 
 
 class SupportsCurve(Protocol):
-    """Bounds over whole cells of contexts, for contexts with a range."""
+    """Bounds over cells of contexts, for contexts with a range."""
 
     def curve(self, action: FloatArray, slope: float) -> Curve:
-        """Return mean + slope std of f(x, .) for one action (d_x,), to be called with contexts anywhere."""
+        """Return mean + slope std of f(x, .) for one action (d_x,), as a function of any contexts."""
 
 
 class SupportsCovariance(Protocol):
@@ -210,7 +209,7 @@ class SupportsCovariance(Protocol):
         """Return the covariance (p, m, k) of f at p points with k averages over contexts for each of m actions.
 
         Actions (m, d_x) may lie anywhere. An average of action i is sum_j w_j f(x_i, c_j), weights (m, k, n_contexts).
-        A point is an action and a context, by their indices `rows` (p,) and `columns` (p,).
+        A point is given by the indices of its action, `rows` (p,), and its context, `columns` (p,).
         """
 
     def difference(self, actions: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -221,24 +220,24 @@ class SupportsAverages(Protocol):
     """The posterior of an average of f over contexts, in which errors of different contexts cancel."""
 
     def averaged(self, weights: FloatArray) -> Posterior:
-        """Return the posterior of sum_j w_j f(x, c_j), weights w (n_contexts,), as that of one context."""
+        """Return the posterior of sum_j w_j f(x, c_j), weights w (n_contexts,), as for one context."""
 
 
 class SupportsHiddenContexts(Protocol):
     """Outcomes whose context was never revealed."""
 
     def scatter(self, observation: Observation) -> Scatter:
-        """Return how far f in one of the contexts of an observation is from their average."""
+        """Return the scatter of f in one of an observation's contexts about their average."""
 
 
 class SupportsDraws(Protocol):
     """Draws of f."""
 
     def draw(self, rng: Generator, *, between: bool = False) -> AnyDraw:
-        """Return one draw of f; `between`: as a function of contexts between those of the posterior, too."""
+        """Return one draw of f; `between`: also for contexts between those of the posterior."""
 
     def draws(self, rng: Generator, count: int, actions: FloatArray | None = None) -> FloatArray:
-        """Return draws of f (count, m, n_contexts), jointly at actions (m, d_x), by default those of the grid."""
+        """Return joint draws of f (count, m, n_contexts) at actions (m, d_x), by default the grid."""
 
     def check_draw(self, *, between: bool) -> None:
         """Raise if `draw` is not possible with the kernels of this posterior."""
@@ -251,11 +250,11 @@ class SupportsLeaveOneOut(Protocol):
     """Predictions of every outcome from all others."""
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
-        """Return what every outcome exceeds the prediction from all others by, and the variance, in the order told."""
+        """Return every outcome minus its prediction from all others, and the variance, in the order told."""
 
 
 class SupportsInformationGain(Protocol):
-    """The information gain of the observations, which `TheoreticalBeta` rests on."""
+    """The information gain of the observations, which `TheoreticalBeta` uses."""
 
     @property
     def information_gain(self) -> float:
@@ -263,14 +262,14 @@ class SupportsInformationGain(Protocol):
 
     @property
     def errors_known(self) -> bool:
-        """Whether the error of any observation has a known deviation, in place of the model's noise."""
+        """Whether any observation has a known standard error instead of the model's noise."""
 
 
 class SupportsPerturbations(Protocol):
-    """Of a surrogate: contexts that are perturbations of the action."""
+    """A surrogate for contexts that perturb the action."""
 
     def of_actions(self) -> Surrogate:
-        """Return the model of an f that depends on a perturbed action alone; raise if contexts matter to it."""
+        """Return this model for an f of the perturbed action alone; raise if the model depends on contexts."""
 
 
 Capability = type[Any]
@@ -279,9 +278,9 @@ _SUPPORTED: dict[tuple[type, Any], bool] = {}
 
 
 def supports(model: object, capability: Callable[..., _T]) -> TypeGuard[_T]:
-    """Return whether a posterior or a surrogate has all members of a capability, as `isinstance` would, but faster.
+    """Return whether a posterior or a surrogate has all members of a capability: a faster `isinstance`.
 
-    The answer is the same for all objects of a class.
+    The result is cached per class.
     """
     key = type(model), capability
     found = _SUPPORTED.get(key)
@@ -292,7 +291,7 @@ def supports(model: object, capability: Callable[..., _T]) -> TypeGuard[_T]:
 
 
 def require(posterior: Posterior, capabilities: Sequence[Capability], who: str, surrogate: object) -> None:
-    """Raise unless a posterior of the surrogate has all capabilities that somebody needs."""
+    """Raise unless a posterior of the surrogate has all capabilities that `who` needs."""
     for capability in capabilities:
         if not supports(posterior, capability):
             what = (inspect.getdoc(capability) or "").splitlines()[0].rstrip(".")
@@ -302,7 +301,7 @@ def require(posterior: Posterior, capabilities: Sequence[Capability], who: str, 
 
 
 def check_surrogate(surrogate: object) -> Surrogate:
-    """Return a surrogate as it is; raise if anything of the contract is missing."""
+    """Return the surrogate unchanged; raise if a member of the contract is missing."""
     if isinstance(surrogate, type) or not isinstance(surrogate, Surrogate):
         members = ("learns", "certificate_width", "adapted", "first", "due", "refit", "posterior")
         missing = [name for name in members if not hasattr(surrogate, name)]
@@ -321,11 +320,11 @@ def of_action(posterior: Posterior, action: Point) -> tuple[FloatArray, FloatArr
     return mean[0], variance[0]
 
 
-# --- what a search asks ---------------------------------------------------------------------------------------------
+# --- estimates ------------------------------------------------------------------------------------------------------
 
 
 class Estimate(Protocol):
-    """A function of action and context that stands for f, in the contexts of a round: a bound, or a draw."""
+    """A bound or a draw: a function of action and context used as f by a search, in the contexts of a round."""
 
     @property
     def amplitude(self) -> float:
@@ -334,7 +333,7 @@ class Estimate(Protocol):
     def on_grid(self, rows: NDArray[np.intp] | slice = slice(None), actions: FloatArray | None = None) -> FloatArray:
         """Return the values of the actions `rows` of a grid, by default of all, in every context.
 
-        `actions` (n_actions, d_x) is the grid, for an estimate that does not know it.
+        `actions` (n_actions, d_x) is the grid, if the estimate does not store it.
         """
 
     def of_action(self, action: Point) -> FloatArray:
@@ -378,7 +377,7 @@ class AnyCurve(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Pointwise:
-    """The curve of a posterior that predicts points and knows nothing of cells of contexts."""
+    """The curve of a posterior that predicts points only, without bounds over cells."""
 
     posterior: Posterior
     action: FloatArray
@@ -398,7 +397,7 @@ class Pointwise:
         return self.moments(contexts)[1]
 
     def lowest(self, centres: FloatArray, halves: FloatArray, tilt: FloatArray) -> FloatArray:
-        """Return -inf: nothing is known of what lies between points, so every point of a cell is looked at."""
+        """Return -inf: there is no bound between points, so every point of a cell must be evaluated."""
         del halves, tilt
         return np.full(len(centres), -np.inf)
 

@@ -1,4 +1,4 @@
-"""The units of outcomes: the user's on one side, the model's on the other."""
+"""Conversion between the units of the user and of the model."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Units:
-    """How an outcome y of the user is a value v of the model: sign * y = offset + scale * v.
+    """The relation between the user's outcome y and the model's value v: sign * y = offset + scale * v.
 
     Attributes
     ----------
     sign : 1 if outcomes are maximised, -1 if they are minimised; the model always maximises
     offset, scale : of the model's standardisation; 0 and 1 for a model with fixed hyper-parameters
-    known : False as long as a model that learns its scale has seen no outcome; bounds are then infinite
+    known : False if the scale is learned and there is no outcome yet; bounds are then infinite
     """
 
     sign: float = 1.0
@@ -23,11 +23,11 @@ class Units:
     known: bool = True
 
     def inward(self, outcome: float) -> float:
-        """Return the model's value of an outcome."""
+        """Return an outcome in the model's units."""
         return (self.sign * outcome - self.offset) / self.scale
 
     def outward(self, value: float) -> float:
-        """Return the user's value of a value of the model."""
+        """Return a value of the model in the user's units."""
         if not self.known:
             return self.sign * math.copysign(math.inf, value)
         return self.sign * (self.offset + self.scale * value)
@@ -37,5 +37,5 @@ class Units:
         return self.scale * length
 
     def length_inward(self, length: float) -> float:
-        """Return the user's noise, or bound on a norm of f less its offset, in the model's units."""
+        """Return the user's noise, or norm bound of f minus its offset, in the model's units."""
         return length / self.scale

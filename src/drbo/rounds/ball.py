@@ -1,9 +1,9 @@
-"""One round's problem, frozen: all distributions within a radius of a reference, and the worst of them for a bound.
+"""The frozen problem of one round: all distributions within a radius of a reference, and the worst one for a bound.
 
     the action        x_t = argmax_x min_w <w, ucb_t(x, .)>                       lines 3 and 4 of algorithm 1
     the certificate   min_w <w, lcb_t(x_t, .)>                                    eq. 10
 
-with w over the set. Here the set lives on a finite set of atoms; `drbo.rounds.range_ball` has the one on a whole range.
+with w over the set. Here the set is on a finite set of atoms; `drbo.rounds.range_ball` is for a whole range.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
 TIE = 1e-10
-"""Scores closer than this share of the values' range are a tie, and the first one wins: no choice hangs on rounding."""
+"""Scores closer than this share of the values' range are a tie; the first one wins, so rounding decides nothing."""
 
 
 def first_of_the_best(scores: FloatArray, tolerance: float) -> int:
-    """Return the first index whose score is within `tolerance` of the largest one."""
+    """Return the first index with a score within `tolerance` of the largest one."""
     return int(np.argmax(scores >= scores.max() - tolerance))
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """The worst case of a bound for one action, with its evidence.
+    """The certified worst case of a bound for one action.
 
     Attributes
     ----------
-    reference : the atoms that the worst case is on; further ones may have been added to those of the ball
+    reference : the atoms of the worst case: those of the ball, and possibly further ones
     worst_case : on these atoms; its distribution is feasible, so its expectation is attained
-    lower_bound : no distribution of the set, on the whole range of the contexts, does worse than this
+    lower_bound : of all distributions of the set, on the whole range of the contexts
     """
 
     reference: Reference
@@ -54,11 +54,11 @@ class Ball:
 
     Attributes
     ----------
-    ambiguity : the set, put on the atoms
+    ambiguity : the set, placed on the atoms
     reference : the atoms and their weights
-    radius : what compression costs included
+    radius : including the error of compression
     space : the space of the contexts
-    seed : of the points that searches begin with
+    seed : of the starting points of searches
     """
 
     ambiguity: PlacedSet
@@ -78,17 +78,17 @@ class Ball:
 
     @property
     def on_atoms(self) -> bool:
-        """Whether the atoms are all there is: no distribution of the set puts mass elsewhere."""
+        """Whether no distribution of the set puts mass outside the atoms."""
         return True
 
     @property
     def diameter(self) -> float:
-        """The radius from which on the set holds every distribution on the contexts that it could hold."""
+        """The radius beyond which the set stops growing."""
         return self.ambiguity.diameter(self.weights, self._hull())
 
     @property
     def words(self) -> str:
-        """Which distributions the set holds, in words that follow "in every distribution"."""
+        """A description of the distributions in the set that follows "in every distribution"."""
         if math.isinf(self.radius):
             return f"that the set can hold, as the radius is infinite: {self.ambiguity.everything}"
         words, diameter = self.ambiguity.words(self.radius), self.diameter
@@ -97,16 +97,16 @@ class Ball:
         return f"{words} (that is {self.ambiguity.everything}: none is further away than {diameter:.3g})"
 
     def _hull(self) -> FloatArray | None:
-        """Return points (k, d) in the user's units between which contexts lie that are no atoms; None if none does."""
+        """Return points (k, d) in the user's units whose hull has contexts besides atoms; None if there are none."""
         return None
 
     def at(self, radius: float) -> Self:
-        """Return the ball with another radius, to which what compression costs is added."""
+        """Return the ball with another radius, plus the error of compression."""
         return replace(self, radius=radius + self.reference.error)
 
     @property
     def reach(self) -> float:
-        """How far the ball reaches beyond the reference: eps^a, less that of what compression costs.
+        """The size of the ball beyond the reference: eps^a minus the error of compression to the same power.
 
         a is the power of the set's `growth`.
         """
@@ -117,7 +117,7 @@ class Ball:
         """Return whether the other ball holds the same distributions on the same atoms, to the last bit."""
         return (
             self.radius == other.radius
-            and self.weights.tobytes() == other.weights.tobytes()  # faster than a comparison of few numbers
+            and self.weights.tobytes() == other.weights.tobytes()  # faster than comparing few numbers
             and (self.contexts is other.contexts or np.array_equal(self.contexts, other.contexts))
         )
 
@@ -138,15 +138,15 @@ class Ball:
         return Certificate(self.reference, worst, float(worst.lower_bound))
 
     def widened(self, bound: Estimate, action: Point, score: float) -> tuple[Self, float]:
-        """Return the ball with the contexts that the adversary wants for one action, and the action's score in it.
+        """Return the ball with the contexts that the adversary needs for one action, and the action's score in it.
 
-        The atoms are all there is here: both are as they were.
+        Here all contexts are atoms: both are unchanged.
         """
         del bound, action
         return self, score
 
     def elsewhere(self) -> FloatArray:
-        """Return contexts (k, d) beside the atoms that can be evaluated, well spread; none, as there are no others."""
+        """Return well spread contexts (k, d) besides the atoms that can be evaluated; none here."""
         return self.contexts[:0]
 
     def draw_of(self, posterior: SupportsDraws, rng: np.random.Generator) -> AnyDraw:
@@ -154,45 +154,45 @@ class Ball:
         return posterior.draw(rng)
 
     def extended(self, further: FloatArray) -> Self:
-        """Return the ball with further contexts (k, d) as atoms, which have no weight in the reference."""
+        """Return the ball with further contexts (k, d) as atoms without weight in the reference."""
         if not len(further):
             return self
         ambiguity = on_range(self.ambiguity).extended(self.space.measured(further))
         return replace(self, ambiguity=ambiguity, reference=self.reference.and_also(further))
 
     def adopting(self, certificate: Certificate) -> Self:
-        """Return the ball with those further contexts of a certificate that carry weight in its worst case."""
+        """Return the ball with the further contexts of a certificate that carry weight in its worst case."""
         del certificate
         return self
 
     def best_context(
         self, at_atoms: FloatArray, worth: Callable[[], Callable[[FloatArray], FloatArray]], tie: float
     ) -> Point:
-        """Return the context that is worth most, the first of them within a tie.
+        """Return the context of the largest worth, the first one in a tie.
 
-        `at_atoms` (n,) is what each atom is worth. `worth()` returns the function that says it of contexts anywhere.
+        `at_atoms` (n,) is the worth of each atom. `worth()` returns the worth as a function of any contexts.
         """
         del worth
         return self.reference.atom(first_of_the_best(at_atoms, tie))
 
 
 def frozen_copy(point: Point) -> Point:
-    """Return a point whose coordinates nobody can change."""
+    """Return an immutable copy of a point."""
     return Point(validation.frozen(point.coordinates), point.index)
 
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """The price list of a dual point for contexts in the model's coordinates; the set measures in the user's units."""
+    """The price list of a dual point for contexts in the model's coordinates; the set uses the user's units."""
 
     dual: Dual
     space: Space
 
     def at(self, contexts: FloatArray) -> FloatArray:
-        """Return the value (m,) below which each context (m, d) does harm."""
+        """Return the value (m,) below which each context (m, d) lowers the worst case."""
         return self.dual.threshold(self.space.measured(contexts), np.zeros_like(contexts))[0]
 
     def in_cells(self, centres: FloatArray, halves: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return level (m,) and slope (m, d) of a bound on the threshold over cells |c - centre| <= half."""
+        """Return level (m,) and slope (m, d) of an upper bound on the threshold over cells |c - centre| <= half."""
         level, slope = self.dual.threshold(self.space.measured(centres), self.space.widths(halves))
         return level, slope * self.space.units

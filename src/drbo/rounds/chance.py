@@ -1,20 +1,20 @@
-"""How likely f exceeds a threshold in the worst distribution of a set, bracketed by confidence bounds.
+"""The worst-case probability that f exceeds a threshold, bracketed by confidence bounds.
 
 With the worst case over the distributions w of the set, and a threshold h,
 
     min_w <w, 1[lcb(x, .) > h]>   <=   min_w P_w(f(x, c) > h)   <=   min_w <w, 1[ucb(x, .) > h]>
 
-Of a noisy outcome, Phi((f - h) / sigma) takes the place of the indicator 1[f > h]: it grows with f, too.
+For a noisy outcome, Phi((f - h) / sigma), which also grows with f, replaces the indicator 1[f > h].
 
-An indicator has no slack. Where a bound fails in one context, by however little, that context's whole weight is counted
-wrongly. So the bounds must hold in all contexts at once: those of Lemma 1 do, and others are widened
+If a bound fails in one context, even slightly, the indicator counts the whole weight of the context wrongly. So the
+bounds must hold in all contexts at once. The bounds of Lemma 1 do; others are widened
 (`drbo.models.bounds.simultaneous`).
 
 Level sets of this probability are due to Inatsu, Iwazaki and Takeuchi, "Active Learning for Distributionally Robust
 Level-Set Estimation" (ICML 2021), and constraints on it to Inatsu, Takeno, Karasuyama and Takeuchi, "Bayesian
-Optimization for Distributionally Robust Chance-constrained Problem" (ICML 2022). Theirs are for an L1 ball, by linear
-programs; here the set is any one, and its own solver certifies the bounds. Value at risk is the same question asked for
-the threshold: a quantile.
+Optimization for Distributionally Robust Chance-constrained Problem" (ICML 2022). They use linear programs for an L1
+ball; here the set is arbitrary, and its own solver certifies the bounds. Value at risk is the inverse: the threshold
+for a given probability, a quantile.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ __all__ = ["Chance", "ChanceConstrained", "LevelSet", "Undecided"]
 Of = Literal["f", "outcome"]
 
 ENOUGH = 1e-9
-"""Probabilities that differ by less count as equal: weights such as 0.7 and 0.2 add up to 0.9 by rounding only."""
+"""Tolerance for equal probabilities: weights such as 0.7 and 0.2 sum to 0.9 only up to rounding."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """That f, or a noisy outcome, is above or below a threshold, in the units of the outcomes.
+    """The event that f, or a noisy outcome, is above or below a threshold, in the units of the outcomes.
 
     Parameters
     ----------
@@ -77,14 +77,14 @@ class Event:
         """Return the event in the units of the model."""
         sign = units.sign if self.above is not None else -units.sign
         level = self.above if self.above is not None else self.below
-        assert level is not None  # one of them was given
+        assert level is not None  # one of them is given
         noise = 0.0 if self.of == "f" else posterior.noise
         return ModelEvent(UPPER if sign > 0.0 else LOWER, units.inward(level), noise)
 
 
 @dataclass(frozen=True)
 class ModelEvent:
-    """That a value of the model is beyond a level: above it (`side` UPPER) or below (LOWER), with noise added to it."""
+    """The event that a value of the model is above a level (`side` UPPER) or below it (LOWER), with added noise."""
 
     side: Side
     level: float
@@ -101,7 +101,7 @@ class ModelEvent:
         return np.asarray(ndtr(beyond / self.noise) if self.noise > 0.0 else (beyond > 0.0).astype(np.float64))
 
     def openness(self, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Return how open it is whether the event happens, for bounds of f; of the same shape, larger is more open."""
+        """Return the openness of the event for bounds of f, of the same shape; larger means less certain."""
         if self.noise > 0.0:
             return np.abs(self.likelihood(high) - self.likelihood(low))
         return np.minimum(high - self.level, self.level - low)
@@ -111,7 +111,7 @@ class ModelEvent:
 class Bracket:
     """The worst-case probability of an event for each of m actions, between `lower` and `upper` (m,).
 
-    `weights` (m, n) are the distributions in which the lower bound is attained.
+    `weights` (m, n) are the distributions that attain the lower bound.
     """
 
     lower: FloatArray
@@ -120,24 +120,24 @@ class Bracket:
 
 
 def bracket(ball: Ball, event: ModelEvent, least: FloatArray, most: FloatArray) -> Bracket:
-    """Return the worst-case probabilities, for values (m, n) at which the event is least and most likely."""
+    """Return the worst-case probabilities, for values (m, n) that make the event least and most likely."""
     worst = ball.worst_cases(event.likelihood(least))
     best = ball.worst_cases(event.likelihood(most))
     return Bracket(np.clip(worst.lower_bound, 0.0, 1.0), np.clip(best.expectation, 0.0, 1.0), worst.weights)
 
 
 def of_candidates(ball: Ball, event: ModelEvent, posterior: Posterior, width: float, candidates: Candidates) -> Bracket:
-    """Return the worst-case probabilities for candidates, by confidence bounds of a width."""
+    """Return the worst-case probabilities for candidates, from confidence bounds of this width."""
     rows = np.arange(len(candidates.points))
     least = candidates.values(Bound(posterior, width, event.unfavourable), rows)
     return bracket(ball, event, least, candidates.values(Bound(posterior, width, event.side), rows))
 
 
 def worst_quantile(ball: Ball, values: FloatArray, share: float, noise: float, *, certified: bool) -> float:
-    """Return the largest t with P_w(value + noise >= t) >= share in every distribution w, for values (n,) of contexts.
+    """Return the largest t with P_w(value + noise >= t) >= share for every distribution w, for values (n,).
 
-    Without noise t is one of the values, and few are tried: the probability falls with t. With noise t is found by
-    bisection. `certified`: t is a lower bound; otherwise it is an upper one.
+    Without noise t is one of the values, found by binary search. With noise t is found by bisection. `certified`: t is
+    a lower bound, otherwise an upper bound.
     """
 
     def holds(t: float) -> bool:
@@ -148,7 +148,7 @@ def worst_quantile(ball: Ball, values: FloatArray, share: float, noise: float, *
     if noise > 0.0:
         return _last(holds, float(values.min()) - 40.0 * noise, float(values.max()) + 40.0 * noise, certified)
     levels = np.unique(values)
-    low, high = 0, len(levels)  # the lowest level always holds
+    low, high = 0, len(levels)  # the condition always holds at the lowest level
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(float(levels[middle])) else (low, middle)
@@ -156,7 +156,7 @@ def worst_quantile(ball: Ball, values: FloatArray, share: float, noise: float, *
 
 
 def _last(holds: Callable[[float], bool], low: float, high: float, certified: bool) -> float:
-    """Return where a condition that holds at `low` and not at `high` ends, from below or from above."""
+    """Return the end of a condition that holds at `low` and not at `high`, from below or from above."""
     while low < 0.5 * (low + high) < high and high - low > 1e-12 * max(abs(low), abs(high)):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if holds(middle) else (low, middle)
@@ -164,17 +164,17 @@ def _last(holds: Callable[[float], bool], low: float, high: float, certified: bo
 
 
 def check_atoms(ball: Ball) -> None:
-    """Raise if contexts that are no atoms may occur: nothing bounds an indicator between the atoms."""
+    """Raise if contexts may lie outside the atoms: an indicator has no bound between atoms."""
     if not ball.on_atoms:
         raise TypeError(
             "the probability of an event needs every context as an atom: give a finite set of contexts, or Samples "
-            "without within= and with room for all of them, atoms=..."
+            "without within= and with atoms=... large enough for all of them"
         )
 
 
 @dataclass(frozen=True)
 class Chance:
-    """That an event has at least a probability in every distribution of the set: `Chance(0.9, above=2.0)`.
+    """The constraint that an event has a minimum probability in every distribution: `Chance(0.9, above=2.0)`.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ class Chance:
         return Event(self.above, self.below, self.of)
 
     def met(self, probabilities: FloatArray) -> np.ndarray:
-        """Return which probabilities (m,) are enough."""
+        """Return whether each probability (m,) is large enough."""
         return np.asarray(probabilities >= self.at_least - ENOUGH)
 
     def __str__(self) -> str:
@@ -211,16 +211,16 @@ class Chance:
 
 
 def _check_chance(chance: object) -> None:
-    """Raise unless this is a chance constraint."""
+    """Raise unless the argument is a chance constraint."""
     validation.of_kind("chance", chance, Chance, "a drbo.Chance such as Chance(0.9, above=1.0)")
 
 
 @dataclass(frozen=True)
 class Undecided(ContextRule):
-    """The context in which it is most open whether the event of a chance constraint happens.
+    """The context in which the event of a chance constraint is least certain.
 
-    For f that is the largest min(ucb - h, h - lcb), h the threshold. For a noisy outcome it is the largest difference
-    of the event's probability between both bounds.
+    For f the rule maximises min(ucb - h, h - lcb), h the threshold. For a noisy outcome it maximises the difference of
+    the event's probability between both bounds.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ class Undecided(ContextRule):
         _check_chance(self.chance)
 
     def pick(self, ball: Ball, beliefs: Beliefs, action: Point) -> Point:
-        """Return the context of an action that is most open."""
+        """Return the context in which the event is least certain for an action."""
         check_atoms(ball)
         if not beliefs.units.known:
             return Uncertain().pick(ball, beliefs, action)
@@ -245,22 +245,22 @@ class Undecided(ContextRule):
 
 
 def _no_range() -> Any:
-    raise AssertionError("contexts that are no atoms were refused")
+    raise AssertionError("contexts besides the atoms were refused")
 
 
 def _width(ball: Ball, beliefs: Beliefs, n_actions: int = 1) -> float:
-    """Return a width of bounds that hold for several actions in all contexts at once, so that no label comes early."""
+    """Return a width of bounds that hold for several actions in all contexts at once, against premature labels."""
     return simultaneous(max(beliefs.width, beliefs.certificate_width), n_actions * len(ball.contexts))
 
 
 @dataclass(frozen=True)
 class LevelSet(Policy):
-    """The open action of which most is open, in order to classify all actions by a chance constraint.
+    """The least certain open action, in order to classify all actions by a chance constraint.
 
-    An action is open if the bounds of its worst-case probability lie on both sides of what is required. Of the open
-    ones it is that of the most open context (`Undecided`); where nature draws the contexts, of the largest openness on
-    average under the reference. Inatsu, Iwazaki and Takeuchi (ICML 2021) look one step ahead with the same bounds. Once
-    no action is open, all of them compete.
+    An action is open if the bounds of its worst-case probability lie on both sides of the required one. The policy
+    chooses the open action with the least certain context (`Undecided`), or, where nature draws contexts, with the
+    largest mean openness under the reference. Inatsu, Iwazaki and Takeuchi (ICML 2021) look one step ahead with the
+    same bounds. Once no action is open, the policy chooses among all actions.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ class LevelSet(Policy):
         check_rule(self.contexts)
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
-        """Return the action of which most is open, and its contexts."""
+        """Return the least certain action, and its contexts."""
         return _chosen(self.chance, self.contexts, round, beliefs, self._most_open, self._most_open_of_all)
 
     def _most_open_of_all(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> Found:
@@ -287,7 +287,7 @@ class LevelSet(Policy):
         return found if still_open else None
 
     def _ranked(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> tuple[bool, Found]:
-        """Return whether any candidate is open, and that of them, or else of all, of which most is open."""
+        """Return whether any candidate is open, and the least certain of the open ones, or else of all."""
         rows = np.arange(len(candidates.points))
         posterior, width = beliefs.expected(ball), _width(ball, beliefs, len(rows))
         low, high = (candidates.values(Bound(posterior, width, side), rows) for side in (LOWER, UPPER))
@@ -303,10 +303,10 @@ class LevelSet(Policy):
 
 @dataclass(frozen=True)
 class ChanceConstrained(Policy):
-    """The action of the best worst-case upper confidence bound of all that may meet a chance constraint.
+    """The action with the best worst-case upper confidence bound among those that may meet a chance constraint.
 
-    An action may meet it if the upper bound of its worst-case probability is enough (Inatsu, Takeno, Karasuyama and
-    Takeuchi, ICML 2022). If none may, it is the action whose upper bound of the probability is largest.
+    An action may meet the constraint if the upper bound of its worst-case probability is large enough (Inatsu, Takeno,
+    Karasuyama and Takeuchi, ICML 2022). If none may, the action with the largest upper bound is chosen.
 
     Parameters
     ----------
@@ -350,9 +350,9 @@ _Chooser = Callable[[Ball, ModelEvent, Beliefs, Candidates], Found | None]
 
 
 def _chosen(chance: Chance, rule: ContextRule | None, round: Round, beliefs: Beliefs, *choosers: _Chooser) -> Choice:
-    """Return the action that the first chooser to find one ranks first, and its contexts.
+    """Return the best action of the first chooser that finds one, and its contexts.
 
-    As long as the model has seen no outcome, optimism chooses.
+    Before the first outcome, the policy `Optimism` chooses.
     """
     ball, units = round.ball, beliefs.units
     check_atoms(ball)
@@ -364,7 +364,7 @@ def _chosen(chance: Chance, rule: ContextRule | None, round: Round, beliefs: Bel
         if found is None:
             found = round.search.best_by(ball, functools.partial(chooser, ball, event, beliefs), round.near)
     bound = Bound(posterior, beliefs.width, UPPER)
-    if found is None:  # no action is permitted: the search falls back by itself
+    if found is None:  # no action is permitted: the search has its own fallback
         found = round.search.best(ball, bound, round.near, round.under_way[:0])
     score = float(ball.worst_case(bound.of_action(found.action)).expectation)
     return picked(rule, round, beliefs, ball, Found(found.action, score))

@@ -1,4 +1,4 @@
-"""What a round may know of f: the little that policies and rules of contexts ask for."""
+"""The beliefs of a round about f, and the rules that pick contexts."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ class Beliefs(Protocol):
 
     @property
     def certificate_width(self) -> float:
-        """The width of the bounds that a certificate rests on."""
+        """The width of the bounds of a certificate."""
 
     @property
     def units(self) -> Units:
-        """The units of the outcomes: what a user gives in his own units is converted by them."""
+        """The units of the outcomes, which convert from the user's units."""
 
     def certain(self, ball: Ball) -> Posterior:
-        """Return the posterior of the outcomes alone; certificates rest on nothing else."""
+        """Return the posterior of the outcomes alone, which certificates use."""
 
     def expected(self, ball: Ball) -> Posterior:
-        """Return the posterior in which pending and failed evaluations count as if they had given their mean.
+        """Return the posterior that counts pending and failed evaluations as if they had given their mean.
 
-        Only the variance is smaller than that of the outcomes alone. The next evaluation is chosen by it.
+        Only its variance is smaller. This posterior is used to choose the next evaluation.
         """
 
     def also(self, ball: Ball, action: Point, contexts: Sequence[Point]) -> Beliefs:
-        """Return the beliefs with one more evaluation under way: an action, in these contexts."""
+        """Return the beliefs with one more pending evaluation: an action in these contexts."""
 
 
 class ContextRule(ABC):
     """A rule that picks the context of an evaluation."""
 
     theorem: ClassVar[str | None] = None
-    """The theorem that bounds the regret with this rule, if there is one."""
+    """The theorem that bounds the regret with this rule, or None."""
 
     @abstractmethod
     def pick(self, ball: Ball, beliefs: Beliefs, action: Point) -> Point:
@@ -62,14 +62,14 @@ class ContextRule(ABC):
 
 
 def check_rule(rule: object) -> None:
-    """Raise unless this is a rule that picks contexts, or None: nature picks them."""
+    """Raise unless the argument is a rule that picks contexts, or None for nature."""
     if rule is not None:
         validation.of_kind("contexts", rule, ContextRule, "a rule such as drbo.Informative(), or None")
 
 
 @dataclass(frozen=True)
 class Uncertain(ContextRule):
-    """The context of which we know least, however rare it is: the rule of the paper, for which Theorem 5 holds."""
+    """The context of largest uncertainty, however rare: the rule of the paper, for which Theorem 5 holds."""
 
     theorem: ClassVar[str | None] = "Theorem 5 and Corollary 6"
 
@@ -83,7 +83,7 @@ class Uncertain(ContextRule):
 
 @dataclass(frozen=True)
 class Informative(ContextRule):
-    """The context whose outcome lowers the variance of the worst-case expectation of the action most; no theorem."""
+    """The context whose outcome most reduces the variance of the action's worst-case expectation; no theorem."""
 
     def pick(self, ball: Ball, beliefs: Beliefs, action: Point) -> Point:
         """Return the context of the largest reduction of variance."""
@@ -101,7 +101,7 @@ class Informative(ContextRule):
         """Return the atom of the largest reduction of variance, for any posterior.
 
         An outcome of g = sum_j w_j f(x, c_j), the worst-case expectation, would lower the variance in every context by
-        Cov(f(x, c), g)^2, up to a common factor. That is what an outcome in a context tells of g, too.
+        Cov(f(x, c), g)^2, up to a common factor. By symmetry this is the information about g of an outcome in c.
         """
         mean, variance = of_action(posterior, action)
         w = ball.worst_case(mean - width * np.sqrt(variance)).weights
@@ -113,11 +113,11 @@ class Informative(ContextRule):
 
 @dataclass(frozen=True)
 class Pessimistic(ContextRule):
-    """The context that may be worst: of those in the worst case of the lower bound, the one of the lowest bound.
+    """The possibly worst context: the one with the lowest bound in the worst case of the lower bound.
 
-    With the set `Neighbourhood`, whose worst case is one context, that is the rule of StableOpt, argmin lcb over all
-    contexts near the mean of the reference (Bogunovic et al., NeurIPS 2018). The regret theorems of the paper of this
-    package do not hold for it.
+    With the set `Neighbourhood`, whose worst case is one context, this is the rule of StableOpt, argmin lcb over all
+    contexts near the mean of the reference (Bogunovic et al., NeurIPS 2018). The regret theorems of the DRBO paper do
+    not hold for this rule.
     """
 
     def pick(self, ball: Ball, beliefs: Beliefs, action: Point) -> Point:

@@ -1,4 +1,4 @@
-"""What to evaluate next: a policy chooses an action and, where the learner picks it, a context."""
+"""Policies: the choice of the next action and, where the learner picks it, of a context."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from drbo.validation import FloatArray
 __all__ = ["MeanEmbedding", "Optimism", "Policy", "Thompson"]
 
 MISJUDGED = 0.02
-"""An action whose score falls by this share of the amplitude of f with further contexts is chosen anew."""
+"""Loss of score by further contexts, as a share of the amplitude of f, from which an action is chosen again."""
 
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """One round as a policy sees it.
+    """The inputs of a policy in one round.
 
     Attributes
     ----------
     ball : the distributions that nature may choose from
     search : over the actions
-    near : (k, d) actions that a search over a box starts near: the incumbent, and the last ones told
+    near : (k, d) starting points of a search over a box: the incumbent, and the last actions told
     under_way : (l, d) actions that are pending or failed
-    n_contexts : how many contexts are wanted for the action, where the learner picks them
-    seed : of the optimizer, and the number of the suggestion
+    n_contexts : the number of contexts to pick for the action, where the learner picks them
+    seed : the seed of the optimizer, and the number of the suggestion
     failures : evaluations that failed, which are not chosen again
     """
 
@@ -48,28 +48,28 @@ class Round:
     failures: Failures = NOTHING_FAILED
 
     def away(self, rule: ContextRule | None) -> FloatArray:
-        """Return the actions (k, d) that should not be repeated, for a rule that picks contexts, or None for nature.
+        """Return the actions (k, d) not to repeat, for a rule that picks contexts, or None for nature.
 
-        Two evaluations of one action may differ in their contexts, if we pick these. Nature's we cannot tell apart.
+        Two evaluations of one action may differ in their contexts, but only if the learner picks them.
         """
         return self.under_way if rule is None else self.under_way[:0]
 
     def generator(self) -> np.random.Generator:
-        """Return random numbers that are the same whenever this round is played again."""
+        """Return a random generator, the same for every replay of this round."""
         return np.random.default_rng(self.seed)
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What a policy chose.
+    """The choice of a policy.
 
     Attributes
     ----------
-    action : to evaluate
-    context : to evaluate it in; None where nature picks it
-    score : what the action was chosen for, in the model's units
-    ball : the ball of the round, with the contexts that were added to it on the way
-    more_contexts : beside `context`, where the round wants several
+    action : the action to evaluate
+    context : the context to evaluate it in; None where nature picks it
+    score : of the action, in the model's units
+    ball : the ball of the round, with the contexts added by the search
+    more_contexts : besides `context`, if the round needs several
     """
 
     action: Point
@@ -80,7 +80,7 @@ class Choice:
 
     @property
     def contexts(self) -> tuple[Point, ...]:
-        """All contexts that were picked; none where nature picks them."""
+        """All picked contexts; none where nature picks them."""
         return () if self.context is None else (self.context, *self.more_contexts)
 
 
@@ -88,18 +88,18 @@ class Policy(ABC):
     """A rule that chooses the next evaluation."""
 
     needs: ClassVar[tuple[Capability, ...]] = ()
-    """What it needs of a posterior beside the contract, such as `drbo.models.SupportsDraws`."""
+    """The required capabilities of a posterior beyond the contract, such as `drbo.models.SupportsDraws`."""
 
     def theorem(self, by_nature: str | None) -> str | None:
-        """Return the theorem that bounds the regret, None if there is none.
+        """Return the theorem that bounds the regret, or None.
 
-        `by_nature` is that of the setting for the paper's policy with contexts that nature picks.
+        `by_nature` is the setting's theorem for the paper's policy with contexts picked by nature.
         """
         del by_nature
         return None
 
     def check(self, prior: Posterior, contexts: Contexts) -> None:  # noqa: B027  # most policies fit any model
-        """Raise if the policy cannot choose with a model, given its posterior before any outcome.
+        """Raise if the policy does not suit a model, given its posterior before any outcome.
 
         The posterior has the capabilities that the policy `needs`.
         """
@@ -134,11 +134,11 @@ class Optimism(ActionFirst):
     """
 
     def theorem(self, by_nature: str | None) -> str | None:
-        """Return the theorem of the setting where nature picks contexts, otherwise that of the rule."""
+        """Return the theorem of the setting where nature picks contexts, otherwise the theorem of the rule."""
         return by_nature if self.contexts is None else self.contexts.theorem
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
-        """Return x_t = argmax_x min_w <w, ucb_t(x, .)>, and its contexts, each picked as if those before were told."""
+        """Return x_t = argmax_x min_w <w, ucb_t(x, .)> and its contexts, each picked as if earlier ones were told."""
         ball, search = round.ball, round.search
         away = round.away(self.contexts)
         bound = Bound(beliefs.expected(ball), beliefs.width, UPPER)
@@ -152,10 +152,10 @@ class Optimism(ActionFirst):
 def picked(
     rule: ContextRule | None, round: Round, beliefs: Beliefs, ball: Ball, found: Found, first: Point | None = None
 ) -> Choice:
-    """Return the choice of an action with the contexts that a rule picks, each as if those before were told.
+    """Return the choice of an action, with contexts picked by a rule, each as if earlier ones were told.
 
-    Without a rule nature picks the context. `first` is the first context, where it has been picked already. A
-    context in which the action failed gives way to another one.
+    Without a rule nature picks the context. `first` is the first context, if it has been picked already. A context in
+    which the action failed is replaced.
     """
     if rule is None:
         return Choice(found.action, None, found.score, ball)
@@ -176,11 +176,11 @@ class MeanEmbedding(ActionFirst):
     x_t = argmax_x <p_t, mean_t(x, .)> + beta_t sqrt(p_t' Cov_t(x) p_t)
 
     with Cov_t(x) the posterior covariance of f(x, .) in all contexts and p_t the reference. The bound is on one number,
-    the average of f over p_t, whose kernel is the mean embedding of p_t. It is never above the average of the upper
-    bounds, which `Optimism` with the set `Expectation()` uses. The policy is for rounds in which the distribution of
-    the context is known: the set of the round does not matter to it. The context is told afterwards, `tell(s, y,
-    context=c)`, or never, `tell(s, y, distribution=s.reference)`. Kirschner and Krause, "Stochastic bandits with
-    context distributions", NeurIPS 2019, bound the regret under p_t for both. Nothing is claimed of the robust regret.
+    the average of f over p_t, whose kernel is the mean embedding of p_t. This bound is never above the average of the
+    upper bounds, which `Optimism` with the set `Expectation()` uses. The policy is for rounds with a known distribution
+    of the context, and ignores the set of the round. The context is told afterwards, `tell(s, y, context=c)`, or never,
+    `tell(s, y, distribution=s.reference)`. Kirschner and Krause, "Stochastic bandits with context distributions",
+    NeurIPS 2019, bound the regret under p_t for both. There is no bound on the robust regret.
 
     Parameters
     ----------
@@ -200,16 +200,16 @@ class MeanEmbedding(ActionFirst):
 
 @dataclass(frozen=True)
 class Thompson(ActionFirst):
-    """Thompson sampling: one draw of f from its posterior, and the action of its largest worst-case expectation.
+    """Thompson sampling: one draw of f from its posterior, and the action with its largest worst-case expectation.
 
-    It is posterior sampling of Nguyen et al. (AISTATS 2020), there for chi-square sets, and of Tay et al. (AAAI 2024),
-    there on finite sets; here for every set, and the maximiser is that of an exact search. Pending and failed
-    evaluations count as if they had given their mean. Every suggestion has a draw of its own, a function of the
-    optimizer's seed and the number of the suggestion.
+    Nguyen et al. (AISTATS 2020) use this posterior sampling for chi-square sets, and Tay et al. (AAAI 2024) on finite
+    sets. Here it works for every set, with an exact search for the maximiser. Pending and failed evaluations count as
+    if they had given their mean. Every suggestion has its own draw, from the optimizer's seed and the number of the
+    suggestion.
 
-    A draw is exact on finite sets of actions and contexts, of up to 2,048 points each. Along actions of a box, contexts
-    with a range, and perturbations of actions it is made of 512 random frequencies: its mean and covariance are those
-    of the posterior all the same, on average over the frequencies (docs/draws.md has the error given them).
+    A draw is exact on finite sets of actions and contexts, of up to 2,048 points each. For actions of a box, contexts
+    with a range, and perturbations of actions, a draw uses 512 random frequencies. On average over the frequencies it
+    has the mean and covariance of the posterior (docs/draws.md has the error given them).
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ class Thompson(ActionFirst):
     needs: ClassVar[tuple[Capability, ...]] = (SupportsDraws,)
 
     def check(self, prior: Posterior, contexts: Contexts) -> None:
-        """Raise if a kernel has no spectral density where draws need it."""
+        """Raise if draws need a spectral density that a kernel lacks."""
         cast(SupportsDraws, prior).check_draw(between=contexts.range is not None)
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:

@@ -1,4 +1,4 @@
-"""Evaluations that failed are not repeated: the same action in the same context, as long as there is another pair."""
+"""Failed evaluations are not repeated: the same action in the same context, while another pair exists."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 _ROUNDING = 1e-9
-"""Points that differ by no more in any coordinate are the same: a user may tell them by their values."""
+"""Points that differ by no more in any coordinate are equal: a user may tell them by their values."""
 
 
 @dataclass(frozen=True, eq=False)
 class Failures:
-    """Evaluations that failed: `pairs` of an action and a context."""
+    """Failed evaluations: `pairs` of an action and a context."""
 
     pairs: Sequence[tuple[Point, Point]] = ()
 
@@ -33,9 +33,9 @@ class Failures:
         return [action for action in different if not len(self._left(ball, action))]
 
     def instead(self, ball: Ball, beliefs: Beliefs, action: Point, context: Point) -> Point:
-        """Return a context, or where the action failed in it the least known of those in which it did not.
+        """Return the context or, if the action failed in it, the most uncertain context without failure.
 
-        The context itself is returned where the action failed in all of them.
+        If the action failed in all contexts, the given context is returned.
         """
         if not _among(context.coordinates[None], self._contexts(action)).any():
             return context
@@ -64,7 +64,7 @@ NOTHING_FAILED = Failures()
 
 
 def _among(points: FloatArray, others: FloatArray) -> NDArray[np.bool_]:
-    """Return (m,): which points (m, d) are one of the others (k, d)."""
+    """Return whether each point (m, d) is one of the others (k, d), (m,)."""
     found = np.zeros(len(points), dtype=bool)
     for other in others:
         found |= (np.abs(points - other) <= _ROUNDING).all(axis=1)
@@ -72,7 +72,7 @@ def _among(points: FloatArray, others: FloatArray) -> NDArray[np.bool_]:
 
 
 class Avoiding(Search):
-    """A search that leaves out some actions, unless there is no other."""
+    """A search that excludes some actions, unless there are no others."""
 
     def __init__(self, inner: Search, left_out: Sequence[Point]) -> None:
         self.space, self._inner, self._left_out = inner.space, inner, left_out
@@ -80,17 +80,17 @@ class Avoiding(Search):
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
     ) -> Found:
-        """Return the best of the other actions."""
+        """Return the best of the actions that are not excluded."""
         try:
             return self._inner.best(ball, bound, near, away, [*failed, *self._left_out])
         except NoActionLeftError:
             return self._inner.best(ball, bound, near, away, failed)
 
     def compares(self, ball: Ball) -> bool:
-        """Return whether `best_by` can be asked in a ball."""
+        """Return whether `best_by` works in this ball."""
         return self._inner.compares(ball)
 
     def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
-        """Return the best of the other actions by a score of its own."""
+        """Return the best of the actions that are not excluded, by the score of `pick`."""
         found = self._inner.best_by(ball, pick, near, [*failed, *self._left_out])
         return self._inner.best_by(ball, pick, near, failed) if found is None else found

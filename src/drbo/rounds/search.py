@@ -1,4 +1,4 @@
-"""What a search for the best action is: of a grid, or of a box."""
+"""The search for the best action of a grid or a box."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drbo.validation import FloatArray
 Indices = NDArray[np.intp]
 
 _DISTANCES = (0.2, 0.05, 0.05, 0.01, 0.01)
-"""How far from the best action of a box so far others are tried, one after the other."""
+"""Successive distances of the candidates tried around the best action of a box."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,24 +51,24 @@ class Candidates:
         return Candidates(self.points[rows])
 
     def without(self, actions: Sequence[Point]) -> Candidates:
-        """Return the candidates that are none of some actions."""
+        """Return the candidates that are not among these actions."""
         return self.among(self.others(actions)) if actions else self
 
     def others(self, actions: Sequence[Point]) -> Indices:
-        """Return the rows of the candidates that are none of some actions."""
+        """Return the rows of the candidates that are not among these actions."""
         bad = np.array([point.coordinates for point in actions])
         return np.flatnonzero(~(self.points[:, None, :] == bad[None, :, :]).all(axis=2).any(axis=1))
 
 
 class NoActionLeftError(RuntimeError):
-    """Every action is one of those that must not be returned."""
+    """Every action is excluded."""
 
     def __init__(self) -> None:
         super().__init__("every action has failed: there is none to recommend")
 
 
 Pick = Callable[[Candidates], Found | None]
-"""What compares candidates by a score of its own: it returns the best of them, or None if none will do."""
+"""A function that returns the best of the candidates by its own score, or None if none is acceptable."""
 
 
 class Search(ABC):
@@ -82,31 +82,31 @@ class Search(ABC):
     ) -> Found:
         """Return the best action.
 
-        `near` (k, d) are good places to start from, `away` (l, d) actions under way that should not be repeated, and
-        `failed` actions that must not be returned.
+        `near` (k, d) are starting points, `away` (l, d) pending actions that should not be repeated, and `failed`
+        actions that must not be returned.
         """
 
     def compares(self, ball: Ball) -> bool:
-        """Return whether `best_by` can be asked in a ball."""
+        """Return whether `best_by` works in this ball."""
         del ball
         return True
 
     @abstractmethod
     def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
-        """Return the best action by a score that is no worst-case expectation; None if `pick` finds none that will do.
+        """Return the best action by another score than a worst-case expectation; None if `pick` accepts none.
 
         `pick` is called with candidates, once or several times; `near` and `failed` are as for `best`.
         """
 
 
 class WholeSearch(Search):
-    """A search over all actions, which also says what there is to compare under further conditions."""
+    """A search over all actions, which also provides candidates for other comparisons."""
 
     exhaustive: bool = False
-    """Whether no action is better than the one found. Otherwise the maximum may have been missed."""
+    """Whether the action found is certainly the best. Otherwise the maximum may have been missed."""
 
     def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
-        """Return the best of all candidates, moved to better ones around it as long as there are any."""
+        """Return the best of all candidates, after moves to better ones around it."""
         candidates = self.candidates(near, ball.seed).without(failed)
         found = pick(candidates) if len(candidates.points) else None
         for i, distance in enumerate(_DISTANCES):
@@ -119,12 +119,12 @@ class WholeSearch(Search):
 
     @abstractmethod
     def candidates(self, near: FloatArray, seed: int) -> Candidates:
-        """Return actions all over the space, with those `near` (k, d) and others around them among them."""
+        """Return actions all over the space, including those `near` (k, d) and others around them."""
 
     @abstractmethod
     def around(self, action: Point, distance: float, seed: int) -> Candidates:
-        """Return actions around one, at about a distance of the unit cube; no row if there is nothing in between."""
+        """Return actions around one, at about this distance in the unit cube; no row if there are none."""
 
     @abstractmethod
     def beyond(self, low: FloatArray, high: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the cell from `low` to `high` (d,) and a step (d,) more, or up to the next action if farther."""
+        """Return the cell from `low` to `high` (d,) enlarged by a step (d,), or up to the next action if farther."""
