@@ -86,7 +86,7 @@ NAN = '{"kind": "float", "value": "nan"}'
         ("told", "outcomes", f'{{"": {{"values": [1.0], "stderrs": [{NAN}]}}}}', "standard errors"),
         ("told", "number", "1", "suggestion 1 is told or cancelled twice"),
         ("cancelled", "number", "0", "suggestion 0 is cancelled, but was not pending"),
-        ("retracted", "result", "5", "result 5 is corrected, but is not there"),
+        ("retracted", "result", "5", "result 5 is corrected, but does not exist"),
         ("asked", "radius", "-1.0", "radius must be zero or more"),
         ("asked", "guarantee", NAN, "it holds nan in place of a number"),
         ("asked", "number", "-1", "it holds -1 in place of a count"),
@@ -116,7 +116,7 @@ def test_names_that_stand_twice(texts: list[str], tmp_path: Path) -> None:
         ("asked", "suggestion 0 is made twice"),
         ("told", "suggestion 0 is told or cancelled twice"),
         ("cancelled", "suggestion 2 is cancelled, but was not pending"),
-        ("retracted", "result 0 is corrected, but is not there"),
+        ("retracted", "result 0 is corrected, but does not exist"),
         ("optimizer", "unknown kind 'optimizer'"),
     ],
 )

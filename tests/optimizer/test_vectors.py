@@ -297,7 +297,7 @@ def test_standard_errors_stay_with_their_contexts() -> None:
     assert [(r.context, r.outcome, r.stderr) for r in opt.results] == [("old", 5.0, 0.1)]
     opt.amend(0, 6.0, context="young")
     assert [(r.context, r.outcome, r.stderr) for r in opt.results] == [("young", 6.0, 0.1)]
-    with pytest.raises(ValueError, match="stderr must be given where outcomes are amended in other contexts"):
+    with pytest.raises(ValueError, match="stderr must be given if amended outcomes have other contexts"):
         opt.amend(0, {"old": 5.0, "young": 6.0})
 
 
