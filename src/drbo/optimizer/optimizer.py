@@ -206,7 +206,7 @@ class Optimizer:
 
         `ask(3)` returns a list of three evaluations, each chosen as if those before it were pending.
 
-        `reference` and `radius` are the terms of this round. The general setting needs both: the reference as weights
+        `reference` and `radius` are the terms of this round. The general setting takes both: the reference as weights
         (n_contexts,) of a finite set, as a mapping from labels to weights, or as `Samples` of this round's contexts.
         They may override those of a simulator. The data-driven setting takes neither.
 

@@ -185,7 +185,7 @@ class Question:
 
     @computing
     def narrowing(self, action: Any, *, steps: int = 60) -> Narrowing:
-        """Return the worst-case bounds of an action against the number of evaluations: do more of them still help?
+        """Return the worst-case bounds of an action against the number of evaluations.
 
         Model, width and set are those of `recommend`. `steps` is the largest number of points in time.
         """
