@@ -93,6 +93,7 @@ def along(
     x: Sequence[Any], curves: Sequence[tuple[str, str, Sequence[float], Sequence[float], Sequence[float]]]
 ) -> list[Mark]:
     """Return curves with bands along an axis of numbers, or points with error bars along one of labels.
+
     A curve is its name, its colour, its values, and its lower and upper bounds.
     """
     marks: list[Mark] = []
