@@ -149,7 +149,7 @@ class ContinuousBets(Bets):
     def __init__(self, watched: Watched, positions: FloatArray) -> None:
         if not supports(watched.ambiguity, SupportsWitness):
             raise TypeError(
-                f"watch has no test for {watched.ambiguity!r} where contexts are no finite set: the set has no "
+                f"watch has no test for {watched.ambiguity!r} unless contexts are a finite set: the set has no "
                 "`witness`, a function of new contexts whose mean it bounds. Use drbo.MMD() or drbo.Wasserstein(), or "
                 "list the contexts"
             )

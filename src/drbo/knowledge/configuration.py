@@ -213,7 +213,7 @@ def _chosen_from(actions: Any, model: Surrogate) -> FiniteSet | Box:
         return actions
     space = model.adapted(finite_set("actions", actions))
     if space.weights is not None:
-        raise TypeError("actions must be points, or labels without weights or counts: they are ours to choose")
+        raise TypeError("actions must be points, or labels without weights or counts: the optimizer chooses among them")
     return space
 
 
@@ -222,7 +222,7 @@ def _budget(explore_budget: Any, baseline: Point | None, nature: Contexts) -> fl
     if explore_budget is None:
         return math.inf
     if baseline is None:
-        raise TypeError("explore_budget needs a baseline: the action of today, which losses are counted against")
+        raise TypeError("explore_budget needs a baseline: the current action, which losses are measured against")
     if nature.range is not None:
         raise TypeError(
             "explore_budget must not be given where contexts have a range: the loss against the baseline is bounded on "

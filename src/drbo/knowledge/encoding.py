@@ -92,7 +92,7 @@ def encode(value: Any) -> Any:
 def decode(value: Any, classes: Sequence[type] = ()) -> Any:
     """Return the value that `encode` was given; `classes` are the user's classes that it may name."""
     if isinstance(value, list):
-        raise ValueError("it holds a list in place of a value")
+        raise ValueError("it holds a list instead of a value")
     if not isinstance(value, dict):
         return value
     if "kind" not in value:
@@ -124,7 +124,7 @@ def _unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def _refuse_constant(token: str) -> None:
-    raise ValueError(f"it holds {token}, which is no JSON")
+    raise ValueError(f"it holds {token}, which is not JSON")
 
 
 _STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant)
@@ -188,7 +188,7 @@ def _handed_over(name: Any, classes: Sequence[type]) -> type:
         if _qualified(cls) == name:
             return cls
     short = str(name).rsplit(".", maxsplit=1)[-1]
-    raise UnknownClassError(f"needs the class {name}: hand it over, Optimizer.load(path, classes=[{short}])")
+    raise UnknownClassError(f"needs the class {name}: pass it, Optimizer.load(path, classes=[{short}])")
 
 
 def _qualified(cls: type) -> str:

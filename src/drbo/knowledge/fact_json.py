@@ -49,7 +49,7 @@ def facts_of(records: Sequence[dict[str, Any]], actions: Space, contexts: Space,
     """Return the facts of the records of `records_of`; an error names the record."""
     reader, facts = Reader(actions, contexts, classes), []
     for i, record in enumerate(records):
-        with told_as(f"records[{i}] is no record: "):
+        with told_as(f"records[{i}] is not a record: "):
             fact = reader.read(record)
             if fact is None:
                 raise ValueError("it is a reference, which belongs inside the record that uses it")
@@ -296,14 +296,14 @@ def _loss(value: Any) -> float:
 def _float(value: Any) -> float:
     number = decode(value, ())
     if isinstance(number, bool) or not isinstance(number, int | float):
-        raise ValueError(f"it holds {value!r} in place of a number")
+        raise ValueError(f"it holds {value!r} instead of a number")
     return float(number)
 
 
 def _known(value: Any) -> float:
     number = _float(value)
     if math.isnan(number):
-        raise ValueError("it holds nan in place of a number")
+        raise ValueError("it holds nan instead of a number")
     return number
 
 
@@ -316,13 +316,13 @@ def _radius(value: Any, *, unknown: bool = False) -> float:
 def _finite(value: Any) -> float:
     number = _float(value)
     if not math.isfinite(number):
-        raise ValueError(f"it holds {number} in place of a finite number")
+        raise ValueError(f"it holds {number} instead of a finite number")
     return number
 
 
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"it holds {value!r} in place of a count")
+        raise ValueError(f"it holds {value!r} instead of a count")
     return value
 
 

@@ -103,7 +103,7 @@ class Wishes:
         if action is not None and guarantee is not None:
             raise TypeError("guarantee must not be given with action: the action is your own choice")
         if guarantee is not None and own.baseline is None:
-            raise TypeError("guarantee needs a baseline: Optimizer(..., baseline=the action of today)")
+            raise TypeError("guarantee needs a baseline: Optimizer(..., baseline=the current action)")
         chosen = None if action is None else own.search.space.encode("action", action)
         level = None if guarantee is None else validation.finite_float("guarantee", guarantee)
         return cls(chosen, level, own.baseline, own.explore_budget, own.surrogate.learns)

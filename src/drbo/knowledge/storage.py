@@ -113,8 +113,8 @@ class File:
             return
         has_changed = "has changed since it was read or written here"
         raise RuntimeError(
-            f"{path} {has_changed if self.path == target else 'was neither read nor written here'}, and holds what "
-            "saving would lose, so nothing was saved: go on from it with Optimizer.load, or save under another name. "
+            f"{path} {has_changed if self.path == target else 'was neither read nor written here'}, and holds records "
+            "that saving would lose, so nothing was saved: continue it by Optimizer.load, or save under another name. "
             "Several processes on one study need a database: drbo.integrations.optuna (docs/workers.md)"
         )
 
@@ -139,7 +139,7 @@ class _Lines:
         """Add a record."""
         text = json.dumps(record, separators=(",", ":"), allow_nan=False)
         if len(text) > _LARGEST - 100:
-            raise ValueError(f"save cannot write a record of {len(text):,} bytes: {_LARGEST:,} are the most of a line")
+            raise ValueError(f"save cannot write a record of {len(text):,} bytes: a line has at most {_LARGEST:,}")
         self.crc = zlib.crc32(text.encode(), self.crc)
         self.text.append(f"{_HEAD % self.crc}{text}{_TAIL}\n")
 

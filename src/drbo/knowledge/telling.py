@@ -120,7 +120,7 @@ def by_context(outcome: Any, contexts: Any, stderr: Any) -> tuple[Any, Any, Any]
     if not isinstance(outcome, Mapping):
         return outcome, contexts, stderr
     if contexts is not None:
-        raise TypeError("contexts must not be given together with a mapping from contexts to outcomes")
+        raise TypeError("contexts must not be given with a mapping from contexts to outcomes")
     if not outcome:
         raise ValueError("outcome must not be empty: it maps each context to its outcome")
     stderr = validation.by_name(stderr)
@@ -148,7 +148,7 @@ def observed_contexts(nature: Contexts, context: Any, context_index: int | None,
     """Return the observed contexts: one, or those of `contexts`; columns that `nature` knows may be omitted."""
     if contexts is not None:
         if not (context is None and context_index is None):
-            raise TypeError("contexts must not be given beside context or context_index, or a mapping from contexts")
+            raise TypeError("contexts must not be given with context, context_index or a mapping from contexts")
         return _encode_contexts(nature, contexts)
     if context is None and context_index is None and nature.all_known:
         context = {}
@@ -182,11 +182,11 @@ def hidden_context(
 
 
 def refuse_beside_distribution(context: Any, context_index: Any, contexts: Any) -> None:
-    """Raise if a context is given beside its distribution."""
+    """Raise if a context is given with its distribution."""
     if not (context is None and context_index is None and contexts is None):
         raise TypeError(
-            "distribution must not be given beside a context, contexts or a mapping of outcomes: it stands for a "
-            "context that was never revealed"
+            "distribution must not be given with a context, contexts or a mapping of outcomes: it is for a "
+            "hidden context"
         )
 
 
@@ -269,7 +269,7 @@ def told(known: Knowledge, suggestion: Any, outcome: Any, where: Where, stderr: 
     """Return the record of a result; raise if an argument is wrong."""
     state, own = known.state, known.configuration
     if validation.flag("failed", failed) == (outcome is not None):
-        raise TypeError("tell needs an outcome, or failed=True in its place, and not both")
+        raise TypeError("tell needs either an outcome or failed=True, not both")
     if failed and stderr is not None:
         raise TypeError("stderr must not be given with failed=True: there is no outcome")
     outcome, contexts, stderr = by_context(outcome, where.contexts, stderr)
@@ -304,7 +304,7 @@ def amended(known: Knowledge, result: Result | int, outcome: Any, where: Where, 
     """Return the record of a correction; raise if an argument is wrong."""
     (id_, old), own = told_before(known.state, result), known.configuration
     if outcome is None and stderr is None and where.distribution is None and not where.observed:
-        raise TypeError("amend needs what is to be corrected: an outcome, a context, a context_index or a stderr")
+        raise TypeError("amend needs a correction: an outcome, a context, a context_index or a stderr")
     outcome, contexts, stderr = by_context(outcome, where.contexts, stderr)
     where = replace(where, contexts=contexts)
     points, weights = old.contexts, old.weights
@@ -333,7 +333,7 @@ def told_before(state: State, result: Result | int) -> tuple[int, Told]:
     id_ = result.id if isinstance(result, Result) else validation.whole_number("result", result, least=0)
     record = state.results.get(id_)
     if record is None:
-        raise ValueError(f"result {id_} is none of this optimizer's, or has been retracted; see opt.results")
+        raise ValueError(f"result {id_} is not one of this optimizer's, or has been retracted; see opt.results")
     return id_, record
 
 

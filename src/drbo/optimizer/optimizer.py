@@ -536,7 +536,7 @@ class Optimizer:
         """
         if (radius is None) == (setting is None):
             raise TypeError(
-                "from_frame needs a radius, such as 0.1 or drbo.radius.Bootstrap(), or a setting in its place; not both"
+                "from_frame needs a radius, such as 0.1 or drbo.radius.Bootstrap(), or a setting, but not both"
             )
         log = trial_table.read(frame, actions, contexts, outcome, failed, stderr, time)
         opt = cls(
@@ -647,7 +647,7 @@ class Optimizer:
         new = facts_of(records, own.search.space, own.nature.space, tuple(classes_in(own.arguments)))
         facts = [*self._facts[:kept], *new]
         known = Knowledge(own, facts)
-        with told_as("records do not follow from one another: "):
+        with told_as("records are inconsistent: "):
             known.check()
         if kept < len(self._facts):
             # In one step, so that Ctrl-C cannot separate the facts from the derived state.

@@ -96,8 +96,8 @@ class RobustSampler(BaseSampler):
             )
         if isinstance(setting, drbo.General):
             raise TypeError(
-                "setting must be drbo.Simulator(...) or drbo.DataDriven(...): the general one needs a reference with "
-                "every round, and nobody can give it to a sampler"
+                "setting must be drbo.Simulator(...) or drbo.DataDriven(...): the general setting needs a reference "
+                "per round, which a sampler does not get"
             )
         if surrogate is not None:
             check_surrogate(surrogate)
@@ -238,8 +238,8 @@ class RobustSampler(BaseSampler):
             fits, value = fitted(row[param_name], param_distribution)
             if not fits:
                 raise ValueError(
-                    f"{param_name} = {row[param_name]!r} of the conditions drawn for trial {trial.number} is no value "
-                    f"of {param_distribution}: suggest {param_name} from a range that holds all of `contexts`"
+                    f"{param_name} = {row[param_name]!r} of the conditions drawn for trial {trial.number} is not a "
+                    f"value of {param_distribution}: suggest {param_name} from a range that holds all of `contexts`"
                 )
             return value
         fits, value = fitted((suggestion["action"] or {}).get(param_name), param_distribution)
@@ -257,7 +257,7 @@ class RobustSampler(BaseSampler):
             mark(study, trial, FAILED, True)
         if state == TrialState.COMPLETE and conditions(trial, self.names)[0] is None:
             warnings.warn(
-                f"trial {trial.number} tells nothing of {', '.join(self.names)} and does not count: suggest them in "
+                f"trial {trial.number} has no values of {', '.join(self.names)} and does not count: suggest them in "
                 "the objective, or call observe(trial, {...})",
                 UserWarning,
                 stacklevel=2,
@@ -346,7 +346,7 @@ class RobustSampler(BaseSampler):
         if not space:
             raise RuntimeError(
                 "the search space is not known: no trial has completed yet, or the completed ones have no parameter in "
-                "common beside the conditions"
+                "common besides the conditions"
             )
         return space
 
@@ -391,9 +391,9 @@ class RobustSampler(BaseSampler):
         try:
             theirs, own = (dict(json.loads(one)["items"]) for one in (text, self._text))
         except (ValueError, TypeError, KeyError) as error:
-            raise damage(study.study_name, CONFIGURATION, f"it is no configuration ({error})") from None
+            raise damage(study.study_name, CONFIGURATION, f"it is not a configuration ({error})") from None
         differing = [name for name in own if own[name] != theirs.get(name)]
         return (
-            f"study {study.study_name!r} was begun with another {' and '.join(differing)}: give RobustSampler the same "
-            "arguments as there, take RobustSampler.from_study(study), or begin a study of another name"
+            f"study {study.study_name!r} was started with another {' and '.join(differing)}: give RobustSampler the "
+            "same arguments, use RobustSampler.from_study(study), or start a study with another name"
         )

@@ -31,7 +31,7 @@ def observe(trial: optuna.Trial, conditions: Mapping[str, Any]) -> None:
         raise ValueError(f"conditions must name {', '.join(names)}, got {', '.join(map(str, conditions)) or 'none'}")
     suggested = [name for name in names if name in trial.params]
     if suggested:
-        raise ValueError(f"{', '.join(suggested)} was suggested for trial {trial.number}, and cannot be observed, too")
+        raise ValueError(f"{', '.join(suggested)} was suggested for trial {trial.number}, and cannot also be observed")
     sampler.contexts.encode("conditions", dict(conditions))
     for name in names:
         value = conditions[name]

@@ -49,7 +49,7 @@ def damage(study_name: str, attribute: str, why: str, copied: str = "new.add_tri
     """Return the error for a damaged attribute; `copied` is the code that copies the trials."""
     return ValueError(
         f"study {study_name!r}: attribute {attribute} is damaged: {why}. Nothing is read from it: restore the study "
-        f"from a backup, or begin a study of another name with RobustSampler(...) and copy the trials, {copied}"
+        f"from a backup, or start a study with another name and RobustSampler(...) and copy the trials, {copied}"
     )
 
 
