@@ -41,7 +41,7 @@ def box_of(space: Any) -> Box | None:
 
 
 def members(space: Any, recommended: Any, most: int) -> list[Any] | None:
-    """Return at most `most` points of a finite set; None for other spaces."""
+    """Return at most `most` points of a finite set, and the recommended one; None for other spaces."""
     if not isinstance(space, FiniteSet):
         return None
     every: list[Any] = list(space.decode_all(space.coordinates))
