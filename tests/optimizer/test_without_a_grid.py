@@ -211,7 +211,7 @@ def test_before_the_first_outcome_nothing_is_promised() -> None:
 
 def test_a_certificate_says_what_it_rests_on() -> None:
     for beta, words in (
-        (2.0, "an estimated bound of 2 standard deviations"),
+        (2.0, "an estimate (2 standard deviations)"),
         (drbo.TheoreticalBeta(1.0, 0.1), "with probability 0.9"),
     ):
         opt = make(Simulator(radius=0.2, pick="uncertain"), beta=beta)

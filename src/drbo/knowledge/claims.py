@@ -51,24 +51,22 @@ LEMMA_1 = Claim(
 FIXED = Claim(
     False,
     "no theorem for a width that is a number",
-    "an estimated bound of {beta:.3g} standard deviations; true as far as the kernel given is",
+    "an estimate ({beta:.3g} standard deviations), valid if the given kernel is right",
 )
 LEARNED = Claim(
     False,
     "measured, docs/evidence.md",
-    "an estimated bound of {beta:.3g} standard deviations of a model that learned its hyper-parameters",
+    "an estimate ({beta:.3g} standard deviations of a fitted model), not a proof",
 )
 EVERYWHERE = Claim(
     False,
     "the union bound, for a model that is right; measured, docs/evidence.md",
-    "estimated bounds of {beta:.3g} standard deviations, wide enough to hold in all contexts at once; true as far as "
-    "the model is",
+    "an estimate ({beta:.3g} standard deviations, to hold in all contexts at once), valid if the model is right",
 )
 LEARNED_EVERYWHERE = Claim(
     False,
     "measured, docs/evidence.md",
-    "estimated bounds of {beta:.3g} standard deviations of a model that learned its hyper-parameters, widened to hold "
-    "in all contexts at once",
+    "an estimate ({beta:.3g} standard deviations of a fitted model, to hold in all contexts at once), not a proof",
 )
 NORMAL_NOISE = Claim(
     False,
