@@ -411,8 +411,8 @@ def test_another_configuration_is_an_error_that_names_what_differs(tmp_path: Pat
     study = study_of(make(), storage=sqlite(tmp_path), study_name="one")
     study.optimize(objective, n_trials=1)
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"setting": drbo.Simulator(radius=0.2, pick="uncertain")}, "begun with another setting"),
-        ({"seed": 3, "beta": 1.0}, "begun with another beta and seed"),
+        ({"setting": drbo.Simulator(radius=0.2, pick="uncertain")}, "started with another setting"),
+        ({"seed": 3, "beta": 1.0}, "started with another beta and seed"),
     ]
     for more, words in cases:
         other = optuna.load_study(storage=sqlite(tmp_path), study_name="one", sampler=make(**more))
@@ -525,7 +525,7 @@ def test_a_damaged_configuration_is_named_and_never_used(how: str) -> None:
         ({"action": {}, "context": {}, "space": None, "asked": 3}, "'asked'"),
         ("without asked", "it lacks 'asked'"),
         ("no proposal", "proposal"),
-        ("another radius", "holds 'wide' in place of a number"),
+        ("another radius", "holds 'wide' instead of a number"),
         ("an action of another type", "'action'"),
     ],
 )
@@ -662,7 +662,7 @@ def test_errors_of_observe() -> None:
 
 def test_a_trial_without_conditions_does_not_count_and_says_so() -> None:
     study = study_of(make())
-    with pytest.warns(UserWarning, match="trial 0 tells nothing of outdoor, load and does not count"):
+    with pytest.warns(UserWarning, match="trial 0 has no values of outdoor, load and does not count"):
         study.optimize(lambda t: t.suggest_float("setpoint", 18.0, 24.0), n_trials=1)
     assert derived(study).n_told == 0
 

@@ -62,7 +62,7 @@ def test_nan() -> None:
 
 def test_a_class_of_the_users_own_must_be_handed_over() -> None:
     assert through_json(Own(2.0), (Own,)) == Own(2.0)
-    with pytest.raises(TypeError, match=r"needs the class .*Own: hand it over"):
+    with pytest.raises(TypeError, match=r"needs the class .*Own: pass it"):
         through_json(Own(2.0))
 
 

@@ -73,10 +73,10 @@ NAN = '{"kind": "float", "value": "nan"}'
 @pytest.mark.parametrize(
     ("kind", "field", "value", "message"),
     [
-        ("told", "outcomes", "[NaN]", "it holds NaN, which is no JSON"),
-        ("told", "time", "-Infinity", "it holds -Infinity, which is no JSON"),
-        ("told", "outcomes", "[1e999]", "it holds inf in place of a finite number"),
-        ("told", "outcomes", f"[{NAN}]", "it holds nan in place of a finite number"),
+        ("told", "outcomes", "[NaN]", "it holds NaN, which is not JSON"),
+        ("told", "time", "-Infinity", "it holds -Infinity, which is not JSON"),
+        ("told", "outcomes", "[1e999]", "it holds inf instead of a finite number"),
+        ("told", "outcomes", f"[{NAN}]", "it holds nan instead of a finite number"),
         ("told", "outcomes", f"[1{'0' * 4000}]", "int too large"),
         ("told", "outcomes", f"[{'9' * 5_000_000}]", "4300 digits"),
         ("told", "outcomes", f'["{"x" * 1_000_000}"]', r"it holds 'xxx.* \.\.\.$"),
@@ -86,13 +86,13 @@ NAN = '{"kind": "float", "value": "nan"}'
         ("told", "outcomes", f'{{"": {{"values": [1.0], "stderrs": [{NAN}]}}}}', "standard errors"),
         ("told", "number", "1", "suggestion 1 is told or cancelled twice"),
         ("cancelled", "number", "0", "suggestion 0 is cancelled, but was not pending"),
-        ("retracted", "result", "5", "result 5 is corrected, but is not there"),
+        ("retracted", "result", "5", "result 5 is corrected, but does not exist"),
         ("asked", "radius", "-1.0", "radius must be zero or more"),
-        ("asked", "guarantee", NAN, "it holds nan in place of a number"),
-        ("asked", "number", "-1", "it holds -1 in place of a count"),
-        ("asked", "number", "true", "it holds True in place of a count"),
+        ("asked", "guarantee", NAN, "it holds nan instead of a number"),
+        ("asked", "number", "-1", "it holds -1 instead of a count"),
+        ("asked", "number", "true", "it holds True instead of a count"),
         ("optimizer", "format", f"1{'0' * 4000}", r"is of format 1000.* \.\.\.; this drbo reads"),
-        ("optimizer", "configuration", "[1]", "it holds a list in place of a value"),
+        ("optimizer", "configuration", "[1]", "it holds a list instead of a value"),
     ],
     ids=lambda value: str(value)[:20],
 )
@@ -116,7 +116,7 @@ def test_names_that_stand_twice(texts: list[str], tmp_path: Path) -> None:
         ("asked", "suggestion 0 is made twice"),
         ("told", "suggestion 0 is told or cancelled twice"),
         ("cancelled", "suggestion 2 is cancelled, but was not pending"),
-        ("retracted", "result 0 is corrected, but is not there"),
+        ("retracted", "result 0 is corrected, but does not exist"),
         ("optimizer", "unknown kind 'optimizer'"),
     ],
 )
@@ -260,6 +260,6 @@ def test_what_is_no_file(kind: str, tmp_path: Path) -> None:
 def test_a_record_that_load_would_refuse_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drbo.knowledge.storage, "_LARGEST", 1000)
     opt = Optimizer(list(range(1000)), [0.0, 1.0], setting=drbo.DataDriven(radius=0.1))
-    with pytest.raises(ValueError, match=r"save cannot write a record of .* bytes: 1,000 are the most of a line"):
+    with pytest.raises(ValueError, match=r"save cannot write a record of .* bytes: a line has at most 1,000"):
         opt.save(tmp_path / "state.json")
     assert not (tmp_path / "state.json").exists()

@@ -152,10 +152,10 @@ def test_a_context_far_outside_is_told_back() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda opt: opt.retract(9), "result 9 is none of this optimizer's"),
+        (lambda opt: opt.retract(9), "result 9 is not one of this optimizer's"),
         (lambda opt: opt.retract(-1), "result must be at least 0"),
         (lambda opt: opt.retract("last"), "result must be a whole number"),
-        (lambda opt: opt.amend(0), "amend needs what is to be corrected"),
+        (lambda opt: opt.amend(0), "amend needs a correction"),
         (lambda opt: opt.amend(0, float("nan")), "outcome must be finite"),
         (lambda opt: opt.amend(0, context={"load": 1.0}), "context must name demand"),
         (lambda opt: opt.amend(0, context_index=3), "context_index must not be given"),
@@ -177,7 +177,7 @@ def test_a_result_is_retracted_once() -> None:
     opt = told(box(), ROWS)
     first: Result = opt.results[0]
     opt.retract(first)
-    with pytest.raises(ValueError, match="result 0 is none of this optimizer's, or has been retracted"):
+    with pytest.raises(ValueError, match="result 0 is not one of this optimizer's, or has been retracted"):
         opt.retract(first)
     general = Optimizer(robos.X, robos.C, ambiguity=Expectation(), setting=General(), surrogate=GP(KERNEL, 0.1))
     s = general.ask(reference=robos.REFERENCE, radius=0.0)

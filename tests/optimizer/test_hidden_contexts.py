@@ -186,7 +186,7 @@ def test_damaged_distributions_are_found(weights: list[Any]) -> None:
     records = opt.records()
     assert records[0]["weights"] == [0.5, 0.5]
     records[0]["weights"] = weights
-    with pytest.raises(ValueError, match="is no record"):
+    with pytest.raises(ValueError, match="is not a record"):
         optimizer().replay(records)
 
 
@@ -301,8 +301,8 @@ def test_perturbations_scatter_too() -> None:
 @pytest.mark.parametrize(
     ("how", "error"),
     [
-        ({"distribution": P, "context_index": 1}, "distribution must not be given beside a context"),
-        ({"distribution": P, "contexts": [0.0, 0.5]}, "distribution must not be given beside a context"),
+        ({"distribution": P, "context_index": 1}, "distribution must not be given with a context"),
+        ({"distribution": P, "contexts": [0.0, 0.5]}, "distribution must not be given with a context"),
         ({"distribution": [0.5, 0.5]}, "must hold 5 weights"),
         ({"distribution": [0.5, 0.5, 0.5, 0.0, 0.0]}, "must sum to 1"),
         ({"distribution": drbo.Samples([[0.0]])}, "must be weights"),

@@ -192,7 +192,7 @@ def test_labels_of_all_kinds_are_saved(contexts: Any, classes: list[type], tmp_p
 
 def test_members_of_an_enum_need_their_class(tmp_path: Path) -> None:
     Optimizer(DOSES, list(Shift), setting=General()).save(tmp_path / "run")
-    with pytest.raises(ValueError, match=r"needs the class .*Shift: hand it over"):
+    with pytest.raises(ValueError, match=r"needs the class .*Shift: pass it"):
         Optimizer.load(tmp_path / "run")
 
 

@@ -135,7 +135,7 @@ def test_all_rows_are_one_call_of_the_posterior(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("action", "context", "message"),
     [
-        (ACTIONS, WEATHER.iloc[:2], "action and context must have as many rows as each other"),
+        (ACTIONS, WEATHER.iloc[:2], "action and context must have equally many rows"),
         (ACTIONS, WEATHER.set_axis([1, 2, 3]), "must have the same index"),
         (ACTIONS.drop(columns="gain"), WEATHER, r"action lacks the column\(s\) gain; it has mode, stages, setpoint"),
         (ACTIONS.assign(gain=[0.1, 5.0, 0.1]), WEATHER, r"action\[1\]\['gain'\] must be from"),

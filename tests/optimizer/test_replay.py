@@ -109,10 +109,10 @@ class Wavy(drbo.Kernel):
 @pytest.mark.parametrize(
     ("record", "words"),
     [
-        ({"kind": "told"}, r"records\[0\] is no record: it lacks"),
-        ({"kind": "nonsense"}, r"records\[0\] is no record: .*unknown kind 'nonsense'"),
-        ({"kind": "reference", "value": 1}, r"records\[0\] is no record: it is a reference"),
-        ({"kind": "retracted", "time": None, "result": 3}, "records do not follow from one another: result 3"),
+        ({"kind": "told"}, r"records\[0\] is not a record: it lacks"),
+        ({"kind": "nonsense"}, r"records\[0\] is not a record: .*unknown kind 'nonsense'"),
+        ({"kind": "reference", "value": 1}, r"records\[0\] is not a record: it is a reference"),
+        ({"kind": "retracted", "time": None, "result": 3}, "records are inconsistent: result 3"),
     ],
 )
 def test_an_error_in_a_record_is_named_and_changes_nothing(record: dict[str, Any], words: str) -> None:

@@ -32,7 +32,7 @@ def hammer(path: Path, name: int) -> None:
             try:
                 opt.save(path)
             except RuntimeError as error:
-                if "holds what saving would lose" not in str(error):
+                if "holds records that saving would lose" not in str(error):
                     raise
                 refused += 1
             else:

@@ -297,7 +297,7 @@ def test_standard_errors_stay_with_their_contexts() -> None:
     assert [(r.context, r.outcome, r.stderr) for r in opt.results] == [("old", 5.0, 0.1)]
     opt.amend(0, 6.0, context="young")
     assert [(r.context, r.outcome, r.stderr) for r in opt.results] == [("young", 6.0, 0.1)]
-    with pytest.raises(ValueError, match="stderr must be given where outcomes are amended in other contexts"):
+    with pytest.raises(ValueError, match="stderr must be given if amended outcomes have other contexts"):
         opt.amend(0, {"old": 5.0, "young": 6.0})
 
 
@@ -380,9 +380,9 @@ def test_a_twin_goes_on_with_the_same_bits(make: Any, twin: Any, tmp_path: Path)
         ([[1.0], [2.0, 3.0]], {"contexts": C[:2]}, "outcome must hold one number per context, 2"),
         ([1.0], {"contexts": 0.5}, "contexts must be a sequence"),
         ([1.0], {"contexts": {"c": [0.5]}}, "contexts must be a sequence"),
-        ([1.0, 2.0], {"contexts": C[:2], "context": C[0]}, "contexts must not be given beside"),
-        ({0.0: 1.0}, {"contexts": C[:1]}, "contexts must not be given beside outcomes"),
-        ({0.0: 1.0}, {"context": C[0]}, "contexts must not be given beside"),
+        ([1.0, 2.0], {"contexts": C[:2], "context": C[0]}, "contexts must not be given with"),
+        ({0.0: 1.0}, {"contexts": C[:1]}, "contexts must not be given with a mapping"),
+        ({0.0: 1.0}, {"context": C[0]}, "contexts must not be given with"),
         ({}, {}, "must not be empty"),
         ({0.0: 1.0}, {"stderr": {0.5: 1.0}}, "stderr must map the same contexts"),
         (1.0, {"context": C[0], "stderr": {0.5: 1.0}}, "stderr"),

@@ -164,9 +164,9 @@ def test_failed_evaluations_are_remembered_and_not_repeated(setting: Setting) ->
         assert not (same_context and apart < 1e-6)
     assert opt.n_told == len(opt.results) == 6
     assert [result.failed for result in opt.results] == [False] * 3 + [True] * 3
-    with pytest.raises(TypeError, match="tell needs an outcome, or failed=True"):
+    with pytest.raises(TypeError, match="tell needs either an outcome or failed=True"):
         opt.tell(s)
-    with pytest.raises(TypeError, match="tell needs an outcome, or failed=True"):
+    with pytest.raises(TypeError, match="tell needs either an outcome or failed=True"):
         opt.tell(s, 1.0, failed=True)
 
 
@@ -211,7 +211,7 @@ def test_before_the_first_outcome_nothing_is_promised() -> None:
 
 def test_a_certificate_says_what_it_rests_on() -> None:
     for beta, words in (
-        (2.0, "an estimated bound of 2 standard deviations"),
+        (2.0, "an estimate (2 standard deviations)"),
         (drbo.TheoreticalBeta(1.0, 0.1), "with probability 0.9"),
     ):
         opt = make(Simulator(radius=0.2, pick="uncertain"), beta=beta)

@@ -1,4 +1,4 @@
-"""What follows from what is known: what to deploy, what is promised of it, and what radii mean."""
+"""Queries on a snapshot: recommendations, their bounds, and the meaning of radii."""
 
 from drbo.analysis.answers import (
     Classification,

@@ -1,4 +1,4 @@
-"""What questions are answered with: what to deploy, bounds on it, and how likely events are."""
+"""The answers to queries: recommendations, bounds and probabilities."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["NotCertifiedError"]
 
 @dataclass(frozen=True, eq=False)
 class Certainty:
-    """What bounds on probabilities and quantiles rest on.
+    """The basis of bounds on probabilities and quantiles.
 
     Attributes
     ----------
-    radius, within : the set of the worst case, and which distributions it holds, in words
-    beta, delta : the width of the confidence bounds, which hold in all contexts at once, and the probability that they
-        may fail with, if a theorem gives one
-    claim : what is claimed of the bounds, and by which theorem or measurement
+    radius, within : the set of the worst case, and its distributions in words
+    beta, delta : the width of the confidence bounds, which hold in all contexts at once, and their probability of
+        failure if a theorem gives one
+    claim : the claim about the bounds, with its theorem or measurement
     """
 
     radius: float
@@ -39,7 +39,7 @@ class Certainty:
 
     @property
     def word(self) -> str:
-        """The word for it: guaranteed, if a theorem says so, otherwise estimated."""
+        """The word for the bounds: guaranteed by a theorem, otherwise estimated."""
         return "guaranteed" if self.claim.proven else "estimated"
 
     def __str__(self) -> str:
@@ -53,12 +53,12 @@ class Probability:
 
     Attributes
     ----------
-    event : that f, or the outcome, is above or below a threshold
-    lower : certified: in every distribution of the set the event is at least so likely
-    upper : in some distribution of the set the event is at most so likely
+    event : f or the outcome is above or below a threshold
+    lower : a lower bound of the event's probability in every distribution of the set
+    upper : an upper bound of the event's probability in some distribution of the set
     weights : (n_contexts,) the distribution in which the event is least likely by the lower bound
-    contexts : the contexts that the weights are for, as they were given
-    certainty : what the bounds rest on
+    contexts : the contexts of the weights, in the user's form
+    certainty : the basis of the bounds
     """
 
     event: Event
@@ -78,17 +78,17 @@ class Probability:
 
 @dataclass(frozen=True, eq=False)
 class ValueAtRisk:
-    """What f, or the outcome, reaches with a probability of at least 1 - level in the worst distribution of a set.
+    """The value that f or the outcome reaches with probability 1 - level in the worst distribution of a set.
 
     Attributes
     ----------
-    level : the share of the worst cases that are left out
+    level : the share of the worst cases that is ignored
     of : "f" or "outcome"
-    guaranteed : certified: in every distribution of the set at least this (at most, for an outcome to minimise) with a
-        probability of at least 1 - level
-    reachable : in some distribution of the set nothing better than this has that probability
+    guaranteed : the bound: every distribution of the set reaches this value (or less, for an outcome to minimise) with
+        a probability of at least 1 - level
+    reachable : some distribution of the set reaches no better value with that probability
     maximize : whether outcomes are maximised
-    certainty : what both rest on
+    certainty : the basis of both bounds
     """
 
     level: float
@@ -109,15 +109,15 @@ class ValueAtRisk:
 
 @dataclass(frozen=True, eq=False)
 class Classification:
-    """Which actions meet a chance constraint: in, out, or open as long as too little is known. All labels hold at once.
+    """The actions by a chance constraint: in, out, or open if neither can be shown. All labels hold at once.
 
     Attributes
     ----------
     chance : the constraint
-    actions : m actions as they were given
+    actions : m actions, in the user's form
     lower, upper : (m,) the bounds of the worst-case probability of each
     labels : m of "in", "out" and "open"
-    certainty : what the labels rest on
+    certainty : the basis of the labels
     """
 
     chance: Chance
@@ -128,7 +128,7 @@ class Classification:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """For each action "in" if it is certified to meet the constraint, "out" if not to meet it, otherwise "open"."""
+        """Per action "in" if the lower bound meets the constraint, "out" if the upper bound misses it, else "open"."""
         inside, possible = self.chance.met(self.lower), self.chance.met(self.upper)
         return tuple("in" if a else "open" if b else "out" for a, b in zip(inside, possible, strict=True))
 
@@ -141,21 +141,20 @@ class Classification:
 
 
 class NotCertifiedError(RuntimeError):
-    """No action is certified to do what was asked for; the message says how close the best one comes."""
+    """No action has a bound that meets the request; the message says how close the best one comes."""
 
 
 @dataclass(frozen=True)
 class RegretBound:
-    """How far the recommended action may be from the best one in its worst case, in the user's units.
+    """The bound on the recommended action's worst-case distance from the best action, in the user's units.
 
     Attributes
     ----------
-    value : no action does better than the recommended one by more than this; infinite as long as nothing is known
-    guaranteed : the recommended action's certified value
-    reachable : the best value that any action that has not failed could still turn out to have in its worst case
-    certified : whether all actions were considered. False on a box: `reachable` was searched for there, and a larger
-        one may have been missed
-    claim : what is claimed of the confidence bounds, and by which theorem or measurement
+    value : the largest possible advantage of any action over the recommended one; infinite without outcomes
+    guaranteed : the bound of the recommended action
+    reachable : the best possible worst case of all actions that have not failed
+    certified : whether all actions were considered. False on a box: the search for `reachable` may miss a larger one
+    claim : the claim about the confidence bounds, with its theorem or measurement
     """
 
     value: float
@@ -172,30 +171,29 @@ class RegretBound:
 
 @dataclass(frozen=True, eq=False)
 class Recommendation:
-    """What to deploy.
+    """The action to deploy, with its bound.
 
     Attributes
     ----------
-    action, action_index : the action as it was given, and its index in a finite set
-    value : certified: in every distribution of the set the expected reward is at least this (at most, for an outcome to
-        minimise), as far as the confidence bound holds (`TheoreticalBeta`: with probability 1 - delta)
-    gap : how much better than `value` its worst case may be at most: the worst one found is `value` + `gap` (a cost:
-        less `gap`). Rounding error on finite sets of contexts; what branch and bound left open on a continuous range
-    weights : (n_contexts,) the distribution in which it would do worst
-    contexts : the contexts that the weights are for, as they were given
-    reference, radius : the ambiguity set that the value is for
-    diameter : the radius from which on the set holds every distribution on the contexts that it could hold
+    action, action_index : the action in the user's form, and its index in a finite set
+    value : the bound: in every distribution of the set the expected reward is at least this (at most, for an outcome to
+        minimise) if the confidence bound holds (`TheoreticalBeta`: with probability 1 - delta)
+    gap : the largest amount by which the worst case may be better than `value`: the worst one found is `value` + `gap`
+        (for a cost, `value` - `gap`). Rounding error on finite sets of contexts; unfinished branch and bound on a range
+    weights : (n_contexts,) the worst distribution for the action
+    contexts : the contexts of the weights, in the user's form
+    reference, radius : the ambiguity set of the bound
+    diameter : the radius beyond which the set stops growing
     maximize : whether the value is a lower bound on a reward, or an upper one on a cost
-    beta, delta : the width of the confidence bounds that it rests on, and the probability that they may fail with, if
-        a theorem gives one
-    within : which distributions the set holds, in words
-    claim : what is claimed of `value`, and by which theorem or measurement
-    unseen : the share of the worst distribution on contexts of which the outcomes say little for this action: the
-        posterior deviation is there more than half that of the prior
+    beta, delta : the width of the confidence bounds, and their probability of failure if a theorem gives one
+    within : the distributions of the set, in words
+    claim : the claim about `value`, with its theorem or measurement
+    unseen : the worst distribution's share of contexts with little information on this action: the posterior deviation
+        is more than half that of the prior
     action_point : the action as a point of its space
-    explanation : what `explain` returns
-    given : what is known of the context, which the value and the set are for; None if nothing is
-    chance : how likely the event of `subject_to` is at least; None if there was no such constraint
+    explanation : the value of `explain`
+    given : the known part of the context; None if nothing is known
+    chance : the bound on the probability of the event of `subject_to`; None without such a constraint
     """
 
     action: Any
@@ -219,9 +217,9 @@ class Recommendation:
     chance: Probability | None = None
 
     def explain(self) -> Explanation:
-        """Return why it promises `value`: the worst conditions beside the reference, and what is to blame.
+        """Return the explanation of `value`: the worst conditions beside the reference, and the causes of the loss.
 
-        The explanation is that of the outcomes which the recommendation rests on, whatever is told later.
+        The explanation uses the outcomes of the recommendation; later outcomes do not change it.
         """
         return self.explanation.get()
 
@@ -252,30 +250,30 @@ class Recommendation:
 
     @property
     def promise(self) -> str:
-        """What is promised of it, in a few words: "guaranteed: at least 3.2"."""
+        """The bound as text: "guaranteed: at least 3.2"."""
         word = "guaranteed" if self.claim.proven else "estimated"
         return f"{word}: {'at least' if self.maximize else 'at most'} {self.value:.4g}"
 
     def _left_open(self) -> str:
-        """Return what lies between the guarantee and the worst case found, in words, if it shows."""
+        """Return the worst case found as text, if it differs visibly from the bound."""
         found = self.value + (self.gap if self.maximize else -self.gap)
         return "" if f"{found:.3g}" == f"{self.value:.3g}" else f"; the worst one found gives {found:.4g}"
 
 
 @dataclass(frozen=True, eq=False)
 class TargetRecommendation:
-    """What to deploy in order to reach a target under as large a shift as possible (`drbo.rounds.satisficing`).
+    """The action that reaches a target under the largest possible shift (`drbo.rounds.satisficing`).
 
     Attributes
     ----------
-    action, action_index : the action as it was given, and its index in a finite set
+    action, action_index : the action in the user's form, and its index in a finite set
     target : in the units of the outcomes
-    goal : what the action was chosen for: the largest "radius", or the least "fragility"
-    radius : certified: in every distribution within this radius the target is reached on average. Infinite if it is
-        reached in every distribution that the set can hold
-    fragility : certified: in every distribution at a distance d from the reference the expected outcome misses the
-        target by at most fragility * d, in the units of the outcomes. Infinite if nothing is known beyond the reference
-    recommendation : the certificate of the action at `radius`, with its worst distribution
+    goal : the criterion of the choice: the largest "radius", or the smallest "fragility"
+    radius : a bound: every distribution within this radius reaches the target on average. Infinite if every
+        distribution that the set can contain does
+    fragility : a bound: at distance d from the reference, the expected outcome misses the target by at most
+        fragility * d, in the units of the outcomes. Infinite if nothing is known beyond the reference
+    recommendation : the bound of the action at `radius`, with its worst distribution
     """
 
     action: Any
@@ -288,7 +286,7 @@ class TargetRecommendation:
 
     @property
     def claim(self) -> Claim:
-        """What is claimed of both numbers, and by which theorem or measurement."""
+        """The claim about both numbers, with its theorem or measurement."""
         return self.recommendation.claim
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What each radius would have earned in the past."""
+"""The rewards that each radius would have earned in the past."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 __all__ = ["backtest"]
 
 Reward = Callable[[Any, Any], float]
-"""A known f: from an action and a context to a reward."""
+"""A known f that maps an action and a context to a reward."""
 
 
 @dataclass(frozen=True)
 class Backtest:
-    """What each radius would have earned on past data.
+    """The rewards that each radius would have earned on past data.
 
     Attributes
     ----------
     radii : (k,) the radii tried
-    actions : (k, m) the index of the action that each would have chosen in each of the m steps after the first window
-    rewards : (k, m) what it would have earned, in the user's units
-    candidates : the actions that were chosen from, as they were given; empty if the values came as a matrix
+    actions : (k, m) the index of the chosen action per radius and per step after the first window
+    rewards : (k, m) the rewards, in the user's units
+    candidates : the actions to choose from, in the user's form; empty if the values came as a matrix
     maximize : whether rewards are maximised; otherwise they are costs
     """
 
@@ -56,7 +56,7 @@ class Backtest:
 
     @property
     def revenue(self) -> FloatArray:
-        """The total that each radius would have earned, (k,)."""
+        """The total reward of each radius, (k,)."""
         return np.asarray(self.rewards.sum(axis=1))
 
     @property
@@ -66,12 +66,12 @@ class Backtest:
 
     @property
     def best_radius(self) -> float:
-        """The radius of the largest revenue (the smallest total cost), the smallest of them if several tie."""
+        """The radius of the largest revenue (the smallest total cost); the smallest radius wins ties."""
         total = self.revenue if self.maximize else -self.revenue
         return float(self.radii[np.lexsort((self.radii, -total))[0]])
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per radius: the total, the mean and the worst step, and how many actions were used."""
+        """Return one row per radius: the total, the mean and the worst step, and the number of distinct actions."""
         used = [len(np.unique(row)) for row in self.actions]
         columns = (self.radii.tolist(), self.revenue.tolist(), self.rewards.mean(axis=1).tolist(), self.worst.tolist())
         names = ("radius", "revenue", "mean", "worst", "actions_used")
@@ -97,20 +97,20 @@ def backtest(
     *,
     actions: Sequence[Any] | None = None,
 ) -> Backtest:
-    """Return what each radius would have earned: at every step, the best robust action for the window before it.
+    """Return the past rewards of each radius: every step takes the best robust action for the window before it.
 
-    `opt.under().backtest(radii, window)` does the same with what an optimizer has learned.
+    `opt.under().backtest(radii, window)` does the same with the posterior of an optimizer.
 
     Parameters
     ----------
     values : (n_actions, n_contexts) f, known or learned (a posterior mean); or f itself, called as f(action, context)
         for each of `actions` and each of the samples
     ambiguity : the family of sets
-    seen : (t,) indices of past contexts in the order of time; or `Samples` of them, where `values` is a function
+    seen : (t,) indices of past contexts, oldest first; or their `Samples`, if `values` is a function
     radii : (k,) the radii to try
-    window : how many contexts make up the reference of a step
-    rewards : (t, n_actions) what every action earned in each step; by default its value in the context seen
-    actions : what to choose from, where `values` is a function
+    window : number of contexts in the reference of a step
+    rewards : (t, n_actions) the reward of every action in each step; the default is its value in the context seen
+    actions : the actions to choose from, if `values` is a function
     """
     if callable(values):
         return _of_samples(values, ambiguity, seen, radii, window, rewards, actions)
@@ -176,14 +176,14 @@ def _replayed(
 
 
 SPREAD = 128
-"""How many well-spread actions of a box are candidates, beside those told and recommended."""
+"""Number of well-spread candidates of a box, besides the evaluated and the recommended actions."""
 
 
 def backtest_known(asked: Snapshot, radii: ArrayLike, window: int, past: Any, actions: Any) -> Backtest:
-    """Return what each radius would have earned under the posterior of one moment.
+    """Return the past rewards of each radius under the posterior of a snapshot.
 
-    Each step chooses by the lower confidence bound that a recommendation rests on, and earns the posterior mean in the
-    context that came.
+    Each step chooses by the lower confidence bound of a recommendation, and earns the posterior mean in the context
+    that occurred.
     """
     asked.need_outcome("backtest")
     known, own = asked.known, asked.configuration
@@ -201,7 +201,7 @@ def backtest_known(asked: Snapshot, radii: ArrayLike, window: int, past: Any, ac
 
 
 def _past(asked: Snapshot, past: Any) -> tuple[FloatArray, Indices]:
-    """Return contexts (n, d), and the indices (t,) of those that came, in the order of time."""
+    """Return contexts (n, d), and the indices (t,) of those that occurred, oldest first."""
     own = asked.configuration
     reference = own.nature.seen(asked.state.seen)
     if past is None:
@@ -220,9 +220,9 @@ def _past(asked: Snapshot, past: Any) -> tuple[FloatArray, Indices]:
 
 
 def _candidates(asked: Snapshot, radii: ArrayLike, actions: Any) -> list[Point]:
-    """Return the actions to choose from: those given, all of a finite set, or a spread of a box.
+    """Return the actions to choose from: the given ones, all of a finite set, or a spread of a box.
 
-    The spread holds well-spread actions, those told, and what would be recommended now for each radius.
+    The spread holds well-spread actions, the evaluated ones, and the present recommendation for each radius.
     """
     own, space = asked.configuration, asked.actions
     if actions is not None:
@@ -232,7 +232,7 @@ def _candidates(asked: Snapshot, radii: ArrayLike, actions: Any) -> list[Point]:
     if every[0].index is not None:
         return every
     told = {point.coordinates.tobytes(): point for point in (record.action for record in asked.state.told_so_far)}
-    whole = replace(asked, terms=Terms(asked.terms.reference))  # the past is that of all contexts
+    whole = replace(asked, terms=Terms(asked.terms.reference))  # the past covers all contexts
     tried = np.unique(validation.radii(radii)).tolist()
     best = [best_in(whole, whole.ball_at(radius)).action for radius in tried]
     return [*best, *told.values(), *every]

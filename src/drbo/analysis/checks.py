@@ -1,4 +1,4 @@
-"""Questions about the model: what it predicts of its own outcomes, how bounds narrowed, and how actions compare."""
+"""Queries about the model: leave-one-out predictions, bounds over time, and comparisons of actions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from drbo.validation import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
-    """Every outcome beside what the model predicts for it from all the others, in the user's units.
+    """Every outcome and its leave-one-out prediction, in the user's units.
 
     Attributes
     ----------
     id : (t,) the results' `id`, in the order of `results`, without failures
-    outcome : (t,) what came out
-    mean, std : (t,) of the predicted outcome, noise included; hyper-parameters are those of all outcomes
-    width : of the bounds mean -+ width * std
+    outcome : (t,) the outcomes
+    mean, std : (t,) of the predicted outcome, noise included; hyper-parameters are learned from all outcomes
+    width : the width of the bounds mean -+ width * std
     """
 
     id: FloatArray
@@ -39,7 +39,7 @@ class LeaveOneOut:
 
     @property
     def inside(self) -> NDArray[np.bool_]:
-        """Which outcomes lie within their bounds, (t,)."""
+        """Whether each outcome lies within its bounds, (t,)."""
         return np.asarray(np.abs(self.outcome - self.mean) <= self.width * self.std)
 
     def __str__(self) -> str:
@@ -54,14 +54,14 @@ class LeaveOneOut:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How much better one action is than another, in the user's units: a larger outcome, or a smaller cost.
+    """The advantage of one action over another, in the user's units: a larger outcome, or a smaller cost.
 
     Attributes
     ----------
     expected, lower, upper : the expected difference under the reference, and its bounds
     worst : a lower bound of the difference in the worst distribution of the set
-    certified : whether `worst` is for the whole set. False where contexts have a range, or stand for many samples: it
-        is then for distributions on the atoms alone
+    certified : whether `worst` covers the whole set. False if contexts have a range or were compressed: `worst` then
+        covers distributions on the atoms alone
     """
 
     expected: float
@@ -73,15 +73,15 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Narrowing:
-    """The worst-case bounds of one action after the first evaluations, in the user's units.
+    """The worst-case bounds of one action against the number of evaluations, in the user's units.
 
-    Hyper-parameters and set are those of now, so that evaluations alone move the bounds.
+    Hyper-parameters and set are the present ones, so evaluations alone move the bounds.
 
     Attributes
     ----------
-    evaluations : (k,) after how many evaluations, failed ones included, from 1 to all of them
-    guarantee : (k,) what was guaranteed of the action in the worst distribution of the set
-    optimistic : (k,) what it could at best still have turned out to have there
+    evaluations : (k,) numbers of evaluations, failed ones included, from 1 to all of them
+    guarantee : (k,) the bound of the action in the worst distribution of the set
+    optimistic : (k,) the worst case of its upper confidence bound
     """
 
     evaluations: NDArray[np.intp]
@@ -90,7 +90,7 @@ class Narrowing:
 
 
 def narrowing(asked: Snapshot, action: Point, steps: int) -> Narrowing:
-    """Return how the bounds of an action narrowed, after at most `steps` numbers of evaluations."""
+    """Return the bounds of an action over time, at `steps` numbers of evaluations at most."""
     most = validation.whole_number("steps", steps, least=1, most=10_000)
     known, own, told = asked.known, asked.configuration, asked.state.told_so_far
     found = guaranteed(asked, action, asked.ball)
@@ -106,13 +106,13 @@ def narrowing(asked: Snapshot, action: Point, steps: int) -> Narrowing:
             row[i] = Bound(belief.certain, width, side).of_action(action)
     lower, upper = ball.worst_cases(values[0]).lower_bound, ball.worst_cases(values[1]).expectation
     if len(at):
-        lower[-1] = found.certificate.lower_bound  # that of now holds between the atoms, too
+        lower[-1] = found.certificate.lower_bound  # the present bound also covers contexts between the atoms
     outward = np.vectorize(belief.units.outward, otypes=[float])
     return Narrowing(at, outward(lower), outward(upper))
 
 
 def leave_one_out(asked: Snapshot) -> LeaveOneOut:
-    """Return every outcome beside its prediction from the others."""
+    """Return every outcome and its prediction from the others."""
     known, state = asked.known, asked.state
     belief = known.belief(state, fresh=True)
     told = [(id_, outcome) for id_, record in state.results.items() for outcome in record.values]
@@ -131,7 +131,7 @@ def leave_one_out(asked: Snapshot) -> LeaveOneOut:
 
 
 def compare(asked: Snapshot, action: Point, other: Point) -> Comparison:
-    """Return how much better an action is than another, in the set that is asked about."""
+    """Return the advantage of an action over another, in the set of the query."""
     ball = asked.ball
     bound, units = asked.lower(ball), asked.units
     require(bound.posterior, (SupportsCovariance,), "compare", asked.configuration.surrogate)

@@ -1,12 +1,12 @@
-"""What a radius means, in the user's units: shifts, replaced days or likelier days that are as far as the radius.
+"""The meaning of a radius in the user's units: shifts, replaced days or likelier days at that distance.
 
-Nobody knows what an MMD of 0.3 is. So three questions are answered by computing:
+An MMD of 0.3 means nothing to a user. So three questions are answered by computation:
 
-    What is that far away?      by how much each column must shift, how many days must be replaced, or how much likelier
-                                days must become
-    How much is that?           the place of the radius between 0 and the diameter, at which the set holds everything
-    Did the past move so far?   which windows of the past were further from the days before them, and how often that
-                                would be chance
+    What is that far away?      the shift of each column, the share of replaced days, or the factor by which bad days
+                                become likelier
+    How much is that?           the radius relative to the diameter, beyond which the set stops growing
+    Did the past move so far?   the past windows that were further from the days before them, and how often chance
+                                gives such a distance
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ from drbo.validation import FloatArray
 __all__ = ["explain_radius"]
 
 SHARES = (0.01, 0.1, 0.5)
-"""How rare the days are of which we say how much likelier the set makes them."""
+"""Shares of worst days whose increase is reported."""
 _FURTHEST = 4.0
-"""Shifts are searched up to this many ranges of a column."""
+"""Largest shift that is searched, in ranges of a column."""
 _STEPS = 64
 _NONE = 1e-9
-"""A shift of less than this many ranges is none."""
+"""Smallest shift that counts, in ranges of a column."""
 _WINDOWS = 20
-"""How many windows of the past are looked at, at most."""
+"""Largest number of past windows."""
 _RESAMPLES = 100
-"""How many pairs of windows are drawn from the whole past."""
+"""Number of random pairs of windows."""
 
 
 def explain_radius(
     radius: float, samples: Samples, ambiguity: AmbiguitySet | None = None, window: int | None = None
 ) -> RadiusExplanation:
-    """Return what a radius means for samples of past conditions, in the order of time.
+    """Return the meaning of a radius for samples of past conditions, oldest first.
 
-    `window` is how many days of the past are compared with as many before them; a fifth of all by default. The set is
-    an MMD by default, as in the optimizer.
+    `window` is the number of days that are compared with as many before them; the default is a fifth of all. The
+    default set is an MMD, as in the optimizer.
     """
     if not isinstance(samples, Samples):
         raise TypeError(f"samples must be Samples of past conditions, got {type(samples).__name__}")
@@ -70,13 +70,13 @@ def explain_radius(
 
 
 def explain_present(asked: Snapshot, window: int | None) -> RadiusExplanation:
-    """Return what the radius that is asked about means for the set round its reference."""
+    """Return the meaning of the query's radius for the set around its reference."""
     (told,) = explain_all(asked, [asked.ball.radius if asked.radius is None else asked.radius], window)
     return told
 
 
 def explain_all(asked: Snapshot, radii: Sequence[float], window: int | None) -> tuple[RadiusExplanation, ...]:
-    """Return what each radius means; distances that do not depend on the radius are computed once."""
+    """Return the meaning of each radius; distances that do not depend on the radius are computed once."""
     bare, nature = asked.known.bare(asked.state, asked.terms), asked.nature
     about = Explained(asked.known.on(bare.points, nature), bare, nature)
     return tuple(_explained(about, radius, window) for radius in radii)
@@ -84,7 +84,7 @@ def explain_all(asked: Snapshot, radii: Sequence[float], window: int | None) -> 
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """Windows of the past, distances of windows drawn by chance, and how much neighbouring days resemble each other."""
+    """Windows of the past, distances of random windows, and the autocorrelation of neighbouring days."""
 
     windows: tuple[Window, ...]
     by_chance: FloatArray
@@ -93,13 +93,13 @@ class Past:
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """A set that is to be explained.
+    """A set to explain.
 
     Attributes
     ----------
-    ambiguity : put on the atoms of the reference
+    ambiguity : the set on the atoms of the reference
     reference : the reference
-    nature : the contexts that there can be
+    nature : the possible contexts
     """
 
     ambiguity: PlacedSet
@@ -114,16 +114,16 @@ class Explained:
         return self.nature.space
 
     def moved(self, column: Column, key: Any, move: Callable[[FloatArray], None]) -> float:
-        """Return how far the reference is from itself where `move` has changed a column of all positions (n, d)."""
+        """Return the distance of the reference from itself after `move` changed a column of all positions (n, d)."""
         at = column.first, key
         if at not in self._distances:
-            assert supports(self.ambiguity, SupportsShift)  # the set was asked before
+            assert supports(self.ambiguity, SupportsShift)  # checked before
             self._distances[at] = self.ambiguity.moved(self.reference.weights, self._after(move))
         return self._distances[at]
 
     def largest_share(self, move: Callable[[FloatArray], None], radius: float) -> float:
-        """Return the largest share of the days that `move` may change inside of the set; 0 if none may."""
-        assert supports(self.ambiguity, SupportsShift)  # the set was asked before
+        """Return the largest share of days that `move` may change inside the set; 0 if none."""
+        assert supports(self.ambiguity, SupportsShift)  # checked before
         inside = self.ambiguity.shares_inside(self.reference.weights, self._after(move), radius)
         return 0.0 if inside is None else inside[1]
 
@@ -134,7 +134,7 @@ class Explained:
         return positions
 
     def past(self, length: int) -> Past:
-        """Return how far windows of this many days were apart."""
+        """Return the windows of this many days and their distances."""
         if length not in self._past:
             days, ambiguity, n = self.reference.history, self.ambiguity, len(self.reference.points)
             self._past[length] = Past(
@@ -168,7 +168,7 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
         likelier = tuple(Likelier(share, ambiguity.most_likely(eps, share)) for share in SHARES) if eps > 0.0 else ()
     diameter = ball.diameter
     known = about.nature.enumerated or not advice_of(ambiguity)
-    fixed = ambiguity.growth.own == 0.0  # bounds that do not follow the past
+    fixed = ambiguity.growth.own == 0.0  # bounds that do not depend on the past
     compares = about.nature.in_order and diameter > 0.0 and known and not fixed
     length = window_length(len(reference.history), window) if compares else 0
     past = about.past(length) if length else Past((), np.array([math.nan]), math.nan)
@@ -190,7 +190,7 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
 
 
 def window_length(count: int, window: int | None) -> int:
-    """Return how many days a window has: a fifth of all if not given; 0 if there are not two of them."""
+    """Return the number of days of a window: the default is a fifth of all; 0 if there are too few for two windows."""
     if window is not None:
         length = validation.whole_number("window", window, least=1)
         if 2 * length > count:
@@ -200,7 +200,7 @@ def window_length(count: int, window: int | None) -> int:
 
 
 def _shift(about: Explained, column: Column, span: float, radius: float) -> Shift:
-    """Return the smallest shifts of a column, whose range is `span`, downwards and upwards, as far as the radius."""
+    """Return the smallest shifts down and up at the radius, for a column of range `span`."""
 
     def away(ranges: float) -> float:
         def move(positions: FloatArray) -> None:
@@ -209,7 +209,7 @@ def _shift(about: Explained, column: Column, span: float, radius: float) -> Shif
         return about.moved(column, ranges, move)
 
     lower = _as_far(lambda ranges: away(-ranges), radius)
-    # Up is searched only where it may differ from down. A mean of exponentials is not symmetric, nor are all kernels.
+    # Up is searched only if it may differ from down. Means of exponentials and some kernels are not symmetric.
     there = _FURTHEST if lower is None else lower
     alike = there > 0.0 and math.isclose(away(there), away(-there), rel_tol=1e-9, abs_tol=1e-9 * radius)
     higher = lower if alike and not column.logarithmic else _as_far(away, radius)
@@ -224,9 +224,9 @@ def _shift(about: Explained, column: Column, span: float, radius: float) -> Shif
 
 
 def _as_far(away: Callable[[float], float], radius: float) -> float | None:
-    """Return the smallest shift, in ranges, that is as far as the radius.
+    """Return the smallest shift at the radius, in ranges of the column.
 
-    It is 0 if every shift is outside of the set, as where it breaks bounds. None if no shift is that far.
+    Return 0 if every shift is outside the set, as when it breaks bounds, and None if no shift is that far.
     """
     inside, outside = 0.0, None
     for ranges in np.geomspace(1.0 / 512.0, _FURTHEST, _STEPS).tolist():
@@ -238,14 +238,14 @@ def _as_far(away: Callable[[float], float], radius: float) -> float | None:
         return None
     if away(outside) < math.inf:
         return float(brentq(lambda ranges: away(ranges) - radius, inside, outside, xtol=1e-9 * outside, rtol=1e-9))
-    while outside - inside > 1e-9 * outside and outside > _NONE:  # a bound breaks somewhere between them
+    while outside - inside > 1e-9 * outside and outside > _NONE:  # the border lies between them
         ranges = 0.5 * (inside + outside)
         inside, outside = (ranges, outside) if away(ranges) <= radius else (inside, ranges)
     return inside
 
 
 def _relabelled(about: Explained, column: Column, radius: float) -> list[Relabelled]:
-    """Return for each label which share of the days, of all kinds alike, must turn to it to be as far as the radius."""
+    """Return per label the share of random days that must turn to it to reach the radius."""
     found = []
     at = slice(column.first, column.first + column.width)
     levels = column.levels if column.levels is not None else ()
@@ -261,12 +261,12 @@ def _relabelled(about: Explained, column: Column, radius: float) -> list[Relabel
 
 
 def _named(column: Column, about: Explained) -> str:
-    """Return what a column is called: by its name, or "context" if there is one column without a name."""
+    """Return the name of a column, or "context" for a single column without a name."""
     return "context" if column.name is None and len(about.space.columns) == 1 else str(column)
 
 
 def _windows(days: Indices, ambiguity: PlacedSet, n_contexts: int, length: int) -> tuple[Window, ...]:
-    """Return windows of the past, each half a window after the one before, and their distances."""
+    """Return past windows, half a window apart, with their distances."""
     last = len(days) - length
     starts = np.unique(np.linspace(length, last, min((last - length) // max(length // 2, 1) + 1, _WINDOWS)).astype(int))
     return tuple(
@@ -282,7 +282,7 @@ def _windows(days: Indices, ambiguity: PlacedSet, n_contexts: int, length: int) 
 
 
 def _by_chance(days: Indices, ambiguity: PlacedSet, n_contexts: int, length: int) -> FloatArray:
-    """Return how far pairs of windows, drawn from all days, are apart."""
+    """Return the distances of random pairs of windows, drawn from all days."""
     rng = np.random.default_rng(0)
     draws = rng.choice(days, size=(_RESAMPLES, 2, length))
     return np.array([ambiguity.distance(empirical(a, n_contexts), empirical(b, n_contexts)) for a, b in draws])

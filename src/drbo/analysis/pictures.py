@@ -1,4 +1,4 @@
-"""What pictures share: colours, panels, and lines against the radius. matplotlib is imported when one is drawn."""
+"""Shared parts of figures: colours, panels, and lines against the radius. matplotlib is imported on first use."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, PINK, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7F7F7F"
-"""Of Okabe and Ito, safe for colour-blind readers."""
+"""The colours of Okabe and Ito, safe for colour-blind readers."""
 
 
 def panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure with empty panels of that size in inches each. No display is needed."""
+    """Return a figure with empty panels of `width` x `height` inches. No display is needed."""
     require("matplotlib", "experiments")
     from matplotlib.figure import Figure
 
@@ -32,9 +32,9 @@ def panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure
 
 
 def against_radius(radii: FloatArray, lines: Mapping[str, Mapping[str, FloatArray]], mark: float | None) -> Figure:
-    """Return a figure with one panel per title, each with two named lines against the radius, and a mark at one radius.
+    """Return a figure with one panel per title: two named lines against the radius, and a mark at one radius.
 
-    What is infinite is left out. No display is needed.
+    Infinite values are omitted. No display is needed.
     """
     figure, made = panels(1, len(lines), 4.2, 3.4)
     order = np.argsort(radii)

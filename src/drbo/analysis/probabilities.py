@@ -1,7 +1,7 @@
-"""How likely a threshold is exceeded under the worst distribution, and what is reached with a probability.
+"""Worst-case probabilities of events, and worst-case quantiles.
 
-Bounds hold in all contexts at once. Those of Lemma 1 do as they are; the width of others is made larger by the number
-of contexts (`drbo.models.bounds.simultaneous`), and of actions where a statement is about several of them.
+Bounds hold in all contexts at once. The bounds of Lemma 1 do without a change. Other bounds are widened for the number
+of contexts (`drbo.models.bounds.simultaneous`), and of actions if a statement is about several of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def probability(asked: Snapshot, action: Point, event: Event) -> Probability:
 
 
 def _width(asked: Snapshot, n_actions: int = 1) -> float:
-    """Return the width of bounds that hold for so many actions in all contexts at once, which must be atoms."""
+    """Return the width of bounds that hold for `n_actions` actions in all contexts at once; contexts must be atoms."""
     check_atoms(asked.ball)
     beliefs = asked.beliefs(asked.ball)
     if not beliefs.units.known:
@@ -49,7 +49,7 @@ def _width(asked: Snapshot, n_actions: int = 1) -> float:
 
 
 def _certainty(asked: Snapshot, width: float, of: Of) -> Certainty:
-    """Return what bounds of a width rest on."""
+    """Return the basis of bounds of a width."""
     own, ball = asked.configuration, asked.ball
     beta = own.certificate_beta
     claim = claims.everywhere(own.surrogate, beta, noisy=of == "outcome")
@@ -75,7 +75,7 @@ def _probability(asked: Snapshot, width: float, action: Point, event: Event) -> 
 
 
 def value_at_risk(asked: Snapshot, action: Point, level: float, of: Of) -> ValueAtRisk:
-    """Return what an action reaches with a probability of at least 1 - level in the worst distribution."""
+    """Return the value that an action reaches with a probability of at least 1 - level in the worst distribution."""
     if of not in ("f", "outcome"):
         raise ValueError(f'of must be "f" or "outcome", got {of!r}')
     share = 1.0 - validation.probability("level", level)
@@ -96,7 +96,7 @@ def value_at_risk(asked: Snapshot, action: Point, level: float, of: Of) -> Value
 
 
 def classify(asked: Snapshot, chance: Chance, actions: Any) -> Classification:
-    """Return which actions meet a chance constraint: a table of them, by default all of a finite set."""
+    """Return the classification of actions by a chance constraint; the default is all actions of a finite set."""
     wanted, points = checked_chance("chance", chance), _points(asked, actions)
     if not points:
         raise ValueError("actions must hold at least one action to classify, got none")
@@ -112,7 +112,7 @@ def classify(asked: Snapshot, chance: Chance, actions: Any) -> Classification:
 
 
 def _points(asked: Snapshot, actions: Any) -> list[Point]:
-    """Return the actions that are classified."""
+    """Return the actions to classify."""
     search, space = asked.configuration.search, asked.actions
     if actions is None:
         if not search.exhaustive:
@@ -126,14 +126,14 @@ def _points(asked: Snapshot, actions: Any) -> list[Point]:
 
 
 def checked_chance(name: str, chance: Any) -> Chance:
-    """Return a chance constraint; raise if it is none."""
+    """Return a chance constraint; raise if it is anything else."""
     if not isinstance(chance, Chance):
         raise TypeError(f"{name} must be a drbo.Chance, such as Chance(0.9, above=2.0), got {chance!r}")
     return chance
 
 
 def best_with(asked: Snapshot, chance: Chance) -> Recommendation:
-    """Return the action of the largest worst-case lower bound of all that are certified to meet a chance constraint."""
+    """Return the action of the largest worst-case lower bound among those whose bound meets a chance constraint."""
     width, ball = _width(asked), asked.ball
     bound, closest = asked.lower(ball), 0.0
 

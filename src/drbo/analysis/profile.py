@@ -1,4 +1,4 @@
-"""What each radius costs and buys under the present posterior of an optimizer, on any kind of space."""
+"""The cost and the benefit of each radius under the present posterior, on any kind of space."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class RadiusProfile:
-    """One row per radius, k of them, under the posterior of one moment. Outcomes are in the user's units.
+    """One row for each of k radii under the posterior of a snapshot. Outcomes are in the user's units.
 
     Attributes
     ----------
-    radius : (k,) in the order in which they were asked for
-    actions : k actions: what `recommend` would recommend for each radius
-    guarantee : (k,) certified, as far as the confidence bound holds: no distribution of the set does worse
+    radius : (k,) the radii in the given order
+    actions : k actions, the recommendation for each radius
+    guarantee : (k,) the bound: no distribution of the set does worse if the confidence bound holds
     expected : (k,) the posterior mean of the action's outcome under the reference
-    price : (k,) what robustness costs if the reference is true: how much worse `expected` is than that of `stochastic`
-    protection : (k,) what robustness buys in the worst case: how much better `guarantee` is than that of `stochastic`
+    price : (k,) the cost of robustness if the reference is true: how much worse `expected` is than for `stochastic`
+    protection : (k,) the benefit of robustness in the worst case: how much better `guarantee` is than for `stochastic`
     stochastic : the action of the best posterior mean under the reference
     present : the radius of the present round; nan if the setting has none yet
     maximize : whether outcomes are maximised
@@ -50,7 +50,7 @@ class RadiusProfile:
     maximize: bool
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the table as rows of plain values: the numbers, and the action by the names of its parameters."""
+        """Return the table as rows of plain values: the numbers, and the parameters of the action by name."""
         rows = []
         for i, action in enumerate(self.actions):
             numbers = {name: float(getattr(self, name)[i]) for name in _NUMBERS}
@@ -63,7 +63,7 @@ class RadiusProfile:
         return require("pandas", "frame").DataFrame.from_records(self.rows())
 
     def plot(self) -> Figure:
-        """Return a matplotlib figure: what is guaranteed and expected, and what robustness costs and buys."""
+        """Return a matplotlib figure: bound and expectation, and cost and benefit of robustness."""
         outcome = {"guaranteed": self.guarantee, "expected": self.expected}
         return against_radius(
             self.radius,
@@ -76,12 +76,12 @@ _NUMBERS = ("radius", "guarantee", "expected", "price", "protection")
 
 
 def profile(asked: Snapshot, radii: ArrayLike) -> RadiusProfile:
-    """Return the profile of what is known, round the reference that is asked about."""
+    """Return the profile of a snapshot, around the reference of the query."""
     eps = validation.radii(radii)
     asked.need_outcome("profile")
     stochastic = _best_mean(asked, asked.ball_at(0.0))
     near, rows = np.concatenate([asked.near, asked.rows([stochastic])]), {}
-    for one in np.unique(eps).tolist():  # upwards: each search starts near the actions of the radii before
+    for one in np.unique(eps).tolist():  # ascending: each search starts near the actions of smaller radii
         rows[one] = _row(asked, asked.ball_at(one), stochastic, near)
         near = np.concatenate([near, asked.rows([rows[one].action])])
     space = asked.actions
@@ -115,7 +115,7 @@ class _Row:
 def _row(asked: Snapshot, ball: Ball, stochastic: Point, near: FloatArray) -> _Row:
     """Return the row of one set."""
     found, other, mean, units = best_in(asked, ball, near), guaranteed(asked, stochastic, ball), asked.mean, asked.units
-    best = max((found, other), key=lambda one: one.certificate.lower_bound)  # a search over a box is no proof
+    best = max((found, other), key=lambda one: one.certificate.lower_bound)  # a search over a box may miss the best
     expected, under_reference = (float(ball.weights @ mean(ball).of_action(x)) for x in (best.action, stochastic))
     return _Row(
         action=best.action,
@@ -127,12 +127,12 @@ def _row(asked: Snapshot, ball: Ball, stochastic: Point, near: FloatArray) -> _R
 
 
 def _best_mean(asked: Snapshot, ball: Ball) -> Point:
-    """Return the action of the best posterior mean under the reference, which has not failed."""
+    """Return the action of the best posterior mean under the reference among those that have not failed."""
     return asked.configuration.search.best(ball, asked.mean(ball), asked.near, asked.rows([]), asked.failed).action
 
 
 def _present(asked: Snapshot) -> float:
-    """Return the radius that is asked about; nan where it comes with an ask, and there was none."""
+    """Return the radius of the query; nan if the setting takes it from an ask and there was none."""
     try:
         return asked.ball.radius
     except TypeError:

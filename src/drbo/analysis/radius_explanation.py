@@ -1,4 +1,4 @@
-"""What a radius means, told: the shifts, relabelled and likelier days and windows of the past that are as far."""
+"""The text of a radius's meaning: shifts, relabelled days, likelier days and windows of the past."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from drbo._messages import printable
 
 _DISTINCT = 0.2
-"""From this autocorrelation on, neighbouring days are said to resemble each other."""
+"""Autocorrelation above which the text says that neighbouring days resemble each other."""
 
 
 def _down(value: float) -> str:
-    """Return a positive number rounded down to three digits, so that what is printed is inside the set."""
+    """Return a positive number rounded down to three digits, so the printed shift is inside the set."""
     nearest = float(f"{value:.2e}")
     step = 10.0 ** (math.floor(math.log10(value)) - 2) if value > 0.0 else 0.0
     return f"{nearest if nearest <= value * (1.0 + 1e-7) else nearest - step:.3g}"
@@ -26,16 +26,16 @@ def _percent(share: float) -> str:
 
 @dataclass(frozen=True)
 class Shift:
-    """How far all days must move in one column, for a distribution that is as far away as the radius.
+    """The shift of all days in one column whose distance is the radius.
 
-    Amounts are in the user's units. For a logarithmic column they are factors, above 1.
+    Amounts are in the user's units. For a logarithmic column they are factors above 1.
 
     Attributes
     ----------
     column : the name of the column
-    lower, higher : the shift downwards and upwards; None if no shift is that far, and none at all (0, or the factor 1)
-        if every shift breaks the bounds of the set
-    furthest : how far a shift by four times the range of the column is: no smaller one is further
+    lower, higher : the shift down and up; None if no shift is that far; 0 (or the factor 1) if every shift breaks the
+        bounds of the set
+    furthest : the distance of a shift by four ranges of the column; no smaller shift is further
     logarithmic : whether the amounts are factors
     """
 
@@ -47,7 +47,7 @@ class Shift:
 
     @property
     def amount(self) -> float | None:
-        """The smaller one of both shifts; None if there is none."""
+        """The smaller of both shifts; None if there is none."""
         return min((one for one in (self.lower, self.higher) if one is not None), default=None)
 
     def __str__(self) -> str:
@@ -71,14 +71,14 @@ class Shift:
 
 @dataclass(frozen=True)
 class Relabelled:
-    """Which share of all days must turn to one label, for a distribution that is as far away as the radius.
+    """The share of days that must turn to one label to reach the radius.
 
     Attributes
     ----------
-    column, label : what the days turn to
-    share : of all days, chosen alike among all of them; None if turning every day is not that far, 0 if every share
-        breaks the bounds of the set
-    furthest : how far it is to turn every day; inf if that breaks the bounds
+    column, label : the column and the new label
+    share : the share of random days; None if turning every day is not that far, 0 if every share breaks the bounds of
+        the set
+    furthest : the distance if every day turns; inf if the bounds break
     """
 
     column: str
@@ -100,12 +100,12 @@ class Relabelled:
 
 @dataclass(frozen=True)
 class Likelier:
-    """How much likelier the set makes the worst days.
+    """The increase of the worst days' probability in the set.
 
     Attributes
     ----------
-    share : how many of the days are that bad under the reference
-    most : how many of them may be that bad in a distribution of the set
+    share : the share of days that are this bad under the reference
+    most : the largest share of such days in a distribution of the set
     """
 
     share: float
@@ -118,12 +118,12 @@ class Likelier:
 
 @dataclass(frozen=True)
 class Window:
-    """Days of the past, and how far they were from as many days before them.
+    """A window of past days, and its distance from as many days before.
 
     Attributes
     ----------
-    start, stop : the positions of the first day, and of the first day after them
-    distance : from the days before
+    start, stop : the positions of its first day, and of the first day after it
+    distance : the distance from the days before
     """
 
     start: int
@@ -133,23 +133,22 @@ class Window:
 
 @dataclass(frozen=True)
 class RadiusExplanation:
-    """What a radius means. `str` gives the text.
+    """The meaning of a radius; `str` gives the text.
 
     Attributes
     ----------
-    radius, diameter : the diameter is the radius from which on the set holds everything that it can
-    within : which distributions the set holds, in words
-    means : what the radius is a number of, as a sentence; empty where `within` says it all
-    shifts : per column of numbers, the shift that is as far as the radius; empty if the set knows no positions
+    radius, diameter : the radius, and the radius beyond which the set stops growing
+    within : the distributions of the set, in words
+    means : the unit of the radius as a sentence; empty if `within` says it
+    shifts : per numeric column, the shift at the radius; empty if the set does not use positions
     relabelled : per label of a column, the share of days turned to it
-    replaced : the share of days that may be replaced by anything, if the set is of that kind
-    likelier : how much likelier the set makes bad days, if the set does not know which days are near each other
-    stays : whether only days that were seen can happen in the set
-    window : how many days a window of the past has; 0 if there are too few days, if they are not in the order of time,
-        or if the set cannot compare them
-    windows : the windows of the past, in the order of time
-    by_chance : the share of windows, drawn at random from the whole past, that are further from each other than the
-        radius; nan without windows
+    replaced : the share of days that may be replaced by anything; None for other kinds of sets
+    likelier : the increase of bad days' probability, if the set does not use distances between days
+    stays : whether the set holds only days that were seen
+    window : number of days per window; 0 if there are too few days, if they have no order, or if the set cannot compare
+        them
+    windows : the windows of the past, oldest first
+    by_chance : the share of random pairs of windows that are further apart than the radius; nan without windows
     resemblance : the autocorrelation of one day with the next; nan without windows
     """
 
@@ -169,7 +168,7 @@ class RadiusExplanation:
 
     @property
     def share(self) -> float:
-        """Where the radius lies between 0 and the diameter: 0 is the reference alone, 1 or more everything."""
+        """The radius as a share of the diameter: 0 is the reference alone, 1 or more the largest set."""
         if self.diameter > 0.0:
             return self.radius / self.diameter
         return 0.0 if self.radius == 0.0 else math.inf
@@ -195,7 +194,7 @@ class RadiusExplanation:
         return [first, f"{way}, which is {self.diameter:.3g} away."]
 
     def _examples(self) -> list[str]:
-        """Return what is as far as the radius, and that the set holds worse."""
+        """Return the examples of shifts at the radius as text."""
         if not 0.0 < self.radius < self.diameter:
             return []
         lines = [f"  {one}" for one in (*self.shifts, *self.relabelled)]

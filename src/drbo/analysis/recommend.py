@@ -1,4 +1,4 @@
-"""What to deploy: the best guaranteed action now, and the iterate of eq. 10, each with a certificate of now."""
+"""Recommendations: the action with the best bound, and the iterate of eq. 10, each with its present bound."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 _LITTLE = 0.25
-"""Where the posterior variance exceeds this share of the prior's, the outcomes say little."""
+"""Share of the prior variance above which a context counts as unseen."""
 PASSES = 4
-"""How often the best action is searched anew at most, because the adversary asked for further contexts."""
+"""Largest number of searches for the best action; each adds contexts of the adversary."""
 
 
 @dataclass(frozen=True, eq=False)
 class Guaranteed:
-    """An action and its certificate.
+    """An action and its bound.
 
     Attributes
     ----------
-    action : to deploy
-    certificate : of the lower confidence bound under all outcomes told
-    ball : the set that it is for
-    width : of the confidence bound
-    units : of the outcomes
+    action : the action
+    certificate : the certified worst case of its lower confidence bound, given all outcomes
+    ball : the set of the bound
+    width : the width of the confidence bound
+    units : the units of the outcomes
     mean, variance : (n,) of f for the action on the atoms of the certificate
-    posterior : what the bound is of
-    unseen : the share of the worst distribution on contexts of which the outcomes say little
-    given : what is known of the context; None if nothing is
+    posterior : the posterior of the bound
+    unseen : the worst distribution's share of contexts with little information
+    given : the known part of the context; None if nothing is known
     """
 
     action: Point
@@ -78,7 +78,7 @@ def guaranteed(asked: Snapshot, action: Point, ball: Ball) -> Guaranteed:
 
 
 def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> Guaranteed:
-    """Return the action of the largest worst-case lower confidence bound of all that have not failed.
+    """Return the action of the largest worst-case lower confidence bound among those that have not failed.
 
     `near` (k, d) are actions that a search over a box starts near.
     """
@@ -88,14 +88,14 @@ def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> Guar
         action = search.best(ball, asked.lower(ball), start, asked.rows([]), failed).action
         found.append(guaranteed(asked, action, ball))
         wider = ball.adopting(found[-1].certificate)
-        if wider is ball:  # the adversary asked for no further context
+        if wider is ball:  # no further contexts
             break
         ball = wider
     return max(found, key=lambda one: one.certificate.lower_bound)
 
 
 def regret_bound(asked: Snapshot, best: Guaranteed) -> RegretBound:
-    """Return how far the best action by its lower bound may be from the best one."""
+    """Return the bound on the distance of the recommended action from the best one."""
     most, least, units, own = _reachable(asked, best), best.certificate.lower_bound, best.units, asked.configuration
     return RegretBound(
         value=units.length_outward(most - least) if units.known else math.inf,
@@ -109,8 +109,8 @@ def regret_bound(asked: Snapshot, best: Guaranteed) -> RegretBound:
 def _reachable(asked: Snapshot, best: Guaranteed) -> float:
     """Return the largest worst-case upper confidence bound of all actions that have not failed, in the model's units.
 
-    It is for the set of `best`, whose own upper bound counts, too. On a range of contexts the worst case on the atoms
-    alone is taken, which is larger: the result is an upper bound still.
+    The set is that of `best`, whose own upper bound is included. On a range of contexts the worst case on the atoms
+    alone is used; it is larger, so the result is still an upper bound.
     """
     bound = asked.upper(best.ball)
     near = np.concatenate([asked.near, asked.rows([best.action])])
@@ -119,7 +119,7 @@ def _reachable(asked: Snapshot, best: Guaranteed) -> float:
 
 
 def best_iterate(asked: Snapshot) -> Guaranteed:
-    """Return the iterate of the largest worst-case lower confidence bound at its own time (eq. 10), bounded now."""
+    """Return the iterate of the largest worst-case lower confidence bound at its ask (eq. 10), bounded now."""
     iterate = asked.state.incumbent
     if iterate is None:
         raise RuntimeError("recommend_iterate needs an iterate that has not failed: call ask first")
@@ -156,13 +156,13 @@ def recommendation(asked: Snapshot, found: Guaranteed) -> Recommendation:
 
 @dataclass(frozen=True, eq=False)
 class Satisfied:
-    """An action that is certified to reach a target, in the model's units.
+    """An action whose bound reaches a target, in the model's units.
 
     Attributes
     ----------
-    radius : up to which the target is certified, without what compression costs
-    fragility : a certified upper bound
-    guaranteed : the certificate at that radius
+    radius : the largest radius at which the bound reaches the target, without the cost of compression
+    fragility : an upper bound of the fragility
+    guaranteed : the bound at that radius
     """
 
     radius: float
@@ -171,7 +171,7 @@ class Satisfied:
 
 
 def recommend_for(asked: Snapshot, target: float, goal: Goal) -> TargetRecommendation:
-    """Return what serves a goal best, in the user's units."""
+    """Return the best action for a goal, in the user's units."""
     wanted, chosen = validation.finite_float("target", target), check_goal(goal)
     found = _best_for(asked, wanted, chosen)
     at = recommendation(asked, found.guaranteed)
@@ -187,10 +187,10 @@ def recommend_for(asked: Snapshot, target: float, goal: Goal) -> TargetRecommend
 
 
 def _best_for(asked: Snapshot, target: float, goal: Goal) -> Satisfied:
-    """Return the action that serves a goal best, by lower confidence bounds under all outcomes told.
+    """Return the best action for a goal, by lower confidence bounds given all outcomes.
 
-    `target` is in the user's units. Actions are compared on the atoms. The radius and the fragility of the action
-    returned are certified for every distribution, also where contexts have a range.
+    `target` is in the user's units. Actions are compared on the atoms. The returned radius and fragility hold for every
+    distribution, also if contexts have a range.
     """
     ball = asked.ball_at(0.0)
     check_set(ball)
@@ -230,16 +230,16 @@ def _rank(goal: Goal, one: Satisfied) -> float:
 
 
 _CANDIDATES = 64
-"""For how many contexts the certificate after an outcome there is computed: those of the largest upper bounds."""
+"""Number of candidate contexts whose next bound is computed: those of the largest upper bounds."""
 _AT_ONCE = 2**20
-"""How many variances are computed at once."""
+"""Batch size for variances."""
 
 
 def explain(found: Guaranteed, action: Any, contexts: Sequence[Any], columns: Sequence[Column]) -> Explanation:
-    """Return the explanation of a certificate, in the user's units.
+    """Return the explanation of a bound, in the user's units.
 
-    `action` and `contexts` (n,) are the action and the atoms of the certificate as the user gave them, and `columns`
-    those of the contexts.
+    `action` and `contexts` (n,) are the action and the atoms of the certificate in the user's form; `columns` are the
+    columns of the contexts.
     """
     with one_thread():
         made, units = found.certificate, found.units
@@ -252,7 +252,7 @@ def explain(found: Guaranteed, action: Any, contexts: Sequence[Any], columns: Se
         expected = float(p @ found.mean)
         left_open = float(made.worst_case.expectation) - made.lower_bound
         rest = expected - float(made.worst_case.expectation)
-        # A set that leaves the reference out may be better than it: the rest is then negative, and none is ignorance.
+        # The worst case of a set without its reference may be better: the rest is negative, and the ignorance is 0.
         shift = min(max(expected - _worst_mean(found, expected), 0.0), rest)
         return Explanation(
             units.outward(expected),
@@ -266,11 +266,11 @@ def explain(found: Guaranteed, action: Any, contexts: Sequence[Any], columns: Se
 
 
 def _worst_mean(found: Guaranteed, expected: float) -> float:
-    """Return the worst case of the mean, in which contexts without outcomes are no worse than `expected`."""
+    """Return the worst case of the mean; contexts without outcomes count as no worse than `expected`."""
     made, bound = found.certificate, Bound(found.posterior, 0.0, LOWER)
     atoms = len(made.reference.points)
     ball = found.ball.extended(made.reference.points[len(found.ball.contexts) :])
-    ball, _ = ball.widened(bound, found.action, 0.0)  # with the contexts that an adversary of the mean wants
+    ball, _ = ball.widened(bound, found.action, 0.0)  # adds the contexts of an adversary of the mean
     mean, variance = found.mean, found.variance
     if len(ball.contexts) > atoms:
         curve = bound.curve(found.action.coordinates)
@@ -281,11 +281,11 @@ def _worst_mean(found: Guaranteed, expected: float) -> float:
 
 
 def _evaluation(found: Guaranteed, action: Any, contexts: Sequence[Any]) -> Evaluation | None:
-    """Return the evaluation of the action that raises its certificate most, if its outcome is what is expected.
+    """Return the evaluation of the action that raises its bound most if the outcome equals the posterior mean.
 
-    An outcome in context c leaves the mean as it is then, and lowers the variance to `Curve.variance_after`. So the
-    certificate becomes min_w <w, mean - width std_c>, which the present worst distribution bounds from above. Contexts
-    of large bounds are candidates.
+    Such an outcome in context c leaves the mean unchanged, and lowers the variance to `Curve.variance_after`. The bound
+    becomes min_w <w, mean - width std_c>, which the present worst distribution bounds from above. The candidates are
+    the contexts of the largest upper bounds.
     """
     made, atoms = found.certificate, found.certificate.reference.points
     w = made.worst_case.weights
@@ -312,7 +312,7 @@ def _evaluation(found: Guaranteed, action: Any, contexts: Sequence[Any]) -> Eval
     values = found.mean - found.width * after(atoms[best], atoms)
     choice = best_action(values, ball.ambiguity, ball.weights, ball.radius, w[None, :])
     rise = float(choice.worst_case.expectation) - float(made.worst_case.expectation)
-    # Where one outcome alone raises nothing, as another context is as bad, the one that tells most is named.
+    # If one outcome raises nothing because another context is as bad, take the context of the largest upper bound.
     at = best[choice.action_index] if rise > 1e-9 * amplitude * found.width else best[0]
     return Evaluation(action, contexts[int(at)], found.units.outward(made.lower_bound + max(rise, 0.0)))
 

@@ -59,8 +59,8 @@ def robust_regret(
 ) -> RobustRegret:
     """Return the robust regret of the actions chosen in T rounds on a known f (eq. 2).
 
-    values (n_actions, n_contexts) is f; references (T, n_contexts) and radii (T,) are those of each round, or
-    (n_contexts,) and a number if they never change; action_indices (T,) are the actions chosen.
+    values (n_actions, n_contexts) is f. references (T, n_contexts) and radii (T,) are given per round, or as
+    (n_contexts,) and a number if they never change. action_indices (T,) are the chosen actions.
     """
     f = validation.finite_array("values", values, ndim=2)
     validation.of_kind("ambiguity", ambiguity, (AmbiguitySet, PlacedSet), "an ambiguity set")
@@ -94,7 +94,7 @@ def simple_regret(
 
 
 def shift_norm(values: ArrayLike, ambiguity: MMD | PlacedMMD) -> float:
-    """Return B' = max_x ||f_x||_{M^-1}, how much a shift of the contexts can cost; values (n_actions, n_contexts).
+    """Return B' = max_x ||f_x||_{M^-1}, the largest cost of a shift per unit of MMD; values (n_actions, n_contexts).
 
     ||v||_{M^-1} is the norm of the smallest function of the MMD's Hilbert space with the values v: sqrt(v' M^-1 v) for
     a regular M; inf if M is singular and no such function exists.
@@ -110,12 +110,12 @@ def shift_norm(values: ArrayLike, ambiguity: MMD | PlacedMMD) -> float:
 
 
 def crude_shift_norm(bound: float, ambiguity: MMD | PlacedMMD) -> float:
-    """Return the paper's crude bound on B', which needs the contexts and the norm of f alone.
+    """Return the paper's crude bound on B', which needs only the contexts and the norm of f.
 
     B' <= B sqrt(lambda_max(M^-1) n_contexts),   `bound` = B >= ||f||, for a kernel k <= 1 of the regression.
 
-    It holds as |f(x, c)| <= B. The inverse of a smooth kernel's matrix M is huge: `shift_norm` is what f itself gives.
-    A matrix that is singular up to rounding gives inf.
+    The bound holds because |f(x, c)| <= B. The inverse of a smooth kernel's matrix M is huge; `shift_norm` uses f
+    itself. A matrix that is singular up to rounding gives inf.
     """
     F = _mmd(ambiguity).features
     B = validation.positive_float("bound", bound)
@@ -124,17 +124,17 @@ def crude_shift_norm(bound: float, ambiguity: MMD | PlacedMMD) -> float:
 
 
 def rbf_information_rate(horizon: float, dimension: int) -> float:
-    """Return log(T)^(d + 1), how gamma_T grows for an RBF kernel on [0, 1]^d: gamma_T is O of it, T = `horizon`.
+    """Return log(T)^(d + 1), the growth rate O(.) of gamma_T for an RBF kernel on [0, 1]^d; T = `horizon`.
 
-    d = `dimension` counts actions and contexts together. The constant factor depends on kernel and ridge; for numbers
-    there is `maximum_information_gain`. Srinivas et al. (ICML 2010); Vakili et al. (AISTATS 2021).
+    d = `dimension` counts actions and contexts together. The constant factor depends on kernel and ridge;
+    `maximum_information_gain` gives numbers. Srinivas et al. (ICML 2010); Vakili et al. (AISTATS 2021).
     """
     _check_rate(horizon, dimension)
     return math.log(horizon) ** (dimension + 1)
 
 
 def matern_information_rate(horizon: float, dimension: int, nu: float) -> float:
-    """Return how gamma_T grows for a Matern kernel of smoothness nu on [0, 1]^d: gamma_T is O of it, T = `horizon`.
+    """Return the growth rate O(.) of gamma_T for a Matern kernel of smoothness nu on [0, 1]^d; T = `horizon`.
 
     T^(d / (2 nu + d)) log(T)^(2 nu / (2 nu + d))   (Vakili et al., AISTATS 2021)
 
@@ -149,12 +149,12 @@ def matern_information_rate(horizon: float, dimension: int, nu: float) -> float:
 def general_bound(
     beta: float, gamma: float, radii: ArrayLike, shift_norm: float, delta: float, ridge: float = 1.0
 ) -> float:
-    """Return the bound on R_T that the proof of Theorem 2 gives; radii (T,), T = len(radii).
+    """Return the bound on R_T from the proof of Theorem 2; radii (T,), T = len(radii).
 
     R_T <= 4 beta_T sqrt(T (gamma_T + 2 log(12 / delta))) + 2 B' sum_t eps_t
 
-    It holds with probability 1 - delta. The printed theorem has 4 log(12 / delta), see `printed_general_bound`: Lemma 7
-    gives sum_t <w_t, sigma_t^2> <= 4 gamma_T + 8 log(12 / delta), of which the root takes out 4.
+    The bound holds with probability 1 - delta. The printed theorem has 4 log(12 / delta) (`printed_general_bound`).
+    Lemma 7 gives sum_t <w_t, sigma_t^2> <= 4 gamma_T + 8 log(12 / delta) = 4 (gamma_T + 2 log(12 / delta)).
     """
     eps = validation.radii(radii)
     return _statistical_term(beta, gamma, len(eps), 12.0, delta, ridge) + _shift_term(shift_norm, float(eps.sum()))
@@ -163,7 +163,7 @@ def general_bound(
 def printed_general_bound(
     beta: float, gamma: float, radii: ArrayLike, shift_norm: float, delta: float, ridge: float = 1.0
 ) -> float:
-    """Return the bound of Theorem 2 as printed; it is true, and never less than `general_bound`.
+    """Return the bound of Theorem 2 as printed; it holds, and is never below `general_bound`.
 
     R_T <= 4 beta_T sqrt(T (gamma_T + 4 log(12 / delta))) + 2 B' sum_t eps_t
     """
@@ -180,8 +180,8 @@ def data_driven_bound(
 
     R_T <= 4 beta_T sqrt(T (gamma_T + 2 log(18 / delta))) + 4 B' sqrt(T) (2 + sqrt(2 log(6 T^2 / delta)))
 
-    It holds with probability 1 - delta. The first term differs from the one printed in Corollary 4, which does not
-    follow: see `printed_data_driven_bound`.
+    The bound holds with probability 1 - delta. The first term differs from that of Corollary 4 as printed, which does
+    not follow: see `printed_data_driven_bound`.
     """
     return _statistical_term(beta, gamma, horizon, 18.0, delta, ridge) + _estimation_term(horizon, shift_norm, delta)
 
@@ -201,7 +201,7 @@ def simulator_bound(beta: float, gamma: float, horizon: int, ridge: float = 1.0)
 
     R_T <= 2 beta_T sqrt(2 gamma_T T)
 
-    The printed statement lacks the factor sqrt(2) that the proof's sum_t sigma_t^2 <= 2 gamma_T brings.
+    The printed statement lacks the factor sqrt(2), which comes from sum_t sigma_t^2 <= 2 gamma_T in the proof.
     """
     _check(beta, gamma, horizon)
     return 2.0 * beta * math.sqrt(_variance_sum(gamma, ridge) * horizon)
@@ -241,7 +241,7 @@ def _estimation_term(horizon: int, shift_norm: float, delta: float) -> float:
 
 
 def _shift_term(shift_norm: float, radii: float) -> float:
-    """Return 2 B' sum_t eps_t; a shift of nothing costs nothing, also where B' is infinite."""
+    """Return 2 B' sum_t eps_t; 0 without a shift, even if B' is infinite."""
     return 2.0 * validation.radius(shift_norm, "shift_norm") * radii if radii > 0.0 else 0.0
 
 

@@ -1,4 +1,4 @@
-"""How fast the guarantee of an action falls as the radius grows, and how far this carries from the reference."""
+"""The derivative of an action's bound in the radius, and the first-order approximation at the reference."""
 
 from __future__ import annotations
 
@@ -13,28 +13,27 @@ from drbo.rounds.ball import Ball, Certificate
 from drbo.spaces.space import Point
 
 _NEAR = 1e-3
-"""The share of the radius at which contexts of a range are looked for that matter near the reference."""
+"""Share of the radius at which a range is searched for the contexts that matter near the reference."""
 
 
 @dataclass(frozen=True, eq=False)
 class RadiusSensitivity:
-    """How the guarantee of an action depends on the radius, under the posterior of one moment, in the user's units.
+    """The dependence of an action's bound on the radius, under the posterior of a snapshot, in the user's units.
 
-    With G(eps) the guarantee at radius eps, and a = `power`, which is 1 for most sets and 1/2 for KL and chi-square:
+    G(eps) is the bound at radius eps, and a = `power` is 1 for most sets and 1/2 for KL and chi-square:
 
     Attributes
     ----------
-    action, action_index : the action; its index is None if actions are no finite set
+    action, action_index : the action; its index is None if actions are not a finite set
     radius : eps
-    guarantee : G(eps), as `bound` has it
-    sensitivity : by how much G gets worse per unit of eps^a at this radius, zero or more; where G has a kink, to the
-        right of it
+    guarantee : G(eps), as in `bound`
+    sensitivity : the loss of G per unit of eps^a at this radius, zero or more; the right derivative at a kink of G
     power : a
     at_reference : G(0)
-    sensitivity_at_reference : the same as `sensitivity` at radius 0
-    approximation : `at_reference`, made worse by `sensitivity_at_reference` times eps^a: the fast approximation of Tay
-        et al. (ICML 2022)
-    error : how much better than the guarantee the approximation is; negative where it is too cautious
+    sensitivity_at_reference : `sensitivity` at radius 0
+    approximation : `at_reference` worsened by `sensitivity_at_reference` times eps^a: the fast approximation of Tay et
+        al. (ICML 2022)
+    error : how much better the approximation is than the bound; negative if it is too cautious
     """
 
     action: Any
@@ -60,7 +59,7 @@ class RadiusSensitivity:
 
 
 def sensitivity(asked: Snapshot, action: Point | None) -> RadiusSensitivity:
-    """Return the sensitivity of an action, by default of what would be recommended."""
+    """Return the sensitivity of an action; the default is the recommended one."""
     ball = asked.ball
     asked.need_outcome("sensitivity")
     if action is None:
@@ -87,7 +86,7 @@ def sensitivity(asked: Snapshot, action: Point | None) -> RadiusSensitivity:
 
 
 def _certified(asked: Snapshot, ball: Ball, action: Point) -> tuple[Certificate, Ball]:
-    """Return the certificate of an action, and the ball on all atoms that it needed."""
+    """Return the certificate of an action, and the ball on all atoms of the certificate."""
     made = ball.certificate(asked.lower(ball), action)
     return made, _with(ball, made)
 
@@ -98,7 +97,7 @@ def _with(ball: Ball, made: Certificate) -> Ball:
 
 
 def _slope(asked: Snapshot, ball: Ball, action: Point) -> float:
-    """Return how fast the worst case of the lower bound of an action falls, on the atoms of the ball."""
+    """Return the rate at which the worst case of an action's lower bound falls, on the atoms of the ball."""
     if math.isinf(ball.radius):
         return 0.0
     values = asked.lower(ball).of_action(action)

@@ -1,15 +1,14 @@
-"""An alarm that tells when the contexts that arrive have left the set.
+"""An alarm for contexts that have left the set.
 
-The hypothesis is that each context, given those before it, is drawn from some distribution of the set; it may be
-another one every time. A gambler bets against it. Before context t arrives, he names a function h_t, by what arrived
-before, whose mean is at most U_t under every distribution of the set:
+Null hypothesis: each context, given those before it, is drawn from some distribution of the set, which may change every
+time. A gambler bets against it. Before context t arrives, he names a function h_t of the earlier contexts whose mean is
+at most U_t under every distribution of the set:
 
     wealth_t = wealth_{t-1} (1 + stake (h_t(c_t) - U_t) / (U_t - least h_t)),   0 < stake < 1
 
-No gambler's wealth grows in expectation, whatever distributions of the set the contexts are drawn from. So it ever
-exceeds 1 / alpha with probability at most alpha (Ville's inequality): the alarm may be looked at after every context,
-and for ever. Many gamblers share the wealth: with several stakes, and each beginning at another time, so that a change
-is found that comes late.
+Under the hypothesis, no gambler's wealth grows in expectation. So it ever exceeds 1 / alpha with probability at most
+alpha (Ville's inequality): the alarm may be checked after every context, without end. Many gamblers share the wealth.
+They have different stakes and start at different times, so late changes are also found.
 
 On a finite set of contexts U_t comes from the certified worst case, for any set. Elsewhere it comes from
 `SupportsWitness`: the MMD's witness function, or a function of slope 1 for Wasserstein.
@@ -36,25 +35,25 @@ from drbo.validation import FloatArray
 
 _STAKES = np.array([0.03, 0.1, 0.25, 0.5, 0.9])
 _GROWTH = 1.3
-"""Gamblers begin, and change their minds, when so many times as many contexts have arrived."""
+"""Growth factor of the numbers of contexts at which gamblers start and relearn their bets."""
 _LEARNED_FROM = 200
-"""From how many contexts a bet is learned at most; evenly spaced ones of all."""
+"""Largest number of contexts that a bet is learned from; evenly spaced ones if there are more."""
 
 
 @dataclass(frozen=True)
 class Watch:
-    """Whether the contexts that arrived have left the set. `str` gives the text.
+    """The result of a test whether the contexts have left the set; `str` gives the text.
 
     Attributes
     ----------
-    alarm : whether they have, as far as a test with false alarms in at most a share `alpha` of all cases can tell
-    alpha : that share, over all times together
-    at : the number of the context with which the alarm was raised, from 0; None without an alarm
-    since : the context from which on the evidence counts that raised it; None without an alarm
-    evidence : the largest wealth of the gamblers so far. 1 / evidence bounds the probability of as much by chance
-    wealth : after each context
-    radius : of the set
-    within : which distributions the set holds, in words
+    alarm : whether the test rejects
+    alpha : the largest probability of a false alarm, over all times together
+    at : the number of the context that raised the alarm, from 0; None without an alarm
+    since : the first context of the evidence that raised it; None without an alarm
+    evidence : the largest wealth of the gamblers so far; 1 / evidence bounds the probability of such evidence by chance
+    wealth : the wealth after each context
+    radius : the radius of the set
+    within : the distributions of the set, in words
     """
 
     alarm: bool
@@ -82,7 +81,7 @@ class Watch:
 
 
 def watch(asked: Snapshot, contexts: Any, alpha: float) -> Watch:
-    """Return whether contexts that arrived, in order, have left the set that is asked about."""
+    """Return the test whether contexts, in order of arrival, have left the set of the query."""
     ball, nature, level = asked.ball, asked.nature, validation.probability("alpha", alpha)
     arrived = in_order("contexts", contexts, nature)
     watched = Watched(ball.ambiguity, ball.weights, ball.radius)
@@ -97,7 +96,7 @@ def watch(asked: Snapshot, contexts: Any, alpha: float) -> Watch:
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """The set that contexts may have left: placed on its contexts, with its reference (n,) and its radius."""
+    """The set under test on its contexts, with its reference (n,) and its radius."""
 
     ambiguity: PlacedSet
     reference: FloatArray
@@ -106,20 +105,20 @@ class Watched:
 
 @dataclass(frozen=True, eq=False)
 class Bet:
-    """What one gambler learns a function from, and which contexts he bets on with it: all of them arrive later."""
+    """The contexts that a gambler learns a function from, and the later contexts that he bets on."""
 
     learned: NDArray[np.intp]
     on: slice
 
 
 class Bets(ABC):
-    """What gamblers bet on."""
+    """The bets of the gamblers."""
 
     @abstractmethod
     def gains(self, bets: Sequence[Bet]) -> list[FloatArray]:
-        """Return per bet (h(c_t) - U) / (U - least h) for the contexts that it is on, at least -1.
+        """Return per bet (h(c_t) - U) / (U - least h) for its contexts, at least -1.
 
-        Zeros where a gambler does not bet.
+        The gains are 0 if a gambler does not bet.
         """
 
 
@@ -130,13 +129,13 @@ class FiniteBets(Bets):
         self._watched, self._arrived = watched, arrived
 
     def gains(self, bets: Sequence[Bet]) -> list[FloatArray]:
-        """Return the gains of functions that favour contexts which arrive more often than the reference says."""
+        """Return the gains of functions that favour contexts with a higher frequency than in the reference."""
         if not bets:
             return []
         ambiguity, p, radius = self._watched.ambiguity, self._watched.reference, self._watched.radius
         counts = np.array([np.bincount(self._arrived[bet.learned], minlength=len(p)) for bet in bets]) + 0.5 * p
         seen = counts / counts.sum(axis=1, keepdims=True)
-        functions = (seen - p) / np.maximum(seen + p, 1e-300)  # 0 for a context that neither has
+        functions = (seen - p) / np.maximum(seen + p, 1e-300)  # 0 for a context in neither
         most = -ambiguity.worst_case(-functions, p, radius).lower_bound
         return [
             _gains(h[self._arrived[bet.on]], float(h[self._arrived[bet.learned]].mean()), float(u), float(h.min()))
@@ -150,7 +149,7 @@ class ContinuousBets(Bets):
     def __init__(self, watched: Watched, positions: FloatArray) -> None:
         if not supports(watched.ambiguity, SupportsWitness):
             raise TypeError(
-                f"watch has no test for {watched.ambiguity!r} where contexts are no finite set: the set has no "
+                f"watch has no test for {watched.ambiguity!r} unless contexts are a finite set: the set has no "
                 "`witness`, a function of new contexts whose mean it bounds. Use drbo.MMD() or drbo.Wasserstein(), or "
                 "list the contexts"
             )
@@ -170,15 +169,15 @@ class ContinuousBets(Bets):
 
 
 def _gains(values: FloatArray, so_far: float, most: float, least: float) -> FloatArray:
-    """Return the gains of a bet on values, none if the mean of what it was learned from would have lost."""
+    """Return the gains of a bet on values; zeros if its training data would have lost on average."""
     if so_far <= most:
         return np.zeros(len(values))
-    at_risk = max(most - least, 1e-6 * (so_far - least))  # a larger `most` is no less true
+    at_risk = max(most - least, 1e-6 * (so_far - least))  # a larger `most` is also a bound
     return np.maximum((values - (least + at_risk)) / at_risk, -1.0)
 
 
 def gamble(bets: Bets, count: int, alpha: float, radius: float, within: str) -> Watch:
-    """Return what gamblers make of `count` contexts."""
+    """Return the test on `count` contexts."""
     starts = _times(count)
     shares = np.array([1.0 / ((j + 1.0) * (j + 2.0)) for j in range(len(starts))])
     placed = _placed(count)
@@ -187,7 +186,7 @@ def gamble(bets: Bets, count: int, alpha: float, radius: float, within: str) -> 
         gains[j, bet.on] = gain
     logarithms = np.cumsum(np.log1p(_STAKES[:, None, None] * gains), axis=2)
     each = np.exp(np.minimum(logarithms, 690.0)).mean(axis=0)
-    # Gamblers who have not begun yet hold what is left of the wealth.
+    # Gamblers who have not started hold the rest of the wealth.
     wealth = shares @ each + (1.0 - shares.sum())
     raised = np.flatnonzero(wealth >= 1.0 / alpha)
     at = int(raised[0]) if len(raised) else None
@@ -210,14 +209,14 @@ def _placed(count: int) -> tuple[tuple[int, Bet], ...]:
 
 
 def _bets(start: int, count: int) -> Iterator[Bet]:
-    """Yield the bets of the gambler who begins at `start`: each is learned from the contexts since then."""
+    """Yield the bets of the gambler who starts at `start`; each is learned from the contexts since then."""
     for begin, end in itertools.pairwise([*(start + 1 + t for t in _times(count - start - 1)), count]):
         learned = np.unique(np.linspace(start, begin - 1, min(begin - start, _LEARNED_FROM)).astype(np.intp))
         yield Bet(learned, slice(begin, end))
 
 
 def _times(count: int) -> list[int]:
-    """Return 0, 1, 2, ... below `count`, further and further apart."""
+    """Return 0, 1, 2, ... below `count`, with growing gaps."""
     times, last = [], 0.0
     while math.floor(last) < count:
         times.append(math.floor(last))

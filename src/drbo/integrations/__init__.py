@@ -1,1 +1,1 @@
-"""drbo inside the tools that people already use. Each of them needs an extra, and nothing of drbo imports this room."""
+"""drbo inside other tools. Each needs an extra, and nothing else in drbo imports this package."""

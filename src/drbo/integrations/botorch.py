@@ -5,8 +5,8 @@
 
     value(x) = min_w sum_j w_j v(x, c_j)   over the distributions w of the set, on contexts c_1..c_n
 
-By Danskin's theorem the gradient of the minimum in the values v is the worst-case distribution w, wherever that one is
-unique. The minimum itself is drbo's: certified, on the CPU, in double precision.
+By Danskin's theorem the gradient of the minimum in the values v is the worst-case distribution w, if w is unique. drbo
+computes the minimum: certified, on the CPU, in double precision.
 
 BoTorch maximises, and so does this module. Shapes are BoTorch's: `batch_shape x q x d`.
 """
@@ -29,9 +29,9 @@ from drbo.models import Data, Inputs, Observation, Outcomes, Units, standardisat
 from drbo.validation import FloatArray
 
 for package in ("torch", "botorch"):
-    require(package, "botorch")  # without it, one sentence that says what to install
+    require(package, "botorch")  # if it is missing, the error says what to install
 
-# E402: these stand below, so that `require` speaks first where they are missing
+# E402: imported after `require`, which has the better error
 import torch  # noqa: E402
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction  # noqa: E402
 from botorch.acquisition.risk_measures import RiskMeasureMCObjective  # noqa: E402
@@ -55,9 +55,9 @@ __all__ = [
 ]
 
 _AT_ONCE = 512
-"""How many points GPyTorch predicts in one call: it computes the covariance of all of them."""
+"""Batch size of GPyTorch predictions; a batch computes its full covariance."""
 _LEAST_FITTED = 3
-"""With fewer outcomes the hyper-parameters are those that `make_model` begins with."""
+"""Least number of outcomes for a fit; with fewer, `make_model` sets the hyper-parameters."""
 
 
 class _Minimum(torch.autograd.Function):  # type: ignore[misc]  # torch has no types here
@@ -71,9 +71,9 @@ class _Minimum(torch.autograd.Function):  # type: ignore[misc]  # torch has no t
         return _like(values, worst.expectation)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]  # a second derivative would be wrong without a word
+    @once_differentiable  # type: ignore[untyped-decorator]  # a second derivative would be silently wrong
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        """Return the gradient in the values: the distribution, times what comes in."""
+        """Return the gradient in the values: the distribution times the incoming gradient."""
         (weights,) = ctx.saved_tensors
         return gradient.unsqueeze(-1) * weights, None, None, None
 
@@ -84,15 +84,15 @@ def _like(values: Tensor, array: Any) -> Tensor:
 
 
 class WorstCaseExpectation(torch.nn.Module):  # type: ignore[misc]
-    """The worst-case expectation of values (..., n) over an ambiguity set, as a function that torch differentiates.
+    """The worst-case expectation of values (..., n) over an ambiguity set, differentiable by torch.
 
     Parameters
     ----------
-    contexts : (n, d_c) what nature chooses from
+    contexts : (n, d_c) the possible contexts
     ambiguity : the family of sets, such as `drbo.MMD(kernel=drbo.RBF(0.2))`; distances and lengthscales are in the
         units of the contexts
-    reference : (n,) the distribution that we believe in; uniform by default
-    radius : how far nature may be from it
+    reference : (n,) the centre of the set; the default is uniform
+    radius : the radius of the set
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class WorstCaseExpectation(torch.nn.Module):  # type: ignore[misc]
 
 
 def _array(values: Any) -> Any:
-    """Return a tensor as an array, and anything else as it is."""
+    """Return a tensor as an array, and anything else unchanged."""
     return values.detach().cpu().double().numpy() if isinstance(values, torch.Tensor) else values
 
 
@@ -127,11 +127,11 @@ class RobustUpperConfidenceBound(AnalyticAcquisitionFunction):  # type: ignore[m
 
     Parameters
     ----------
-    model : of (x, c): its inputs are the columns of the action, followed by those of the context
+    model : a model of (x, c): its inputs are the columns of the action, then those of the context
     contexts, ambiguity, reference, radius : as for `WorstCaseExpectation`
-    beta : the width of the bound in standard deviations, as everywhere in drbo; BoTorch's own bound takes its square.
-        Negative for a lower bound, whose maximum is the action of the best guarantee
-    posterior_transform : makes one output of several; `ScalarizedPosteriorTransform(-torch.ones(1))` minimises
+    beta : the width of the bound in standard deviations, as everywhere in drbo; BoTorch's own bound takes the square.
+        Negative for a lower bound, which is largest at the action of the best bound
+    posterior_transform : combines several outputs; `ScalarizedPosteriorTransform(-torch.ones(1))` minimises
     """
 
     def __init__(
@@ -165,15 +165,15 @@ class RobustUpperConfidenceBound(AnalyticAcquisitionFunction):  # type: ignore[m
 class RobustExpectation(RiskMeasureMCObjective):  # type: ignore[misc]
     """The worst-case expectation of every posterior sample, as the objective of a Monte Carlo acquisition function.
 
-    The model's input transform `AppendFeatures(feature_set=contexts)` evaluates each x in all contexts. Then qNEI and
-    qLogNEI with this objective are robust: they search for the action whose worst case is best. The knowledge gradient
-    chooses an action and a context, and values what it learns by the best worst case of any action:
+    The model's input transform `AppendFeatures(feature_set=contexts)` evaluates each x in all contexts. qNEI and
+    qLogNEI with this objective then search for the action with the best worst case. The knowledge gradient chooses an
+    action and a context by the expected improvement of the best worst case:
     `qMultiFidelityKnowledgeGradient(..., objective=this, project=lambda X: X[..., :d_x])`.
 
     Parameters
     ----------
     contexts, ambiguity, reference, radius : as for `WorstCaseExpectation`; the contexts are those of the transform
-    preprocessing_function : makes samples (...) of samples `... x m` of several outputs, as for BoTorch's own measures
+    preprocessing_function : maps samples `... x m` of several outputs to samples (...), as for BoTorch's own measures
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class RobustExpectation(RiskMeasureMCObjective):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class SingleTask:
-    """The models of `TorchSurrogate` by default: BoTorch's `SingleTaskGP` with its own kernel and priors."""
+    """The default model of `TorchSurrogate`: BoTorch's `SingleTaskGP` with its own kernel and priors."""
 
     def __call__(self, x: Tensor, c: Tensor, y: Tensor) -> Any:
         """Return a model of outcomes y (t, 1), standardised, at actions x (t, d_x) and contexts c (t, d_c)."""
@@ -212,9 +212,9 @@ class TorchFit:
 
     Attributes
     ----------
-    state : the state dict of the model, by name, each as its shape and its values; empty before any outcome
+    state : the state dict of the model: per name, shape and values; empty before any outcome
     offset, scale : outcome = offset + scale * standardised outcome, maximised
-    n_outcomes : how many outcomes it was learned from
+    n_outcomes : number of outcomes of the fit
     """
 
     state: dict[str, tuple[tuple[int, ...], tuple[float, ...]]]
@@ -231,19 +231,19 @@ class TorchFit:
 class TorchSurrogate:
     """A BoTorch model as the surrogate of an optimizer: fitted by BoTorch, with GPyTorch's posterior and autograd.
 
-    `drbo.Optimizer(..., surrogate=TorchSurrogate(make_model))` has the exact adversary, the bounds and their words, the
-    report and Optuna. Whatever needs draws of f (`Thompson`, `ValueOfInformation`), bounds over cells of contexts
-    (contexts with a range) or outcomes of hidden contexts is refused. Standard errors that are told are not used: the
-    model learns one noise. A posterior is 50 to 500 times slower than that of `drbo.LearnedGP`.
+    `drbo.Optimizer(..., surrogate=TorchSurrogate(make_model))` supports the exact adversary, bounds, reports and
+    Optuna. It refuses features that need draws of f (`Thompson`, `ValueOfInformation`), bounds over cells of contexts
+    (contexts with a range) or outcomes of hidden contexts. Standard errors of outcomes are ignored: the model learns
+    one noise. A posterior is 50 to 500 times slower than that of `drbo.LearnedGP`.
 
     Parameters
     ----------
     make_model : a function that returns a model such as `SingleTaskGP` of `make_model(x, c, y)`: actions (t, d_x) and
-        contexts (t, d_c) in the unit cube, and standardised outcomes (t, 1), which are maximised, as double tensors.
-        The inputs of the model are the columns of x, followed by those of c. It is called for every fit and every
-        posterior, and must always make the same model of the same data. To save an optimizer, make it a frozen
-        dataclass with a method `__call__`, and hand it over: `load(path, classes=[TorchSurrogate, TorchFit, MyModel])`
-    fitted : whether BoTorch fits the hyper-parameters; otherwise they stay as `make_model` sets them
+        contexts (t, d_c) in the unit cube, and standardised outcomes (t, 1) to maximise, as double tensors. The inputs
+        of the model are the columns of x, then those of c. The function is called for every fit and every posterior,
+        and must return the same model for the same data. To save an optimizer, make it a frozen dataclass with a method
+        `__call__`, and pass it to `load(path, classes=[TorchSurrogate, TorchFit, MyModel])`
+    fitted : whether BoTorch fits the hyper-parameters; otherwise `make_model` sets them
     """
 
     make_model: Callable[[Tensor, Tensor, Tensor], Any] = SingleTask()
@@ -263,23 +263,23 @@ class TorchSurrogate:
         return space.in_unit_cube()
 
     def first(self, inputs: Inputs, sign: float) -> TorchFit:
-        """Return the fit before any outcome: nothing is known but that f has a standard deviation of 1."""
+        """Return the fit before any outcome: f has a standard deviation of 1."""
         del inputs, sign
         return TorchFit({}, 0.0, 1.0, 0)
 
     def due(self, n_outcomes: int, last: TorchFit) -> bool:
-        """Return whether to fit again: after every outcome up to ten, then whenever there is a tenth more data."""
+        """Return whether to fit again: after every outcome up to ten, then after every tenth more data."""
         n = last.n_outcomes
         return n_outcomes > n and (n_outcomes <= 10 or 10 * n_outcomes >= 11 * n)
 
     def refit(self, outcomes: Outcomes, last: TorchFit) -> TorchFit:
-        """Return the fit to all outcomes so far, which does not depend on the last one."""
+        """Return the fit to all outcomes so far; it does not depend on the last fit."""
         del last
         offset, scale = standardisation(outcomes)
         model = self._model(outcomes.x, outcomes.c, (outcomes.y - offset) / scale)
         if self.fitted and len(outcomes.y) >= _LEAST_FITTED:
             with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)  # a fit that failed is repeated from a random start
+                torch.manual_seed(0)  # a failed fit is repeated from a random start
                 fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
         state = {
             name: (tuple(part.shape), tuple(part.double().reshape(-1).tolist()))
@@ -290,7 +290,7 @@ class TorchSurrogate:
     def posterior(
         self, fit: TorchFit, data: Data, contexts: FloatArray, last: TorchPosterior | None = None
     ) -> TorchPosterior:
-        """Return the posterior of the observations of `data` on contexts (n, d_c)."""
+        """Return the posterior given the observations of `data`, on contexts (n, d_c)."""
         told = [one for one in data.observations if one.outcome is not None]
         failed = [one for one in data.observations if one.outcome is None]
         if last is not None and len(last.told) == len(told):
@@ -313,7 +313,7 @@ class TorchSurrogate:
 
     def _model(self, x: FloatArray, c: FloatArray, y: FloatArray) -> Any:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", InputDataWarning)  # of few outcomes, which no scale suits
+            warnings.simplefilter("ignore", InputDataWarning)  # a few outcomes may not be standardised
             return self.make_model(_tensor(x), _tensor(c), _tensor(y)[:, None])
 
 
@@ -323,15 +323,15 @@ def _tensor(array: Any) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class TorchPosterior:
-    """The posterior of a BoTorch model on a finite set of contexts. It never changes.
+    """The immutable posterior of a BoTorch model on a finite set of contexts.
 
     Attributes
     ----------
-    surrogate, fit : what made it
+    surrogate, fit : the surrogate and its hyper-parameters
     told : the observations with outcomes
-    model : conditioned on them; None before the first one
+    model : the model conditioned on them; None before the first one
     contexts : (n, d_c)
-    open : observations without outcomes, which lower the variance and leave the mean: failed or under way
+    open : failed or pending observations, which lower the variance and leave the mean
     """
 
     surrogate: TorchSurrogate
@@ -343,7 +343,7 @@ class TorchPosterior:
 
     @cached_property
     def amplitude(self) -> float:
-        """The prior standard deviation of f: the largest one at what was observed."""
+        """The prior standard deviation of f: the largest at the observed points."""
         if self.model is None:
             return 1.0
         with torch.no_grad():
@@ -364,7 +364,7 @@ class TorchPosterior:
 
     @property
     def _observed(self) -> Tensor:
-        """The points observed, (t, d_x + d_c)."""
+        """The observed points, (t, d_x + d_c)."""
         return _tensor([np.concatenate([one.action, one.contexts[0]]) for one in self.told])
 
     def with_more(self, observations: Sequence[Observation]) -> TorchPosterior:
@@ -416,10 +416,10 @@ class TorchPosterior:
         return mean, variance
 
     def _moments(self, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean and variance (m,) at points (m, d_x + d_c), less what open observations would explain.
+        """Return mean and variance (m,) at points (m, d_x + d_c), given the open observations.
 
-        With A the averages that they are of, S the covariance of the points below them, and k that of these with a
-        point, the variance loses (A k)' (A S A' + noise^2 I)^-1 (A k).
+        The open observations are averages A of f at some points. With S the covariance of these points, and k their
+        covariance with a point, the variance falls by (A k)' (A S A' + noise^2 I)^-1 (A k).
         """
         m = len(points)
         if self.model is None:
@@ -438,7 +438,7 @@ class TorchPosterior:
 
     @cached_property
     def _functionals(self) -> tuple[Tensor, Tensor]:
-        """The points (k, d_x + d_c) of the open observations, and the averages (q, k) of f there that they are of."""
+        """The points (k, d_x + d_c) of the open observations, and their averages (q, k) of f at these points."""
         points = [np.concatenate([one.action, c]) for one in self.open for c in one.contexts]
         weights, at = np.zeros((len(self.open), len(points))), 0
         for row, one in zip(weights, self.open, strict=True):

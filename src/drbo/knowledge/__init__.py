@@ -1,4 +1,4 @@
-"""What was configured, asked and told, and what follows from it."""
+"""Configuration, history, and the state derived from both."""
 
 from drbo.knowledge.encoding import decode as from_json
 from drbo.knowledge.encoding import encode as to_json

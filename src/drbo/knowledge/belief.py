@@ -1,8 +1,8 @@
-"""What is believed of f after the facts so far: two posteriors.
+"""The two posteriors of f given the facts so far.
 
-Certificates rest on the outcomes alone. The search for the next evaluation also counts failures and pending
-evaluations, as if they had given their posterior mean: the variance shrinks where they are, and the mean does not move.
-Both posteriors are one object as long as nothing failed.
+Bounds use the outcomes alone. The search for the next evaluation also uses failed and pending evaluations. Each of
+them counts as an outcome equal to its posterior mean: the variance shrinks there, and the mean does not move. Without
+failures, both posteriors are the same object.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from drbo.validation import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """The posteriors of one fit, after some results.
+    """The posteriors of one fit, given some results.
 
     Attributes
     ----------
-    surrogate : what makes the posteriors
+    surrogate : the model
     fit, units : the hyper-parameters, and the units of the outcomes under them
-    rules : those of all widths that bounds will have
-    corrections : how many results had been retracted or amended
-    certain, certain_data : the posterior of the outcomes, and what it is made from
-    searching, searching_data : the same of the outcomes and the failures
-    n_told : of how many results
+    rules : the width rules of all confidence bounds
+    corrections : number of results that had been retracted or amended
+    certain, certain_data : the posterior given the outcomes, and its data
+    searching, searching_data : the posterior given the outcomes and the failures, and its data
+    n_told : number of results
     """
 
     surrogate: Surrogate
@@ -62,18 +62,18 @@ class Belief:
         rules: Sequence[Beta],
         corrections: int = 0,
     ) -> Belief:
-        """Return what is believed before any result, on contexts (n, d); `sign` is -1 if outcomes are minimised."""
+        """Return the prior on contexts (n, d); `sign` is -1 if outcomes are minimised."""
         data = Data(inputs)
         posterior = surrogate.posterior(fit, data, contexts)
         return cls(surrogate, fit, fit.units(sign), rules, corrections, posterior, data, posterior, data)
 
     @property
     def contexts(self) -> FloatArray:
-        """The contexts (n, d) that the posteriors are on."""
+        """The contexts (n, d) of the posteriors."""
         return self.certain.contexts
 
     def after(self, told: Sequence[Told]) -> Belief:
-        """Return what is believed after all these results, of which it knows the first ones."""
+        """Return the posteriors given all these results; the first `n_told` of them are known already."""
         new = told[self.n_told :]
         if not new:
             return self
@@ -95,7 +95,7 @@ class Belief:
         return replace(own, n_told=len(told))
 
     def _both_after(self, records: Sequence[Told]) -> Belief:
-        """Return what is believed after further results, none of which failed; both posteriors are one."""
+        """Return the posteriors given further results without failures; both posteriors stay the same object."""
         if not records:
             return self
         data = self.certain_data.and_also(self._observations(records))
@@ -106,7 +106,7 @@ class Belief:
         return self.surrogate.posterior(self.fit, data, self.contexts if contexts is None else contexts, last)
 
     def on(self, contexts: FloatArray) -> Belief:
-        """Return the same on contexts (n, d)."""
+        """Return the same posteriors on contexts (n, d)."""
         if self.certain.contexts is contexts or np.array_equal(self.certain.contexts, contexts):
             return self
         certain = searching = self._posterior(self.certain_data, self.certain, contexts)
@@ -117,7 +117,7 @@ class Belief:
     def prediction(self, actions: FloatArray, contexts: FloatArray, width: float) -> tuple[FloatArray, ...]:
         """Return mean, deviation and both bounds of f, each (m,), at actions and contexts (m, d), in the user's units.
 
-        Bounds are infinite, and the others nan, as long as the units of the outcomes are not known.
+        While the units of the outcomes are unknown, the bounds are infinite, and mean and deviation are nan.
         """
         m = len(actions)
         if not self.units.known:
@@ -135,7 +135,7 @@ class Belief:
         ]
 
     def _scattered(self, observation: Observation) -> Observation:
-        """Return an observation whose context was not revealed, with what that adds to its error for every rule."""
+        """Return an observation of a hidden context, with the extra error that each width rule adds for it."""
         require(self.certain, (SupportsHiddenContexts,), "an outcome whose context was not revealed", self.surrogate)
         scatter = cast(SupportsHiddenContexts, self.certain).scatter(observation)
         added = max(rule.hidden_variance(scatter, self.certain.noise**2, self.units) for rule in self.rules)
@@ -144,14 +144,14 @@ class Belief:
 
 @dataclass(frozen=True, eq=False)
 class Pending:
-    """An evaluation under way: its contexts, or, where there are none, the reference that nature draws it from."""
+    """A pending evaluation: its contexts or, if nature picks the context, the reference it is drawn from."""
 
     action: Point
     contexts: tuple[Point, ...]
     reference: Reference
 
     def observations(self) -> list[Observation]:
-        """Return the observations that it will be, without outcomes."""
+        """Return the future observations, without outcomes."""
         x = self.action.coordinates
         if self.contexts:
             last = len(self.contexts) - 1
@@ -170,8 +170,8 @@ class RoundBeliefs:
     pending: Sequence[Pending]
     width: float
     certificate_width: float
-    _placed: list[Belief] = field(default_factory=list)  # on the contexts that were asked for last
-    _expected: list[tuple[FloatArray, Posterior]] = field(default_factory=list)  # and what is expected there
+    _placed: list[Belief] = field(default_factory=list)  # cache: the last contexts
+    _expected: list[tuple[FloatArray, Posterior]] = field(default_factory=list)  # cache
 
     @property
     def units(self) -> Units:
@@ -179,21 +179,21 @@ class RoundBeliefs:
         return self.belief.units
 
     def certain(self, ball: Ball) -> Posterior:
-        """Return the posterior of the outcomes alone, on the atoms of a ball."""
+        """Return the posterior given the outcomes alone, on the atoms of a ball."""
         return self._on(ball).certain
 
     def expected(self, ball: Ball) -> Posterior:
-        """Return the posterior that also counts failed and pending evaluations, on the atoms of a ball."""
+        """Return the posterior given also failed and pending evaluations, on the atoms of a ball."""
         if not self.pending:
             return self._on(ball).searching
         if not (self._expected and self._expected[0][0] is ball.contexts):
-            in_order = sorted(self.pending, key=lambda p: not p.contexts)  # those of unknown context come last
+            in_order = sorted(self.pending, key=lambda p: not p.contexts)  # unknown contexts last
             posterior = self._on(ball).searching.with_more([one for p in in_order for one in p.observations()])
             self._expected[:] = [(ball.contexts, posterior)]
         return self._expected[0][1]
 
     def also(self, ball: Ball, action: Point, contexts: Sequence[Point]) -> RoundBeliefs:
-        """Return the beliefs with one more evaluation under way: an action, in these contexts."""
+        """Return the beliefs with one more pending evaluation: an action, in these contexts."""
         under_way = [*self.pending, Pending(action, tuple(contexts), ball.reference)]
         return RoundBeliefs(self.belief, under_way, self.width, self.certificate_width, self._placed[:])
 

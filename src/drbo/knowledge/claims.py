@@ -1,12 +1,12 @@
-"""What is claimed, and by which theorem or measurement: one table for the printed text, the documents and the tests.
+"""The claims and their theorems or measurements: one table for the printed text, the documents and the tests.
 
-Three claims are never mixed:
+Three claims are kept apart:
 
-1. The certificate: in every distribution of the set, the expected outcome of an action is at least so good. It is a
-   theorem (Lemma 1) where everything that the confidence bound rests on was fixed before the outcomes were seen.
-   Otherwise it is an estimate, whose coverage was measured.
-2. Tomorrow: the distribution that conditions will follow lies in the set. That is the claim of the rule for the radius.
-3. The regret: what the evaluations cost. Only this claim depends on who picks the context, and how.
+1. The bound: in every distribution of the set, the expected outcome of an action is at least this good. The bound is
+   guaranteed (Lemma 1) if everything that its confidence bound depends on was fixed before the outcomes were seen.
+   Otherwise it is estimated, and its coverage was measured.
+2. Coverage: the set contains the distribution of future conditions. The radius rule makes this claim.
+3. Regret: the cost of the evaluations. Only this claim depends on who picks the context, and how.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BREAKS_LEMMA_1 = (
     "Lemma 1 needs outcomes that arrive whatever they are: if an evaluation fails, or is told late or never, because "
     "of its outcome, no claim is left"
 )
-"""What the documents say of failures beside a certificate by theorem."""
+"""The caveat on failures that the documents print beside a guaranteed bound."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Claim:
 
     Attributes
     ----------
-    proven : whether a theorem says so
-    source : the theorem, or the measurement
-    text : the claim in words; `{beta}` and `{confidence}` stand for numbers
+    proven : whether a theorem proves the claim
+    source : the theorem or the measurement
+    text : the claim in words, with `{beta}` and `{confidence}` as placeholders
     """
 
     proven: bool
@@ -51,24 +51,22 @@ LEMMA_1 = Claim(
 FIXED = Claim(
     False,
     "no theorem for a width that is a number",
-    "an estimated bound of {beta:.3g} standard deviations; true as far as the kernel given is",
+    "an estimate ({beta:.3g} standard deviations), valid if the given kernel is right",
 )
 LEARNED = Claim(
     False,
     "measured, docs/evidence.md",
-    "an estimated bound of {beta:.3g} standard deviations of a model that learned its hyper-parameters",
+    "an estimate ({beta:.3g} standard deviations of a fitted model), not a proof",
 )
 EVERYWHERE = Claim(
     False,
     "the union bound, for a model that is right; measured, docs/evidence.md",
-    "estimated bounds of {beta:.3g} standard deviations, wide enough to hold in all contexts at once; true as far as "
-    "the model is",
+    "an estimate ({beta:.3g} standard deviations, to hold in all contexts at once), valid if the model is right",
 )
 LEARNED_EVERYWHERE = Claim(
     False,
     "measured, docs/evidence.md",
-    "estimated bounds of {beta:.3g} standard deviations of a model that learned its hyper-parameters, widened to hold "
-    "in all contexts at once",
+    "an estimate ({beta:.3g} standard deviations of a fitted model, to hold in all contexts at once), not a proof",
 )
 NORMAL_NOISE = Claim(
     False,
@@ -83,10 +81,10 @@ REFUSED = (
 
 
 def certificate(surrogate: Surrogate, beta: Beta) -> Claim:
-    """Return the claim of a certificate; it does not depend on setting, set, contexts or policy.
+    """Return the claim of a bound; the claim does not depend on setting, set, contexts or policy.
 
-    A fixed GP with `TheoreticalBeta` has the bound of Lemma 1 for all actions, contexts and times at once. So it holds
-    for the action that a search found, for the worst distribution of any set, and whoever picked the contexts.
+    A fixed GP with `TheoreticalBeta` has the bound of Lemma 1 for all actions, contexts and times at once. The bound
+    therefore holds for the action that a search found and for the worst distribution of any set.
     """
     if surrogate.learns and beta.proven:
         raise TypeError(REFUSED)
@@ -96,10 +94,10 @@ def certificate(surrogate: Surrogate, beta: Beta) -> Claim:
 
 
 def everywhere(surrogate: Surrogate, beta: Beta, *, noisy: bool) -> Claim:
-    """Return the claim of a probability or a quantile, whose bounds must hold in all contexts at once.
+    """Return the claim of a probability or a quantile, whose confidence bounds must hold in all contexts at once.
 
-    Those of Lemma 1 hold for all actions, contexts and times. Others are widened for the contexts by the union bound.
-    `noisy`: the outcome's, and not that of f, so that the distribution of the noise matters.
+    The bounds of Lemma 1 do. Other bounds are widened by the union bound over the contexts.
+    `noisy`: the claim is about the outcome rather than f, so the distribution of the noise matters.
     """
     if not certificate(surrogate, beta).proven:
         return LEARNED_EVERYWHERE if surrogate.learns else EVERYWHERE

@@ -1,4 +1,4 @@
-"""What an optimizer was made with: its arguments, checked, and what they mean."""
+"""The checked arguments of an optimizer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point, Space
 
 _COMBINATIONS = 1024
-"""Where a box of contexts has labels and whole numbers only, and no more combinations of them, all are atoms."""
+"""Largest number of combinations of a discrete box of contexts at which every combination is an atom."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,16 +53,16 @@ class Configuration:
 
     Attributes
     ----------
-    arguments : of the constructor, by name, as they can be saved
-    actions, contexts : what was given: a finite set, samples or a box
-    inputs : what f is a function of
-    search : over the actions
-    nature : the contexts, and how references are made of them
-    ambiguity : the family of ambiguity sets, to be put on the atoms of a round
+    arguments : the constructor's arguments by name, ready to be saved
+    actions, contexts : the given spaces: a finite set, samples or a box
+    inputs : the inputs of f
+    search : the search over the actions
+    nature : the contexts, and the way from them to references
+    ambiguity : the family of ambiguity sets
     setting, surrogate, policy, beta, certificate_beta, maximize, seed : as for `Optimizer`
-    baseline : the action of today, None if there is none
-    explore_budget : the largest loss against the baseline, summed over rounds; infinite if there is no limit
-    first_fit : the model before any outcome
+    baseline : the current action, None if there is none
+    explore_budget : the largest total loss against the baseline over all rounds; infinite if there is no limit
+    first_fit : the hyper-parameters before any outcome
     """
 
     arguments: dict[str, Any]
@@ -90,12 +90,12 @@ class Configuration:
 
     @property
     def widths(self) -> tuple[Beta, Beta]:
-        """The rules of all widths that bounds have."""
+        """The width rules of all confidence bounds."""
         return self.beta, self.certificate_beta
 
     @property
     def placed(self) -> PlacedSet:
-        """The family of ambiguity sets, put on the contexts as they were given."""
+        """The ambiguity set on the given contexts."""
         space = self.nature.space
         return self.ambiguity.on(space.measured(self.nature.seen([]).points), space.scales)
 
@@ -115,7 +115,7 @@ class Configuration:
         baseline: Any,
         explore_budget: Any,
     ) -> Self:
-        """Return the configuration of these arguments; an error names the argument that is wrong."""
+        """Return the configuration of these arguments; an error names the wrong argument."""
         model = check_surrogate(LearnedGP() if surrogate is None else surrogate)
         if not isinstance(setting, Setting):
             raise TypeError(f"setting must be General(), DataDriven(...) or Simulator(...), got {setting!r}")
@@ -137,7 +137,7 @@ class Configuration:
         else:
             certifying = as_beta(certificate_beta, "certificate_beta")
         for one in (rule, certifying):
-            claims.certificate(model, one)  # a claim that cannot be made is refused
+            claims.certificate(model, one)  # raises if there is no such claim
         upward = validation.flag("maximize", maximize)
         grid = chosen_from.coordinates if isinstance(chosen_from, FiniteSet) else np.empty((0, chosen_from.dimension))
         inputs = Inputs(grid, nature.space.dimension, shift)
@@ -193,15 +193,15 @@ class Configuration:
 
 
 def _as_given(chosen_from: FiniteSet | Samples | Box) -> Any:
-    """Return what an optimizer is made of again: the points of a finite set, anything else itself."""
+    """Return the constructor argument for a space: the points of a finite set, otherwise the space itself."""
     return chosen_from.points if type(chosen_from) is FiniteSet else chosen_from
 
 
 def _of_actions(model: Surrogate) -> Surrogate:
-    """Return the model of an f that depends on a perturbed action alone."""
+    """Return the model for an f of the perturbed action alone."""
     if not supports(model, SupportsPerturbations):
         raise TypeError(
-            f"contexts that are a Perturbation need a surrogate with the capability SupportsPerturbations, which "
+            f"contexts as a Perturbation need a surrogate with the capability SupportsPerturbations, which "
             f"{model!r} lacks"
         )
     return model.of_actions()
@@ -213,16 +213,16 @@ def _chosen_from(actions: Any, model: Surrogate) -> FiniteSet | Box:
         return actions
     space = model.adapted(finite_set("actions", actions))
     if space.weights is not None:
-        raise TypeError("actions must be points, or labels without weights or counts: they are ours to choose")
+        raise TypeError("actions must be points, or labels without weights or counts: the optimizer chooses among them")
     return space
 
 
 def _budget(explore_budget: Any, baseline: Point | None, nature: Contexts) -> float:
-    """Return what exploration may lose against the baseline, summed over rounds; infinite if nothing limits it."""
+    """Return the largest total loss of exploration against the baseline; infinite if there is no limit."""
     if explore_budget is None:
         return math.inf
     if baseline is None:
-        raise TypeError("explore_budget needs a baseline: the action of today, which losses are counted against")
+        raise TypeError("explore_budget needs a baseline: the current action, which losses are measured against")
     if nature.range is not None:
         raise TypeError(
             "explore_budget must not be given where contexts have a range: the loss against the baseline is bounded on "
@@ -237,14 +237,14 @@ def _budget(explore_budget: Any, baseline: Point | None, nature: Contexts) -> fl
 def _nature(
     contexts: Any, ambiguity: Any, model: Surrogate, seed: int
 ) -> tuple[Contexts, FiniteSet | Samples | Box, AmbiguitySet]:
-    """Return how references are made of the contexts, the contexts, and the family of sets."""
+    """Return the nature of the contexts, their space, and the family of sets."""
     samples = Samples([], within=contexts, support=_spread(contexts)) if isinstance(contexts, Box) else contexts
     if not isinstance(samples, Samples):
         space = model.adapted(finite_set("contexts", contexts))
         family = _family(ambiguity, space)
-        family.on(space.points, space.scales)  # an error in the configuration shows now
+        family.on(space.points, space.scales)  # raises early if the configuration is wrong
         return FiniteContexts(space), space, family
-    listed = not samples.space.continuous.any()  # labels, in an order that only the samples know
+    listed = not samples.space.continuous.any()  # labels in the order of the samples
     if (samples.within is not None or listed) and getattr(ambiguity, "n_contexts", None) is not None:
         raise TypeError(
             f"ambiguity must not have contexts of its own where these have a range or are labels of a table, got "
@@ -255,11 +255,11 @@ def _nature(
 
 
 def _spread(box: Box) -> int:
-    """Return how many points of a box are atoms from the beginning: all of them where it has labels only."""
+    """Return the initial number of atoms of a box: all points of a small discrete box."""
     every = None if box.continuous.any() else box.discrete_parts(_COMBINATIONS)
     return SPREAD if every is None else max(len(every), 1)
 
 
 def _family(ambiguity: AmbiguitySet | None, space: Space) -> AmbiguitySet:
-    """Return the family of sets: by default an MMD in units of each column's range."""
+    """Return the family of sets; the default is an MMD in units of each column's range."""
     return MMD() if ambiguity is None else ambiguity.with_columns(space.columns)

@@ -1,8 +1,8 @@
 """Values <-> JSON: arrays, and objects by their class and arguments.
 
-A class of drbo is stored by its name. A class of the user's is stored by its qualified name, and is loaded only if it
-is handed over. In both cases the arguments are the fields of a dataclass, or what the method `arguments()` returns;
-`from_arguments(**arguments)` makes the object, or else the class itself.
+A drbo class is stored by its name. A user's class is stored by its qualified name, and is loaded only if the caller
+passes it. The stored arguments are the fields of a dataclass, or the result of the method `arguments()`. The object is
+rebuilt with `from_arguments(**arguments)` if the class has it, otherwise with the constructor.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from drbo.spaces.labels import Labels
 
 
 def _collected() -> dict[str, type]:
-    """Return the classes that a file may name: the public ones of the folders, and a few that stand for arguments."""
+    """Return the drbo classes that a file may name: the public ones of the folders and a few argument classes."""
     folders = (spaces, models, ambiguity, rounds)
     found = [(folder, one.name) for folder in folders for one in pkgutil.iter_modules(folder.__path__)]
     modules = [kernels, *(importlib.import_module(f"{folder.__name__}.{name}") for folder, name in found)]
@@ -43,26 +43,26 @@ _DROPPED = {
     "family": "a function as ambiguity, as drbo 0.1 took it",
     "FirstOrder": "the policy FirstOrder of drbo 0.2",
 }
-"""What files of 0.2 may hold that this version has not, by its kind."""
+"""Kinds of values in files of older versions that this version no longer reads."""
 
 _LONGEST = 500
-"""Characters of an error that are told."""
+"""Longest error text, in characters."""
 
 
 class UnknownClassError(TypeError):
-    """A file names a class that was not handed over."""
+    """A file names a class that the caller did not pass."""
 
 
 class RefusedError(ValueError):
-    """A file that is in order but cannot be loaded: none of ours, of another version, or of another optimizer."""
+    """An undamaged file that cannot be loaded: not from drbo, from another version, or from another optimizer."""
 
 
 class TooOldError(RefusedError):
-    """A file or a record that only version 0.1 or 0.2 reads; the text goes on from the name of the file."""
+    """A file or a record that only version 0.1 or 0.2 reads; the text continues after the file name."""
 
 
 def shortened(text: str) -> str:
-    """Return the beginning of an error's text: it may show a value of the file, however long."""
+    """Return an error text cut to the longest length; it may quote a long value of the file."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
@@ -90,9 +90,9 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any, classes: Sequence[type] = ()) -> Any:
-    """Return what `encode` was given; `classes` are those of the user's that the value may name."""
+    """Return the value that `encode` was given; `classes` are the user's classes that it may name."""
     if isinstance(value, list):
-        raise ValueError("it holds a list in place of a value")
+        raise ValueError("it holds a list instead of a value")
     if not isinstance(value, dict):
         return value
     if "kind" not in value:
@@ -112,7 +112,7 @@ def decode(value: Any, classes: Sequence[type] = ()) -> Any:
 
 
 def parsed(text: bytes) -> Any:
-    """Return the JSON of a text; raise if it names anything twice, or holds what only Python takes for JSON."""
+    """Return the parsed JSON of a text; raise on duplicate keys and on NaN or infinity."""
     return _STRICT.decode(text.decode())
 
 
@@ -124,7 +124,7 @@ def _unique(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def _refuse_constant(token: str) -> None:
-    raise ValueError(f"it holds {token}, which is no JSON")
+    raise ValueError(f"it holds {token}, which is not JSON")
 
 
 _STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse_constant)
@@ -143,11 +143,11 @@ PLAIN: dict[str, Callable[[dict[str, Any], Callable[[Any], Any]], Any]] = {
     "tuple": lambda value, decoded: tuple(decoded(item) for item in value["items"]),
     "mapping": lambda value, decoded: _unique([(decoded(name), decoded(item)) for name, item in value["items"]]),
 }
-"""How JSON that is no object of a class is read, by its kind; the second argument reads its parts."""
+"""Readers of values that are not objects, by kind; the second argument decodes the parts."""
 
 
 def classes_in(value: Any) -> set[type]:
-    """Return the classes of the user's that `encode` would name."""
+    """Return the user's classes that `encode` would name."""
     if isinstance(value, list | tuple):
         return set().union(*map(classes_in, value))
     if isinstance(value, dict):
@@ -159,7 +159,7 @@ def classes_in(value: Any) -> set[type]:
 
 
 def _arguments(value: Any) -> dict[str, Any]:
-    """Return what an object is made of, by the names of its arguments."""
+    """Return the constructor arguments of an object by name."""
     if hasattr(value, "arguments") and not isinstance(value, type):
         return dict(value.arguments())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -177,7 +177,7 @@ def _made(cls: Any, arguments: dict[str, Any]) -> Any:
 
 
 def handed_over(classes: Any) -> Sequence[type]:
-    """Return the classes that a user hands over for a file; raise if they are none."""
+    """Return the classes that a user passed; raise if they are not classes."""
     if not (isinstance(classes, list | tuple | set | frozenset) and all(isinstance(one, type) for one in classes)):
         raise TypeError(f"classes must be a list of classes, such as [MySet], got {classes!r}")
     return tuple(classes)
@@ -188,7 +188,7 @@ def _handed_over(name: Any, classes: Sequence[type]) -> type:
         if _qualified(cls) == name:
             return cls
     short = str(name).rsplit(".", maxsplit=1)[-1]
-    raise UnknownClassError(f"needs the class {name}: hand it over, Optimizer.load(path, classes=[{short}])")
+    raise UnknownClassError(f"needs the class {name}: pass it, Optimizer.load(path, classes=[{short}])")
 
 
 def _qualified(cls: type) -> str:

@@ -1,4 +1,4 @@
-"""What a notebook shows: small HTML in which everything that a user typed is text."""
+"""The parts of an explanation, as text and as HTML for notebooks; the HTML escapes all values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drbo.validation import FloatArray
 
 
 def as_html(title: str, cells: Iterable[tuple[str, Any]], details: str = "") -> str:
-    """Return a title, a table of names and values, and details in a fixed font, folded away."""
+    """Return HTML: a title, a table of names and values, and collapsed details in a fixed font."""
     lines = "".join(f"<tr><th>{_escape(name)}</th><td>{_escape(text(value))}</td></tr>" for name, value in cells)
     folded = f"<details><summary>in full</summary><pre>{_escape(details)}</pre></details>" if details else ""
     return f"<div><strong>{_escape(title)}</strong><table>{lines}</table>{folded}</div>"
@@ -28,15 +28,15 @@ def _escape(value: str) -> str:
 
 
 WIDTH = 80
-"""How many characters a printed line has at most, where words can be broken."""
+"""Largest length of a printed line."""
 QUANTILES = (0.05, 0.5, 0.95)
 _SHOWN = 6
-"""How many labels of a column are printed at most."""
+"""Largest number of labels printed per column."""
 Made = TypeVar("Made")
 
 
 class Deferred(Generic[Made]):
-    """A value that is computed when it is first asked for, from inputs that nobody changes."""
+    """A lazily computed value; its inputs must not change."""
 
     def __init__(self, make: Callable[[], Made]) -> None:
         self._make: Callable[[], Made] | None = make
@@ -47,7 +47,7 @@ class Deferred(Generic[Made]):
         make = self._make
         if make is not None:
             self._made = make()
-            self._make = None  # what it was made of is not needed any more
+            self._make = None  # frees the inputs
         return self._made
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -60,7 +60,7 @@ def _made(value: Made) -> Deferred[Made]:
 
 @dataclass(frozen=True)
 class Spread:
-    """A distribution of numbers in short: mean, standard deviation, and the quantiles of 5, 50 and 95 per cent."""
+    """A summary of a distribution: mean, standard deviation, and the 5%, 50% and 95% quantiles."""
 
     mean: float
     std: float
@@ -70,7 +70,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: FloatArray, weights: FloatArray) -> Spread:
-        """Return the summary of values (n,) with weights (n,). A quantile is the least value that is large enough."""
+        """Return the summary of values (n,) with weights (n,); a quantile is one of the values."""
         mean = float(weights @ values)
         std = math.sqrt(max(float(weights @ (values - mean) ** 2), 0.0))
         order = np.argsort(values, kind="stable")
@@ -79,7 +79,7 @@ class Spread:
         return cls(mean, std, *(float(values[order[i]]) for i in at))
 
     def cells(self) -> str:
-        """Return the five numbers as a line of a table; what rounding left of a zero is one."""
+        """Return the five numbers as a row of a table; a rounding residue prints as 0."""
         numbers = self.mean, self.std, self.low, self.median, self.high
         least = 1e-9 * max(abs(number) for number in numbers)
         return "".join(f"{number if abs(number) >= least else 0.0:11.4g}" for number in numbers)
@@ -87,7 +87,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A column of numbers: how it is distributed under the reference and in the worst distribution."""
+    """A numeric column: its summaries under the reference and in the worst distribution."""
 
     numeric: ClassVar[bool] = True
 
@@ -96,7 +96,7 @@ class NumberColumn:
     worst: Spread
 
     def lines(self, indent: int) -> list[str]:
-        """Return both in words, the name in front."""
+        """Return both summaries as text, after the name."""
         return [
             f"  {printable(self.name):<{indent}}reference{self.reference.cells()}",
             f"  {'':<{indent}}worst    {self.worst.cells()}",
@@ -105,7 +105,7 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class LabelColumn:
-    """A column of labels: the share of each under the reference and in the worst distribution."""
+    """A column of labels: their shares under the reference and in the worst distribution."""
 
     numeric: ClassVar[bool] = False
 
@@ -115,7 +115,7 @@ class LabelColumn:
     worst: tuple[float, ...]
 
     def lines(self, indent: int) -> list[str]:
-        """Return both in words, the name in front; the labels of the largest shares where there are many."""
+        """Return both lists of shares as text, after the name; only the largest shares if there are many."""
         order = sorted(range(len(self.labels)), key=lambda i: -max(self.reference[i], self.worst[i]))
         shown = sorted(order[:_SHOWN])
         lines = []
@@ -132,12 +132,12 @@ AnyColumn = NumberColumn | LabelColumn
 
 @dataclass(frozen=True)
 class Evaluation:
-    """An evaluation that would lower the ignorance most.
+    """The evaluation that reduces `ignorance` most.
 
     Attributes
     ----------
-    action, context : what to evaluate: the recommended action, and where
-    value : the certified value of the action afterwards, if the outcome is what the model expects
+    action, context : the recommended action, and the context to evaluate it in
+    value : the bound of the action afterwards, if the outcome equals the posterior mean
     """
 
     action: Any
@@ -147,21 +147,21 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a recommendation promises what it does; all numbers are in the user's units.
+    """The parts of the distance between expectation and bound; all numbers are in the user's units.
 
-    |expected - value| = shift + ignorance + left_open, and no part is negative. An exception is a set that leaves the
-    reference out, such as `Neighbourhood`: where its worst case is better than the reference, `shift` is negative.
+    |expected - value| = shift + ignorance + left_open, and no part is negative. The exception is a set without its
+    reference, such as `Neighbourhood`: if its worst case is better than the reference, `shift` is negative.
 
     Attributes
     ----------
-    expected : what the model expects of the action under the reference; nan as long as there is no outcome
-    value : what is certified in every distribution of the set
-    shift : what a shift of the conditions costs, as far as the outcomes show it; what compression of samples adds to
-        the radius counts here
-    ignorance : what the model does not know yet; infinite as long as a model that learns its scale has no outcome
-    left_open : what the certificate of a continuous range of contexts gave away, as branch and bound was not finished
-    columns : the conditions under the reference and in the worst distribution, column by column
-    evaluation : the evaluation of this action that would lower `ignorance` most; None if none would
+    expected : the model's expectation of the action under the reference; nan without outcomes
+    value : the bound, valid in every distribution of the set
+    shift : the cost of a shift of the conditions under the posterior mean; the radius that compression of samples adds
+        is included
+    ignorance : the cost of the model's uncertainty; infinite while a model that learns its scale has no outcome
+    left_open : the gap that unfinished branch and bound left in a continuous range of contexts
+    columns : the conditions under the reference and in the worst distribution, per column
+    evaluation : the evaluation of this action that reduces `ignorance` most; None if there is none
     """
 
     expected: float
@@ -176,7 +176,7 @@ class Explanation:
         return "\n".join([*self.parts(), *self.conditions(), *self.advice()])
 
     def parts(self) -> list[str]:
-        """Return in words what lies between the expectation and the certified value."""
+        """Return the parts of the distance between expectation and bound as text."""
         if math.isnan(self.expected):
             return ["no outcome has been told yet: the model knows nothing of this action"]
         distance = self.shift + self.ignorance + self.left_open
@@ -191,7 +191,7 @@ class Explanation:
         return lines
 
     def conditions(self) -> list[str]:
-        """Return the worst distribution beside the reference, in words."""
+        """Return the worst distribution beside the reference, as text."""
         if all(column.reference == column.worst for column in self.columns):
             return ["no shift of the conditions makes it worse than the reference does"]
         indent = max((len(printable(column.name)) for column in self.columns), default=0) + 2
@@ -203,7 +203,7 @@ class Explanation:
         return [*lines, *(line for column in self.columns for line in column.lines(indent))]
 
     def advice(self) -> list[str]:
-        """Return in words which evaluation would tell most; nothing if none would."""
+        """Return the most informative evaluation as text; nothing if there is none."""
         if self.evaluation is None:
             return []
         context = self.evaluation.context
@@ -230,7 +230,7 @@ def summary(
 
 
 def readable(value: Any) -> str:
-    """Return an action or a context in words."""
+    """Return an action or a context as text."""
     if isinstance(value, dict):
         return words(value)
     if isinstance(value, np.ndarray):
@@ -239,7 +239,7 @@ def readable(value: Any) -> str:
 
 
 def wrapped(text: str, indent: str = "  ") -> str:
-    """Return a text in lines of at most `WIDTH` characters, all but the first one indented."""
+    """Return a text wrapped at `WIDTH` characters, with a hanging indent."""
     start = text[: len(text) - len(text.lstrip())]
     filler = textwrap.TextWrapper(WIDTH, start, indent, break_long_words=False, break_on_hyphens=False)
     return filler.fill(text.strip())

@@ -1,10 +1,9 @@
-"""Facts <-> records, which are JSON: what a file has a line of each for, and what `Optimizer.records` gives.
+"""Facts <-> JSON records: the lines of a file, and the elements of `Optimizer.records`.
 
-A point of a finite set is stored by its index, any other by its coordinates; a record that others wrote may give its
-value, {"value": {"setpoint": 21.0}}. Outcomes stand by their names, {"": {"values": [1.5], "stderrs": [0.1]}}, with one
-value per context; the objective is the one without a name. In format 3 they are the list of the objective's values, and
-the standard errors stand beside it. Every field is checked where it is read. Records of an unknown kind come from a
-later version and are refused.
+A point of a finite set is stored by its index, any other point by its coordinates. A record written elsewhere may give
+a value instead, {"value": {"setpoint": 21.0}}. Outcomes are stored by name, {"": {"values": [1.5], "stderrs": [0.1]}},
+with one value per context; the objective has the empty name. Format 3 stores a list of the objective's values, and the
+standard errors beside it. Every field is checked when it is read. Records of an unknown kind are refused.
 """
 
 from __future__ import annotations
@@ -37,30 +36,30 @@ from drbo.validation import FloatArray
 
 
 def record_of(fact: Fact, position: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return the record of a fact; `position` says what stands in it for a reference."""
+    """Return the record of a fact; `position` encodes a reference."""
     return _WRITERS[type(fact)](fact, position)
 
 
 def records_of(facts: Sequence[Fact]) -> list[dict[str, Any]]:
-    """Return facts as JSON, one mapping each, as a file has them; references stand in the records themselves."""
+    """Return the records of facts, one mapping each; references are stored inside the records."""
     return [record_of(fact, encode) for fact in facts]
 
 
 def facts_of(records: Sequence[dict[str, Any]], actions: Space, contexts: Space, classes: Sequence[type]) -> list[Fact]:
-    """Return the facts of records as `records_of` makes them; an error names the record."""
+    """Return the facts of the records of `records_of`; an error names the record."""
     reader, facts = Reader(actions, contexts, classes), []
     for i, record in enumerate(records):
-        with told_as(f"records[{i}] is no record: "):
+        with told_as(f"records[{i}] is not a record: "):
             fact = reader.read(record)
             if fact is None:
-                raise ValueError("it is a reference, which stands in the record that uses it")
+                raise ValueError("it is a reference, which belongs inside the record that uses it")
             facts.append(fact)
     return facts
 
 
 @contextlib.contextmanager
 def told_as(beginning: str) -> Iterator[None]:
-    """Turn any error in a record into one sentence."""
+    """Turn any error in a record into a one-sentence error."""
     try:
         yield
     except (RefusedError, UnknownClassError):
@@ -167,7 +166,7 @@ _WRITERS: dict[type, Callable[..., dict[str, Any]]] = {
 
 @dataclass
 class Reader:
-    """What turns records into facts."""
+    """Converts records into facts."""
 
     actions: Space
     contexts: Space
@@ -175,7 +174,7 @@ class Reader:
     references: list[Any] = field(default_factory=list)
 
     def read(self, record: dict[str, Any]) -> Fact | None:
-        """Return the fact of a record; None if it holds a reference for later ones."""
+        """Return the fact of a record; None if the record holds a reference for later records."""
         kind = record["kind"]
         if kind == "reference":
             self.references.append(decode(record["value"], self.classes))
@@ -214,7 +213,7 @@ class Reader:
         awaited = tuple(_count(number) for number in record.get("awaited", ()))
         given = decode(record.get("given"), self.classes)
         if not (given is None or (isinstance(given, dict) and given)):
-            raise ValueError(f"it holds {given!r} in place of what was known of a context")
+            raise ValueError(f"it holds {given!r} where the known part of a context should be")
         fit = self._fit(record["fit"])
         return Asked(_time(record), self._reference(record), radius, fit, proposals, awaited, given)
 
@@ -246,7 +245,7 @@ class Reader:
     def _fit(self, value: Any) -> Fit | None:
         fit = decode(value, self.classes)
         if not (fit is None or isinstance(fit, Fit)):
-            raise ValueError(f"it holds hyper-parameters that are none: {fit!r}")
+            raise ValueError(f"it holds invalid hyper-parameters: {fit!r}")
         return fit
 
 
@@ -259,7 +258,7 @@ def _read_point(value: dict[str, Any], space: Space) -> Point:
 
 
 def _read_readings(record: dict[str, Any]) -> dict[str, Readings]:
-    """Return the values of each outcome by its name; none for a failure."""
+    """Return the values of each outcome by name; empty for a failure."""
     value = record["outcomes"]
     if isinstance(value, list):  # format 3
         stderrs = record.get("stderrs", [])
@@ -277,7 +276,7 @@ def _read_readings(record: dict[str, Any]) -> dict[str, Readings]:
 
 
 def _weights(record: dict[str, Any]) -> tuple[float, ...]:
-    """Return the distribution of a context that was never revealed; nothing if each outcome has its context."""
+    """Return the distribution of a hidden context; empty if each outcome has its context."""
     weights = tuple(_float(weight) for weight in record.get("weights", ()))
     if not weights:
         return ()
@@ -297,19 +296,19 @@ def _loss(value: Any) -> float:
 def _float(value: Any) -> float:
     number = decode(value, ())
     if isinstance(number, bool) or not isinstance(number, int | float):
-        raise ValueError(f"it holds {value!r} in place of a number")
+        raise ValueError(f"it holds {value!r} instead of a number")
     return float(number)
 
 
 def _known(value: Any) -> float:
     number = _float(value)
     if math.isnan(number):
-        raise ValueError("it holds nan in place of a number")
+        raise ValueError("it holds nan instead of a number")
     return number
 
 
 def _radius(value: Any, *, unknown: bool = False) -> float:
-    """Return a radius; nan only where it may be `unknown`, as for a trial that others enqueued."""
+    """Return a radius; nan only if it may be `unknown`, as for a trial enqueued elsewhere."""
     number = _float(value)
     return number if unknown and math.isnan(number) else validation.radius(number)
 
@@ -317,13 +316,13 @@ def _radius(value: Any, *, unknown: bool = False) -> float:
 def _finite(value: Any) -> float:
     number = _float(value)
     if not math.isfinite(number):
-        raise ValueError(f"it holds {number} in place of a finite number")
+        raise ValueError(f"it holds {number} instead of a finite number")
     return number
 
 
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"it holds {value!r} in place of a count")
+        raise ValueError(f"it holds {value!r} instead of a count")
     return value
 
 

@@ -1,7 +1,7 @@
-"""The facts of an optimizer: what was asked, told and cancelled, in order. Everything else follows from them.
+"""The facts of an optimizer: its asks, tells, cancellations and corrections in order. All other state is derived.
 
-Every command appends one record, which is never changed. A record holds points in the model's coordinates and outcomes
-in the user's units.
+Every command appends one immutable record. A record holds points in the model's coordinates and outcomes in the user's
+units.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from drbo.validation import FloatArray
 
 
 def now() -> float:
-    """Return the time of a record, in seconds since 1970 (UTC). The one clock of the library; tests replace it."""
+    """Return the time of a record, in seconds since 1970 (UTC). The only clock of the library; tests replace it."""
     return time.time()
 
 
 OBJECTIVE = ""
-"""The name of the outcome that is optimised: it is the one without a name."""
+"""The name of the optimised outcome: the empty name."""
 
 
 @dataclass(frozen=True)
 class Readings:
     """The values of one outcome, one per context, in the user's units.
 
-    `stderrs` is the standard error of each; empty if they are not known.
+    `stderrs` are their standard errors; empty if unknown.
     """
 
     values: tuple[float, ...]
@@ -41,27 +41,27 @@ NO_READINGS = Readings(())
 
 
 def objective(values: tuple[float, ...], stderrs: tuple[float, ...] = ()) -> Mapping[str, Readings]:
-    """Return the outcomes of an evaluation by name where only the objective has values; none if it failed."""
+    """Return the outcomes by name of an evaluation of the objective alone; empty if it failed."""
     return {OBJECTIVE: Readings(values, stderrs)} if values else {}
 
 
 class Ledger(Protocol):
-    """What draws the consequences of records, one kind each."""
+    """The state that records are applied to, with one method per kind of record."""
 
     def asked(self, record: Asked) -> None:
-        """Take note of suggestions."""
+        """Apply new suggestions."""
 
     def told(self, record: Told) -> None:
-        """Take note of a result."""
+        """Apply a result."""
 
     def cancelled(self, record: Cancelled) -> None:
-        """Take note of a suggestion that will not be evaluated."""
+        """Apply a cancelled suggestion."""
 
     def retracted(self, record: Retracted) -> None:
-        """Take note of a result that was a mistake."""
+        """Apply a retracted result."""
 
     def amended(self, record: Amended) -> None:
-        """Take note of a result that was corrected."""
+        """Apply an amended result."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,17 +70,17 @@ class Proposal:
 
     Attributes
     ----------
-    number : counts the suggestions of an optimizer from 0
-    action, context : what to evaluate; no context where nature picks it
-    radius : of the set of its round, what compression costs included; nan if that set is not known, as for
-        a trial that others enqueued: it is then certified for the present one
-    score : the worst-case expectation that it was chosen for, of an upper bound or a draw, in the user's units
-    guarantee : its worst-case lower confidence bound at its own time, on the atoms of then, in the user's units: eq. 10
-        picks by it
-    further : (k, d) the contexts that the adversary wanted and that became atoms with this suggestion
-    loss : what it may lose against the baseline in expectation, in the user's units; 0 where no budget limits that
-    fallback : whether it is the baseline because no action met what was asked for
-    more_contexts : beside `context`, those that the same action is to be evaluated in
+    number : the index of the suggestion, from 0
+    action, context : the action and the context to evaluate; no context if nature picks it
+    radius : the radius of its round's set, including the cost of compression; nan if unknown, as for a trial enqueued
+        elsewhere, which is then bounded for the present set
+    score : the worst-case expectation of the upper bound or draw that it was chosen for, in the user's units
+    guarantee : its worst-case lower confidence bound when it was asked, on the atoms of that time, in the user's units;
+        eq. 10 picks by it
+    further : (k, d) the adversary's contexts that became atoms with this suggestion
+    loss : its largest expected loss against the baseline, in the user's units; 0 without a budget
+    fallback : whether it is the baseline because no action met the requirements
+    more_contexts : contexts beyond `context` to evaluate the same action in
     """
 
     number: int
@@ -96,7 +96,7 @@ class Proposal:
 
     @property
     def contexts(self) -> tuple[Point, ...]:
-        """All contexts that were picked with the suggestion; none where nature picks them."""
+        """All contexts picked with the suggestion; empty if nature picks them."""
         return () if self.context is None else (self.context, *self.more_contexts)
 
 
@@ -105,7 +105,7 @@ class Record:
 
     @property
     def given_with(self) -> tuple[tuple[Any, Mapping[Any, Any] | None], ...]:
-        """The references that were given for rounds, and what was known of the context then."""
+        """The references given for rounds, each with the known part of the context."""
         return ()
 
 
@@ -115,13 +115,13 @@ class Asked(Record):
 
     Attributes
     ----------
-    time : seconds since 1970, None if it is not known
-    reference, radius : as the caller gave them with the call; None if not
-    fit : the hyper-parameters that were learned for it; None if they are those of the record before
+    time : seconds since 1970, None if unknown
+    reference, radius : the arguments of the call; None if not given
+    fit : the hyper-parameters learned for it; None if unchanged since the record before
     proposals : the suggestions, one or several
-    awaited : the numbers of results that stand before it in the history, but were not known when it was asked: with
-        several workers, a history may be in another order than that of time
-    given : what was known of the context before the choice, by the names of its columns; None if nothing
+    awaited : the numbers of results that come earlier in the history but were unknown to this ask; several workers may
+        write a history out of order
+    given : the known part of the context, by column name; None if nothing was known
     """
 
     time: float | None
@@ -134,11 +134,11 @@ class Asked(Record):
 
     @property
     def given_with(self) -> tuple[tuple[Any, Mapping[Any, Any] | None], ...]:
-        """The reference that was given for the round, and what was known of the context."""
+        """The reference given for the round, with the known part of the context."""
         return ((self.reference, self.given),)
 
     def apply(self, ledger: Ledger) -> None:
-        """Tell a ledger of this record."""
+        """Apply this record to the state."""
         ledger.asked(self)
 
 
@@ -148,14 +148,14 @@ class Told(Record):
 
     Attributes
     ----------
-    time : seconds since 1970, None if it is not known
-    number : of the suggestion that it answers; None if nobody asked
-    action : what was evaluated
-    contexts : the contexts that it was evaluated in
-    outcomes : by the name of each outcome, its values; empty if the evaluation failed
-    drawn : whether nature drew the contexts; False where the learner picked them, or where they are a guess
-    weights : where the context was never revealed: the probability of each of `contexts`, one of which it was. There is
-        then one outcome. Empty where every context has an outcome of its own
+    time : seconds since 1970, None if unknown
+    number : the number of the suggestion that it answers; None if there was no suggestion
+    action : the evaluated action
+    contexts : the contexts of the evaluation
+    outcomes : the values of each outcome by name; empty if the evaluation failed
+    drawn : whether nature drew the contexts; False if the learner picked them, or if they are a guess
+    weights : for a hidden context with its one outcome, the probability of each of `contexts`; empty if every context
+        has its own outcome
     """
 
     time: float | None
@@ -168,22 +168,22 @@ class Told(Record):
 
     @property
     def values(self) -> tuple[float, ...]:
-        """The values of the objective, one per context; empty if there are none."""
+        """The values of the objective, one per context; may be empty."""
         return self.outcomes.get(OBJECTIVE, NO_READINGS).values
 
     @property
     def stderrs(self) -> tuple[float, ...]:
-        """The standard errors of the objective's values; empty if they are not known."""
+        """The standard errors of the objective's values; empty if unknown."""
         return self.outcomes.get(OBJECTIVE, NO_READINGS).stderrs
 
     @functools.cached_property
     def failed(self) -> bool:
-        """Whether the evaluation gave nothing."""
+        """Whether the evaluation has no outcome."""
         return not self.outcomes
 
     @functools.cached_property
     def hidden(self) -> bool:
-        """Whether the context was never revealed, and only its distribution is known."""
+        """Whether the context is hidden: only its distribution is known."""
         return bool(self.weights)
 
     @property
@@ -192,7 +192,7 @@ class Told(Record):
         return self.contexts if self.drawn and not self.hidden else ()
 
     def apply(self, ledger: Ledger) -> None:
-        """Tell a ledger of this record."""
+        """Apply this record to the state."""
         ledger.told(self)
 
 
@@ -204,19 +204,19 @@ class Cancelled(Record):
     number: int
 
     def apply(self, ledger: Ledger) -> None:
-        """Tell a ledger of this record."""
+        """Apply this record to the state."""
         ledger.cancelled(self)
 
 
 @dataclass(frozen=True, eq=False)
 class Retracted(Record):
-    """One call of `retract`: result number `result` was a mistake, and counts no more."""
+    """One call of `retract`: result number `result` was a mistake and is removed."""
 
     time: float | None
     result: int
 
     def apply(self, ledger: Ledger) -> None:
-        """Tell a ledger of this record."""
+        """Apply this record to the state."""
         ledger.retracted(self)
 
 
@@ -234,7 +234,7 @@ class Amended(Record):
     weights: tuple[float, ...] = ()
 
     def apply(self, ledger: Ledger) -> None:
-        """Tell a ledger of this record."""
+        """Apply this record to the state."""
         ledger.amended(self)
 
 

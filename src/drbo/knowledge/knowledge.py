@@ -1,7 +1,7 @@
-"""What follows from configuration and facts: bookkeeping, hyper-parameters, posteriors, and the ball of a round.
+"""The state derived from configuration and facts: hyper-parameters, posteriors, and the ball of a round.
 
-All of it may be dropped at any moment, and is then made anew from the facts. What is being changed is taken out of its
-field first and put back when it is whole, so that an interrupt drops it instead of leaving it half done.
+All derived state is a cache that can be rebuilt from the facts. A value under change is removed from its field first
+and put back when complete, so an interrupt drops it rather than leaving it half done.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 _NARROWED = 16
-"""How many kinds of what is known before a choice are kept ready."""
+"""Cache size for contexts conditioned on `given`."""
 
 
 class Knowledge:
-    """What is known after the facts so far; it lags behind them and catches up when it is asked."""
+    """The derived state of the facts so far, updated on demand."""
 
     def __init__(self, configuration: Configuration, facts: list[Fact]) -> None:
         self.configuration = configuration
         self._facts = facts
         self._state: State | None = None
-        self._noted = 0  # how many facts the state has noted
+        self._noted = 0  # number of facts applied to the state
         self._belief: Belief | None = None
-        # Of a fit, and so many outcomes and corrections, the next one.
+        # Cached next fit and its key: the last fit, and the numbers of outcomes and corrections.
         self._next_fit: tuple[Fit, tuple[int, int], Fit] | None = None
-        self._placed: list[tuple[FloatArray, PlacedSet]] = []  # the last two kinds of atoms, and the set on them
-        self._extended: tuple[Reference, FloatArray, Reference] | None = None  # with further contexts
-        self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # what was known, and the contexts that agree
+        self._placed: list[tuple[FloatArray, PlacedSet]] = []  # cache: the last two arrays of atoms, with their sets
+        self._extended: tuple[Reference, FloatArray, Reference] | None = None  # cache: with further contexts
+        self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # cache: contexts conditioned on `given`
 
     # --- bookkeeping, hyper-parameters and posteriors ---------------------------------------------------------------
 
     @property
     def state(self) -> State:
-        """The bookkeeping of all facts."""
+        """The state after all facts."""
         state, self._state = self._state, None
         if state is None:
             own = self.configuration
@@ -66,8 +66,8 @@ class Knowledge:
         return state
 
     def check(self) -> None:
-        """Raise if the facts do not follow from one another, or if no round can have a reference that they hold."""
-        self.state  # noqa: B018  # an error in their order shows now
+        """Raise if the facts are inconsistent, or if one of their references is invalid."""
+        self.state  # noqa: B018  # raises if their order is wrong
         for fact in self._facts:
             for reference, given in fact.given_with:
                 nature = self.nature(given)
@@ -75,9 +75,9 @@ class Knowledge:
                     nature.check(reference)
 
     def fit(self, state: State, *, fresh: bool = False) -> Fit:
-        """Return the hyper-parameters of now: a function of the facts and of the last recorded fit.
+        """Return the current hyper-parameters: a function of the facts and of the last recorded fit.
 
-        `fresh`: learned from every outcome so far, as a certificate wants it; otherwise they may lag behind a little.
+        `fresh`: learned from every outcome so far, as a bound needs; otherwise they may lag by a few outcomes.
         """
         last, model = state.fit, self.configuration.surrogate
         corrected = model.learns and state.corrections != state.fit_corrections
@@ -93,11 +93,11 @@ class Knowledge:
         return made[2]
 
     def belief(self, state: State, contexts: FloatArray | None = None, *, fresh: bool = False) -> Belief:
-        """Return the posteriors of all results, on contexts (n, d); by default on those that they are on."""
+        """Return the posteriors given all results, on contexts (n, d); the default is their present contexts."""
         belief, fit = self._belief, self.fit(state, fresh=fresh)
         if contexts is None:
             contexts = self.atoms(state) if belief is None else belief.contexts
-        past = belief is not None and belief.n_told > len(state.told_so_far)  # the state is that of an earlier moment
+        past = belief is not None and belief.n_told > len(state.told_so_far)  # an earlier state
         if belief is None or past or belief.fit is not fit or belief.corrections != state.corrections:
             own = self.configuration
             belief = Belief.prior(own.surrogate, own.inputs, fit, contexts, own.sign, own.widths, state.corrections)
@@ -107,9 +107,9 @@ class Knowledge:
         return belief
 
     def width(self, belief: Belief, beta: Beta) -> float:
-        """Return the width beta_t of confidence bounds by a rule."""
+        """Return the width beta_t of confidence bounds under a rule."""
         posterior, events = belief.certain, self.configuration.setting.events
-        gain, errors_known = math.nan, False  # a rule that needs them was refused without
+        gain, errors_known = math.nan, False  # rules that need them were refused before
         if supports(posterior, SupportsInformationGain):
             gain, errors_known = posterior.information_gain, posterior.errors_known
         return beta.width(gain, posterior.noise**2, events, belief.units, errors_known)
@@ -117,13 +117,13 @@ class Knowledge:
     def beliefs(
         self, state: State, ball: Ball, under_way: Sequence[Iterate] = (), *, fresh: bool = False
     ) -> RoundBeliefs:
-        """Return the posteriors of a round, with evaluations that are under way; `fresh` as for `fit`."""
+        """Return the posteriors of a round with pending evaluations; `fresh` as for `fit`."""
         belief = self.belief(state, ball.contexts, fresh=fresh)
         pending = [Pending(i.proposal.action, i.proposal.contexts, self.reference_of(i)) for i in under_way]
         return self._round_beliefs(belief, pending)
 
     def certifying(self, state: State, ball: Ball) -> RoundBeliefs:
-        """Return the posteriors that a certificate rests on: of all outcomes, with nothing under way."""
+        """Return the posteriors that bounds use: given all outcomes, without pending evaluations."""
         return self._round_beliefs(self.belief(state, ball.contexts, fresh=True), [])
 
     def _round_beliefs(self, belief: Belief, pending: Sequence[Pending]) -> RoundBeliefs:
@@ -135,7 +135,7 @@ class Knowledge:
     # --- the ball of a round ----------------------------------------------------------------------------------------
 
     def nature(self, given: Mapping[Any, Any] | None) -> Contexts:
-        """Return the contexts that agree with what is known before a choice; all of them if nothing is."""
+        """Return the contexts conditioned on `given`; all contexts if it is None."""
         if not given:
             return self.configuration.nature
         for known, agreeing in self._narrowed:
@@ -146,7 +146,7 @@ class Knowledge:
         return made
 
     def terms(self, reference: Any, radius: Any, given: Any, last: Terms | None = None) -> Terms:
-        """Return what a caller gave with a round or a question; what is None is taken from `last`."""
+        """Return the terms of a round or a query; missing ones come from `last`."""
         last = Terms() if last is None else last
         return Terms(
             last.reference if reference is None else kept(reference),
@@ -155,34 +155,34 @@ class Knowledge:
         )
 
     def _given(self, given: Any) -> Mapping[Any, Any] | None:
-        """Return what a caller said to know of the context, as it is kept with the facts; None if nothing."""
+        """Return the known part of the context in the form of the facts; None if nothing is known."""
         values = validation.by_name(given)
         if not isinstance(values, Mapping):
             raise TypeError(f"given must map columns of the context to values, got {given!r}")
         return dict(self.configuration.nature.narrowed(values).known) if values else None
 
     def ball(self, state: State, terms: Terms, before: Sequence[Proposal] = ()) -> Ball:
-        """Return the set of a round, with what the caller gave; what compression costs is added to the radius.
+        """Return the set of a round; its radius includes the cost of compression.
 
-        `before` are the suggestions of the same call, which are no facts yet.
+        `before` are the suggestions of the same call that are not facts yet.
         """
         setting, nature = self.configuration.setting, self.nature(terms.given)
         bare = setting.reference_of(terms.reference, nature, state.seen)
-        # A rule for the radius sees the data alone, not the contexts that the adversary asked for since.
+        # A radius rule uses the data alone, not the contexts that the adversary added.
         eps = setting.radius_of(terms.radius, bare, self.on(bare.points, nature)) + bare.error
         return self._ball(state, nature, self._with_further(state, nature, bare, before), eps, len(before))
 
     def ball_at(self, state: State, terms: Terms, radius: float) -> Ball:
-        """Return the set round the reference of now with any radius, whatever the setting says of it."""
+        """Return the set around the present reference with any radius; the setting's radius rule does not apply."""
         nature, bare = self.nature(terms.given), self.bare(state, terms)
         return self._ball(state, nature, self._with_further(state, nature, bare), radius + bare.error)
 
     def bare(self, state: State, terms: Terms) -> Reference:
-        """Return the reference of now, without further contexts."""
+        """Return the present reference, without further contexts."""
         return self.configuration.setting.reference_of(terms.reference, self.nature(terms.given), state.seen)
 
     def ball_of(self, state: State, iterate: Iterate) -> Ball:
-        """Return the set of an iterate's round, or the present one if its own is not known."""
+        """Return the set of an iterate's round, or the present set if that one is unknown."""
         if math.isnan(iterate.proposal.radius):
             return self.ball(state, state.terms)
         nature = self.nature(iterate.given)
@@ -195,9 +195,9 @@ class Knowledge:
         return setting.reference_of(iterate.reference, nature, iterate.seen[: iterate.n_seen])
 
     def on(self, points: FloatArray, nature: Contexts) -> PlacedSet:
-        """Return the ambiguity set on atoms (n, d), kept for the last two kinds of atoms: with further ones or not.
+        """Return the ambiguity set on atoms (n, d); the last two are cached: with and without further atoms.
 
-        `nature` are the contexts that the atoms are made of: all, or those that agree with what is known.
+        `nature` are the contexts of the atoms: all of them, or those conditioned on `given`.
         """
         for atoms, placed in self._placed:
             if atoms is points or np.array_equal(atoms, points):
@@ -208,12 +208,12 @@ class Knowledge:
         return made
 
     def atoms(self, state: State) -> FloatArray:
-        """Return the atoms (n, d) of the contexts as they were given, and those that the adversary asked for."""
+        """Return the atoms (n, d): the given contexts and those that the adversary added."""
         nature = self.configuration.nature
         return self._with_further(state, nature, nature.seen([])).points
 
     def near(self, state: State) -> FloatArray:
-        """Return the actions that a search over a box starts near: the incumbent, and the last ones told, (k, d)."""
+        """Return the actions (k, d) that a search over a box starts near: the incumbent and the last results."""
         if self.configuration.search.exhaustive:  # it looks at all actions
             return self.rows([])
         known = [] if state.incumbent is None else [state.incumbent.proposal.action]
@@ -233,7 +233,7 @@ class Knowledge:
     def _with_further(
         self, state: State, nature: Contexts, reference: Reference, before: Sequence[Proposal] = ()
     ) -> Reference:
-        """Return a reference with the contexts that the adversary asked for as further atoms, where they can occur."""
+        """Return a reference with the adversary's contexts as further atoms, as far as they can occur."""
         further = state.further
         new = [p.further for p in before if len(p.further)]
         if new:
@@ -249,7 +249,7 @@ class Knowledge:
 
 
 def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: Wishes, n_contexts: int) -> Proposal:
-    """Return the next suggestion, with those `before` it in the same call under way."""
+    """Return the next suggestion; those `before` it in the same call are pending."""
     own, state = known.configuration, known.state
     ball = known.ball(state, terms, before)
     under_way, away = list(state.pending.values()), state.under_way
@@ -270,7 +270,7 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
             f"n_contexts must be 1 where the policy does not pick several contexts, got {n_contexts}; contexts "
             "that nature picks are told with the outcomes: tell(s, outcomes, contexts=...)"
         )
-    # Eq. (10): the worst-case lcb at its own time, of outcomes alone: nothing pending counts.
+    # Eq. (10): the worst-case lcb at the time of the ask, from outcomes alone, without pending evaluations.
     lower = Bound(beliefs.certain(choice.ball), beliefs.width, LOWER)
     worst = choice.ball.worst_case(lower.of_action(choice.action))
     wider, _ = choice.ball.widened(lower, choice.action, float(worst.expectation))

@@ -1,7 +1,7 @@
-"""What an ask wants of the action: one of the user's own choice, a floor, or a limit of the loss against the baseline.
+"""The limits of an ask: a chosen action, a floor, or a budget for the loss against the baseline.
 
-The rounds know floors and budgets in the model's units (`drbo.rounds.floors`). Here they are in the user's, and what is
-left of a budget is counted.
+`drbo.rounds.floors` has floors and budgets in the model's units. Here they are in the user's units, and the remaining
+budget is tracked.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from drbo.rounds.search import Search, WholeSearch
 from drbo.spaces.space import Point
 
 LEAST_OUTCOMES = 5
-"""So many outcomes, of two actions or more, a learned model must have before it may rule that an action is safe."""
+"""Number of outcomes, of at least two actions, that a learned model needs before it may declare an action safe."""
 _STEP = (0.25, 0.05)
-"""With a learned model, an action may leave what has been tried by this share of the range tried, or of the whole."""
+"""Largest step of a learned model beyond the tried actions, as a share of the tried or of the whole range."""
 _SHARE = 0.1
-"""Of what is left of a budget, one suggestion may use this share: otherwise the first one would use most of it."""
+"""Share of the remaining budget that one suggestion may use; otherwise the first would use most of it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """Which actions a suggestion may have, and what one of them may lose.
+    """The permitted actions of a suggestion, and their permitted loss.
 
     Attributes
     ----------
-    chosen : the action of the user's own choice, None if the policy chooses
-    baseline : the action of today, None if there is none
-    requirements : what the action must meet
-    budget : the one of them that bounds the loss against the baseline, None if nothing does
-    ready : False as long as too little is known to rule that an action meets a requirement
-    units : of the outcomes
+    chosen : the action that the user chose, None if the policy chooses
+    baseline : the current action, None if there is none
+    requirements : the requirements of the action
+    budget : the requirement that bounds the loss against the baseline, None if there is none
+    ready : False while there are too few outcomes to declare that an action meets a requirement
+    units : the units of the outcomes
     """
 
     chosen: Point | None
@@ -54,18 +54,18 @@ class Limits:
     units: Units
 
     def search(self, inner: WholeSearch) -> Search:
-        """Return the search among the actions that are permitted."""
+        """Return the search over the permitted actions."""
         if self.chosen is not None:
             return FewActions(inner, [self.chosen])
         if not self.requirements:
             return inner
-        assert self.baseline is not None  # every requirement was given with one
+        assert self.baseline is not None  # every requirement needs a baseline
         if not self.ready:
             return FewActions(inner, [self.baseline])
         return SafeSearch(inner, self.baseline, self.requirements)
 
     def loss(self, ball: Ball, action: Point) -> float:
-        """Return what an action may lose against the baseline in expectation, in the user's units; 0 without budget."""
+        """Return the largest expected loss of an action against the baseline, in the user's units; 0 without budget."""
         if self.budget is None or not self.ready:
             return 0.0
         return self.units.length_outward(self.budget.loss(ball, action))
@@ -79,14 +79,14 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Wishes:
-    """What one `ask` wants of the action.
+    """The limits that one `ask` sets.
 
     Attributes
     ----------
-    action : of the user's own choice, None if the policy chooses
+    action : the action that the user chose, None if the policy chooses
     guarantee : the floor in the user's units, None if there is none
-    baseline : the action of today, None if there is none
-    budget : the most that all suggestions together may lose against the baseline; infinite if nothing limits it
+    baseline : the current action, None if there is none
+    budget : the largest total loss of all suggestions against the baseline; infinite if there is no limit
     learns : whether the model learns its hyper-parameters
     """
 
@@ -98,25 +98,25 @@ class Wishes:
 
     @classmethod
     def of(cls, configuration: Configuration, action: Any, guarantee: Any) -> Self:
-        """Return what an ask wants that was given this action of one's own, or this guarantee."""
+        """Return the limits of an ask with these arguments."""
         own = configuration
         if action is not None and guarantee is not None:
             raise TypeError("guarantee must not be given with action: the action is your own choice")
         if guarantee is not None and own.baseline is None:
-            raise TypeError("guarantee needs a baseline: Optimizer(..., baseline=the action of today)")
+            raise TypeError("guarantee needs a baseline: Optimizer(..., baseline=the current action)")
         chosen = None if action is None else own.search.space.encode("action", action)
         level = None if guarantee is None else validation.finite_float("guarantee", guarantee)
         return cls(chosen, level, own.baseline, own.explore_budget, own.surrogate.learns)
 
     @property
     def fresh(self) -> bool:
-        """Whether hyper-parameters must be learned from every outcome so far, as a certificate wants it."""
+        """Whether hyper-parameters must be learned from every outcome so far, as a bound needs."""
         return self.guarantee is not None or math.isfinite(self.budget)
 
     def limits(
         self, state: State, beliefs: RoundBeliefs, ball: Ball, before: Sequence[Proposal], search: WholeSearch
     ) -> Limits:
-        """Return the limits of a suggestion in a round, after those `before` it in the same call."""
+        """Return the limits of a suggestion in a round; those `before` it belong to the same call."""
         units = beliefs.belief.units
         requirements: list[Requirement] = []
         budget = None
@@ -136,8 +136,8 @@ class Wishes:
         return Limits(self.action, self.baseline, tuple(requirements), budget, ready, units)
 
     def _budget(self, state: State, beliefs: RoundBeliefs, ball: Ball, before: Sequence[Proposal]) -> Budget:
-        """Return the share of what is left of the budget, as a requirement."""
-        assert self.baseline is not None  # a budget was given with one
+        """Return the permitted share of the remaining budget, as a requirement."""
+        assert self.baseline is not None  # a budget needs a baseline
         if not ball.on_atoms:
             raise TypeError(
                 "explore_budget needs every sample as an atom, and these were compressed: give Samples room, atoms=..."
@@ -147,13 +147,13 @@ class Wishes:
 
 
 def _much_is_known(state: State) -> bool:
-    """Return whether there are enough outcomes, of more than one action, to learn how much actions differ."""
+    """Return whether there are enough outcomes, of at least two actions, to learn how actions differ."""
     told = {record.action.coordinates.tobytes() for record in state.told_so_far if record.outcomes}
     return state.n_outcomes >= LEAST_OUTCOMES and len(told) > 1
 
 
 def _reach(state: State, search: WholeSearch) -> Reach:
-    """Return the cell of all actions that have been tried, and a little more."""
+    """Return the cell around all tried actions, with a small margin."""
     tried = np.array([record.action.coordinates for record in state.told_so_far if record.outcomes])
     low, high = tried.min(axis=0), tried.max(axis=0)
     return Reach(*search.beyond(low, high, np.maximum(_STEP[0] * (high - low), _STEP[1])))

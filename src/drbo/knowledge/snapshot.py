@@ -1,6 +1,6 @@
-"""What a question holds: what was known at one moment, the set that is asked about, and the bound that answers rest on.
+"""A snapshot of the state for queries: the facts at one moment, the set, and the confidence bounds.
 
-Facts that come later do not reach it. All functions of `drbo.analysis` that need an optimizer's knowledge take one.
+Later facts do not change a snapshot. The functions of `drbo.analysis` take one.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from drbo.validation import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What is known at one moment, and the conditions that are asked about.
+    """The state at one moment, and the terms of a query.
 
     Attributes
     ----------
-    known : what derives posteriors and sets from the configuration and a state
-    state : the bookkeeping of that moment, which nobody changes
+    known : derives posteriors and sets from the configuration and a state
+    state : an unchanging copy of the state
     terms : reference, radius and the known part of the context
-    radius : one that any setting allows, as it was asked for by name; None for that of the terms
+    radius : a radius that replaces that of the terms in any setting; None to use the terms
     """
 
     known: Knowledge
     state: State
     terms: Terms
     radius: float | None = None
-    _ball: list[Ball] = field(default_factory=list, init=False)  # one, once it was needed
-    _beliefs: list[RoundBeliefs] = field(default_factory=list)  # likewise
+    _ball: list[Ball] = field(default_factory=list, init=False)  # cache of one
+    _beliefs: list[RoundBeliefs] = field(default_factory=list)  # cache of one
 
     @classmethod
     def of(cls, known: Knowledge, terms: Terms, radius: float | None = None) -> Snapshot:
-        """Return a snapshot of what is known now; an error names a radius that is none."""
+        """Return a snapshot of the present state; raise if the radius is invalid."""
         return cls(known, known.state.copy(), terms, None if radius is None else validation.radius(radius))
 
     def same_as(self, terms: Terms, radius: float | None) -> bool:
-        """Return whether it is for the very same conditions."""
+        """Return whether the terms and the radius are identical."""
         return self.terms.same_as(terms) and self.radius == radius
 
     @property
     def configuration(self) -> Configuration:
-        """What the optimizer was made with."""
+        """The configuration of the optimizer."""
         return self.known.configuration
 
     @property
@@ -62,12 +62,12 @@ class Snapshot:
 
     @property
     def nature(self) -> Contexts:
-        """The contexts that agree with what is known."""
+        """The contexts conditioned on `given`."""
         return self.known.nature(self.terms.given)
 
     @property
     def given(self) -> Mapping[Any, Any] | None:
-        """What is known of the context; None if nothing is."""
+        """The known part of the context; None if nothing is known."""
         return self.terms.given
 
     @property
@@ -88,33 +88,33 @@ class Snapshot:
 
     @property
     def ball(self) -> Ball:
-        """The set that is asked about. Made once."""
+        """The set of the query (cached)."""
         if not self._ball:
             whole = self.known.ball(self.state, self.terms) if self.radius is None else self.ball_at(self.radius)
             self._ball[:] = [whole]
         return self._ball[0]
 
     def ball_at(self, radius: float) -> Ball:
-        """Return the set round the same reference with any radius, whatever the setting says of it."""
+        """Return the set around the same reference with any radius; the setting's radius rule does not apply."""
         return self.known.ball_at(self.state, self.terms, radius)
 
     # --- the bounds -------------------------------------------------------------------------------------------------
 
     def beliefs(self, ball: Ball) -> RoundBeliefs:
-        """Return the posteriors that bounds rest on: of all outcomes, with nothing pending. Made once."""
+        """Return the posteriors that bounds use: given all outcomes, without pending evaluations (cached)."""
         if not self._beliefs:
             self._beliefs[:] = [self.known.certifying(self.state, ball)]
         return self._beliefs[0]
 
     @property
     def units(self) -> Units:
-        """The units of the outcomes under the hyper-parameters that bounds rest on."""
+        """The units of the outcomes under the hyper-parameters of the bounds."""
         if self._beliefs:
             return self._beliefs[0].units
         return self.known.belief(self.state, fresh=True).units
 
     def lower(self, ball: Ball) -> Bound:
-        """Return the lower confidence bound of f on the atoms of a set, which answers rest on."""
+        """Return the lower confidence bound of f on the atoms of a set."""
         beliefs = self.beliefs(ball)
         return Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
 
@@ -128,6 +128,6 @@ class Snapshot:
         return Bound(self.beliefs(ball).certain(ball), 0.0, LOWER)
 
     def need_outcome(self, what: str) -> None:
-        """Raise if the model has seen no outcome, which `what` needs."""
+        """Raise if there is no outcome; `what` needs one."""
         if not self.units.known:
             raise RuntimeError(f"{what} needs an outcome: the model has not learned the units of the outcomes yet")

@@ -1,4 +1,4 @@
-"""What follows from the facts at once: what is pending, what was seen, and which iterate leads."""
+"""The state after each fact: pending suggestions, results, seen contexts and the incumbent."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
 
 _FURTHER = 64
-"""How many contexts that the adversary asked for are kept as atoms, the latest ones."""
+"""Largest number of the adversary's contexts that are kept as atoms; the latest ones stay."""
 _ROUNDING = 1e-9
-"""Actions of a box that differ by no more in any coordinate are the same."""
+"""Largest difference per coordinate between equal actions of a box."""
 
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """What a caller gave with a round: a reference, a radius, and what is known of the context; None if not."""
+    """The arguments of a round: reference, radius and the known part of the context; None if not given."""
 
     reference: Any = None
     radius: Any = None
     given: Mapping[Any, Any] | None = None
 
     def same_as(self, other: Terms) -> bool:
-        """Return whether these are the very same values, as where a caller gave nothing."""
+        """Return whether the values are identical objects, as for two calls without arguments."""
         return self.reference is other.reference and self.radius is other.radius and self.given is other.given
 
 
 def kept(reference: Any, name: str = "reference") -> Any:
-    """Return a reference as it is kept with the facts: weights of any kind as an array that nobody can change."""
+    """Return a reference in the form of the facts: weights become a read-only array."""
     named = validation.by_name(reference)
     if isinstance(named, Mapping):
         return dict(named)
     if reference is None or isinstance(reference, Samples | str):
-        return reference  # what a setting of one's own makes of it is its own affair
+        return reference  # a user's setting interprets it
     return validation.frozen(validation.finite_array(name, reference))
 
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
-    """A suggestion and the set of its round: what was given with it, and which contexts had been seen.
+    """A suggestion and the set of its round: the arguments of the ask and the contexts seen by then.
 
-    `given` is what was known of the context before the choice, None if nothing was. `seen` is a list that only grows: a
-    correction of what was told makes a new one. The first `n_seen` of it had been seen at the time of the suggestion.
+    `given` is the known part of the context, None if nothing was known. `seen` is an append-only list; a correction of
+    a result makes a new list. Its first `n_seen` contexts had been seen at the time of the suggestion.
     """
 
     proposal: Proposal
@@ -64,23 +64,23 @@ class Iterate:
 
 
 class State:
-    """The bookkeeping of the facts so far. It may be thrown away at any moment and made anew.
+    """The state after the facts so far; it can be rebuilt from them.
 
     Attributes
     ----------
-    n_asked : how many suggestions there have been
-    pending : those that are neither told nor cancelled, by number
-    results : what was told and not retracted, as amended, by its number
-    told_so_far : the same, in order
-    corrections : how many results were retracted or amended
-    n_outcomes : how many of them have an outcome
-    failed : the actions that failed, each once, by what tells them apart
+    n_asked : number of suggestions
+    pending : the suggestions that are neither told nor cancelled, by number
+    results : the results that were not retracted, as amended, by number
+    told_so_far : the same results in order
+    corrections : number of retractions and amendments
+    n_outcomes : number of results with an outcome
+    failed : the distinct failed actions, by key
     seen : the contexts that nature drew, in order
-    fit, fit_corrections : the hyper-parameters recorded last, and how many corrections there had been by then
-    further : (k, d) the contexts that the adversary asked for
-    terms : reference, radius and the known part of the context of the last ask, as they were given
-    spent : what all suggestions that were not cancelled may lose against the baseline, in the user's units
-    incumbent : the iterate of the largest guarantee at its own time (eq. 10) that has not failed
+    fit, fit_corrections : the last recorded hyper-parameters, and the number of corrections at that time
+    further : (k, d) the contexts that the adversary added
+    terms : reference, radius and the known part of the context of the last ask
+    spent : the largest total loss against the baseline of all suggestions not cancelled, in the user's units
+    incumbent : the iterate with the largest bound at the time of its ask (eq. 10), without failed actions
     """
 
     def __init__(self, fit: Fit, sign: float, d_c: int) -> None:
@@ -104,7 +104,7 @@ class State:
         self._n_results = 0
 
     def copy(self) -> State:
-        """Return the bookkeeping of now, which later facts do not reach."""
+        """Return a copy that later facts do not change."""
         twin = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, dict | list | set):
@@ -112,7 +112,7 @@ class State:
         return twin
 
     def asked(self, record: Asked) -> None:
-        """Take note of suggestions."""
+        """Apply new suggestions."""
         if record.fit is not None:
             self.fit, self.fit_corrections = record.fit, self.corrections
         terms = self.terms = Terms(record.reference, record.radius, record.given)
@@ -129,16 +129,16 @@ class State:
                 self.further = validation.frozen(np.concatenate([self.further, proposal.further])[-_FURTHER:])
 
     def iterate(self, proposal: Proposal, terms: Terms) -> Iterate:
-        """Return a suggestion with the set of its round, which is the present one."""
+        """Return a suggestion of the present round."""
         return Iterate(proposal, terms.reference, terms.given, self.seen, len(self.seen))
 
     def _seen_without(self, awaited: Sequence[int]) -> list[Point]:
-        """Return the contexts that nature drew, without those of some results."""
+        """Return the contexts that nature drew, without those of the awaited results."""
         known = [record for record in self.told_so_far if record.number not in awaited]
         return [context for record in known for context in record.seen]
 
     def told(self, record: Told) -> None:
-        """Take note of a result."""
+        """Apply a result."""
         if record.number is not None:
             self._answer(record.number)
         self.results[self._n_results] = record
@@ -152,13 +152,13 @@ class State:
                 self._choose_incumbent()
 
     def retracted(self, record: Retracted) -> None:
-        """Take note of a result that was a mistake."""
+        """Apply a retracted result."""
         self._told(record.result)
         del self.results[record.result]
         self._correct()
 
     def amended(self, record: Amended) -> None:
-        """Take note of a result that was corrected."""
+        """Apply an amended result."""
         old = self._told(record.result)
         self.results[record.result] = replace(
             old,
@@ -169,13 +169,13 @@ class State:
         self._correct()
 
     def _told(self, number: int) -> Told:
-        """Return a result that was told and not retracted."""
+        """Return a result that was not retracted."""
         if number not in self.results:
-            raise ValueError(f"result {number} is corrected, but is not there")
+            raise ValueError(f"result {number} is corrected, but does not exist")
         return self.results[number]
 
     def _correct(self) -> None:
-        """Draw the consequences of the results anew."""
+        """Recompute the state that depends on the results."""
         self.corrections += 1
         self.told_so_far = list(self.results.values())
         self.n_outcomes = sum(len(record.values) for record in self.told_so_far)
@@ -184,28 +184,28 @@ class State:
         self._choose_incumbent()
 
     def _choose_incumbent(self) -> None:
-        """Choose the leading iterate anew."""
+        """Recompute the incumbent."""
         self.incumbent = None
         iterates, self._iterates = self._iterates, []
         for iterate in iterates:
             self._consider(iterate)
 
     def cancelled(self, record: Cancelled) -> None:
-        """Take note of a suggestion that will not be evaluated."""
+        """Apply a cancelled suggestion."""
         if record.number not in self.pending:
             raise ValueError(f"suggestion {record.number} is cancelled, but was not pending")
         self.spent -= self.pending[record.number].proposal.loss
         self._answer(record.number)
 
     def _answer(self, number: int) -> None:
-        """Take a suggestion from those that are pending. Others may have told of one that was never asked for here."""
+        """Remove a suggestion from the pending ones; another worker may have asked for it."""
         if number in self._answered:
             raise ValueError(f"suggestion {number} is told or cancelled twice")
         self._answered.add(number)
         self.pending.pop(number, None)
 
     def _consider(self, iterate: Iterate) -> None:
-        """Let an iterate lead if its guarantee is the largest so far; the first of equals leads."""
+        """Make an iterate the incumbent if its bound is the largest so far; the first wins ties."""
         self._iterates.append(iterate)
         if self._has_failed(iterate.proposal.action):
             return
@@ -214,7 +214,7 @@ class State:
             self.incumbent = iterate
 
     def _has_failed(self, action: Point) -> bool:
-        """Return whether an action failed; a user who tells it by its value may be off by rounding."""
+        """Return whether an action failed; values told by a user may differ by rounding."""
         if _key(action) in self.failed:
             return True
         if action.index is not None:
@@ -222,15 +222,15 @@ class State:
         failed = (other for other in self.failed.values() if other.index is None)
         return any(float(np.abs(other.coordinates - action.coordinates).max()) <= _ROUNDING for other in failed)
 
-    # --- what a model learns from -----------------------------------------------------------------------------------
+    # --- the data of the model --------------------------------------------------------------------------------------
 
     def outcomes(self) -> Outcomes:
-        """Return the outcomes of what did not fail, maximised."""
+        """Return the outcomes of all results that did not fail, with the sign of maximisation."""
         return outcomes_of(self.told_so_far, Units(self._sign))
 
     @property
     def failed_pairs(self) -> list[tuple[Point, Point]]:
-        """The evaluations that failed: an action, and each of the contexts of the evaluation."""
+        """The failed evaluations: pairs of an action and each of its contexts."""
         failed = [record for record in self.told_so_far if record.failed] if self.failed else []
         return [(record.action, context) for record in failed for context in record.contexts]
 
@@ -245,9 +245,9 @@ def _key(action: Point) -> tuple[int | None, bytes]:
 
 
 def outcomes_of(told: Sequence[Told], units: Units) -> Outcomes:
-    """Return the outcomes of all results that did not fail, in the model's units; there must be one.
+    """Return the outcomes of all results that did not fail, in the model's units.
 
-    The context of every one must be known.
+    There must be at least one, and no context may be hidden.
     """
     rows = [
         (
@@ -266,7 +266,7 @@ def outcomes_of(told: Sequence[Told], units: Units) -> Outcomes:
 
 
 def observations(record: Told, units: Units) -> list[Observation]:
-    """Return what a model learns from a result; a failure stands for its posterior mean, which shrinks the variance."""
+    """Return the observations of a result; a failure counts as its posterior mean, which only shrinks the variance."""
     x = record.action.coordinates
     if record.hidden:
         points, weights = np.array([c.coordinates for c in record.contexts]), np.array(record.weights)
@@ -290,6 +290,6 @@ def observations(record: Told, units: Units) -> list[Observation]:
 
 
 def _outcomes(record: Told) -> Iterator[tuple[Point, float, float | None]]:
-    """Return each context of a result with its outcome and its standard error, None if that is not known."""
+    """Yield each context of a result with its outcome and its standard error, None if unknown."""
     stderrs = record.stderrs or (None,) * len(record.values)
     return zip(record.contexts, record.values, stderrs, strict=True)

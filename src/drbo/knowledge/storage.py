@@ -1,4 +1,4 @@
-"""Facts <-> file. No pickle: loading a file executes nothing but constructors of drbo and of classes handed over.
+"""Facts <-> file. No pickle: loading a file only runs constructors of drbo and of the classes that the caller passed.
 
 Format 4 is text, one record per line:
 
@@ -7,16 +7,15 @@ Format 4 is text, one record per line:
     {"crc":"3c4d5e6f","record":{"kind":"asked","time":1.79e9,"reference":0,"proposals":[...]}}
     {"crc":"7a8b9c0d","record":{"kind":"told","number":0,"action":{...},"contexts":[...],"outcomes":{...}}}
 
-The checksum (CRC-32) of a line goes on from that of the line before, so that no line can be changed, lost or moved
-unseen. Equal references are stored once; records name them by their position. `save` appends the new records. A crash
-in the middle leaves a last line without its end; `load` drops it and warns, as `save` had not returned. From time to
-time, and whenever the file is not the one that was written last, the whole file is written anew, atomically.
+The checksum (CRC-32) of a line continues that of the line before, so a changed, lost or moved line is detected. Equal
+references are stored once; records name them by position. `save` appends the new records. A crash during `save` leaves
+an incomplete last line; `load` drops it and warns. The whole file is rewritten atomically from time to time, and
+whenever it is not the file that was written last.
 
-Two processes may use one file, and none loses what the other saved: each holds a lock while it reads or writes, and
-`save` refuses to replace a file that holds anything beyond a beginning of its own history.
+Two processes may use one file without losing records: each holds a lock while it reads or writes, and `save` refuses to
+replace a file that holds anything beyond a prefix of its own history.
 
-What stands in a record is in `drbo.knowledge.fact_json`. Format 3, of version 0.2, loads: outcomes have no names in it.
-The next `save` writes the whole file in format 4.
+`drbo.knowledge.fact_json` defines the records. Files of format 3 (version 0.2) load; the next `save` writes format 4.
 """
 
 from __future__ import annotations
@@ -40,14 +39,14 @@ from drbo.spaces.space import Space
 FORMAT = 4
 READABLE = (3, FORMAT)
 _COMPACT = 1000
-"""After so many records were appended, the file is written anew."""
+"""Number of appended records after which the whole file is rewritten."""
 _LARGEST = 100_000_000
-"""A line has at most so many bytes: whatever is in the place of a file, it does not fill the memory."""
+"""Largest line in bytes: limits the memory that reading any file can use."""
 _HEAD, _TAIL = '{"crc":"%08x","record":', "}"
 _HEAD_LENGTH = len(_HEAD % 0)
 _BEGINNING = _HEAD.split("%", maxsplit=1)[0].encode()
 _BEGINNING_0_1 = b'{"format":"drbooptimizer"'
-"""How a file of version 0.1 begins, without its spaces."""
+"""The first characters of a file of version 0.1, without spaces."""
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
@@ -55,16 +54,16 @@ _BEGINNING_0_1 = b'{"format":"drbooptimizer"'
 
 @dataclass
 class File:
-    """What is known of the file that an optimizer was saved to or loaded from.
+    """The state of the file that an optimizer was saved to or loaded from.
 
     Attributes
     ----------
-    path, signature : the file, and what tells that nobody has changed it since
-    appendable : whether its last line is complete and of this format, so that more may follow
-    written : how many facts it holds
-    appended : how many records were appended since it was written as a whole
+    path, signature : the file, and a signature that detects changes by others
+    appendable : whether its last line is complete and of this format
+    written : number of facts in the file
+    appended : number of records appended since the whole file was written
     crc : the checksum of its last line
-    references : the references that it holds, as text, with their positions
+    references : the positions of its references, by their text
     """
 
     path: Path | None = None
@@ -76,14 +75,14 @@ class File:
     references: dict[str, int] = field(default_factory=dict)
 
     def is_at(self, path: Path) -> bool:
-        """Return whether this is the file at a path, and nobody has changed it since."""
+        """Return whether this is the unchanged file at a path."""
         target = _files.resolved(path)
         return self.path == target and _files.signature(target) == self.signature
 
     def save(self, path: Path, configuration: dict[str, Any], facts: Sequence[Fact]) -> None:
-        """Bring a file up to date with the facts: append what is new if the file is ours, else write all of it.
+        """Bring a file up to date with the facts: append the new ones if the file is unchanged, else write all.
 
-        A file that holds anything that these facts do not is left as it is, with an error.
+        Raise, and leave the file as it is, if it holds anything that these facts do not.
         """
         target = _files.resolved(path)
         with _files.locked(path):
@@ -108,14 +107,14 @@ class File:
         self.appendable = True
 
     def _refuse_to_lose(self, path: Path, target: Path, lines: _Lines) -> None:
-        """Raise if a file holds anything but a beginning of these lines."""
+        """Raise if a file is not a prefix of these lines."""
         ours = "".join(lines.text).encode()
         if _files.is_plain(target) and target.stat().st_size <= len(ours) and ours.startswith(target.read_bytes()):
             return
         has_changed = "has changed since it was read or written here"
         raise RuntimeError(
-            f"{path} {has_changed if self.path == target else 'was neither read nor written here'}, and holds what "
-            "saving would lose, so nothing was saved: go on from it with Optimizer.load, or save under another name. "
+            f"{path} {has_changed if self.path == target else 'was neither read nor written here'}, and holds records "
+            "that saving would lose, so nothing was saved: continue it by Optimizer.load, or save under another name. "
             "Several processes on one study need a database: drbo.integrations.optuna (docs/workers.md)"
         )
 
@@ -140,16 +139,16 @@ class _Lines:
         """Add a record."""
         text = json.dumps(record, separators=(",", ":"), allow_nan=False)
         if len(text) > _LARGEST - 100:
-            raise ValueError(f"save cannot write a record of {len(text):,} bytes: {_LARGEST:,} are the most of a line")
+            raise ValueError(f"save cannot write a record of {len(text):,} bytes: a line has at most {_LARGEST:,}")
         self.crc = zlib.crc32(text.encode(), self.crc)
         self.text.append(f"{_HEAD % self.crc}{text}{_TAIL}\n")
 
     def add_fact(self, fact: Fact) -> None:
-        """Add a fact, and before it the references that it names for the first time."""
+        """Add a fact, after its references that are new."""
         self.add(record_of(fact, self._position))
 
     def _position(self, reference: Any) -> int | None:
-        """Return the position of a reference among those of the file."""
+        """Return the position of a reference in the file."""
         if reference is None:
             return None
         value = encode(reference)
@@ -165,7 +164,7 @@ class _Lines:
 
 @dataclass
 class Contents:
-    """What a file holds: the configuration, and records that become facts once the spaces are known."""
+    """The contents of a file: the configuration and the records; `facts` needs the spaces."""
 
     configuration: dict[str, Any]
     records: list[dict[str, Any]]
@@ -182,15 +181,15 @@ class Contents:
 
 
 def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None) -> Contents:
-    """Return what a file holds; a clear error if it is not one of ours, damaged, or from a later version.
+    """Return the contents of a file; raise if it is not from drbo, damaged, or from a later version.
 
-    `like`: the configuration that the file must have.
+    `like`: the required configuration.
     """
     target = _files.resolved(path)
     if not _files.is_plain(path):
         raise RefusedError(f"{path} is not a saved optimizer: it is a folder, a pipe or a device")
     with _files.locked(path, reading=True), told_as_damage(path), path.open("rb") as text:
-        signature = _files.signature(target)  # before the text: a file that changes in between is noticed by `save`
+        signature = _files.signature(target)  # before reading, so `save` detects a change in between
         beginning = text.read(100)
         if not beginning.startswith(_BEGINNING):
             if b"".join(beginning.split()).startswith(_BEGINNING_0_1):
@@ -213,7 +212,7 @@ def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None
         file = File(
             target,
             signature,
-            ended and head["format"] == FORMAT,  # otherwise the next save writes all anew
+            ended and head["format"] == FORMAT,  # otherwise the next save rewrites the file
             sum(r["kind"] != "reference" for r in records[1:]),
             0,
             crc,
@@ -223,7 +222,7 @@ def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None
 
 
 def _check_alike(path: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
-    """Raise unless two configurations, as JSON, are equal; the error names the arguments that differ."""
+    """Raise unless two JSON configurations are equal; the error names the arguments that differ."""
     in_file, here = dict(theirs["items"]), dict(json.loads(json.dumps(ours))["items"])
     differ = sorted(name for name in in_file.keys() | here.keys() if in_file.get(name) != here.get(name))
     if differ:
@@ -234,14 +233,14 @@ def _check_alike(path: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> No
 
 
 def _checked_lines(path: Path, file: BinaryIO) -> tuple[list[bytes], int, bool]:
-    """Return the records of a file as text, the checksum of the last one, and whether the end of its line is there.
+    """Return the records of a file as text, the checksum of the last one, and whether its line is complete.
 
-    The first line that is damaged ends it, so that damage to a large file takes little time and memory.
+    Reading stops at the first damaged line, so a damaged large file takes little time and memory.
     """
     crc, texts, line = 0, [], b""
     for number, line in enumerate(iter(lambda: file.readline(_LARGEST), b""), start=1):
         found = _checked(line.removesuffix(b"\n"), crc)
-        if found is not None:  # the last line may lack nothing but its end
+        if found is not None:  # the last line may lack only its end
             crc, text = found
             texts.append(text)
         elif line.endswith(b"\n") or len(line) == _LARGEST:
@@ -268,7 +267,7 @@ def _checked(line: bytes, crc: int) -> tuple[int, bytes] | None:
 
 @contextlib.contextmanager
 def told_as_damage(path: str | Path) -> Iterator[None]:
-    """Turn any error in what a file holds into one sentence that names the file."""
+    """Turn any error in the contents of a file into a one-sentence error that names the file."""
     try:
         with told_as(f"{path} is damaged: "):
             yield

@@ -1,4 +1,4 @@
-"""What the optimizer hands out: suggestions to evaluate, recommendations to deploy, results and predictions."""
+"""The values that an optimizer returns: suggestions, results and predictions."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from drbo.validation import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Suggestion:
-    """What to evaluate next.
+    """The next evaluation.
 
     Attributes
     ----------
-    number : counts the suggestions of this optimizer from 0
-    action : what to evaluate: a point (d_x,) of a finite set, or a mapping from a box's parameters to their values
+    number : the index of the suggestion, from 0
+    action : a point (d_x,) of a finite set, or a mapping from a box's parameters to their values
     action_index : its index in a finite set, None in a box
-    contexts : the contexts to evaluate it in, one or several, as the contexts were given; none where nature picks them
+    contexts : the contexts to evaluate the action in, in the user's form; empty if nature picks them
     reference, radius : the ambiguity set of this round
     score : the worst-case expectation that the action was chosen for: of an upper bound, or of a draw (`Thompson`)
     action_point, context_points : both as points of their spaces
-    fallback : True if it is the baseline because no action met what was asked for, `ask(guarantee=...)` or the budget
-    loss : what it may lose against the baseline in expectation at most; 0 where no `explore_budget` limits that
-    given : what was known of the context before the choice; None if nothing was
+    fallback : True if it is the baseline because no action met `ask(guarantee=...)` or the budget
+    loss : the largest expected loss against the baseline; 0 without `explore_budget`
+    given : the known part of the context; None if nothing was known
     """
 
     number: int
@@ -48,7 +48,7 @@ class Suggestion:
 
     @property
     def context(self) -> Any:
-        """The context to evaluate it in; None where nature picks it, and where there are several (`contexts`)."""
+        """The context to evaluate the action in; None if nature picks it or if there are several (`contexts`)."""
         return self.contexts[0] if len(self.contexts) == 1 else None
 
     @property
@@ -58,7 +58,7 @@ class Suggestion:
 
     @property
     def context_point(self) -> Point | None:
-        """The context as a point of its space; None where nature picks it, and where there are several."""
+        """The context as a point of its space; None if nature picks it or if there are several."""
         return self.context_points[0] if len(self.context_points) == 1 else None
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class Suggestion:
         return hash((self.number, self.radius))
 
     def same_as(self, other: Suggestion) -> bool:
-        """Return whether the other one asks for the same evaluation; it may be a copy from another process."""
+        """Return whether another suggestion, such as a copy from another process, asks for the same evaluation."""
         mine, others = self.context_points, other.context_points
         return (
             (self.number, self.radius) == (other.number, other.radius)
@@ -94,21 +94,19 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Result:
-    """One result that was told, in the user's units.
+    """One result, in the user's units.
 
     Attributes
     ----------
-    id : counts what was told from 0; `retract` and `amend` know a result by it. Outcomes told together share it
-    number : of the suggestion that it answers; None if nobody asked
-    action : what was evaluated
-    context : the context that it was evaluated in; for a failure in an unknown context, the likeliest one; None where
-        the context was never revealed
-    outcome : what came out; None if the evaluation failed
-    failed : whether it failed
-    time : when it was told, in seconds since 1970 (UTC); None if that is not known
-    stderr : the standard error of the outcome; None if it is not known
-    distribution : where the context was never revealed: what it may have been, and the probability of each, as pairs;
-        None otherwise
+    id : the index of the `tell`, from 0; `retract` and `amend` take it. Outcomes told together share it
+    number : the number of the suggestion that it answers; None if there was no suggestion
+    action : the evaluated action
+    context : the context of the evaluation; for a failure in an unknown context, the most likely one; None if hidden
+    outcome : the outcome; None if the evaluation failed
+    failed : whether the evaluation failed
+    time : the time of the `tell`, in seconds since 1970 (UTC); None if unknown
+    stderr : the standard error of the outcome; None if unknown
+    distribution : for a hidden context, pairs of a possible context and its probability; None otherwise
     """
 
     id: int
@@ -123,7 +121,7 @@ class Result:
 
 
 def results_of(id_: int, record: Told, actions: Space, contexts: Space) -> list[Result]:
-    """Return what was told in the user's units: one result per outcome, or per context of a failure."""
+    """Return the results of a record in the user's units: one per outcome, or per context of a failure."""
     action, stderrs = actions.decode(record.action), record.stderrs or (None,) * len(record.contexts)
     values = [contexts.decode(context) for context in record.contexts]
     if record.hidden:
@@ -138,13 +136,12 @@ def results_of(id_: int, record: Told, actions: Space, contexts: Space) -> list[
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model expects of f, in the user's units: numbers, or arrays (m,) for m actions and contexts.
+    """The model's prediction of f, in the user's units: numbers, or arrays (m,) for m actions and contexts.
 
     Attributes
     ----------
-    mean, std : of f itself, not of a noisy outcome
-    lower, upper : the confidence bounds, mean -+ width * std; infinite, and the others nan, as long as a model that
-        learns its scale has seen no outcome
+    mean, std : of f itself, not of a noisy outcome; nan while a model that learns its scale has no outcome
+    lower, upper : the confidence bounds, mean -+ width * std; infinite in that case
     """
 
     mean: Any

@@ -1,4 +1,4 @@
-"""What a caller tells: results and their corrections, checked, and many values at once as rows of coordinates."""
+"""Checked arguments of `tell`, `amend` and their relatives: results, corrections, and rows of many values."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from drbo.validation import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """One value or many, as the model sees them.
+    """One value or many, in the model's coordinates.
 
     Attributes
     ----------
-    name : what the values are called in errors
-    coordinates : (m, d), one row if there is one value
-    single : whether it was one value, which fits any number of others
-    index : that of the frame that the values came from; None if it was none
+    name : the name of the values in errors
+    coordinates : (m, d), one row for one value
+    single : whether there was one value, which broadcasts against many
+    index : the index of the values' frame; None without a frame
     """
 
     name: str
@@ -54,10 +54,10 @@ def rows(name: str, value: Any, space: Space, encode: Callable[[str, Any], Point
 
 
 def paired(first: Rows, second: Rows) -> tuple[FloatArray, FloatArray]:
-    """Return the coordinates of both, row by row: one value is paired with every row of the other."""
+    """Return the coordinates of both, row by row; a single value is paired with every row of the other."""
     if not (first.single or second.single) and len(first.coordinates) != len(second.coordinates):
         raise ValueError(
-            f"{first.name} and {second.name} must have as many rows as each other, or one of them be one value, got "
+            f"{first.name} and {second.name} must have equally many rows, or one of them must be a single value, got "
             f"{len(first.coordinates)} and {len(second.coordinates)} rows"
         )
     if first.index is not None and second.index is not None and not first.index.equals(second.index):
@@ -68,7 +68,7 @@ def paired(first: Rows, second: Rows) -> tuple[FloatArray, FloatArray]:
 
 
 def in_order(name: str, value: Any, nature: Contexts) -> list[Point]:
-    """Return the contexts of a sequence, of a table or of `Samples`, in their order; an error calls it `name`."""
+    """Return the contexts of a sequence, of a table or of `Samples`, in order; errors use `name`."""
     if isinstance(value, Samples):
         many: Sequence[Any] | None = [value.space.decode(Point(row)) for row in value.points]
     elif isinstance(value, Mapping) and all(np.iterable(one) and not isinstance(one, str) for one in value.values()):
@@ -90,7 +90,7 @@ def result_row(result: Result, pandas: Any) -> dict[str, Any]:
     both = {
         kind: value if isinstance(value, dict) else {kind: _cell(value)}
         for kind, value in (("action", result.action), ("context", result.context))
-        if value is not None  # a context that was never revealed
+        if value is not None  # a hidden context
     }
     taken = [*_COLUMNS, *(name for columns in both.values() for name in columns)]
     for kind, columns in both.items():
@@ -101,26 +101,26 @@ def result_row(result: Result, pandas: Any) -> dict[str, Any]:
 
 
 def _cell(value: Any) -> Any:
-    """Return a point of a finite set as the cell of a table: a number if it is one, a label as it is."""
+    """Return a point of a finite set as a table cell: a number if it is one, otherwise the label."""
     return np.squeeze(value).tolist() if isinstance(value, np.ndarray) else value
 
 
 LARGEST_OUTCOME = 1e100
-"""Larger outcomes are refused: a model of such values would overflow."""
+"""Largest outcome; a model of larger values would overflow."""
 
 
 def by_context(outcome: Any, contexts: Any, stderr: Any) -> tuple[Any, Any, Any]:
-    """Return outcomes, contexts and standard errors one by one, where the outcomes are a mapping from contexts.
+    """Return outcomes, contexts and standard errors as sequences if the outcomes are a mapping from contexts.
 
-    A pandas Series without `contexts` is such a mapping, unless its index only counts from 0. Outcomes of any other
-    form come back as they are.
+    A pandas Series without `contexts` is such a mapping, unless it has the default index. Outcomes of any other form
+    are returned unchanged.
     """
     if contexts is None and isinstance(named := validation.by_name(outcome), Mapping):
         outcome = outcome if list(named) == list(range(len(named))) else named
     if not isinstance(outcome, Mapping):
         return outcome, contexts, stderr
     if contexts is not None:
-        raise TypeError("contexts must not be given beside outcomes that are a mapping from contexts")
+        raise TypeError("contexts must not be given with a mapping from contexts to outcomes")
     if not outcome:
         raise ValueError("outcome must not be empty: it maps each context to its outcome")
     stderr = validation.by_name(stderr)
@@ -132,7 +132,7 @@ def by_context(outcome: Any, contexts: Any, stderr: Any) -> tuple[Any, Any, Any]
 
 
 def _encode_contexts(nature: Contexts, contexts: Any) -> tuple[Point, ...]:
-    """Return the points of several contexts: a sequence of them, an array (k, d), or a table with a row for each."""
+    """Return the points of several contexts: a sequence, an array (k, d), or a table with one row per context."""
     rows = nature.many("contexts", contexts)
     if rows is None:
         ordered = hasattr(contexts, "__len__") and hasattr(contexts, "__getitem__") and _dimensions(contexts) != 0
@@ -145,10 +145,10 @@ def _encode_contexts(nature: Contexts, contexts: Any) -> tuple[Point, ...]:
 
 
 def observed_contexts(nature: Contexts, context: Any, context_index: int | None, contexts: Any) -> tuple[Point, ...]:
-    """Return the contexts that were observed: one, or those of `contexts`; what `nature` knows may be left out."""
+    """Return the observed contexts: one, or those of `contexts`; columns that `nature` knows may be omitted."""
     if contexts is not None:
         if not (context is None and context_index is None):
-            raise TypeError("contexts must not be given beside context or context_index, or a mapping from contexts")
+            raise TypeError("contexts must not be given with context, context_index or a mapping from contexts")
         return _encode_contexts(nature, contexts)
     if context is None and context_index is None and nature.all_known:
         context = {}
@@ -162,7 +162,7 @@ def observed_contexts(nature: Contexts, context: Any, context_index: int | None,
 def hidden_context(
     nature: Contexts, surrogate: Surrogate, distribution: Any
 ) -> tuple[tuple[Point, ...], tuple[float, ...]]:
-    """Return the contexts that one which was never revealed may have been, and the probability of each."""
+    """Return the possible values of a hidden context, and their probabilities."""
     if surrogate.learns:
         raise TypeError(
             "distribution needs a surrogate with fixed hyper-parameters, drbo.GP(...): a model learns them from "
@@ -170,7 +170,7 @@ def hidden_context(
         )
     try:
         reference = nature.given(kept(distribution, "distribution"))
-    except (TypeError, ValueError) as error:  # it says of a reference what it must be
+    except (TypeError, ValueError) as error:  # its text speaks of a reference
         raise type(error)(str(error).replace("reference", "distribution")) from None
     if reference.error > 0.0:
         raise ValueError(
@@ -182,11 +182,11 @@ def hidden_context(
 
 
 def refuse_beside_distribution(context: Any, context_index: Any, contexts: Any) -> None:
-    """Raise if a context is given beside its distribution."""
+    """Raise if a context is given with its distribution."""
     if not (context is None and context_index is None and contexts is None):
         raise TypeError(
-            "distribution must not be given beside a context, contexts or a mapping of outcomes: it stands for a "
-            "context that was never revealed"
+            "distribution must not be given with a context, contexts or a mapping of outcomes: it is for a "
+            "hidden context"
         )
 
 
@@ -200,7 +200,7 @@ def checked_outcomes(outcome: Any, count: int) -> tuple[float, ...]:
 
 
 def checked_stderrs(stderr: Any, count: int) -> tuple[float, ...]:
-    """Return the standard errors of `count` outcomes: one number for all, or one each; none where it is None."""
+    """Return the standard errors of `count` outcomes: one number for all, or one each; empty for None."""
     if stderr is None:
         return ()
     alike = _dimensions(stderr) == 0
@@ -212,7 +212,7 @@ def checked_stderrs(stderr: Any, count: int) -> tuple[float, ...]:
 
 
 def kept_stderrs(old: Told, contexts: Sequence[Point]) -> tuple[float, ...] | None:
-    """Return the standard errors that a result keeps where outcomes are given anew: each stays with its context."""
+    """Return the standard errors that a result keeps when its outcomes are amended: each stays with its context."""
     if not old.stderrs:
         return None
     if len(old.contexts) == len(contexts) == 1:
@@ -221,13 +221,13 @@ def kept_stderrs(old: Told, contexts: Sequence[Point]) -> tuple[float, ...] | No
     for context in contexts:
         at = next((i for i, (one, _) in enumerate(left) if one.same_as(context)), None)
         if at is None:
-            raise ValueError("stderr must be given where outcomes are amended in other contexts than they were told in")
+            raise ValueError("stderr must be given if amended outcomes have other contexts than before")
         kept.append(left.pop(at)[1])
     return tuple(kept)
 
 
 def _one_each(name: str, given: Any, count: int) -> dict[str, float]:
-    """Return `count` numbers by the names that an error calls them."""
+    """Return `count` numbers by their names in errors."""
     if isinstance(given, Mapping):
         raise TypeError(f"{name} must be a number or a sequence of numbers here, got a mapping")
     dimensions = _dimensions(given)
@@ -240,7 +240,7 @@ def _one_each(name: str, given: Any, count: int) -> dict[str, float]:
 
 
 def _dimensions(value: Any) -> int | None:
-    """Return how many dimensions an array of the value has; None if its rows differ in length."""
+    """Return the number of array dimensions of a value; None if its rows differ in length."""
     try:
         return np.asarray(value).ndim  # np.ndim takes seven times as long for a number
     except ValueError:
@@ -252,7 +252,7 @@ def _dimensions(value: Any) -> int | None:
 
 @dataclass(frozen=True)
 class Where:
-    """The contexts of an evaluation as the caller gave them: one, several, or the distribution of a hidden one."""
+    """The given contexts of an evaluation: one, several, or the distribution of a hidden one."""
 
     context: Any = None
     context_index: int | None = None
@@ -266,10 +266,10 @@ class Where:
 
 
 def told(known: Knowledge, suggestion: Any, outcome: Any, where: Where, stderr: Any, failed: bool, drawn: bool) -> Told:
-    """Return the record of a result; an error names what is wrong with an argument."""
+    """Return the record of a result; raise if an argument is wrong."""
     state, own = known.state, known.configuration
     if validation.flag("failed", failed) == (outcome is not None):
-        raise TypeError("tell needs an outcome, or failed=True in its place, and not both")
+        raise TypeError("tell needs either an outcome or failed=True, not both")
     if failed and stderr is not None:
         raise TypeError("stderr must not be given with failed=True: there is no outcome")
     outcome, contexts, stderr = by_context(outcome, where.contexts, stderr)
@@ -301,10 +301,10 @@ def told(known: Knowledge, suggestion: Any, outcome: Any, where: Where, stderr: 
 
 
 def amended(known: Knowledge, result: Result | int, outcome: Any, where: Where, stderr: Any) -> Amended:
-    """Return the record of a correction; an error names what is wrong with an argument."""
+    """Return the record of a correction; raise if an argument is wrong."""
     (id_, old), own = told_before(known.state, result), known.configuration
     if outcome is None and stderr is None and where.distribution is None and not where.observed:
-        raise TypeError("amend needs what is to be corrected: an outcome, a context, a context_index or a stderr")
+        raise TypeError("amend needs a correction: an outcome, a context, a context_index or a stderr")
     outcome, contexts, stderr = by_context(outcome, where.contexts, stderr)
     where = replace(where, contexts=contexts)
     points, weights = old.contexts, old.weights
@@ -329,16 +329,16 @@ def amended(known: Knowledge, result: Result | int, outcome: Any, where: Where, 
 
 
 def told_before(state: State, result: Result | int) -> tuple[int, Told]:
-    """Return the id of a result and what was told."""
+    """Return the id of a result and its record."""
     id_ = result.id if isinstance(result, Result) else validation.whole_number("result", result, least=0)
     record = state.results.get(id_)
     if record is None:
-        raise ValueError(f"result {id_} is none of this optimizer's, or has been retracted; see opt.results")
+        raise ValueError(f"result {id_} is not one of this optimizer's, or has been retracted; see opt.results")
     return id_, record
 
 
 def pending_iterate(known: Knowledge, state: State, suggestion: Suggestion) -> Iterate:
-    """Return the pending suggestion that `suggestion` is, or a copy of; raise if it is none of this optimizer."""
+    """Return the pending iterate of a suggestion or of a copy; raise if another optimizer made it."""
     if not isinstance(suggestion, Suggestion):
         raise TypeError(f"suggestion must be what ask returned, got {suggestion!r}")
     own = state.pending.get(suggestion.number)
@@ -352,7 +352,7 @@ def pending_iterate(known: Knowledge, state: State, suggestion: Suggestion) -> I
 
 
 def _hidden(nature: Contexts, surrogate: Surrogate, where: Where) -> tuple[tuple[Point, ...], tuple[float, ...]]:
-    """Return the contexts of a distribution, and their weights; raise if a context was given, too."""
+    """Return the contexts of a distribution and their weights; raise if a context was also given."""
     refuse_beside_distribution(where.context, where.context_index, where.contexts)
     return hidden_context(nature, surrogate, where.distribution)
 
@@ -364,10 +364,10 @@ def _contexts_of(known: Knowledge, iterate: Iterate, where: Where, failed: bool)
     if picked:
         if not unknown:
             raise TypeError("context must not be given: it was picked with the suggestion, see suggestion.context")
-        # An evaluation may tell of more contexts than were picked.
+        # An evaluation may report more contexts than were picked.
         return picked if where.contexts is None else observed_contexts(nature, None, None, where.contexts), False
     if failed and not where.observed and not nature.all_known:
-        # Nobody knows in which context it failed: the likeliest one keeps it from being asked again.
+        # The context of the failure is unknown: the most likely one keeps the action from being suggested again.
         reference = known.reference_of(iterate)
         return (reference.atom(int(np.argmax(reference.weights))),), False
     if not where.observed and not nature.all_known and isinstance(own.setting, Simulator):
@@ -379,7 +379,7 @@ def _contexts_of(known: Knowledge, iterate: Iterate, where: Where, failed: bool)
 
 
 def _warn_if_far(space: Space, contexts: Sequence[Point]) -> None:
-    """Warn of contexts that are far outside of what the samples show; it may be a slip."""
+    """Warn of contexts far outside the samples: they may be mistakes."""
     for context in contexts:
         far = space.far_outside(context)
         if far is not None:
@@ -387,7 +387,7 @@ def _warn_if_far(space: Space, contexts: Sequence[Point]) -> None:
 
 
 def told_rows(own: Configuration, rows: Sequence[Row], *, drawn: bool) -> list[Told]:
-    """Return the records of the rows of a log; `drawn`: whether their contexts count as drawn by nature."""
+    """Return the records of the rows of a log; `drawn`: whether nature drew their contexts."""
     records = []
     for i, row in enumerate(rows):
         action = own.search.space.encode(f"row {i} of actions", row.action)

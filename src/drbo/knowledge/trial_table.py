@@ -1,4 +1,4 @@
-"""A log of past trials, as a table: its columns become actions, contexts and outcomes, its rows results."""
+"""A table of past trials: its columns become actions, contexts and outcomes, its rows results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from drbo.spaces.samples import Samples
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One trial: what was done, in which context, and what came out; no outcome if it failed."""
+    """One trial: its action, context and outcome; no outcome if it failed."""
 
     action: Any
     context: Any
@@ -32,13 +32,13 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """What a table of trials says.
+    """The contents of a table of trials.
 
     Attributes
     ----------
     actions : the box of the actions
-    contexts : the contexts of all trials, in the order of time
-    rows : the trials, in the same order
+    contexts : the contexts of all trials, ordered by time
+    rows : the trials, ordered by time
     """
 
     actions: Box
@@ -49,7 +49,7 @@ class Log:
 def read(frame: Any, actions: Any, contexts: Any, outcome: Any, failed: Any, stderr: Any, time: Any) -> Log:
     """Return the log of a table. `actions` and `contexts` are names of columns, or boxes that name them.
 
-    A trial failed where `failed` says so, or where its outcome is missing.
+    A trial failed if `failed` is true, or if its outcome is missing.
     """
     there = _names(frame)
     x, c = _chosen("actions", actions, there), _chosen("contexts", contexts, there)
@@ -63,8 +63,8 @@ def read(frame: Any, actions: Any, contexts: Any, outcome: Any, failed: Any, std
 def further(frame: Any, actions: Sequence[str] | None, contexts: Sequence[str] | None, **columns: Any) -> Sequence[Row]:
     """Return further trials of a table, for parameters of these names; None if there are none.
 
-    A column has the name of a parameter, or "action." or "context." before it, as `to_frame` writes it where a name
-    occurs twice. What has no name is in the column "action" or "context". `columns` names those of `read`.
+    A column has the name of a parameter, or that name after "action." or "context.", as `to_frame` writes duplicate
+    names. Values without a name are in the column "action" or "context". `columns` are the arguments of `read`.
     """
     there = _names(frame)
     x, c = (
@@ -88,7 +88,7 @@ def further(frame: Any, actions: Sequence[str] | None, contexts: Sequence[str] |
 
 @dataclass(frozen=True, eq=False)
 class _Trials:
-    """The columns of a table of trials, by name, the order of time, and what came out, in the order of the table."""
+    """The columns of a table of trials by name, the order by time, and the outcomes in the order of the table."""
 
     columns: Mapping[str, Any]
     order: NDArray[np.intp]
@@ -98,7 +98,7 @@ class _Trials:
 
     @classmethod
     def of(cls, frame: Any, parameters: Sequence[str], single: Mapping[str, Any]) -> _Trials:
-        """Return the trials of a table; `single` has the column of each role, None if it has none."""
+        """Return the trials of a table; `single` maps each role to its column, or to None."""
         there = _names(frame)
         named = {role: _one(role, name, there) for role, name in single.items() if name is not None}
         taken = [*parameters, *named.values()]
@@ -125,7 +125,7 @@ class _Trials:
         return cls(columns, order, outcomes, errors, times)
 
     def rows(self, actions: Sequence[Any], contexts: Sequence[Any]) -> list[Row]:
-        """Return the trials in the order of time, with actions and contexts in the same order."""
+        """Return the trials ordered by time; actions and contexts are in the same order."""
         return [
             Row(actions[k], contexts[k], self.outcomes[i], self.errors[i], self.times[i])
             for k, i in enumerate(self.order.tolist())
@@ -143,7 +143,7 @@ def _names(frame: Any) -> list[Any]:
 
 
 def _chosen(role: str, given: Any, there: Sequence[Any]) -> list[str]:
-    """Return the columns that a list of names, one name or a box names."""
+    """Return the columns of a list of names, one name or a box."""
     names = list(given.parameters) if isinstance(given, Box) else [given] if isinstance(given, str) else given
     if isinstance(given, Perturbation):
         raise TypeError(
@@ -165,7 +165,7 @@ def _one(role: str, name: Any, there: Sequence[Any]) -> str:
 
 
 def _actions(given: Any, columns: Mapping[str, Any]) -> tuple[Box, dict[str, list[Any]]]:
-    """Return the box of the actions and the values tried; warn of columns that never varied."""
+    """Return the box of the actions and the tried values; warn of constant columns."""
     tried: dict[str, list[Any]] = {}
     ranges: dict[str, Parameter] = {}
     for name, column in columns.items():
@@ -183,7 +183,7 @@ def _actions(given: Any, columns: Mapping[str, Any]) -> tuple[Box, dict[str, lis
 
 
 def _values(name: str, column: Any) -> list[Any]:
-    """Return the values of a column: numbers, whole ones where it holds integers, or labels."""
+    """Return the values of a column: integers, floats or labels."""
     values, kind = kinds.read(name, column, None)
     return [int(value) for value in values] if _whole(column) and isinstance(kind, Observed) else values
 
@@ -193,7 +193,7 @@ def _whole(column: Any) -> bool:
 
 
 def _range(values: list[Any], kind: Parameter, whole: bool) -> Parameter:
-    """Return what may be chosen of a column: what lies between numbers that were tried, or one of the labels."""
+    """Return the range of a column: between the tried numbers, or one of the labels."""
     different = list(dict.fromkeys(values))
     if len(different) == 1 or not isinstance(kind, Observed):
         return Categorical(*different)
@@ -201,7 +201,7 @@ def _range(values: list[Any], kind: Parameter, whole: bool) -> Parameter:
 
 
 def _contexts(given: Any, columns: Mapping[str, Any], order: NDArray[np.intp]) -> tuple[Samples, list[dict[str, Any]]]:
-    """Return the contexts as samples in the order of time, and each of them by its names."""
+    """Return the contexts as samples ordered by time, and each of them as a mapping."""
     read = {name: kinds.read(name, column, None) for name, column in columns.items()}
     table = {name: [values[i] for i in order.tolist()] for name, (values, _) in read.items()}
     labels = {name: p for name, (_, p) in read.items() if not isinstance(p, Observed)}

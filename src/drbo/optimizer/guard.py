@@ -1,4 +1,4 @@
-"""One call at a time: the lock that an optimizer and its questions share."""
+"""The lock that an optimizer and its queries share."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class Guard:
-    """Holds the lock. After a fork it has another one, as a thread that the child does not have may hold the first."""
+    """Holds the lock; a fork gets a new lock, because a thread of the parent may hold the old one."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
 
     def renew(self) -> None:
-        """Let nobody be inside."""
+        """Replace the lock by an open one."""
         self.lock = threading.RLock()
 
 
 def alone(method: Method) -> Method:
-    """Let one thread at a time into an optimizer: a `tell` waits for an `ask` that is running."""
+    """Return the method with the lock held: a `tell` waits for a running `ask`."""
 
     @functools.wraps(method)
     def locked(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -35,7 +35,7 @@ def alone(method: Method) -> Method:
 
 
 def computing(method: Method) -> Method:
-    """Let one thread at a time into an optimizer, and linear algebra use one: for methods that need a posterior."""
+    """Return the method with the lock held and single-threaded linear algebra, for methods that need a posterior."""
 
     @functools.wraps(method)
     def limited(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,10 +1,10 @@
 """Ask, tell, recommend: the loop of algorithms 1 and 2, turned inside out.
 
 An optimizer is its configuration and a history of facts (`drbo.knowledge.history`). Commands (`ask`, `tell`, `cancel`,
-`retract`, `amend`) append one record each; `append` adds one per row of a table. Everything else is derived from the
-history and may be dropped at any moment: the bookkeeping (`state.py`), the posteriors (`belief.py`), bounds. Queries
-never append, and never change the next `ask`. What is asked under other conditions than those of the last `ask`, and
-all further analyses, is a `Question`: `opt.under(radius=0.2).compare(action)`.
+`retract`, `amend`) append one record each; `append` adds one per row of a table. All other state is derived from the
+history: the state (`state.py`), the posteriors (`belief.py`), bounds. Queries never append, and never change the next
+`ask`. Queries under other terms than those of the last `ask`, and all further analyses, belong to a `Question`:
+`opt.under(radius=0.2).compare(action)`.
 """
 
 from __future__ import annotations
@@ -57,39 +57,39 @@ if TYPE_CHECKING:
 __all__ = ["Optimizer"]
 
 _MOST_AT_ONCE = 10_000
-"""So many suggestions, or contexts of one, may be asked for at once."""
+"""Largest number of suggestions per ask, and of contexts per suggestion."""
 
 
 class Optimizer:
     """Distributionally robust Bayesian optimization of an unknown f(x, c).
 
-    Safe to use from several threads: one call at a time runs, and the others wait for it. `copy.deepcopy`, `pickle` and
-    a fork give an independent optimizer with the same history.
+    Thread-safe: calls run one at a time. `copy.deepcopy`, `pickle` and a fork give an independent optimizer with the
+    same history.
 
     Parameters
     ----------
-    actions : what we choose from: points (n_actions, d_x), labels such as `["a", "b"]`, or a `Box` of named parameters
-    contexts : what nature chooses from: points (n_contexts, d_c); labels, `["young", "old"]` or with their weights or
-        counts `{"young": 120, "old": 40}` (docs/contexts.md); `Samples` of past conditions; or a `Box` of named
-        parameters, of which nothing has been seen yet; its well-spread points are the reference until something has; or
-        a `Perturbation` of the action itself, where f is evaluated at x + xi
+    actions : points (n_actions, d_x), labels such as `["a", "b"]`, or a `Box` of named parameters
+    contexts : points (n_contexts, d_c); labels, `["young", "old"]` or with their weights or counts
+        `{"young": 120, "old": 40}` (docs/contexts.md); `Samples` of past conditions; a `Box` of named parameters, whose
+        well-spread points are the reference until contexts have been seen; or a `Perturbation` xi of the action itself,
+        so that f is evaluated at x + xi
     ambiguity : the family of ambiguity sets, such as `MMD(kernel=RBF(0.2))` or `Wasserstein()`. Distances and
-        lengthscales are in the units of the contexts. By default an MMD of RBF lengthscale 0.2 sqrt(d_c) of each
-        column's range
+        lengthscales are in the units of the contexts. The default is an MMD with an RBF lengthscale of 0.2 sqrt(d_c)
+        of each column's range
     setting : `General()`, `DataDriven(...)` or `Simulator(...)`
-    surrogate : the model of f: a `GP` with fixed hyper-parameters, or a `LearnedGP`, which is the default. Kernels are
-        on the coordinates of a finite set as they are; on the unit cube for labels, boxes, samples and learned models
+    surrogate : the model of f: a `GP` with fixed hyper-parameters, or a `LearnedGP` (default). Kernels use the
+        coordinates of a finite set, and the unit cube for labels, boxes, samples and learned models
     beta : the width of the confidence bounds, a number or a `TheoreticalBeta`
-    certificate_beta : the width of the bounds that a recommendation rests on. By default that of `beta`; for a
-        surrogate that learns at least 3, with which fewer than 1 in 100 bounds were false (docs/evidence.md)
-    maximize : False if outcomes are to be minimised
-    policy : what to evaluate next; that of the setting by default
-    seed : of the candidates of a search over a box; nothing is random for finite sets
-    baseline : the action of today, which `ask(guarantee=...)` and `explore_budget` fall back to
-    explore_budget : the most that suggestions may lose against the baseline, summed over rounds, in the units of the
-        outcomes. A suggestion's loss is that of its expectation in the worst distribution of its round's set, as far
-        as the bounds of `certificate_beta` leave it open. One suggestion may use a tenth of what is left. Where no
-        other action fits into that, the baseline is suggested
+    certificate_beta : the width of the confidence bounds of a recommendation. The default is `beta`, but at least 3 for
+        a surrogate that learns: fewer than 1 in 100 bounds were then false (docs/evidence.md)
+    maximize : False to minimise outcomes
+    policy : the choice of the next evaluation; the default is that of the setting
+    seed : the seed of the candidates of a search over a box; nothing is random for finite sets
+    baseline : the current action, which `ask(guarantee=...)` and `explore_budget` fall back to
+    explore_budget : the largest total loss of suggestions against the baseline over all rounds, in the units of the
+        outcomes. A suggestion's loss is bounded in expectation, in the worst distribution of its round's set, by the
+        bounds of `certificate_beta`. One suggestion may use a tenth of the remaining budget. The baseline is suggested
+        if no other action fits
     """
 
     def __init__(
@@ -129,11 +129,11 @@ class Optimizer:
         _alive.add(self)
 
     def _start_anew(self) -> None:
-        """Drop all that is derived from the facts; it is made again when it is needed."""
+        """Drop all derived state; it is rebuilt from the facts on demand."""
         self._guard.renew()
         self._known = Knowledge(self._configuration, self._facts)
-        self._question: tuple[int, Snapshot, Question] | None = None  # the last one, after so many facts
-        self._iterate: tuple[int, Recommendation] | None = None  # that of eq. 10, after so many facts
+        self._question: tuple[int, Snapshot, Question] | None = None  # cache: number of facts, query
+        self._iterate: tuple[int, Recommendation] | None = None  # cache: number of facts, eq. 10
 
     def __getstate__(self) -> dict[str, Any]:
         with self._guard.lock:
@@ -141,7 +141,7 @@ class Optimizer:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # it was given when the optimizer was made
+            warnings.simplefilter("ignore", UserWarning)  # the first constructor has warned
             Optimizer.__init__(self, **state["arguments"])
         self._facts.extend(state["facts"])
 
@@ -204,30 +204,28 @@ class Optimizer:
     ) -> Suggestion | list[Suggestion]:
         """Return the next evaluation. It stays pending, and counts for later asks, until it is told or cancelled.
 
-        `ask(3)` returns a list of three evaluations, each chosen as if those before it were under way.
+        `ask(3)` returns a list of three evaluations, each chosen as if those before it were pending.
 
-        General setting: `reference` and `radius` are those of this round, the reference as weights (n_contexts,) of a
-        finite set, as a mapping from labels to weights, or as `Samples` of what the contexts of this round may be.
-        Simulator: both may be given, in place of those that it was made with, for this round. Data-driven: neither.
+        `reference` and `radius` are the terms of this round. The general setting takes both: the reference as weights
+        (n_contexts,) of a finite set, as a mapping from labels to weights, or as `Samples` of this round's contexts.
+        They may override those of a simulator. The data-driven setting takes neither.
 
-        `action` is an action of your own choice, such as `recommend().action`; the context is picked as ever.
+        `action` is an action that you choose, such as `recommend().action`; the policy still picks the context.
 
-        `guarantee` is a floor for production: only actions are suggested whose worst-case expectation, under the set of
-        this round, is at least so good (at most, where outcomes are minimised) as far as the bounds of
-        `certificate_beta` hold. If there is none, it is the baseline, which may itself be below the floor. The floor is
-        for an expectation and not for the outcome of one day. Bounds of a fixed width fail now and then: over many
-        rounds some suggestions will be below it. A learned model that has seen one action only knows nothing of others:
-        the baseline is suggested until there are five outcomes, of two actions or more. Tell those of a log at first.
-        With a learned model an action may also leave the range of each parameter that has been tried by a quarter of it
-        at most, or by 5% of the whole.
+        `guarantee` is a floor for production: the worst-case expectation of a suggestion, under the set of this round,
+        must be at least this good (at most, if outcomes are minimised) by the bounds of `certificate_beta`. If no
+        action meets the floor, the baseline is suggested, which may itself be below the floor. The floor is for an
+        expectation, not for the outcome of one day. Bounds of a fixed width sometimes fail, so over many rounds some
+        suggestions will be below the floor. A learned model needs five outcomes of at least two actions; until then
+        the baseline is suggested. So tell the results of a log first. With a learned model an action may also exceed
+        the tried range of each parameter by at most a quarter of that range, or by 5% of the whole.
 
-        `n_contexts`, where the optimizer picks the context: how many contexts the action is to be evaluated in, each
-        picked as if those before it were told. They are `suggestion.contexts`.
+        `n_contexts`: the number of contexts to evaluate the action in, if the optimizer picks them. Each is picked as
+        if those before it were told. They are `suggestion.contexts`.
 
-        `given` is what is known of the context before the choice, by the names of its columns (by their positions in a
-        finite set of points): `ask(given={"weekday": "Mon"})`. The reference is then the distribution of the contexts
-        that agree, nature can choose no others, and a rule for the radius sees these alone. Labels and whole numbers
-        can be known. `tell` is given the context as a whole, or the part of it that was not known.
+        `given` is the known part of the context, by column name (by position in a finite set of points):
+        `ask(given={"weekday": "Mon"})`. The reference, the set and a radius rule then use only the contexts that agree
+        with it. Labels and whole numbers can be given. `tell` takes the whole context, or the part that was not known.
         """
         if n is not None and (np.ndim(n) > 0 or isinstance(n, Samples)):
             raise TypeError("reference must be given by its name: ask(reference=..., radius=...)")
@@ -263,41 +261,40 @@ class Optimizer:
         drawn: bool = True,
         distribution: ArrayLike | Mapping[Any, float] | Samples | None = None,
     ) -> None:
-        """Take in the outcome of a suggestion, and the context that it was observed in where nature picked it.
+        """Record the outcome of a suggestion, with its context if nature picked it.
 
-        In place of a suggestion an action may be given, with its context, for results that were never asked for.
-        One evaluation in several contexts is told with one outcome per context: in the order of `suggestion.contexts`
-        where these were picked; else with `contexts=`, a sequence, an array (k, d) or a table with a row per context;
-        or as a mapping from contexts, such as labels, to outcomes. It is one result. Its errors share a shock, the
-        `noise_correlation` of the surrogate.
-        `stderr`: the standard error of the outcome, or one per outcome, if it is known. It takes the place of the
-        model's noise. Less than 1e-5 of the amplitude of f, 0 included, counts as that.
-        `failed=True` in place of an outcome: the evaluation gave nothing, by accident. The model learns no value from
-        it, will not ask for the same again, and recommends another action. Where actions themselves cannot work, tell a
-        poor outcome instead: the model learns nothing from failures about what is near them.
-        `drawn=False`: the contexts were evaluated, but nature did not draw them; a data-driven reference does not count
-        them.
-        `distribution`, in place of a context: the context was drawn from it and never revealed. It has the forms of
-        `ask(reference=...)`; `distribution=s.reference` is the reference of the round in a finite set. The model takes
-        the outcome as one of the average of f over the distribution (its kernel mean embedding), and its error as
-        larger by what f varies in it. A data-driven reference does not count it. The surrogate must have fixed
-        hyper-parameters, as a `GP` has.
+        An action with its context may replace the suggestion, for results without an `ask`.
+        One evaluation in several contexts has one outcome per context: in the order of `suggestion.contexts` if the
+        optimizer picked them; otherwise with `contexts=`, a sequence, an array (k, d) or a table with one row per
+        context; or as a mapping from contexts, such as labels, to outcomes. It is one result. Its errors share a shock,
+        the `noise_correlation` of the surrogate.
+        `stderr`: the known standard error of the outcome, or one per outcome. It replaces the model's noise. The
+        smallest value used is 1e-5 of the amplitude of f.
+        `failed=True` instead of an outcome: the evaluation failed by accident. The model learns no value from it, does
+        not suggest the same evaluation again, and recommends another action. If an action itself cannot work, tell a
+        poor outcome instead: the model learns nothing from failures about nearby actions.
+        `drawn=False`: nature did not draw the contexts, so a data-driven reference does not count them.
+        `distribution` instead of a context: the context was drawn from it and stays hidden. It has the forms of
+        `ask(reference=...)`; `distribution=s.reference` is the reference of the round in a finite set. The model treats
+        the outcome as one of the average of f over the distribution (its kernel mean embedding), with an error enlarged
+        by the variation of f. A data-driven reference does not count it. The surrogate must have fixed
+        hyper-parameters, such as a `GP`.
         """
         where = Where(context, context_index, contexts, distribution)
         self._facts.append(telling.told(self._known, suggestion, outcome, where, stderr, failed, drawn))
 
     @alone
     def cancel(self, suggestion: Suggestion) -> None:
-        """Forget a pending suggestion that will not be evaluated."""
+        """Drop a pending suggestion that will not be evaluated."""
         iterate = telling.pending_iterate(self._known, self._known.state, suggestion)
         self._facts.append(Cancelled(history.now(), iterate.proposal.number))
 
     @alone
     def retract(self, result: Result | int) -> None:
-        """Take back a result that was a mistake: one of `results`, or its `id`. It counts no more, as if never told.
+        """Remove a mistaken result: one of `results`, or its `id`.
 
-        Outcomes that were told together have one `id`, and are taken back together. The suggestion that the result
-        answered stays answered.
+        Outcomes told together share an `id`, and are removed together. The suggestion of the result does not become
+        pending again.
         """
         id_, _ = telling.told_before(self._known.state, result)
         self._facts.append(Retracted(history.now(), id_))
@@ -314,11 +311,10 @@ class Optimizer:
         stderr: ArrayLike | Mapping[Any, float] | None = None,
         distribution: ArrayLike | Mapping[Any, float] | Samples | None = None,
     ) -> None:
-        """Correct a result: one of `results`, or its `id`. What is not given stays as it was told.
+        """Correct a result: one of `results`, or its `id`. Omitted arguments keep their values.
 
-        Of outcomes that were told together all are given anew, in the forms of `tell`. Their standard errors stay with
-        their contexts. A context may be given where it was not revealed at first, and a `distribution` in place of a
-        context.
+        Outcomes told together must all be given again, in the forms of `tell`. Their standard errors stay with their
+        contexts. A hidden context may be given now, and a `distribution` may replace a context.
         """
         where = Where(context, context_index, contexts, distribution)
         self._facts.append(telling.amended(self._known, result, outcome, where, stderr))
@@ -332,10 +328,10 @@ class Optimizer:
         radius: float | None = None,
         given: Mapping[Any, Any] | None = None,
     ) -> Question:
-        """Return a question about what is known now, with all that can be asked: `opt.under(radius=0.2).compare(x)`.
+        """Return a `Question` on the present state, with all queries: `opt.under(radius=0.2).compare(x)`.
 
-        What is None is as it was with the last ask. `given` is what is known of the context, and {} if nothing is. A
-        radius may be any, whatever the setting says. Later results do not reach the question.
+        The default of each argument is that of the last ask. `given` is the known part of the context, {} for none. Any
+        radius is allowed in any setting. Later results do not change the answers.
         """
         eps = None if radius is None else validation.radius(radius)
         terms = self._known.terms(reference, None, given, self._known.state.terms)
@@ -354,7 +350,7 @@ class Optimizer:
         given: Mapping[Any, Any] | None = None,
         subject_to: Chance | None = None,
     ) -> Recommendation:
-        """Return what to deploy: `Question.recommend` for the set of the last ask, or for what is given here."""
+        """Return the action to deploy: `Question.recommend` for the set of the last ask, or for these arguments."""
         return self.under(reference, radius, given).recommend(subject_to=subject_to)
 
     @computing
@@ -366,15 +362,15 @@ class Optimizer:
         *,
         given: Mapping[Any, Any] | None = None,
     ) -> Recommendation:
-        """Return the worst-case bound of an action of one's own: as `recommend`, but for this action."""
+        """Return the worst-case bound of an action: as `recommend`, but for this action."""
         return self.under(reference, radius, given).bound(action)
 
     @computing
     def recommend_iterate(self) -> Recommendation:
-        """Return the iterate whose worst-case lower confidence bound at its own time was largest (eq. 10).
+        """Return the iterate whose worst-case lower confidence bound was largest when it was asked (eq. 10).
 
-        Its bound is computed now, from all outcomes told, for the set of that iterate's round. General setting: the
-        sets of different rounds are compared as they are; `recommend` is for one set.
+        The bound is recomputed from all outcomes, for the set of that iterate's round. In the general setting, the
+        rounds have different sets; `recommend` uses one set.
         """
         if self._iterate is None or self._iterate[0] != len(self._facts):
             asked = Snapshot.of(self._known, self._known.state.terms)
@@ -385,14 +381,13 @@ class Optimizer:
     def predict(self, action: Any, context: Any) -> Any:
         """Return mean, standard deviation and bounds of f(action, context), in the user's units.
 
-        For one action in one context it is a `Prediction` of numbers. Either may be a table of many: an array (m, d), a
-        list of mappings, or a pandas frame with the parameters' columns. Tables are paired row by row. One action is
-        paired with every row of a table of contexts, and one context with every row of a table of actions. The answer
-        is then a `Prediction` of arrays (m,). If a frame was given, it is a frame with the same index and the columns
-        mean, std, lower and upper.
+        One action in one context gives a `Prediction` of numbers. Either may be a table: an array (m, d), a list of
+        mappings, or a pandas frame with the parameters' columns. Tables are paired row by row; a single action or
+        context is paired with every row of the other table. The result is then a `Prediction` of arrays (m,). A frame
+        gives a frame with the same index and the columns mean, std, lower and upper.
 
-        Model and bounds are those that a recommendation rests on: hyper-parameters learned from every outcome, and the
-        width of `certificate_beta`.
+        Model and bounds are those of a recommendation: hyper-parameters learned from every outcome, and the width of
+        `certificate_beta`.
         """
         own = self._configuration
         given = (
@@ -420,33 +415,33 @@ class Optimizer:
         alpha: float = 0.05,
         given: Mapping[Any, Any] | None = None,
     ) -> Watch:
-        """Return whether contexts that arrived, in the order of time, have left the present set: an alarm.
+        """Return an alarm if contexts, in order of arrival, have left the present set.
 
-        False alarms are raised with probability at most `alpha` over all times together, so that it may be asked after
-        every context. They are for the hypothesis that each context, given those before it, is drawn from some
-        distribution of the set. `contexts` must not be part of the reference, so do not tell them before.
+        The probability of a false alarm is at most `alpha` over all times together, so the alarm may be checked after
+        every context. The null hypothesis is that each context, given those before it, is drawn from some distribution
+        of the set. `contexts` must not be part of the reference, so do not tell them before.
         """
         terms = self._known.terms(reference, None, given, self._known.state.terms)
         return watch(Snapshot.of(self._known, terms, radius), contexts, alpha)
 
     @computing
     def leave_one_out(self) -> LeaveOneOut:
-        """Return every outcome beside what the model predicts for it from all the others."""
+        """Return every outcome and the model's prediction of it from all the others."""
         return checks.leave_one_out(Snapshot.of(self._known, self._known.state.terms))
 
-    # --- what is known ----------------------------------------------------------------------------------------------
+    # --- the state --------------------------------------------------------------------------------------------------
 
     @property
     def configuration(self) -> Configuration:
-        """What the optimizer was made with: `configuration.actions`, `.setting`, `.surrogate`, and so on."""
+        """The checked arguments: `configuration.actions`, `.setting`, `.surrogate`, and so on."""
         return self._configuration
 
     @property
     @computing
     def posterior(self) -> Posterior:
-        """The posterior of the outcomes told so far, in the model's coordinates and units.
+        """The posterior given the outcomes so far, in the model's coordinates and units.
 
-        It is on the present atoms of the contexts. Later outcomes do not reach it.
+        It is on the present atoms of the contexts. Later outcomes do not change it.
         """
         state = self._known.state
         return self._known.belief(state, self._known.atoms(state)).certain
@@ -454,7 +449,7 @@ class Optimizer:
     @property
     @alone
     def n_told(self) -> int:
-        """How many results have been told, failed ones included."""
+        """The number of results, failed ones included."""
         return len(self._known.state.told_so_far)
 
     @property
@@ -473,7 +468,7 @@ class Optimizer:
     @property
     @alone
     def results(self) -> tuple[Result, ...]:
-        """What was told, in the user's units and in order: one per outcome. Outcomes told together have one `id`."""
+        """The results in order and in the user's units, one per outcome. Outcomes told together share an `id`."""
         spaces = self._configuration.search.space, self._configuration.nature.space
         told = self._known.state.results.items()
         return tuple(result for id_, record in told for result in results_of(id_, record, *spaces))
@@ -485,9 +480,9 @@ class Optimizer:
         return pandas.DataFrame.from_records([telling.result_row(result, pandas) for result in self.results])
 
     def report(self, path: str | Path, title: str | None = None) -> Path:
-        """Write one HTML page that shows what was learned and how good the recommended action is; return where it is.
+        """Write one HTML page about the run and the recommended action; return its path.
 
-        It needs no network. `title` is the file's name by default.
+        The page needs no network. The default of `title` is the file's name.
         """
         from drbo.report import write
 
@@ -525,23 +520,23 @@ class Optimizer:
         baseline: Any = None,
         explore_budget: float | None = None,
     ) -> Self:
-        """Return an optimizer whose results are the rows of a log: `from_frame(...).recommend()` is a decision.
+        """Return an optimizer with the rows of a log as its results: `from_frame(...).recommend()` is a decision.
 
-        `frame` is a table of any library with named columns, one trial per row. `actions` and `contexts` are the names
-        of columns, or a `Box` that names them. Of names the ranges are those of the data: numbers from the least to the
-        largest, whole numbers where the column holds integers, and the labels that occur. An action that never varied
+        `frame` is a table of any library with named columns, one trial per row. `actions` and `contexts` are column
+        names, or a `Box` that has these names. The ranges of named columns come from the data: numbers from the
+        smallest to the largest, whole numbers for integer columns, and the labels that occur. A constant action column
         keeps its value, with a warning.
 
-        The contexts of all rows are the reference, as `Samples`, the oldest first: rows are sorted by the column `time`
-        (dates, or seconds since 1970) if there is one. The setting is `DataDriven(radius=radius)` by default, so either
-        a radius (a number or a rule of `drbo.radius`) or a setting must be given.
+        The contexts of all rows are the reference, as `Samples`, oldest first: rows are sorted by the column `time`
+        (dates, or seconds since 1970) if there is one. The default setting is `DataDriven(radius=radius)`, so either a
+        radius (a number or a rule of `drbo.radius`) or a setting must be given.
 
-        A row without an outcome is a failed trial, as is one where the column `failed` is True. `stderr` is a column of
-        the outcomes' standard errors. All other arguments are those of `Optimizer`.
+        A row failed if it has no outcome, or if the column `failed` is True. `stderr` is a column of the outcomes'
+        standard errors. All other arguments are those of `Optimizer`.
         """
         if (radius is None) == (setting is None):
             raise TypeError(
-                "from_frame needs a radius, such as 0.1 or drbo.radius.Bootstrap(), or a setting in its place; not both"
+                "from_frame needs a radius, such as 0.1 or drbo.radius.Bootstrap(), or a setting, but not both"
             )
         log = trial_table.read(frame, actions, contexts, outcome, failed, stderr, time)
         opt = cls(
@@ -558,7 +553,7 @@ class Optimizer:
             baseline=baseline,
             explore_budget=explore_budget,
         )
-        # The samples hold the contexts already, so they are not drawn once more.
+        # The samples already hold these contexts, so they must not count twice.
         opt._facts.extend(telling.told_rows(opt._configuration, log.rows, drawn=False))
         return opt
 
@@ -573,12 +568,12 @@ class Optimizer:
         time: str | None = None,
         drawn: bool = True,
     ) -> None:
-        """Take in further rows of a log, such as those of another day: all of them, or none if one is wrong.
+        """Add the rows of a further log: all of them, or none if one is wrong.
 
-        Actions and contexts are the columns of their parameters' names, as in `to_frame`; "action" or "context" where
-        they have no names. All values must lie within the ranges that the optimizer has. The other arguments are those
-        of `from_frame`. Rows are sorted by `time` if it is given. `drawn=False`: nature did not draw the contexts, and
-        a data-driven reference does not count them.
+        Columns have the names of the parameters, as in `to_frame`, or "action" and "context" if these have no names.
+        All values must lie within the optimizer's ranges. The other arguments are those of `from_frame`. Rows are
+        sorted by `time` if it is given. `drawn=False`: nature did not draw the contexts, so a data-driven reference
+        does not count them.
         """
         own, by_nature = self._configuration, validation.flag("drawn", drawn)
         names = own.search.space.names, own.nature.space.names
@@ -587,18 +582,18 @@ class Optimizer:
 
     @alone
     def save(self, path: str | Path) -> None:
-        """Write configuration and facts to one file; legal at any moment.
+        """Write configuration and facts to one file, at any time.
 
-        Records are appended to a file that this optimizer wrote or loaded before. A file that holds anything that this
-        optimizer does not know is left as it is, with an error: no result of another process is ever lost.
+        Records are appended to a file that this optimizer wrote or loaded before. Raise, and leave the file as it is,
+        if it holds anything unknown to this optimizer: results of another process are never lost.
         """
         self._file.save(validation.path("path", path), self._configuration.arguments, self._facts)
 
     @classmethod
     def load(cls, path: str | Path, classes: Sequence[type] = ()) -> Self:
-        """Return a saved optimizer, which goes on as the one that was saved.
+        """Return a saved optimizer, which continues as the saved one would.
 
-        `classes` are the sets, kernels, settings and policies of your own that the file names: no other code is run.
+        `classes` are your own sets, kernels, settings and policies that the file names; no other code is run.
         """
         contents = storage.read(validation.path("path", path), handed_over(classes))
         with storage.told_as_damage(path):
@@ -611,9 +606,9 @@ class Optimizer:
 
     @alone
     def resume(self, path: str | Path) -> None:
-        """Go on from a file that an optimizer made with the same arguments has saved. Without a file, do nothing.
+        """Continue from a file saved by an optimizer with the same arguments. Without a file, do nothing.
 
-        One history must be the beginning of the other: a new optimizer takes over the whole file.
+        One history must be a prefix of the other; a new optimizer takes over the whole file.
         """
         where, own = validation.path("path", path), self._configuration
         if not where.exists() or self._file.is_at(where):
@@ -621,7 +616,7 @@ class Optimizer:
         contents = storage.read(where, tuple(classes_in(own.arguments)), like=own.arguments)
         with storage.told_as_damage(path):
             facts = list(contents.facts(own.search.space, own.nature.space))
-            Knowledge(own, facts).state  # noqa: B018  # an error in the facts shows now
+            Knowledge(own, facts).state  # noqa: B018  # raises if the facts are wrong
         mine, theirs = records_of(self._facts), records_of(facts)
         common = min(len(mine), len(theirs))
         if mine[:common] != theirs[:common]:
@@ -634,15 +629,15 @@ class Optimizer:
 
     @alone
     def records(self, start: int = 0) -> list[dict[str, Any]]:
-        """Return the facts from number `start` on as JSON, one mapping each, for a store that is no file."""
+        """Return the facts from number `start` as JSON, one mapping each, for a store other than a file."""
         return records_of(self._facts[validation.whole_number("start", start, least=0) :])
 
     @alone
     def replay(self, records: Sequence[dict[str, Any]], *, keep: int = 0) -> None:
-        """Let the history be its first `keep` facts, followed by these records, which `records` made.
+        """Replace the history by its first `keep` facts, followed by these records of `records`.
 
-        In a store of many writers, such as a database of trials, the order of the history is that of the store. A
-        record may name a point by its value: `{"value": {"setpoint": 21.0}}`.
+        A store with several writers, such as a database of trials, defines the order of the history. A record may give
+        a point by its value: `{"value": {"setpoint": 21.0}}`.
         """
         kept = validation.whole_number("keep", keep, least=0)
         if kept > len(self._facts):
@@ -652,10 +647,10 @@ class Optimizer:
         new = facts_of(records, own.search.space, own.nature.space, tuple(classes_in(own.arguments)))
         facts = [*self._facts[:kept], *new]
         known = Knowledge(own, facts)
-        with told_as("records do not follow from one another: "):
+        with told_as("records are inconsistent: "):
             known.check()
         if kept < len(self._facts):
-            # In one step, so that Ctrl-C cannot come between the facts and what follows from them.
+            # In one step, so that Ctrl-C cannot separate the facts from the derived state.
             vars(self).update(_facts=facts, _file=storage.File(), _known=known, _question=None, _iterate=None)
         else:
             self._facts.extend(new)
@@ -665,7 +660,7 @@ _alive: weakref.WeakSet[Optimizer] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """Let the optimizers of a forked child start from their facts: another thread may have been inside one."""
+    """Drop the derived state of a forked child's optimizers: another thread may have been changing it."""
     for opt in list(_alive):
         opt._start_anew()
 

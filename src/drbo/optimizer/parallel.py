@@ -1,4 +1,4 @@
-"""One line that says how far a run has come."""
+"""Parallel evaluations, with a line of progress."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ from drbo.spaces.samples import Samples
 __all__ = ["run"]
 
 _PAUSE = 10.0
-"""At least so many seconds pass between two lines where the text does not go to a terminal."""
+"""Least time between two lines that do not go to a terminal, in seconds."""
 _SHARE = 10.0
-"""A guarantee is computed anew once this many times as long has passed as the last one took."""
+"""Least time between two computations of the bound, as a multiple of the time of the last one."""
 
 
 class Progress:
-    """Writes a line to stderr: in place on a terminal, now and then elsewhere.
+    """Writes a line to stderr: overwritten on a terminal, at intervals elsewhere.
 
     Parameters
     ----------
-    opt : whose results and guarantee are shown
-    evaluations : how many results there shall be; None if other rules end the run
+    opt : the optimizer whose results and bound are shown
+    evaluations : the number of results that ends the run; None if other rules do
     shown : False to write nothing
     """
 
     def __init__(self, opt: Optimizer, evaluations: int | None, shown: bool) -> None:
         self._opt, self._evaluations, self._shown = opt, evaluations, shown
-        self._written = -_PAUSE  # when the last line was written
-        self._guarantee, self._due = "", 0.0  # the best guarantee in words, and when it is due anew
+        self._written = -_PAUSE  # time of the last line
+        self._guarantee, self._due = "", 0.0  # the best bound as text, and its next time
         self._width = 0
 
     def show(self, under_way: int, *, last: bool = False) -> None:
-        """Write how many evaluations are done and under way, and the best guarantee so far."""
+        """Write the numbers of finished and pending evaluations, and the best bound so far."""
         if not self._shown:
             return
         terminal, now = sys.stderr.isatty(), time.monotonic()
@@ -97,31 +97,30 @@ def run(
     reference: ArrayLike | Samples | None = None,
     radius: float | None = None,
 ) -> Recommendation:
-    """Evaluate with several workers until a rule says stop, and return what to deploy.
+    """Evaluate with several workers until a stopping rule applies, and return the recommendation.
 
-    A result is told as soon as it is there, and the next evaluation is asked for with the others under way. After a
-    crash or Ctrl-C the same line goes on where it stopped: everything told is in the file `save`, and what was under
-    way is evaluated again. On Ctrl-C, results that are there are told before the interrupt goes on to the caller.
+    A result is told as soon as it is ready, and the next evaluation is asked for while the others are pending. After a
+    crash or Ctrl-C the same call continues: all results are in the file `save`, and pending evaluations are repeated.
+    On Ctrl-C, finished results are told before the interrupt reaches the caller.
 
     Parameters
     ----------
-    opt : the optimizer; a new one takes over what the file `save` holds
-    evaluate : `evaluate(action, context)` returns the outcome where the optimizer picks the context, as with
-        `Simulator`. Where nature picks it, `evaluate(action)` returns the outcome and the context
-    evaluations : stop when the optimizer has so many results, those from before this call and failed ones included
+    opt : the optimizer; a new one takes over the contents of the file `save`
+    evaluate : `evaluate(action, context)` returns the outcome if the optimizer picks the context, as with `Simulator`.
+        If nature picks it, `evaluate(action)` returns the outcome and the context
+    evaluations : stop at this number of results, including earlier and failed ones
     executor : runs the evaluations: any of `concurrent.futures`, of loky, or `client.get_executor(pure=False)` of Dask.
-        By default threads, which are enough where an evaluation waits for another program; Python code that computes
+        The default is threads, which suffice if an evaluation waits for another program; Python code that computes
         needs processes
-    workers : how many evaluations are under way at once
-    save : a file that is kept up to date; it must be of an optimizer made with the same arguments, or not exist
-    progress : whether a line on stderr says how far the run has come and what is guaranteed so far
-    on_error : "tell": an evaluation that raises, or whose outcome is not finite, has failed; it is told as failed, and
-        the error is logged (logger "drbo"). "raise": the error ends the run, and the evaluation stays pending
-    seconds : no evaluation starts after so many seconds; those under way are waited for
+    workers : number of simultaneous evaluations
+    save : a file that is kept up to date; it must come from an optimizer with the same arguments, or not exist
+    progress : whether to show a line of progress with the best bound on stderr
+    on_error : "tell": an evaluation that raises, or whose outcome is not finite, is told as failed, and the error is
+        logged (logger "drbo"). "raise": the error ends the run, and the evaluation stays pending
+    seconds : no evaluation starts after this time; pending ones are awaited
     tolerance : stop when no action can be better than the recommended one by more than this (`Question.regret_bound`).
-        Certified on a finite set of actions. On a box the best action is searched for, and one that is missed lets the
-        run stop too early
-    reference, radius : of every ask, for `General`; `Simulator` takes them, too
+        On a box the search for the best action may miss it, and the run then stops too early
+    reference, radius : the terms of every ask, for `General` or `Simulator`
     """
     if evaluations is None and seconds is None and tolerance is None:
         raise TypeError("run needs a rule that ends it: evaluations, seconds or tolerance")
@@ -144,7 +143,7 @@ def run(
     line = Progress(opt, rules.evaluations, validation.flag("progress", progress))
     if path is not None:
         opt.resume(path)
-        opt.save(path)  # an error shows before the first evaluation
+        opt.save(path)  # raises before the first evaluation
     with _pool(executor, n_workers) as pool:
         work = _Run(opt, evaluate, pool, path, on_error, {"reference": reference, "radius": radius})
         try:
@@ -167,14 +166,14 @@ def run(
 
 @dataclass(frozen=True)
 class _Rules:
-    """What ends a run: a number of results, a moment of `time.monotonic`, a tolerance."""
+    """The stopping rules: a number of results, a time of `time.monotonic`, a tolerance."""
 
     evaluations: int | None
     end: float | None
     tolerance: float | None
 
     def go_on(self, opt: Optimizer, under_way: int) -> bool:
-        """Return whether number and time allow for another evaluation."""
+        """Return whether number and time allow another evaluation."""
         if self.evaluations is not None and opt.n_told + under_way >= self.evaluations:
             return False
         return self.end is None or time.monotonic() < self.end
@@ -188,7 +187,7 @@ class _Rules:
 
 @dataclass(eq=False)
 class _Run:
-    """The evaluations under way."""
+    """The running evaluations."""
 
     opt: Optimizer
     evaluate: Callable[..., Any]
@@ -206,21 +205,21 @@ class _Run:
         self.running[self.pool.submit(self.evaluate, suggestion.action, *suggestion.contexts)] = suggestion
 
     def collect(self) -> None:
-        """Wait for a result, and tell all that are there."""
+        """Wait for a result, and tell all finished ones."""
         wait(self.running, return_when=FIRST_COMPLETED)
         for future in [future for future in self.running if future.done()]:
             error = future.exception()
             if error is not None and (isinstance(error, BrokenExecutor) or not isinstance(error, Exception)):
-                raise error  # not a failure of this evaluation: the workers are gone, or were interrupted
+                raise error  # not a failure of this evaluation: the workers died or were interrupted
             self._tell(self.running[future], future, error)
             del self.running[future]
             self._save()
 
     def leave(self) -> None:
-        """Tell the results that are there; what failed or is not over stays pending, and is evaluated again."""
+        """Tell the finished results; failed and unfinished evaluations stay pending and are repeated."""
         for future, suggestion in self.running.items():
             if not future.cancel() and future.done() and not future.cancelled() and future.exception() is None:
-                with suppress(Exception):  # the error that ends the run goes on to the caller
+                with suppress(Exception):  # the caller gets the error that ended the run
                     self._tell(suggestion, future, None)
         self._save()
 
@@ -233,7 +232,7 @@ class _Run:
             outcome, context = self._outcome(suggestion, future.result())
             try:
                 self.opt.tell(suggestion, outcome, **context)
-            except ValueError as wrong:  # the outcome is not finite, or the context not one of these
+            except ValueError as wrong:  # the outcome is not finite, or the context is unknown
                 error = wrong
             else:
                 return
@@ -243,7 +242,7 @@ class _Run:
         _log.warning("%s failed:\n%s", suggestion, "".join(traceback.format_exception(error)).rstrip())
 
     def _outcome(self, suggestion: Suggestion, returned: Any) -> tuple[float, dict[str, Any]]:
-        """Return the outcome, and the context where nature picked it."""
+        """Return the outcome, and the context if nature picked it."""
         wanted, outcome, context = "the outcome, a number,", returned, {}
         if not suggestion.contexts:
             wanted, outcome = "(outcome, context), as nature picks the context here,", None
@@ -260,7 +259,7 @@ class _Run:
 
 @contextmanager
 def _pool(executor: Executor | None, workers: int) -> Iterator[Executor]:
-    """Yield the executor, or threads of our own, which nobody waits for after an interrupt."""
+    """Yield the executor, or a pool of threads that is abandoned after an interrupt."""
     if executor is not None:
         yield executor
         return

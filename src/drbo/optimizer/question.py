@@ -1,4 +1,4 @@
-"""A question: what is asked of what is known at one moment, for one reference, one radius and one known context."""
+"""Read-only queries of a snapshot, for one reference, one radius and one known part of the context."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from drbo.spaces.space import Point
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Question:
-    """What can be asked of an optimizer's knowledge at one moment, `opt.under(reference, radius, given)`.
+    """Queries of an optimizer's state at one moment, `opt.under(reference, radius, given)`.
 
-    Later results do not change its answers. Several threads may ask one question; one call at a time runs.
+    Later results do not change the answers. Thread-safe: calls run one at a time.
     """
 
     _asked: Snapshot
     _guard: Guard
-    _found: list[Guaranteed] = field(default_factory=list)  # the best action, once it was asked for
+    _found: list[Guaranteed] = field(default_factory=list)  # cache: the best action
 
     def __repr__(self) -> str:
         told, given = len(self._asked.state.told_so_far), self._asked.given
@@ -57,11 +57,11 @@ class Question:
 
     @computing
     def recommend(self, *, subject_to: Chance | None = None) -> Recommendation:
-        """Return the best action: the largest worst-case lower confidence bound under all outcomes told.
+        """Return the action of the largest worst-case lower confidence bound, given all outcomes.
 
-        An action that failed is never recommended. With `subject_to=Chance(0.9, above=2.0)` it is the best of the
-        actions that are certified to have f above 2 with a probability of 0.9 in every distribution of the set;
-        `chance` of the answer says how likely it is at least. `NotCertifiedError` is raised if there is none.
+        An action that failed is never recommended. `subject_to=Chance(0.9, above=2.0)` restricts the choice to actions
+        whose bound gives f above 2 a probability of at least 0.9 in every distribution of the set; `chance` of the
+        answer is that bound. `NotCertifiedError` is raised if there is no such action.
         """
         if subject_to is None:
             return recommendation(self._asked, self._best())
@@ -69,29 +69,29 @@ class Question:
 
     @computing
     def recommend_for(self, target: float, goal: Goal = "radius") -> TargetRecommendation:
-        """Return the action that reaches a target on average under the largest shift: no radius need be chosen.
+        """Return the action that reaches a target on average under the largest shift; no radius is needed.
 
-        `target` is in the units of the outcomes: at least this, or at most where outcomes are minimised. With the goal
-        "radius" the action is the one whose certified critical radius is largest: up to it the target is reached. With
-        the goal "fragility" it is the one that misses the target by least per unit of radius, in the worst case over
-        all radii (RoBOS: Saday, Yildirim and Tekin, NeurIPS 2023). Both numbers are returned, by the lower confidence
-        bounds of `recommend`. An action that failed is never recommended.
+        `target` is in the units of the outcomes: at least this, or at most if outcomes are minimised. The goal "radius"
+        maximises the radius up to which the bound reaches the target. The goal "fragility" minimises the shortfall from
+        the target per unit of radius, in the worst case over all radii (RoBOS: Saday, Yildirim and Tekin, NeurIPS
+        2023). Both numbers are returned, by the lower confidence bounds of `recommend`. An action that failed is never
+        recommended.
 
-        `NotCertifiedError` is raised if no action is certified to reach the target under the reference itself.
+        `NotCertifiedError` is raised if no bound reaches the target under the reference itself.
         """
         return recommend_for(self._asked, target, goal)
 
     @computing
     def bound(self, action: Any) -> Recommendation:
-        """Return the worst-case bound of an action of one's own: as `recommend`, but for this action."""
+        """Return the worst-case bound of an action: as `recommend`, but for this action."""
         return recommendation(self._asked, guaranteed(self._asked, self._action(action), self._asked.ball))
 
     @computing
     def compare(self, action: Any, other: Any = None) -> Comparison:
-        """Return how much better an action is than another one, by default than the baseline.
+        """Return the advantage of an action over another; the default is the baseline.
 
-        The bounds are those of the joint posterior: what is unknown about both alike cancels. Model, width and set are
-        those of `recommend`.
+        The bounds use the joint posterior, so shared uncertainty cancels. Model, width and set are those of
+        `recommend`.
         """
         baseline = self._asked.configuration.baseline
         if other is None and baseline is None:
@@ -103,60 +103,60 @@ class Question:
     def probability(
         self, action: Any, *, above: float | None = None, below: float | None = None, of: Of = "f"
     ) -> Probability:
-        """Return how likely f(action, context) is above (or below) a threshold, in the worst distribution of the set.
+        """Return the probability that f(action, context) is above (or below) a threshold, in the worst distribution.
 
-        The set is that of `recommend`; with radius 0 it is the reference itself. The worst distribution is the one in
-        which the event is least likely, so name what should happen. `of="outcome"` is for a noisy outcome in place of
-        f. Contexts must be a finite set, or samples that are all atoms. The bounds hold in all contexts at once, and
-        are wider than those of `predict` unless beta is a `TheoreticalBeta` (docs/claims.md).
+        The set is that of `recommend`; with radius 0 it is the reference itself. The worst distribution makes the event
+        least likely, so name the desired event. `of="outcome"` is for a noisy outcome instead of f. Contexts must be a
+        finite set, or samples that are all atoms. The bounds hold in all contexts at once, and are wider than those of
+        `predict` unless beta is a `TheoreticalBeta` (docs/claims.md).
         """
         return probability(self._asked, self._action(action), Event(above, below, of))
 
     @computing
     def value_at_risk(self, action: Any, level: float, *, of: Of = "f") -> ValueAtRisk:
-        """Return what f(action, context) reaches in all but a share `level` of cases, in the worst distribution.
+        """Return the value that f(action, context) reaches with probability 1 - level, in the worst distribution.
 
-        With radius 0 it is the value at risk under the reference: the quantile at `level` (at 1 - level for outcomes
-        that are minimised). Set, contexts and bounds are those of `probability`.
+        With radius 0 it is the value at risk under the reference: the quantile at `level` (at 1 - level if outcomes are
+        minimised). Set, contexts and bounds are those of `probability`.
         """
         return value_at_risk(self._asked, self._action(action), level, of)
 
     @computing
     def classify(self, chance: Chance, actions: Any = None) -> Classification:
-        """Return which actions meet a chance constraint in every distribution of the set: in, out, or open still.
+        """Return the actions by a chance constraint in every distribution of the set: in, out, or still open.
 
-        All actions of a finite set by default; of a box a table of `actions` must be given. Set and contexts are those
-        of `probability`. The bounds hold for all of these actions and all contexts at once.
+        The default is all actions of a finite set; a box needs a table of `actions`. Set and contexts are those of
+        `probability`. The bounds hold for all of these actions and all contexts at once.
         """
         return classify(self._asked, chance, actions)
 
     @computing
     def regret_bound(self) -> RegretBound:
-        """Return how far the recommended action may be from the best one: a reason to stop, or to go on.
+        """Return a bound on the distance of the recommended action from the best one, for a stopping rule.
 
-        It is the largest worst-case upper confidence bound of any action, less the bound of the recommended one. Set
-        and width are those of `recommend`.
+        The value is the largest worst-case upper confidence bound of any action minus the bound of the recommended one.
+        Set and width are those of `recommend`.
         """
         return regret_bound(self._asked, self._best())
 
     @computing
     def profile(self, radii: ArrayLike) -> RadiusProfile:
-        """Return what each radius (k,) costs and buys, without a further evaluation.
+        """Return the cost and the benefit of each radius (k,), without a further evaluation.
 
-        One row per radius: what would be recommended, what is guaranteed and expected of it, what robustness costs and
-        buys; with `to_frame()` and `plot()`.
+        One row per radius: the recommendation, its bound and expectation, and the cost and benefit of robustness; with
+        `to_frame()` and `plot()`.
         """
         return profile(self._asked, radii)
 
     @computing
     def sensitivity(self, action: Any = None) -> RadiusSensitivity:
-        """Return how fast the bound of an action falls as the radius grows: worst-case sensitivity; print it.
+        """Return the derivative of an action's bound in the radius (worst-case sensitivity); print it.
 
-        By default the action is the recommended one. Beside it stands the fast approximation of Tay et al. (ICML 2022),
-        the bound at the reference less its sensitivity there times the radius, with its error. The derivative is in the
-        radius, and in its square root for KL and chi-square, where the one in the radius is infinite at 0; where the
-        bound has a kink it is the one to the right. It comes from the dual point of the worst case. Where contexts have
-        a range it is on the atoms that the bound needed.
+        The default is the recommended action. The answer includes the fast approximation of Tay et al. (ICML 2022), the
+        bound at the reference minus its sensitivity there times the radius, with its error. For KL and chi-square the
+        derivative is in the square root of the radius, as the one in the radius is infinite at 0. At a kink of the
+        bound it is the right derivative. It comes from the dual point of the worst case. If contexts have a range, it
+        uses the atoms that the bound needed.
         """
         return sensitivity(self._asked, None if action is None else self._action(action))
 
@@ -172,10 +172,10 @@ class Question:
     def explain_radius(
         self, radius: float | Sequence[float] | None = None, *, window: int | None = None
     ) -> RadiusExplanation | tuple[RadiusExplanation, ...]:
-        """Return what a radius means for the reference, in the units of the contexts; print it.
+        """Return the meaning of a radius in the units of the contexts; print it.
 
-        The radius of the question by default. Several radii give a tuple, which costs less than one by one. `window` is
-        how many days of the past are compared with as many days before them, a fifth of all by default.
+        The default is the radius of the query. Several radii give a tuple, which is faster than one by one. `window` is
+        the number of past days that are compared with as many before them; the default is a fifth of all.
         """
         if radius is None:
             return explain_present(self._asked, window)
@@ -185,22 +185,22 @@ class Question:
 
     @computing
     def narrowing(self, action: Any, *, steps: int = 60) -> Narrowing:
-        """Return the worst-case bounds of an action after the first evaluations: whether more of them still help.
+        """Return the worst-case bounds of an action against the number of evaluations.
 
-        Model, width and set are those of `recommend`. `steps` is for how many numbers of evaluations at most.
+        Model, width and set are those of `recommend`. `steps` is the largest number of points in time.
         """
         return narrowing(self._asked, self._action(action), steps)
 
     @computing
     def backtest(self, radii: ArrayLike, window: int, *, past: Any = None, actions: Any = None) -> Backtest:
-        """Return what each radius (k,) would have earned in the past under the posterior of this moment.
+        """Return the past rewards of each radius (k,) under the posterior of this query.
 
-        At every step the reference is the `window` contexts before it. The action is the one of the best worst-case
-        lower bound, and earns the posterior mean in the context that came. The posterior has seen outcomes of later
-        days: this compares radii, and is no forecast.
+        The reference of every step is the `window` contexts before it. The action has the best worst-case lower bound,
+        and earns the posterior mean in the context that occurred. The posterior has seen outcomes of later days: this
+        compares radii, and is not a forecast.
 
-        `past` are contexts in the order of time, by default those that the optimizer knows. `actions` are those to
-        choose from. By default all of a finite set; of a box 128 well-spread ones, those told, and what would be
-        recommended for each radius. Where contexts have a range, the adversary is limited to the past and the atoms.
+        `past` are contexts, oldest first; the default is those that the optimizer knows. `actions` are the candidates.
+        The default is all of a finite set; for a box, 128 well-spread ones, the evaluated ones, and the recommendation
+        for each radius. If contexts have a range, the adversary is limited to the past and the atoms.
         """
         return backtest_known(self._asked, radii, window, past, actions)

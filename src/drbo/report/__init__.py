@@ -1,9 +1,8 @@
-"""One page that shows what was learned and what is promised: `opt.report("heating.html")`.
+"""One HTML page about a run and its recommendation: `opt.report("heating.html")`.
 
-It uses the public interface of an optimizer only. `contents.py` and `surface.py` compute what the page says and which
-marks it shows (`values.py`: at which values). `scales.py` places values along an axis, `marks.py` draws marks as SVG,
-`figures.py` puts them on two axes, and `page.py` writes it all down (`escaping.py`: words of users). `page.css` and
-`page.js` belong to the page.
+The report uses only the public interface of an optimizer. `contents.py` and `surface.py` compute the text and the
+marks. `scales.py` places values along an axis, `marks.py` draws marks as SVG, `drawing.py` makes figures of them, and
+`page.py` writes the page with `page.css` and `page.js`.
 """
 
 from drbo.report.page import write

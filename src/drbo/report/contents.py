@@ -1,4 +1,4 @@
-"""What the page says: every number, sentence and figure, computed from one optimizer by its public interface."""
+"""The contents of the page: every number, sentence and figure of one optimizer."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from drbo.spaces.columns import Row, is_number, row, words
 
 
 class Contents:
-    """What is said about one optimizer; one method per section of the page."""
+    """The contents for one optimizer, with one method per section of the page."""
 
     def __init__(self, opt: Optimizer) -> None:
         self.opt = opt
         self.course = course(opt)
         self.recommended: Recommendation | None = self.course.recommended
 
-    # --- 1: what to deploy ------------------------------------------------------------------------------------------
+    # --- 1: the recommendation --------------------------------------------------------------------------------------
 
     def deploy(self) -> dict[str, Any]:
-        """Return the action, its guarantee, and how far any other action could still reach."""
+        """Return the action, its bound, and the possible advantage of other actions."""
         r = self.recommended
         if r is None:
             return {
@@ -52,7 +52,7 @@ class Contents:
         }
 
     def _reach(self) -> str:
-        """Return in words how far from the best action the recommended one may be."""
+        """Return the bound on the distance from the best action, as text."""
         left = self.opt.under().regret_bound()
         if not math.isfinite(left.value):
             return "Too little is known yet to say how much better another action could be."
@@ -63,7 +63,7 @@ class Contents:
     # --- 2: progress ------------------------------------------------------------------------------------------------
 
     def progress(self) -> dict[str, Any]:
-        """Return outcomes, failures and pending evaluations in order, and the bounds of what is recommended."""
+        """Return outcomes, failures and pending evaluations in order, and the bounds of the recommended action."""
         run = self.course
         came = ~np.isnan(run.outcomes)
         seen = run.outcomes[came].tolist()
@@ -96,7 +96,7 @@ class Contents:
     # --- 3: the dial ------------------------------------------------------------------------------------------------
 
     def dial(self) -> dict[str, Any] | None:
-        """Return what each radius means, costs and buys; None if there is no radius to turn."""
+        """Return the meaning, cost and benefit of each radius; None if there is no radius to vary."""
         r = self.recommended
         if r is None:
             return None
@@ -161,7 +161,7 @@ class Contents:
         )
         return {"sentence": sentence, "figures": figures, "text": "\n".join(explained.conditions())}
 
-    # --- 5: against today, and whether the model can be trusted -----------------------------------------------------
+    # --- 5: the baseline, and leave-one-out predictions -------------------------------------------------------------
 
     def baseline(self) -> dict[str, Any] | None:
         """Return the difference between the recommended action and the baseline; None without one."""
@@ -185,7 +185,7 @@ class Contents:
         return {"sentence": sentence, "rows": rows}
 
     def trust(self) -> dict[str, Any] | None:
-        """Return every outcome beside its prediction from the others; None with fewer than three of them."""
+        """Return every outcome and its prediction from the others; None with fewer than three outcomes."""
         able = supports(self.opt.posterior, SupportsLeaveOneOut)
         found = self.opt.leave_one_out() if able and len(self.course.failed) < len(self.course.outcomes) else None
         if found is None or len(found.outcome) < 3:
@@ -203,7 +203,7 @@ class Contents:
         drawn = Figure(marks, Axis("outcome"), Axis("predicted from the others"), alt)
         return {"sentence": verdict, "figure": drawn}
 
-    # --- 6: what the model thinks -----------------------------------------------------------------------------------
+    # --- 6: the model -----------------------------------------------------------------------------------------------
 
     def model(self) -> dict[str, Any] | None:
         """Return f along each parameter at the recommendation, and maps of two parameters or conditions."""
@@ -216,10 +216,10 @@ class Contents:
         )
         return {"sentence": sentence, "slices": surface.slices(self.opt, r), "maps": surface.maps(self.opt, r)}
 
-    # --- 7: what matters --------------------------------------------------------------------------------------------
+    # --- 7: sensitivities -------------------------------------------------------------------------------------------
 
     def matters(self) -> dict[str, Any] | None:
-        """Return which share of the variance of f each parameter and condition explains, and what to evaluate next."""
+        """Return the share of f's variance per parameter and condition, and the most informative evaluation."""
         r = self.recommended
         if r is None:
             return None
@@ -241,7 +241,7 @@ class Contents:
     # --- 8: all results ---------------------------------------------------------------------------------------------
 
     def results(self) -> dict[str, Any]:
-        """Return one row per result, and the names of its columns."""
+        """Return one row per result, and the column names."""
         rows: list[Row] = []
         for result in self.opt.results:
             when = None if result.time is None else datetime.fromtimestamp(result.time, UTC)
@@ -258,7 +258,7 @@ class Contents:
         return {"columns": columns, "rows": [[one.get(name) for name in columns] for one in rows]}
 
     def configuration(self) -> Row:
-        """Return how the optimizer was made, and the versions."""
+        """Return the arguments of the optimizer, and the versions."""
         own = self.opt.configuration
         made = {
             "actions": own.actions, "contexts": own.contexts, "ambiguity": own.ambiguity, "setting": own.setting,

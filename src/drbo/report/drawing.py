@@ -1,6 +1,6 @@
 """The figures of the page: marks on two axes, with titles, ticks and a legend, as HTML that needs no script.
 
-The browser measures the words: labels wrap, and the marks have the rest of the figure's size.
+The browser lays out the text: labels wrap, and the marks fill the rest of the figure.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from drbo.report.scales import Labels, Numbers, Percentages, Scale
 from drbo.spaces.columns import is_number, text
 
 _BESIDE, _TURNED = 8, 20
-"""So many labels stand beside each other at most, and so many if they are turned; some of more are left out."""
+"""Largest numbers of horizontal and of rotated labels; further labels are omitted."""
 _LOW, _AROUND, _LINE = 300, 80, 15
-"""The height of a figure at least, of what is above and below its marks, and of a line of words, in pixels."""
+"""Heights in pixels: least height of a figure, margins above and below the marks, and a line of text."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """The title of an axis, how its values are placed, and which share of their range is left free at each end."""
+    """The title of an axis, its kind of scale, and its padding at each end as a share of the range."""
 
     title: str
     kind: type[Scale] = Numbers
@@ -44,7 +44,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Figure:
-    """Marks on two axes, and words for those who do not see them; `size` is a class of the page's style."""
+    """Marks on two axes, with an alternative text; `size` is a CSS class of the page."""
 
     marks: Sequence[Mark]
     x: Axis
@@ -54,13 +54,13 @@ class Figure:
     height: int | None = None
 
     def scales(self) -> tuple[Scale, Scale]:
-        """Return the scales of the two axes, on which all marks lie."""
+        """Return the scales of the two axes, which cover all marks."""
         both = zip(*(mark.values() for mark in self.marks), strict=True)
         found = [[value for part in parts for value in part] for parts in both] or [[], []]
         return self.x.kind.over(found[0], self.x.pad), self.y.kind.over(found[1], self.y.pad)
 
     def markup(self, key: str) -> str:
-        """Return the figure as HTML, as the element `key`."""
+        """Return the figure as an HTML element with the id `key`."""
         x, y = self.scales()
         height = f' style="height: {self.height}px"' if self.height else ""
         lines = [f'<line x1="{percent(at)}" x2="{percent(at)}" y2="100%"/>' for at, _ in x.ticks() if x.ruled]
@@ -77,7 +77,7 @@ class Figure:
 
 
 def legend(figures: Sequence[Figure]) -> str:
-    """Return the legend of figures that share one, as HTML: each kind of mark once. It wraps on a narrow page."""
+    """Return a shared legend of figures as HTML, with each kind of mark once. It wraps on a narrow page."""
     found: dict[str, Key] = {}
     for key in (mark.key for one in figures for mark in one.marks):
         if key is not None:
@@ -92,7 +92,7 @@ def legend(figures: Sequence[Figure]) -> str:
 def along(
     x: Sequence[Any], curves: Sequence[tuple[str, str, Sequence[float], Sequence[float], Sequence[float]]]
 ) -> list[Mark]:
-    """Return curves with their bounds along an axis of numbers, or points with bars along one of labels.
+    """Return curves with bands along an axis of numbers, or points with error bars along one of labels.
 
     A curve is its name, its colour, its values, and its lower and upper bounds.
     """
@@ -132,7 +132,7 @@ def beside(name: str, values: Sequence[Any], reference: Sequence[float], worst: 
 
 
 def plane(names: Sequence[str], columns: Sequence[Sequence[float]], weights: Sequence[tuple[str, Any]]) -> Figure:
-    """Return two conditions at once: one disc per context, whose area is its mass."""
+    """Return a figure of two conditions: one disc per context, with an area proportional to its mass."""
     marks = []
     largest = max(float(np.max(mass)) for _, mass in weights)
     for (label, mass), color in zip(weights, (BLUE, ORANGE), strict=True):
@@ -145,14 +145,14 @@ def plane(names: Sequence[str], columns: Sequence[Sequence[float]], weights: Seq
 
 
 def _up(scale: Scale, room: int) -> str:
-    """Return the names along an upright axis, of which `room` fit."""
+    """Return at most `room` names along a vertical axis."""
     return "".join(
         f'<span style="top: {percent(1.0 - at)}">{escaped(name)}</span>' for at, name in _some(scale.ticks(), room)
     )
 
 
 def _across(scale: Scale) -> str:
-    """Return the names along a lying axis: those of labels have a column each."""
+    """Return the names along a horizontal axis; each label has its own column."""
     if scale.ruled:
         names = "".join(f'<span style="left: {percent(at)}">{escaped(name)}</span>' for at, name in scale.ticks())
         return f'<div class="names across">{names}</div>'
@@ -164,5 +164,5 @@ def _across(scale: Scale) -> str:
 
 
 def _some(ticks: list[tuple[float, str]], room: int) -> list[tuple[float, str]]:
-    """Return as many of the names as there is room for, evenly chosen."""
+    """Return at most `room` ticks, evenly chosen."""
     return ticks[:: math.ceil(len(ticks) / room)] if ticks else []

@@ -1,4 +1,4 @@
-"""Texts of users in the page: shown as they were typed, and never read as markup."""
+"""Marks of figures as SVG, and the escaping of user text."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ from drbo.validation import FloatArray
 
 
 def escaped(value: Any) -> str:
-    """Return a value as HTML that shows it, in an element or an attribute.
+    """Return a value escaped for an HTML element or attribute.
 
-    HTML has no character 0, and a page keeps a carriage return only if it is written as a number.
+    HTML has no character 0, and keeps a carriage return only as a character reference.
     """
     return html.escape(str(value)).replace("\0", "\ufffd").replace("\r", "&#13;")
 
 
 BLUE, ORANGE, GREEN, GREY, RED = "#3b8fc4", "#e08a00", "#159a77", "#8a8f98", "#d1542c"
-"""After Okabe and Ito, whose colours the colour-blind can tell apart; they are readable on white and on black."""
+"""The colours of Okabe and Ito, safe for colour-blind readers and readable on white and on black."""
 LITTLE_TO_MUCH = (
     "#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838",
 )  # fmt: skip
-"""Colours of numbers, evenly spaced: Cividis, which looks alike to all eyes."""
+"""Evenly spaced colours of the Cividis map, safe for colour-blind readers."""
 _MANY = 500
-"""More points than these are drawn as one path, without hints."""
+"""Largest number of points with hints; more points are drawn as one path."""
 _PIXELS = 250
-"""The pixels of a picture of cells, per side."""
+"""Side length of an image of cells, in pixels."""
 _SYMBOLS = {
     "disc": ("●", ""),
     "star": ("★", "M0-8 1.9-2.6 7.6-2.5 3.1 1 4.7 6.5 0 3.2-4.7 6.5-3.1 1-7.6-2.5-1.9-2.6Z"),
     "cross": ("✕", "M-4-2.6-2.6-4 0-1.4 2.6-4 4-2.6 1.4 0 4 2.6 2.6 4 0 1.4-2.6 4-4 2.6-1.4 0Z"),
     "diamond": ("◇", "M0-5 5 0 0 5-5 0ZM0-2.6-2.6 0 0 2.6 2.6 0Z"),
 }
-"""Letters and outlines of symbols."""
+"""Characters and outlines of symbols."""
 _DASHES = {"solid": "none", "dash": "8 6", "dot": "2 5"}
 
 
 @dataclass(frozen=True)
 class Key:
-    """An entry of a legend: what a mark is called, its colour, and its letter or the dash of its line."""
+    """An entry of a legend: the name and colour of a mark, and its character or dash."""
 
     name: str
     color: str
@@ -57,32 +57,32 @@ class Key:
 
 
 class Mark(ABC):
-    """One thing in a figure."""
+    """An element of a figure."""
 
     @property
     def key(self) -> Key | None:
-        """Its entry in the legend, None if it has none."""
+        """The entry in the legend, None if there is none."""
         return None
 
     @abstractmethod
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return the values that the two axes must show."""
+        """Return the values that the two axes must cover."""
 
     @abstractmethod
     def svg(self, x: Scale, y: Scale) -> str:
         """Return the mark on two axes."""
 
     def scale(self) -> str:
-        """Return what its colours mean, as HTML; nothing if it has no more to say than its name."""
+        """Return the colour scale as HTML; empty if there is none."""
         return ""
 
 
 @dataclass(frozen=True)
 class Points(Mark):
-    """Discs or other symbols at x (n,) and y (n,), with bars from `low` to `high` (n,) where there are bounds.
+    """Discs or other symbols at x (n,) and y (n,), with optional error bars from `low` to `high` (n,).
 
-    `hints` (n,) are shown under the mouse; by default they are the values. `shift` moves the points to the right, by a
-    share of the axis: those of two series at the same labels stand beside each other.
+    `hints` (n,) are tooltips; the default is the values. `shift` moves the points to the right by a share of the axis,
+    so that two series at the same labels do not overlap.
     """
 
     x: Sequence[Any]
@@ -101,15 +101,15 @@ class Points(Mark):
 
     @property
     def key(self) -> Key:
-        """Its entry in the legend."""
+        """The entry in the legend."""
         return Key(self.name, self.color, _SYMBOLS[self.symbol][0])
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return the values that the two axes must show."""
+        """Return the values that the two axes must cover."""
         return self.x, [*self.y, *self.low, *self.high]
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Return a disc or a symbol for each point, with its hint; many discs are one path."""
+        """Return a disc or a symbol per point, with its hint; many discs are one path."""
         across, up = x.at(self.x) + self.shift, y.at(self.y)
         drawn = ""
         if len(self.low):
@@ -133,7 +133,7 @@ class Points(Mark):
 
 @dataclass(frozen=True)
 class Line(Mark):
-    """A line through x (n,) and y (n,); it leaves out what is not finite."""
+    """A line through x (n,) and y (n,), without values that are not finite."""
 
     x: Sequence[Any]
     y: Sequence[float]
@@ -144,11 +144,11 @@ class Line(Mark):
 
     @property
     def key(self) -> Key:
-        """Its entry in the legend."""
+        """The entry in the legend."""
         return Key(self.name, self.color, self.dash)
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return the values that the two axes must show."""
+        """Return the values that the two axes must cover."""
         return self.x, self.y
 
     def svg(self, x: Scale, y: Scale) -> str:
@@ -158,7 +158,7 @@ class Line(Mark):
 
 @dataclass(frozen=True)
 class Band(Mark):
-    """The area between two lines; it leaves out what is not finite."""
+    """The area between two lines, without values that are not finite."""
 
     x: Sequence[Any]
     low: Sequence[float]
@@ -166,7 +166,7 @@ class Band(Mark):
     color: str
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return the values that the two axes must show."""
+        """Return the values that the two axes must cover."""
         return self.x, [*self.low, *self.high]
 
     def svg(self, x: Scale, y: Scale) -> str:
@@ -179,9 +179,9 @@ class Band(Mark):
 
 @dataclass(frozen=True)
 class Bars(Mark):
-    """Bars from 0 to `sizes` (n,) at the places `at` (n,), upright or lying.
+    """Bars from 0 to `sizes` (n,) at the places `at` (n,), vertical or horizontal.
 
-    A place ends halfway to the next one; a bar takes up the part of it from the share `begin` to the share `end`.
+    A place ends halfway to the next one; a bar fills it from the share `begin` to the share `end`.
     """
 
     at: Sequence[Any]
@@ -195,11 +195,11 @@ class Bars(Mark):
 
     @property
     def key(self) -> Key:
-        """Its entry in the legend."""
+        """The entry in the legend."""
         return Key(self.name, self.color, "■")
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return the values that the two axes must show."""
+        """Return the values that the two axes must cover."""
         return (self.at, self.sizes) if self.upright else (self.sizes, self.at)
 
     def svg(self, x: Scale, y: Scale) -> str:
@@ -228,18 +228,18 @@ class Cells(Mark):
     z: FloatArray
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return the values that the two axes must show."""
+        """Return the values that the two axes must cover."""
         return self.x, self.y
 
     def scale(self) -> str:
-        """Return the colours from the least number to the largest."""
+        """Return the colour scale from the smallest number to the largest."""
         ends = Numbers.over(self.z.ravel().tolist(), 0.0)
         names = "".join(f'<span style="top: {percent(1.0 - at)}">{name}</span>' for at, name in ends.ticks())
         colors = f"linear-gradient(to top, {', '.join(LITTLE_TO_MUCH)})"
         return f'<div class="scale"><div style="background: {colors}"></div><div class="names up">{names}</div></div>'
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Return one picture of all cells."""
+        """Return one image of all cells."""
         (left, right, columns), (low, high, rows) = _pixels(x.at(self.x)), _pixels(y.at(self.y))
         shares = Numbers.over(self.z.ravel().tolist(), 0.0).at(self.z)
         anchors = np.array([[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in LITTLE_TO_MUCH])
@@ -252,7 +252,7 @@ class Cells(Mark):
 
 @dataclass(frozen=True)
 class Rule(Mark):
-    """An upright line at x, from the lower end to the upper end; the page finds it by its `id` to move it."""
+    """A vertical line at x over the whole height; the page's script moves it by its `id`."""
 
     x: float
     name: str
@@ -262,11 +262,11 @@ class Rule(Mark):
 
     @property
     def key(self) -> Key:
-        """Its entry in the legend."""
+        """The entry in the legend."""
         return Key(self.name, self.color, self.dash)
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return the values that the two axes must show."""
+        """Return the values that the two axes must cover."""
         return [self.x], []
 
     def svg(self, x: Scale, y: Scale) -> str:  # noqa: ARG002 - it has no height
@@ -277,17 +277,17 @@ class Rule(Mark):
 
 
 def percent(share: float) -> str:
-    """Return a share as CSS and SVG take it."""
+    """Return a share as a percentage for CSS and SVG."""
     return f"{100.0 * share:.5g}%"
 
 
 def _to(across: float, up: float) -> str:
-    """Return a place in an area of 1000 times 1000."""
+    """Return a position in an area of 1000 times 1000."""
     return f"{1000.0 * across:.5g} {1000.0 * (1.0 - up):.5g}"
 
 
 def _through(across: FloatArray, up: FloatArray) -> str:
-    """Return a path through the places that are finite, with a gap at each of the others."""
+    """Return a path through the finite positions, with gaps at the others."""
     path, begun = [], False
     for a, b in zip(across.tolist(), up.tolist(), strict=True):
         known = math.isfinite(a) and math.isfinite(b)
@@ -298,7 +298,7 @@ def _through(across: FloatArray, up: FloatArray) -> str:
 
 
 def _stroke(path: str, color: str, width: float, dash: str = "solid", opacity: float = 1.0) -> str:
-    """Return a path whose width is in pixels, whatever the size of the figure."""
+    """Return a path with a width in pixels, independent of the figure's size."""
     style = f'stroke="{color}" stroke-width="{width:g}" stroke-dasharray="{_DASHES[dash]}" stroke-opacity="{opacity:g}"'
     return _stretched(f'<path class="stroke" d="{path}" {style}/>')
 
@@ -309,7 +309,7 @@ def _stretched(inner: str) -> str:
 
 
 def _edges(places: FloatArray) -> list[float]:
-    """Return where n places in order begin and end (n + 1,): halfway to their neighbours."""
+    """Return the edges (n + 1,) of n sorted places: halfway to their neighbours."""
     if len(places) < 2:
         return [edge for place in places.tolist() for edge in (place - 0.5, place + 0.5)]
     middle = 0.5 * (places[1:] + places[:-1])
@@ -317,7 +317,7 @@ def _edges(places: FloatArray) -> list[float]:
 
 
 def _pixels(places: FloatArray) -> tuple[float, float, Any]:
-    """Return where cells at these places begin and end, and the cell of each pixel between."""
+    """Return the start and the end of cells at these places, and the cell of each pixel between."""
     order = np.unique(places, return_index=True)[1]
     edges = np.array(_edges(places[order]))
     middles = edges[0] + (np.arange(_PIXELS) + 0.5) / _PIXELS * (edges[-1] - edges[0])
@@ -325,7 +325,7 @@ def _pixels(places: FloatArray) -> tuple[float, float, Any]:
 
 
 def _png(colors: Any) -> str:
-    """Return a picture (height, width, 3) of bytes as an address that holds it."""
+    """Return an image (height, width, 3) of bytes as a data URL."""
     height, width, _ = colors.shape
     rows = b"".join(b"\0" + line.tobytes() for line in colors)
     parts = (

@@ -1,10 +1,10 @@
 "use strict";
-// Moves the dial, chooses the map, and sorts, filters and downloads the table. All that it shows is in the page already.
+// Moves the dial, chooses the map, and sorts, filters and downloads the table. All contents are in the page already.
 const element = (id) => document.getElementById(id);
 const radius = element("radius");
 const map = element("map");
 const body = element("table").tBodies[0];
-const results = [...body.rows]; // in the order in which they were told
+const results = [...body.rows]; // in the order of the tells
 const heads = [...element("table").tHead.rows[0].cells];
 
 function turn() {

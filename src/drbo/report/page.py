@@ -1,6 +1,6 @@
 """The page itself: one HTML file that needs no network.
 
-Everything that a user typed is escaped, and a browser runs no script on the page but the page's own.
+All user text is escaped, and the browser runs only the page's own script.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from drbo.spaces.columns import text
 
 
 def write(opt: Optimizer, path: str | os.PathLike[str], title: str | None = None) -> Path:
-    """Write the page of an optimizer to a file, and return where it is; `title` is the file's name by default."""
+    """Write the page of an optimizer to a file, and return its path; the default of `title` is the file's name."""
     validation.of_kind("opt", opt, Optimizer, "an Optimizer")
     target = validation.path("path", path)
     if title is not None:
@@ -109,13 +109,13 @@ def _sections(contents: Contents) -> list[str]:
 
 
 def _figures(key: str, figures: Sequence[Figure]) -> str:
-    """Return figures that share a legend."""
+    """Return figures with a shared legend."""
     drawn = "".join(one.markup(f"fig-{key}-{i}") for i, one in enumerate(figures))
     return f'{legend(figures)}<div class="grid">{drawn}</div>'
 
 
 def _dial(stops: Sequence[Mapping[str, Any]], drawn: Figure) -> str:
-    """Return the slider, and what each of its stops shows: all stops lie upon each other, and one is visible."""
+    """Return the slider and the contents of its stops: all stops overlap, and one is visible."""
     start = next(i for i, stop in enumerate(stops) if stop["present"])
     mine = f"{stops[start]['radius']:.4g}"
     shown, meanings = [], []
@@ -145,7 +145,7 @@ def _dial(stops: Sequence[Mapping[str, Any]], drawn: Figure) -> str:
 
 
 def _maps(maps: Sequence[Mapping[str, Any]]) -> str:
-    """Return the maps, of which one is visible, and what chooses it."""
+    """Return the maps and their selector; one map is visible."""
     if not maps:
         return ""
     options = "".join(f"<option>{escaped(one['name'])}</option>" for one in maps)
@@ -158,7 +158,7 @@ def _maps(maps: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return the table of results; a number has all its digits as the value of its cell."""
+    """Return the table of results; the value attribute of a cell has all digits of its number."""
     heads = "".join(
         f'<th aria-sort="{"none" if i else "ascending"}"><button type="button">{escaped(name)}</button></th>'
         for i, name in enumerate(columns)
@@ -192,7 +192,7 @@ def _numbers(rows: Mapping[str, str]) -> str:
 
 
 def _sentence(words: str) -> str:
-    """Return words as a sentence."""
+    """Return a text as a sentence."""
     joined = " ".join(words.split())
     return joined[:1].upper() + joined[1:] + ("" if joined.endswith(".") else ".")
 

@@ -1,4 +1,4 @@
-"""The course of a run: what came out of each evaluation, and what it taught of the action that is recommended."""
+"""The course of a run, and its matplotlib figures."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """Outcomes in the order in which they were told, and the bounds of the recommended action, in the user's units.
+    """Outcomes in order, and the bounds of the recommended action over time, in the user's units.
 
     Attributes
     ----------
-    recommended : what to deploy; None if there is nothing
-    why_not : why there is nothing to deploy; empty if there is
-    outcomes : (n,) what came out of each evaluation; nan if it failed
-    pending : how many evaluations are pending
-    at : (k,) numbers of outcomes, from 1, after which the bounds were computed
-    guarantee : (k,) the worst-case guarantee of the recommended action after them
-    optimistic : (k,) what it could at best have in the worst case, as far as was known after them
+    recommended : the recommendation; None if there is none
+    why_not : the reason why there is no recommendation; otherwise empty
+    outcomes : (n,) the outcome of each evaluation; nan if it failed
+    pending : number of pending evaluations
+    at : (k,) numbers of outcomes, from 1, of the bounds
+    guarantee : (k,) the worst-case bound of the recommended action after them
+    optimistic : (k,) the worst case of its upper confidence bound after them
     """
 
     recommended: Recommendation | None
@@ -51,12 +51,12 @@ class Course:
 
     @property
     def failed(self) -> NDArray[np.intp]:
-        """The numbers of those that failed."""
+        """The numbers of the failed evaluations."""
         return self.evaluations[np.isnan(self.outcomes)]
 
     @property
     def waiting(self) -> NDArray[np.intp]:
-        """The numbers that the pending ones will have if they are told next."""
+        """The numbers of the pending evaluations if they are told next."""
         return len(self.outcomes) + 1 + np.arange(self.pending)
 
 
@@ -68,7 +68,7 @@ def course(opt: Optimizer) -> Course:
     at, guarantee, optimistic = np.empty(0, np.intp), np.empty(0), np.empty(0)
     if recommended is not None:
         found = opt.under().narrowing(recommended.action)
-        # Outcomes that were told together have one id: they are one evaluation of the model, and one step each here.
+        # Outcomes told together share an id: they are one evaluation of the model, but one step each here.
         ids = np.array([result.id for result in results])
         last = np.append(np.flatnonzero(np.diff(ids)) + 1, len(ids))
         at, guarantee, optimistic = last[found.evaluations - 1], found.guarantee, found.optimistic
@@ -76,27 +76,27 @@ def course(opt: Optimizer) -> Course:
 
 
 def _recommended(opt: Optimizer, outcomes: FloatArray) -> tuple[Recommendation | None, str]:
-    """Return what to deploy, or why there is nothing."""
+    """Return the recommendation, or the reason why there is none."""
     if np.isnan(outcomes).all():
         return None, "no outcome has been told yet"
     try:
         return opt.recommend(), ""
-    except (RuntimeError, TypeError) as error:  # every action has failed, or the setting has had no reference yet
+    except (RuntimeError, TypeError) as error:  # every action has failed, or there is no reference yet
         return None, str(error)
 
 
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0)
-"""The stops of a dial, as shares of the diameter of the set; the radius of the run is one more."""
+"""The stops of a dial, as shares of the set's diameter; the radius of the run is added."""
 _PER_ROW = 3
-"""How many columns of contexts are drawn side by side at most."""
+"""Largest number of context columns side by side."""
 _BINS = 24
-"""How many bars a column of numbers has at most."""
+"""Largest number of bars per numeric column."""
 _LABELS = 12
-"""How many labels of a column are drawn at most."""
+"""Largest number of labels per column."""
 
 
 class Plots:
-    """Pictures of one optimizer: `opt.plot`. A call of one of its methods draws the present state."""
+    """Figures of one optimizer, `opt.plot`; each method draws the present state."""
 
     def __init__(self, opt: Optimizer) -> None:
         self._opt = opt
@@ -105,7 +105,7 @@ class Plots:
         return "plots of an optimizer: .progress(), .dial(radii) and .worst_case()"
 
     def progress(self) -> Figure:
-        """Return outcomes by evaluation, what they taught of the recommended action, failures, and what is pending."""
+        """Return a figure of outcomes, failures and pending evaluations, with the recommended action's bounds."""
         figure, (axes,) = panels(1, 1, 6.4, 3.8)
         run = course(self._opt)
         if np.isfinite(run.outcomes).any():
@@ -115,7 +115,7 @@ class Plots:
             axes.fill_between(run.at, run.guarantee, run.optimistic, color=BLUE, alpha=0.12, linewidth=0.0)
             axes.plot(run.at, run.optimistic, ":", color=ORANGE, label=bounds)
             axes.plot(run.at, run.guarantee, color=BLUE, linewidth=2, label="its guarantee")
-        low = axes.get_ylim()[0]  # failures and what is pending have no outcome: they stand at the lower edge
+        low = axes.get_ylim()[0]  # failures and pending evaluations are drawn at the lower edge
         for name, marker, where, colour in (("failed", "x", run.failed, PINK), ("pending", "D", run.waiting, GREEN)):
             if len(where):
                 heights = np.full(len(where), low)
@@ -126,13 +126,13 @@ class Plots:
         return figure
 
     def dial(self, radii: ArrayLike | None = None) -> Figure:
-        """Return what each radius (k,) costs and buys; by default radii up to the largest that makes a difference."""
+        """Return a figure of each radius's (k,) cost and benefit; the default radii go up to the set's diameter."""
         return self._opt.under().profile(dial_radii(self._opt) if radii is None else radii).plot()
 
     def worst_case(
         self, reference: Any = None, radius: float | None = None, *, given: Mapping[Any, Any] | None = None
     ) -> Figure:
-        """Return each column of the contexts under the reference and in the worst distribution for what to deploy."""
+        """Return a figure of the contexts' columns under the reference and in the worst distribution."""
         found = self._opt.recommend(reference, radius, given=given)
         rows = [row(context, "context") for context in found.contexts]
         names = list(rows[0])
@@ -149,9 +149,9 @@ class Plots:
 
 
 def dial_radii(opt: Optimizer) -> list[float]:
-    """Return the stops of an optimizer's dial: shares of the diameter of its set, and the radius of now.
+    """Return the stops of an optimizer's dial: shares of its set's diameter, and the present radius.
 
-    The stops end at twice the radius of now if the set has no diameter, and at 1 if there is no such radius either.
+    The stops end at twice the present radius if the set has no diameter, and at 1 if there is no such radius either.
     """
     found = opt.recommend()
     end = found.diameter if 0.0 < found.diameter < math.inf else math.inf

@@ -1,4 +1,4 @@
-"""Where the values of an axis lie, as shares of its length, and which of them are named."""
+"""Scales of axes: the positions of values as shares of the length, and the ticks."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from drbo.spaces.columns import is_number, text
 from drbo.validation import FloatArray
 
 _LETTERS = 34
-"""So many letters, with the gaps between them, fit under an axis on a phone."""
+"""Number of characters, gaps included, that fit under an axis on a phone."""
 _TICKS = 6
-"""So many values of an axis are named at most."""
+"""Largest number of ticks."""
 _FEW = 12
-"""So many whole numbers are shown as whole numbers at most."""
+"""Largest count of whole numbers that are shown as whole numbers."""
 
 
 class Scale(ABC):
-    """The values of one axis in order; `ruled` says whether lines at its ticks help the eye."""
+    """The values of one axis in order; `ruled` says whether to draw grid lines at its ticks."""
 
     ruled: ClassVar[bool] = True
 
     @classmethod
     @abstractmethod
     def over(cls, values: Sequence[Any], pad: float) -> Self:
-        """Return the scale on which all values lie; numbers leave the share `pad` of their range free at each end."""
+        """Return a scale that covers all values; `pad` is the padding of numbers as a share of their range."""
 
     @abstractmethod
     def at(self, values: Any) -> FloatArray:
-        """Return where values lie: 0 is the lower end of the axis, 1 is the upper end."""
+        """Return the positions of values: 0 is the lower end of the axis, 1 is the upper end."""
 
     @abstractmethod
     def ticks(self) -> list[tuple[float, str]]:
-        """Return what is named: where it lies, and its name."""
+        """Return the ticks: positions and names."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Numbers(Scale):
         return cls(low - more, high + more)
 
     def at(self, values: Any) -> FloatArray:
-        """Return where numbers lie."""
+        """Return the positions of numbers."""
         return np.asarray((np.array(values, dtype=float) - self.low) / (self.high - self.low))
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return round numbers, as many as have room."""
+        """Return the ticks at round numbers, as many as fit."""
         for count in range(_TICKS, 1, -1):
             found = self._ticks(count)
             if sum(len(name) + 2 for _, name in found) <= _LETTERS:
@@ -73,12 +73,12 @@ class Numbers(Scale):
         return list(zip(self.at(values).tolist(), (self._name(value, step) for value in values.tolist()), strict=True))
 
     def _step(self, least: float) -> float:
-        """Return the least round number that is no less than `least`."""
+        """Return the smallest round number from `least` on."""
         power = 10.0 ** math.floor(math.log10(least))
         return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= least * (1.0 - 1e-9))
 
     def _name(self, value: float, step: float) -> str:
-        """Return a multiple of `step` with as many digits as tell it from its neighbours."""
+        """Return a multiple of `step` as text, with enough digits to differ from its neighbours."""
         largest, last = max(abs(self.low), abs(self.high)), math.floor(math.log10(step) + 1e-9)
         if largest < 1e5 and last >= -4:
             name = f"{value:.{max(0, -last)}f}"
@@ -108,7 +108,7 @@ class Percentages(Numbers):
 
 @dataclass(frozen=True)
 class Factors(Scale):
-    """Positive numbers, of which equal factors are equally far apart; the ends are logarithms to base 10."""
+    """Positive numbers on a logarithmic scale; the ends are logarithms to base 10."""
 
     low: float
     high: float
@@ -121,11 +121,11 @@ class Factors(Scale):
         return cls(low - more, high + more)
 
     def at(self, values: Any) -> FloatArray:
-        """Return where positive numbers lie."""
+        """Return the positions of positive numbers."""
         return np.asarray((np.log10(np.array(values, dtype=float)) - self.low) / (self.high - self.low))
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return powers of ten, or their multiples by 2 and 5 where there are few."""
+        """Return the ticks at powers of ten, and at their multiples by 2 and 5 if there are few."""
         decades = range(math.ceil(self.low), math.floor(self.high) + 1)
         every = max(1, math.ceil(len(decades) / _TICKS))
         values = [float(f"1e{power}") for power in decades[::every]]
@@ -139,14 +139,14 @@ class Factors(Scale):
 
 @dataclass(frozen=True)
 class Labels(Scale):
-    """Labels, one beside the other."""
+    """Labels side by side."""
 
     ruled: ClassVar[bool] = False
     values: tuple[Any, ...]
 
     @classmethod
     def over(cls, values: Sequence[Any], pad: float) -> Self:  # noqa: ARG003 - labels fill their axis
-        """Return the scale of the different values, in the order in which they come."""
+        """Return the scale of the distinct values, in order of appearance."""
         return cls(tuple(dict.fromkeys(values)))
 
     def at(self, values: Any) -> FloatArray:
@@ -160,7 +160,7 @@ class Labels(Scale):
 
 
 def scale_of(values: Sequence[Any]) -> type[Scale]:
-    """Return the kind of axis for values: labels, numbers, or factors if the values are evenly spaced by factors."""
+    """Return the kind of scale for values: labels, numbers, or factors if the values are spaced geometrically."""
     if not is_number(values):
         return Labels
     numbers = np.array(values, dtype=float)
@@ -170,7 +170,7 @@ def scale_of(values: Sequence[Any]) -> type[Scale]:
 
 
 def _ends(values: Sequence[Any]) -> tuple[float, float]:
-    """Return the least and the largest of the finite values; apart from each other, even if they are the same."""
+    """Return the smallest and the largest finite value; equal values are moved apart."""
     numbers = np.array(values, dtype=float)
     numbers = numbers[np.isfinite(numbers)]
     low, high = (float(numbers.min()), float(numbers.max())) if len(numbers) else (0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Which values of a space are drawn: those along a parameter, and those of a finite set."""
+"""Figures of the model: slices along parameters, maps and sensitivities."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from drbo.spaces import FiniteSet, Parameter
 from drbo.spaces.columns import Row, is_number, plain, row
 
 _STEPS = 25
-"""How many values of a number are tried along an axis."""
+"""Number of values along a numeric axis."""
 
 
 def axis(parameter: Parameter) -> list[Any]:
-    """Return values of a parameter from its least to its largest."""
+    """Return values of a parameter from the smallest to the largest."""
     labels = parameter.column(None, 0).labels
     if labels is not None:
         return list(labels)
@@ -34,14 +34,14 @@ def axis(parameter: Parameter) -> list[Any]:
 
 
 def box_of(space: Any) -> Box | None:
-    """Return the box that values are from, None if there is none."""
+    """Return the box of a space, None if there is none."""
     if isinstance(space, Box):
         return space
     return space.within if isinstance(space, Samples) else None
 
 
 def members(space: Any, recommended: Any, most: int) -> list[Any] | None:
-    """Return the points of a finite set, some of them if there are more than `most`; None if it is no finite set."""
+    """Return at most `most` points of a finite set, and the recommended one; None for other spaces."""
     if not isinstance(space, FiniteSet):
         return None
     every: list[Any] = list(space.decode_all(space.coordinates))
@@ -52,15 +52,15 @@ def members(space: Any, recommended: Any, most: int) -> list[Any] | None:
 
 
 _ATOMS = 96
-"""Over so many contexts, the heaviest ones, an expectation is drawn at most."""
+"""Largest number of contexts of a drawn expectation; the heaviest ones are kept."""
 _MEMBERS = 200
-"""So many actions of a finite set are drawn at most."""
+"""Largest number of drawn actions of a finite set."""
 _DRAWS = 256
-"""How many random points the sensitivities rest on."""
+"""Number of random points for the sensitivities."""
 
 
 def slices(opt: Optimizer, r: Recommendation) -> list[Figure]:
-    """Return the expectation of f along each parameter of the action, the others as recommended."""
+    """Return figures of the expectation of f along each parameter; the others stay as recommended."""
     contexts, reference, worst = _heaviest(r)
     actions = box_of(opt.configuration.actions)
     if actions is None:
@@ -76,7 +76,7 @@ def slices(opt: Optimizer, r: Recommendation) -> list[Figure]:
 
 
 def _slice(name: str, values: Sequence[Any], marks: list[Mark], told: Sequence[tuple[Any, Any]], here: Mark) -> Figure:
-    """Return a figure along values of one parameter: what is expected, the outcomes and the recommended action."""
+    """Return a figure along one parameter: the expectation, the outcomes and the recommended action."""
     outcomes = Points([x for x, _ in told], [y for _, y in told], "outcomes", GREY, size=5.0, opacity=0.6)
     x, y = Axis(name, scale_of(values)), Axis("expected outcome")
     return Figure([*marks, outcomes, here], x, y, f"expected outcome along {name}", "half")
@@ -106,7 +106,7 @@ def _along_members(opt: Optimizer, r: Recommendation, contexts: Any, reference: 
 
 
 def _expectations(opt: Optimizer, actions: Sequence[Any], contexts: Sequence[Any], reference: Any, worst: Any) -> Any:
-    """Return the expectation over contexts at each action and its bounds, under the reference and worst case."""
+    """Return the expectation over contexts per action with its bounds, under the reference and the worst case."""
     n = len(contexts)
     predicted = _predict(opt, [action for action in actions for _ in range(n)], list(contexts) * len(actions))
     parts = [np.reshape(part, (len(actions), n)) for part in (predicted.mean, predicted.lower, predicted.upper)]
@@ -117,7 +117,7 @@ def _expectations(opt: Optimizer, actions: Sequence[Any], contexts: Sequence[Any
 
 
 def maps(opt: Optimizer, r: Recommendation) -> list[dict[str, Any]]:
-    """Return the mean over every pair of axes, at the recommended action and typical conditions."""
+    """Return maps of the mean over every pair of axes, at the recommended action and typical conditions."""
     typical = _typical(r)
     axes = _axes(opt, r)
     placed = [result for result in opt.results if not (result.failed or result.context is None)]
@@ -164,12 +164,12 @@ def _by_kind(action: Any, context: Any) -> dict[str, Row]:
 
 
 def _title(axes: Sequence[tuple[str, str, list[Any]]], kind: str, name: str) -> str:
-    """Return what an axis is called; a condition that has the name of a parameter says so."""
+    """Return the title of an axis; a condition with the name of a parameter is marked."""
     return f"{name} (condition)" if kind == "context" and ("action", name) in [axis[:2] for axis in axes] else name
 
 
 def _axes(opt: Optimizer, r: Recommendation) -> list[tuple[str, str, list[Any]]]:
-    """Return the axes of the maps: whether of actions or contexts, name and values."""
+    """Return the axes of the maps: kind (action or context), name and values."""
     axes: list[tuple[str, str, list[Any]]] = []
     actions = box_of(opt.configuration.actions)
     if actions is not None:
@@ -205,7 +205,7 @@ def sensitivities(opt: Optimizer, r: Recommendation) -> dict[str, float]:
             ({**a, name: b[name]} if isinstance(a, dict) else b) for (a, _), (b, _) in zip(first, other, strict=True)
         ]
         if not isinstance(r.action, dict) and len(row(r.action, "action")) > 1:
-            continue  # the coordinates of a finite set do not vary one by one
+            continue  # coordinates of a finite set do not vary independently
         moved = np.asarray(_predict(opt, mixed, [contexts[j] for _, j in first]).mean)
         shares[name] = float(np.mean((base - moved) ** 2) / (2.0 * total)) if total else 0.0
     single = len(rows[0]) == 1
@@ -222,7 +222,7 @@ def sensitivities(opt: Optimizer, r: Recommendation) -> dict[str, float]:
 
 
 def _drawer(opt: Optimizer, r: Recommendation) -> Any:
-    """Return what draws a random action."""
+    """Return a function that draws a random action."""
     box = box_of(opt.configuration.actions)
     if box is None:
         every = members(opt.configuration.actions, r.action, _MEMBERS) or []
@@ -237,7 +237,7 @@ def _predict(opt: Optimizer, actions: Sequence[Any], contexts: Sequence[Any]) ->
 
 
 def _heaviest(r: Recommendation) -> tuple[list[Any], Any, Any]:
-    """Return the contexts that carry most mass in the reference or in the worst case, and both weights on them."""
+    """Return the contexts of most mass in the reference or in the worst case, and both weights."""
     order = np.argsort(-np.maximum(r.reference, r.weights), kind="stable")[:_ATOMS]
     order = order[np.maximum(r.reference, r.weights)[order] > 0.0]
     both = [np.asarray(weights)[order] for weights in (r.reference, r.weights)]
@@ -246,7 +246,7 @@ def _heaviest(r: Recommendation) -> tuple[list[Any], Any, Any]:
 
 
 def _table(values: Sequence[Any]) -> Any:
-    """Return many values as `predict` takes them: points as an array (m, d), others as a list."""
+    """Return many values as a table for `predict`: points as an array (m, d), others as a list."""
     return np.array(values) if isinstance(values[0], np.ndarray) else list(values)
 
 
@@ -274,7 +274,7 @@ def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 def _spread_over(values: Sequence[Any]) -> list[Any]:
-    """Return values of a column from its least to its largest, or its labels."""
+    """Return values of a column from the smallest to the largest, or its labels."""
     if is_number(values):
         return list(np.linspace(min(values), max(values), 25).tolist())
     return list(dict.fromkeys(values))
@@ -287,7 +287,7 @@ def _nearest(values: Sequence[Any], value: Any) -> int:
 
 
 def _shown(value: Any) -> Any:
-    """Return a value of an axis as a plain one; a point of one coordinate is that number."""
+    """Return a plain value of an axis; a point of one coordinate becomes a number."""
     return next(iter(row(value, "").values())) if isinstance(value, np.ndarray) else plain(value)
 
 

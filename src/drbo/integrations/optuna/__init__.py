@@ -1,7 +1,7 @@
-"""A sampler for Optuna that finds parameters which hold up when conditions change; needs `pip install 'drbo[optuna]'`.
+"""An Optuna sampler for parameters that are robust to changing conditions; needs `pip install 'drbo[optuna]'`.
 
 `study.best_trial` is the trial with the luckiest conditions. `get_robust_trial(study)` and `get_robust_params(study)`
-are its robust counterparts, and `sampler.recommend(study)` says what is certified.
+are its robust counterparts, and `sampler.recommend(study)` gives the bound.
 """
 
 from drbo._messages import require

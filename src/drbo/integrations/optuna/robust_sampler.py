@@ -1,16 +1,16 @@
-"""The sampler: what it suggests, when it waits, and what it keeps in the study.
+"""The sampler.
 
-Everything is derived from the trials of the study (`trials.py`). What the sampler adds to them are attributes:
+All state is derived from the trials of the study (`trials.py`). The sampler adds these attributes:
 
     of the study     drbo:configuration     the arguments of the sampler, once
-    of a trial       drbo:suggestion        the action and the conditions suggested, and drbo's record of the round: its
-                                            radius, its guarantee, and hyper-parameters that were learned for it
-                     drbo:guarantee         user attributes, which dashboards show: the worst-case bound of the action
-                     drbo:radius            at that time, and the radius of its set
-                     drbo:failed            its evaluation failed, and its worker lived to say so
-                     drbo:silent            others have waited in vain for its suggestion
+    of a trial       drbo:suggestion        the suggested action and conditions, and drbo's record of the round: its
+                                            radius, its bound, and the hyper-parameters learned for it
+                     drbo:guarantee         user attributes for dashboards: the worst-case bound of the action at that
+                     drbo:radius            time, and the radius of its set
+                     drbo:failed            the evaluation failed, as reported by its worker
+                     drbo:silent            other workers gave up waiting for its suggestion
 
-A suggestion is made when a trial begins (`before_trial`), so that it is in the storage before the objective runs.
+A suggestion is made when a trial starts (`before_trial`), so it is stored before the objective runs.
 """
 
 from __future__ import annotations
@@ -59,21 +59,21 @@ _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
 class RobustSampler(BaseSampler):
-    """An Optuna sampler for parameters that hold up when the conditions of a trial change.
+    """An Optuna sampler for parameters that are robust to changing conditions.
 
-    Conditions are what nobody controls, such as the weather. In the objective they are ordinary parameters, whose names
-    are those of `contexts`: the sampler picks one row of them for the whole trial. Where nature picks them, tell them
-    with `observe(trial, {...})`.
+    Conditions are variables that nobody controls, such as the weather. In the objective they are ordinary parameters
+    with the names of `contexts`: the sampler picks one row of them per trial. If nature picks them, report them with
+    `observe(trial, {...})`.
 
-    Any number of processes may share a study. Each of them derives the same belief from the trials; running trials
-    count as pending. All of them need a sampler with the same arguments.
+    Any number of processes may share a study. Each derives the same posterior from the trials; running trials count as
+    pending. All processes need a sampler with the same arguments.
 
     Parameters
     ----------
-    contexts : `drbo.Samples` of past conditions with named columns, or a `drbo.Box` of what they may be
+    contexts : `drbo.Samples` of past conditions with named columns, or a `drbo.Box` of possible conditions
     setting : `drbo.Simulator(radius=...)`: the sampler picks the conditions; `drbo.DataDriven(...)`: nature does
     ambiguity, surrogate, beta, certificate_beta, policy, seed : as for `drbo.Optimizer`
-    patience : for how many seconds a trial waits at most until a running trial before it has stored its suggestion
+    patience : the longest time, in seconds, that a trial waits for the suggestion of an earlier running trial
     """
 
     def __init__(
@@ -96,8 +96,8 @@ class RobustSampler(BaseSampler):
             )
         if isinstance(setting, drbo.General):
             raise TypeError(
-                "setting must be drbo.Simulator(...) or drbo.DataDriven(...): the general one needs a reference with "
-                "every round, and nobody can give it to a sampler"
+                "setting must be drbo.Simulator(...) or drbo.DataDriven(...): the general setting needs a reference "
+                "per round, which a sampler does not get"
             )
         if surrogate is not None:
             check_surrogate(surrogate)
@@ -111,7 +111,7 @@ class RobustSampler(BaseSampler):
             "policy": policy,
             "seed": seed,
         }
-        # An error in the arguments shows now; those that depend on the actions' dimension are checked with the space.
+        # Raises if an argument is wrong; arguments that depend on the actions' dimension are checked with the space.
         drbo.Optimizer(
             drbo.Box(x=(0.0, 1.0)),
             contexts,
@@ -141,7 +141,7 @@ class RobustSampler(BaseSampler):
 
     @classmethod
     def from_study(cls, study: optuna.Study, *, classes: Sequence[type] = ()) -> Self:
-        """Return the sampler that a study was run with; `classes` are those of your own that it uses."""
+        """Return the sampler of a study; `classes` are your own classes that it uses."""
         check_study(study)
         own = handed_over(classes)
         stored = stored_configuration(study)
@@ -157,7 +157,7 @@ class RobustSampler(BaseSampler):
 
     @property
     def contexts(self) -> drbo.Samples | drbo.Box:
-        """The conditions, as they were given."""
+        """The conditions, in the user's form."""
         given: drbo.Samples | drbo.Box = self._arguments["contexts"]
         return given
 
@@ -167,13 +167,13 @@ class RobustSampler(BaseSampler):
         names: tuple[str, ...] = self._arguments["contexts"].names  # the constructor refuses contexts without names
         return names
 
-    # --- what is known of a study: these change nothing ---------------------------------------------------------------
+    # --- read-only queries of a study ---------------------------------------------------------------------------------
 
     def optimizer(self, study: optuna.Study) -> drbo.Optimizer:
         """Return a `drbo.Optimizer` with the trials of a study as its history, for profiles, predictions and reports.
 
-        It works for any study whose trials have their conditions among their parameters or user attributes, whichever
-        sampler ran it. The optimizer is the caller's own: nothing that is asked or told comes back into the study.
+        Any study works if its trials have their conditions among their parameters or user attributes, with any sampler.
+        The optimizer is independent: its asks and tells do not change the study.
         """
         check_study(study)
         trials = all_trials(study)
@@ -184,10 +184,10 @@ class RobustSampler(BaseSampler):
         return made.optimizer
 
     def recommend(self, study: optuna.Study) -> drbo.analysis.Recommendation:
-        """Return the action to deploy, of all that the search space has, and what is certified of it.
+        """Return the action of the search space to deploy, with its bound.
 
-        If parameters outside the common search space differ between trials, the outcomes depend on more than the model
-        knows: the recommendation then says that it is no certificate.
+        If parameters outside the common search space differ between trials, the model lacks inputs of the outcomes. The
+        recommendation then says that its bound does not count.
         """
         found = self.optimizer(study).recommend()
         trials = all_trials(study)
@@ -202,7 +202,7 @@ class RobustSampler(BaseSampler):
     # --- Optuna's side ------------------------------------------------------------------------------------------------
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        """Choose what the trial evaluates, and store it with the trial."""
+        """Choose the action and the conditions of the trial, and store them with it."""
         self._check(study)
         self._suggestion(study, trial)
 
@@ -218,7 +218,7 @@ class RobustSampler(BaseSampler):
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Return the action and the conditions of the trial, as far as the search space has them."""
+        """Return the action and the conditions of the trial that the search space includes."""
         self._check(study)
         if not search_space:
             return {}
@@ -238,8 +238,8 @@ class RobustSampler(BaseSampler):
             fits, value = fitted(row[param_name], param_distribution)
             if not fits:
                 raise ValueError(
-                    f"{param_name} = {row[param_name]!r} of the conditions drawn for trial {trial.number} is no value "
-                    f"of {param_distribution}: suggest {param_name} from a range that holds all of `contexts`"
+                    f"{param_name} = {row[param_name]!r} of the conditions drawn for trial {trial.number} is not a "
+                    f"value of {param_distribution}: suggest {param_name} from a range that holds all of `contexts`"
                 )
             return value
         fits, value = fitted((suggestion["action"] or {}).get(param_name), param_distribution)
@@ -251,13 +251,13 @@ class RobustSampler(BaseSampler):
     def after_trial(
         self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
     ) -> None:
-        """Mark a failure: a trial whose worker is killed fails without this mark, and stops counting."""
+        """Mark a failure; a trial whose worker was killed has no mark and does not count."""
         del values
         if state == TrialState.FAIL:
             mark(study, trial, FAILED, True)
         if state == TrialState.COMPLETE and conditions(trial, self.names)[0] is None:
             warnings.warn(
-                f"trial {trial.number} tells nothing of {', '.join(self.names)} and does not count: suggest them in "
+                f"trial {trial.number} has no values of {', '.join(self.names)} and does not count: suggest them in "
                 "the objective, or call observe(trial, {...})",
                 UserWarning,
                 stacklevel=2,
@@ -266,7 +266,7 @@ class RobustSampler(BaseSampler):
     # --- one suggestion -----------------------------------------------------------------------------------------------
 
     def _suggestion(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
-        """Return what the trial evaluates: as it was stored, or else chosen now and stored."""
+        """Return the stored suggestion of the trial; without one, choose and store it."""
         stored = suggestion_of(study._storage.get_trial(trial._trial_id), study.study_name)
         if not stored:
             stored = self._choose(study, trial)
@@ -280,7 +280,7 @@ class RobustSampler(BaseSampler):
     def _choose(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
         trials = all_trials(study)
         space = common_space(trials, self.names)
-        if not space:  # the numbers of trials differ, and so do the points of a well-spread sequence
+        if not space:  # every trial number has its own point of a well-spread sequence
             return {"space": None, "action": None, "context": self._row(trial.number)}
         trials, unheard = settled(study, trial, space, self._patience)
         space = common_space(trials, self.names)
@@ -293,7 +293,7 @@ class RobustSampler(BaseSampler):
             followed.follow(trials)
             self._warn_of(study, followed)
             opt, before = followed.optimizer, len(followed.optimizer.history)
-            # A silent worker that lives would suggest what is asked first here: take what comes after it.
+            # A silent worker that is alive would suggest the first ask here: skip one per silent worker.
             suggested = [opt.ask() for _ in range(1 + len(unheard))][-1]
             records = opt.records(before)
         asked = {**records[-1], "fit": records[0]["fit"]}
@@ -317,7 +317,7 @@ class RobustSampler(BaseSampler):
         return {"space": digest(space), "action": action, "context": context, "asked": asked, **more}
 
     def _fixed(self, study: optuna.Study, trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> dict[str, Any]:
-        """Return the values that were fixed for this trial: by `enqueue_trial`, or by a `PartialFixedSampler`."""
+        """Return the values fixed for this trial by `enqueue_trial` or by a `PartialFixedSampler`."""
         fixed = dict(trial.system_attrs.get("fixed_params", {}))
         outer = study.sampler
         if isinstance(outer, PartialFixedSampler):
@@ -328,25 +328,25 @@ class RobustSampler(BaseSampler):
         return {name: value for name, value in fixed.items() if name not in space or fitted(value, space[name])[0]}
 
     def _names_are_parameters(self, trials: Sequence[FrozenTrial]) -> bool:
-        """Return whether some objective suggests conditions as parameters."""
+        """Return whether a trial has conditions as parameters."""
         return any(name in trial.params for trial in trials for name in self.names)
 
     def _row(self, number: int) -> dict[str, Any]:
-        """Return the conditions of a trial that nothing else determines: one row, well spread over the trials."""
+        """Return the default conditions of a trial: one row, well spread over the trials."""
         samples, seed = self._samples, self._arguments["seed"]
         if not len(samples.points):
             return dict(samples.space.decode(Point(samples.space.sample(1, seed + number)[0])))
         reached = np.cumsum(samples.weights) >= (number * _GOLDEN + 0.5) % 1.0 * (1.0 - 1e-12)
         return dict(samples.space.decode(Point(samples.points[int(np.argmax(reached))])))
 
-    # --- the belief ---------------------------------------------------------------------------------------------------
+    # --- the optimizer of the trials ----------------------------------------------------------------------------------
 
     def _known_space(self, trials: Sequence[FrozenTrial]) -> dict[str, BaseDistribution]:
         space = common_space(trials, self.names)
         if not space:
             raise RuntimeError(
                 "the search space is not known: no trial has completed yet, or the completed ones have no parameter in "
-                "common beside the conditions"
+                "common besides the conditions"
             )
         return space
 
@@ -360,14 +360,14 @@ class RobustSampler(BaseSampler):
     def _followed_by(
         self, study: optuna.Study, space: Mapping[str, BaseDistribution], pinned: Mapping[str, Any]
     ) -> Replayed:
-        """Return what followed the trials so far, or a new one if the space has changed."""
+        """Return the `Replayed` of the trials so far, or a new one if the space has changed."""
         key = study.study_name, digest(space), study.direction, repr(pinned)
         if self._followed is None or self._followed[0] != key:
             self._followed = key, self._replayed(study, space, pinned)
         return self._followed[1]
 
     def _warn_of(self, study: optuna.Study, replayed: Replayed) -> None:
-        """Warn once of completed trials that could not be used."""
+        """Warn once of each completed trial that cannot be used."""
         for number, why in replayed.unusable.items():
             if (study.study_name, number) not in self._warned:
                 self._warned.add((study.study_name, number))
@@ -376,7 +376,7 @@ class RobustSampler(BaseSampler):
     # --- the configuration --------------------------------------------------------------------------------------------
 
     def _check(self, study: optuna.Study) -> None:
-        """Store the configuration with the study, or raise if it was begun with another one."""
+        """Store the configuration with the study; raise if the study has another one."""
         if len(study.directions) > 1:
             raise ValueError("RobustSampler is for one objective, and this study has several")
         stored = stored_configuration(study)
@@ -391,9 +391,9 @@ class RobustSampler(BaseSampler):
         try:
             theirs, own = (dict(json.loads(one)["items"]) for one in (text, self._text))
         except (ValueError, TypeError, KeyError) as error:
-            raise damage(study.study_name, CONFIGURATION, f"it is no configuration ({error})") from None
+            raise damage(study.study_name, CONFIGURATION, f"it is not a configuration ({error})") from None
         differing = [name for name in own if own[name] != theirs.get(name)]
         return (
-            f"study {study.study_name!r} was begun with another {' and '.join(differing)}: give RobustSampler the same "
-            "arguments as there, take RobustSampler.from_study(study), or begin a study of another name"
+            f"study {study.study_name!r} was started with another {' and '.join(differing)}: give RobustSampler the "
+            "same arguments, use RobustSampler.from_study(study), or start a study with another name"
         )

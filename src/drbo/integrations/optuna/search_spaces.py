@@ -1,4 +1,4 @@
-"""Optuna's distributions as parameters of a box, with values as Optuna has them."""
+"""Optuna's distributions as parameters of a box, with Optuna's values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ import drbo
 FloatArray = NDArray[np.float64]
 
 _SLACK = 1e-9
-"""A number may lie outside its range by this share of it: rounding of a change of units."""
+"""Tolerance outside a range, as a share of it: rounding of a change of units."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Levels(drbo.spaces.Parameter):
 
     @property
     def origin(self) -> float:
-        """The least number, or its logarithm."""
+        """The smallest number, or its logarithm."""
         return math.log(self.low) if self.log else float(self.low)
 
     @property
@@ -49,7 +49,7 @@ class Levels(drbo.spaces.Parameter):
 
     @property
     def count(self) -> int:
-        """How many numbers there are."""
+        """The number of levels."""
         return round((self.high - self.low) / self.step) + 1
 
     def levels(self, indices: NDArray[np.intp]) -> FloatArray:
@@ -76,29 +76,29 @@ class Levels(drbo.spaces.Parameter):
 
 @dataclass(frozen=True)
 class Pinned(drbo.spaces.Parameter):
-    """A parameter that is fixed at one value in this trial. Results at other values keep their coordinates."""
+    """A parameter fixed at one value in this trial. Results at other values keep their coordinates."""
 
     of: drbo.spaces.Parameter
     value: Any
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        """That of the parameter."""
+        """The width of the parameter."""
         return self.of.width
 
     @property
     def origin(self) -> float:
-        """That of the parameter."""
+        """The origin of the parameter."""
         return self.of.origin
 
     @property
     def unit(self) -> float:
-        """That of the parameter."""
+        """The unit of the parameter."""
         return self.of.unit
 
     @property
     def extent(self) -> float:
-        """That of the parameter."""
+        """The extent of the parameter."""
         return self.of.extent
 
     def encode(self, name: str, value: Any) -> list[float]:
@@ -111,7 +111,7 @@ class Pinned(drbo.spaces.Parameter):
 
     @property
     def count(self) -> int:
-        """One: nothing is left to choose."""
+        """One: the value is fixed."""
         return 1
 
     def levels(self, indices: NDArray[np.intp]) -> FloatArray:
@@ -120,7 +120,7 @@ class Pinned(drbo.spaces.Parameter):
 
 
 def parameter_of(distribution: BaseDistribution) -> drbo.spaces.Parameter:
-    """Return the parameter of a box with the values and the scale of a distribution that has more than one value."""
+    """Return the box parameter with the values and the scale of a distribution of several values."""
     if isinstance(distribution, CategoricalDistribution):
         return drbo.Categorical(*dict.fromkeys(distribution.choices))
     if isinstance(distribution, IntDistribution):
@@ -145,7 +145,7 @@ def value_at(distribution: BaseDistribution, share: float) -> Any:
 
 
 def well_spread(seed: int, position: int, number: int) -> float:
-    """Return coordinate `position` of point `number` of a sequence that fills the unit cube evenly (Richtmyer's)."""
+    """Return coordinate `position` of point `number` of the Richtmyer sequence, which fills the unit cube evenly."""
     shift = float(np.random.default_rng([seed, position]).random())
     return (shift + number * math.sqrt(_prime(position))) % 1.0
 
@@ -162,7 +162,7 @@ def _prime(position: int) -> int:
 
 
 def fitted(value: Any, distribution: BaseDistribution) -> tuple[bool, Any]:
-    """Return whether a distribution has a value, and the value as the distribution has it: whole, and in its range."""
+    """Return whether a distribution has a value, and the value rounded and clipped to the distribution."""
     if isinstance(distribution, CategoricalDistribution):
         return value in distribution.choices, value
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -186,6 +186,6 @@ def box_of(space: Mapping[str, BaseDistribution], pinned: Mapping[str, Any]) -> 
 
 
 def digest(space: Mapping[str, BaseDistribution]) -> str:
-    """Return a short text that tells search spaces apart."""
+    """Return a digest of a search space."""
     text = json.dumps({name: distribution_to_json(distribution) for name, distribution in space.items()})
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Functions of a study that was run with a `RobustSampler`: what nature did, and what to deploy."""
+"""Functions of a study with a `RobustSampler`: observed conditions, recommendations and figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def observe(trial: optuna.Trial, conditions: Mapping[str, Any]) -> None:
-    """Tell the conditions that nature picked for a trial, by name; they become user attributes of the trial."""
+    """Report the conditions that nature picked for a trial, by name; they become user attributes of the trial."""
     validation.of_kind("trial", trial, optuna.Trial, "a trial of Optuna that is under way")
     validation.of_kind("conditions", conditions, Mapping, "a mapping from names to values")
     sampler = sampler_of(trial.study)
@@ -31,7 +31,7 @@ def observe(trial: optuna.Trial, conditions: Mapping[str, Any]) -> None:
         raise ValueError(f"conditions must name {', '.join(names)}, got {', '.join(map(str, conditions)) or 'none'}")
     suggested = [name for name in names if name in trial.params]
     if suggested:
-        raise ValueError(f"{', '.join(suggested)} was suggested for trial {trial.number}, and cannot be observed, too")
+        raise ValueError(f"{', '.join(suggested)} was suggested for trial {trial.number}, and cannot also be observed")
     sampler.contexts.encode("conditions", dict(conditions))
     for name in names:
         value = conditions[name]
@@ -44,7 +44,7 @@ def get_robust_params(study: optuna.Study) -> dict[str, Any]:
 
 
 def get_robust_trial(study: optuna.Study) -> FrozenTrial:
-    """Return the completed trial whose action has the best certified worst case, whatever its own conditions were."""
+    """Return the completed trial whose action has the best bound; the trial's own conditions do not matter."""
     sampler = sampler_of(study)
     opt = sampler.optimizer(study)
     sign = 1.0 if opt.configuration.maximize else -1.0
@@ -60,21 +60,21 @@ def get_robust_trial(study: optuna.Study) -> FrozenTrial:
 
 
 def sampler_of(study: optuna.Study) -> RobustSampler:
-    """Return the sampler of a study, or one made of the configuration that the study holds."""
+    """Return the sampler of a study, or a sampler of the stored configuration."""
     check_study(study)
     own = study.sampler
     return own if isinstance(own, RobustSampler) else RobustSampler.from_study(study)
 
 
 _SHOWN = 30
-"""How many conditions a figure of a worst case shows."""
+"""Number of conditions in the figure of a worst case."""
 
 
 def plot_guarantees(study: optuna.Study) -> go.Figure:
-    """Return a figure of what each trial gave, and of what was guaranteed for its action when it was suggested.
+    """Return a figure of each trial's value, and of its action's bound when it was suggested.
 
-    A value holds for the conditions of its own trial. The guarantee is for all distributions of the trial's set. The
-    line is the guarantee of today's recommendation.
+    A value holds for the conditions of its own trial. The bound is for all distributions of the trial's set. The line
+    is the bound of the present recommendation.
     """
     plotly = require("plotly.graph_objects", "optuna")
     sampler = sampler_of(study)
@@ -103,7 +103,7 @@ def plot_guarantees(study: optuna.Study) -> go.Figure:
 
 
 def plot_worst_case(study: optuna.Study) -> go.Figure:
-    """Return a figure of the conditions in which the recommended parameters would do worst, beside the reference."""
+    """Return a figure of the recommended parameters' worst conditions, beside the reference."""
     plotly = require("plotly.graph_objects", "optuna")
     found = sampler_of(study).recommend(study)
     order = np.argsort(-np.maximum(found.weights, found.reference), kind="stable")[:_SHOWN]
@@ -116,9 +116,9 @@ def plot_worst_case(study: optuna.Study) -> go.Figure:
 
 
 def plot_radii(study: optuna.Study, radii: Sequence[float]) -> go.Figure:
-    """Return a figure of what each radius costs: the guarantee of the best action for it, and of today's action.
+    """Return a figure of the bound against the radius: of the best action per radius, and of the present one.
 
-    For a study in the simulator setting.
+    The study must have the simulator setting.
     """
     plotly = require("plotly.graph_objects", "optuna")
     x = validation.radii(radii).tolist()
@@ -141,6 +141,6 @@ def _word(found: drbo.analysis.Recommendation) -> str:
 
 
 def _row(context: Any) -> str:
-    """Return conditions in words, such that Plotly, which knows some markup, shows them as they are."""
+    """Return conditions as text, escaped for Plotly's markup."""
     said = (f"{k} = {v:.3g}" if isinstance(v, float) else f"{k} = {v}" for k, v in context.items())
     return html.escape(", ".join(said), quote=False)

@@ -1,7 +1,7 @@
-"""What is read from the storage of a study and written there, beside what Optuna itself does.
+"""The sampler's data in the storage of a study.
 
-The configuration of the sampler is a text of any length. It is stored in parts, and a head names them, which is written
-last: a study whose head is there has all parts.
+The configuration of the sampler is a text of any length. It is stored in parts. A head that names the parts is written
+last, so a study with a head has all parts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from drbo.integrations.optuna.search_spaces import digest
 CONFIGURATION = "drbo:configuration"
 """The system attribute of a study that names its configuration."""
 _PART = 30_000
-"""A text is kept in parts of so many characters: some databases have room for 65,535 bytes per attribute."""
+"""Characters per part: some databases limit an attribute to 65,535 bytes."""
 
 
 def check_study(study: Any) -> None:
@@ -35,26 +35,26 @@ def check_study(study: Any) -> None:
 
 
 def all_trials(study: optuna.Study) -> list[FrozenTrial]:
-    """Return all trials in the order of their numbers, also where a pruner shows samplers some of them only."""
+    """Return all trials by number, including those that a pruner hides from samplers."""
     return sorted(study._storage.get_all_trials(study._study_id, deepcopy=False), key=lambda trial: trial.number)
 
 
 def mark(study: optuna.Study, trial: FrozenTrial, key: str, value: Any) -> None:
-    """Store an attribute of a trial; a trial that has finished meanwhile needs none."""
+    """Store an attribute of a trial; do nothing if the trial has finished."""
     with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):
         study._storage.set_trial_system_attr(trial._trial_id, key, value)
 
 
 def damage(study_name: str, attribute: str, why: str, copied: str = "new.add_trials(old.trials)") -> ValueError:
-    """Return the error for an attribute that does not hold what was stored; `copied` is how to copy the trials."""
+    """Return the error for a damaged attribute; `copied` is the code that copies the trials."""
     return ValueError(
         f"study {study_name!r}: attribute {attribute} is damaged: {why}. Nothing is read from it: restore the study "
-        f"from a backup, or begin a study of another name with RobustSampler(...) and copy the trials, {copied}"
+        f"from a backup, or start a study with another name and RobustSampler(...) and copy the trials, {copied}"
     )
 
 
 def digest_of(text: str) -> str:
-    """Return what tells the text of a configuration from others."""
+    """Return the digest of a configuration's text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -68,7 +68,7 @@ def store_configuration(study: optuna.Study, text: str, digest: str) -> None:
 
 
 def stored_configuration(study: optuna.Study) -> tuple[str, str] | None:
-    """Return the text and the digest of the configuration that a study has; None if it has none."""
+    """Return the text and the digest of a study's configuration; None if it has none."""
     attributes: Mapping[str, Any] = study._storage.get_study_system_attrs(study._study_id)
     if CONFIGURATION not in attributes:
         return None
@@ -93,30 +93,30 @@ def stored_configuration(study: optuna.Study) -> tuple[str, str] | None:
 
 
 SUGGESTION = "drbo:suggestion"
-"""The system attribute of a trial with what was suggested, and the record of it."""
+"""The system attribute of a trial with the suggestion and its record."""
 FAILED = "drbo:failed"
-"""The system attribute of a trial whose evaluation failed while its worker lived."""
+"""The system attribute of a trial whose worker reported a failure."""
 SILENT = "drbo:silent"
-"""The system attribute of a running trial that others have waited for in vain."""
+"""The system attribute of a running trial that other workers gave up waiting for."""
 LARGEST_VALUE = 1e100
-"""Larger values are not taken for outcomes."""
+"""Largest value that counts as an outcome."""
 
 
 def common_space(trials: Sequence[FrozenTrial], names: Sequence[str]) -> dict[str, BaseDistribution]:
-    """Return the parameters that all completed trials have in common, without conditions and constants."""
+    """Return the common parameters of all completed trials, without conditions and constants."""
     space = intersection_search_space(list(trials))
     return {name: d for name, d in space.items() if name not in names and not d.single()}
 
 
 def varying(trials: Sequence[FrozenTrial], space: Mapping[str, BaseDistribution], names: Sequence[str]) -> list[str]:
-    """Return the parameters whose values differ between completed trials, and that are no part of the common space."""
+    """Return the parameters outside the common space whose values differ between completed trials."""
     done = [trial.params for trial in trials if trial.state == TrialState.COMPLETE]
     outside = {name for params in done for name in params} - set(space) - set(names)
     return sorted(name for name in outside if len({repr(params.get(name, "absent")) for params in done}) > 1)
 
 
 def conditions(trial: FrozenTrial, names: Sequence[str]) -> tuple[dict[str, Any] | None, bool]:
-    """Return the conditions of a trial, None if some are not known, and whether nature drew them."""
+    """Return the conditions of a trial, None if some are unknown, and whether nature drew them."""
     found = {**trial.user_attrs, **trial.params}
     if not all(name in found for name in names):
         return None, False
@@ -124,12 +124,12 @@ def conditions(trial: FrozenTrial, names: Sequence[str]) -> tuple[dict[str, Any]
 
 
 def heard_of(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> bool:
-    """Return whether it is known what a running trial evaluates."""
+    """Return whether the action of a running trial is known."""
     return SUGGESTION in trial.system_attrs or all(name in trial.params for name in space)
 
 
 def suggestion_of(trial: FrozenTrial, study_name: str) -> dict[str, Any]:
-    """Return what was suggested for a trial, as it was stored; nothing if it has none."""
+    """Return the stored suggestion of a trial; empty if it has none."""
     if SUGGESTION not in trial.system_attrs:
         return {}
     stored = trial.system_attrs[SUGGESTION]
@@ -140,7 +140,7 @@ def suggestion_of(trial: FrozenTrial, study_name: str) -> dict[str, Any]:
 
 
 def _wrong(stored: Any) -> str:
-    """Return what is wrong with the form of a stored suggestion; an empty text if nothing is."""
+    """Return the fault in the form of a stored suggestion as text; empty if there is none."""
     if not isinstance(stored, Mapping):
         return f"it is a {type(stored).__name__}, and must be a mapping"
     for name in ("space", "action", "context"):
@@ -159,7 +159,7 @@ def _wrong(stored: Any) -> str:
 
 
 def _damage(trial: FrozenTrial, study_name: str, why: str) -> ValueError:
-    """Return the error for a damaged suggestion: without it the trial counts all the same."""
+    """Return the error for a damaged suggestion; the trial also counts without it."""
     copied = (
         f"trial {trial.number} without its system attributes: optuna.trial.create_trial(params=t.params, "
         "distributions=t.distributions, user_attrs=t.user_attrs, state=t.state, values=t.values)"
@@ -173,11 +173,11 @@ class Replayed:
 
     Attributes
     ----------
-    optimizer : its facts are those of the trials
-    study_name : for errors
+    optimizer : the optimizer with the facts of the trials
+    study_name : the name for errors
     space : the search space of the actions
     contexts, names : the contexts, and the names of the conditions
-    guess : from the number of a trial to conditions, for failures in unknown ones
+    guess : maps the number of a trial to conditions, for failures in unknown ones
     """
 
     optimizer: drbo.Optimizer
@@ -191,10 +191,10 @@ class Replayed:
     _ends: list[int] = field(default_factory=list)
 
     def follow(self, trials: Sequence[FrozenTrial]) -> None:
-        """Bring the facts up to date: from the first trial that has changed on, they are written anew.
+        """Update the facts: rewrite them from the first changed trial on.
 
-        A result that arrives late has its place among the others by its trial's number. So any two processes that read
-        the same trials believe the same, bit for bit.
+        Results are ordered by trial number, also late ones. So two processes that read the same trials have the same
+        posterior, bit for bit.
         """
         entries = [self._entry(trial) for trial in trials]
         pairs = zip(entries, self._entries, strict=False)
@@ -214,7 +214,7 @@ class Replayed:
         self._entries, self._ends = entries, ends
 
     def _name_damage(self, trials: Sequence[FrozenTrial]) -> None:
-        """Raise an error that names the first trial whose suggestion is no record by itself."""
+        """Raise an error that names the first trial whose suggestion is not a valid record."""
         alone = copy.deepcopy(self.optimizer)
         for trial in trials:
             stored = suggestion_of(trial, self.study_name)
@@ -224,7 +224,7 @@ class Replayed:
                 raise _damage(trial, self.study_name, str(error)) from None
 
     def _entry(self, trial: FrozenTrial) -> tuple[Any, ...]:
-        """Return what tells whether a trial is still the one that it was."""
+        """Return a key that changes whenever a trial changes."""
         known = trial.state.is_finished() or heard_of(trial, self.space)
         return trial.number, trial.state, trial.datetime_start, trial.datetime_complete, known
 
@@ -267,7 +267,7 @@ class Replayed:
         }
 
     def _pending(self, trial: FrozenTrial) -> list[dict[str, Any]]:
-        """Return the record of a trial under way that others began: it is no iterate of ours, and leads nothing."""
+        """Return the record of a running trial of another sampler: it is pending, but never the incumbent."""
         action, (context, _) = self._action(trial), conditions(trial, self.names)
         if action is None:
             return []
@@ -296,5 +296,5 @@ def _is_outcome(trial: FrozenTrial) -> bool:
 
 
 def under_way(trials: Sequence[FrozenTrial], number: int) -> list[int]:
-    """Return the trials of smaller numbers whose results are not known yet."""
+    """Return the trials of smaller numbers without results."""
     return [trial.number for trial in trials if trial.number < number and not trial.state.is_finished()]

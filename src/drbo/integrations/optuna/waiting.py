@@ -1,7 +1,7 @@
-"""How a trial waits for the suggestions of those that began before it, and when it gives up.
+"""Waiting for the suggestions of earlier running trials.
 
-Two workers that read the same trials would suggest the same. So a trial waits until all running ones before it have
-stored their suggestions.
+Two workers that read the same trials would make the same suggestion. So a trial waits until all earlier running trials
+have stored theirs.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from optuna.trial import FrozenTrial, TrialState
 from drbo.integrations.optuna.trials import SILENT, all_trials, heard_of, mark
 
 _GIVEN_UP = 10.0
-"""After so many times the patience, a silent trial is not expected to suggest anything any more."""
+"""Multiple of the patience after which a silent trial is considered dead."""
 
 
 def settled(
     study: optuna.Study, trial: FrozenTrial, space: Mapping[str, BaseDistribution], patience: float
 ) -> tuple[list[FrozenTrial], list[int]]:
-    """Return the trials once all running ones before this one have stored their suggestions.
+    """Return the trials once all earlier running ones have stored suggestions, and the silent ones that may live.
 
-    One trial after the other is waited for, the smallest number first. After `patience` seconds it is marked as silent,
-    so that nobody waits for it again. The numbers of those that may still suggest something, whoever gave them up, are
-    returned, too.
+    Trials are awaited one by one, the smallest number first. After `patience` seconds a trial is marked as silent, so
+    no worker waits for it again.
     """
     awaited, end, pause = -1, 0.0, 0.01
     while True:
@@ -54,6 +53,6 @@ def settled(
 
 
 def _may_live(trial: FrozenTrial, patience: float) -> bool:
-    """Return whether a silent trial may still suggest something: it began not too long ago."""
+    """Return whether a silent trial may be alive: it started recently."""
     begun = trial.datetime_start
     return begun is not None and (datetime.now() - begun).total_seconds() < _GIVEN_UP * max(patience, 1.0)
