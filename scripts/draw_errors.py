@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from drbo import Matern, Product
-from drbo.models import features
+from drbo.models import draws
 
 KERNEL = Product(Matern((0.3, 0.3)), Matern(0.3))
 NOISE, PLACES, SEEDS = 0.05, 150, 8
@@ -20,11 +20,11 @@ def errors(n_observations: int, n_frequencies: int) -> tuple[float, float]:
     seen = slice(PLACES, None)
     weights = np.linalg.solve(K[seen, seen] + NOISE**2 * np.eye(n_observations), K[seen, :PLACES]).T
     move = np.concatenate([np.eye(PLACES), -weights], axis=1)  # Matheron's rule, without the noise: it has no error
-    features.FREQUENCIES = n_frequencies
+    draws.FREQUENCIES = n_frequencies
     found = []
     for seed in range(SEEDS):
         drawn = np.random.default_rng(seed)
-        phi, psi = features.Fourier(KERNEL.action, 2, drawn)(x), features.Fourier(KERNEL.context, 1, drawn)(c)
+        phi, psi = draws.Fourier(KERNEL.action, 2, drawn)(x), draws.Fourier(KERNEL.context, 1, drawn)(c)
         off = (phi.T @ phi * K_C - K, (phi.T @ phi) * (psi.T @ psi) - K)
         found.append([np.sqrt(np.mean((move @ one @ move.T) ** 2)) for one in off])
     box, both = np.mean(found, axis=0) / KERNEL.variance

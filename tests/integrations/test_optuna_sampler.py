@@ -333,7 +333,7 @@ def test_a_trial_that_was_silent_for_long_counts_no_more(monkeypatch: pytest.Mon
     study = study_of(make(patience=0.2))
     study.optimize(objective, n_trials=2)
     study._storage.create_new_trial(study._study_id)
-    monkeypatch.setattr("drbo.integrations.optuna.waiting._GIVEN_UP", 0.0)
+    monkeypatch.setattr("drbo.integrations.optuna.trials._GIVEN_UP", 0.0)
     t = study.ask({**SPACE, **CONDITIONS})
     assert "unheard" not in study.trials[t.number].system_attrs[SUGGESTION]
 

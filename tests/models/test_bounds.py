@@ -9,7 +9,7 @@ import pytest
 from drbo import GP, RBF, Product, TheoreticalBeta
 from drbo.models import GridPosterior, information_gain, maximum_information_gain
 from drbo.models.bounds import LOWER, UPPER, Bound, ConstantBeta, Side, as_beta
-from drbo.models.units import Units
+from drbo.models.outcomes import Units
 from drbo.spaces import Point
 from tolerances import CLOSED_FORM
 

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from drbo import GP, RBF, ConstantKernel, Kernel, Matern, Product
-from drbo.models import GridPosterior, features
+from drbo.models import GridPosterior, draws
 from drbo.models.kronecker_posterior import KroneckerPosterior
 from drbo.models.observation import Observation
 from drbo.models.perturbed import PerturbedPosterior
@@ -105,7 +105,7 @@ def test_the_check_can_fail() -> None:
 
 
 def test_draws_of_a_block_of_common_contexts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features, "FREQUENCIES", 64)
+    monkeypatch.setattr(draws, "FREQUENCIES", 64)
     gp, rng = GP(ROUGH, 0.2, noise_correlation=0.5), np.random.default_rng(0)
     x, c, y = rng.random((5, 1)), rng.random((4, 1)), rng.normal(size=(5, 4))
     block = [Observation.of(x[i], c[j], float(y[i, j]), before=j, after=3 - j) for i in range(5) for j in range(4)]
@@ -125,7 +125,7 @@ def test_a_draw_as_a_function_has_mean_and_covariance_of_the_posterior(
     kind: str, actions: NDArray[Any], between: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Random frequencies included: the covariance is right on average over them, however few they are."""
-    monkeypatch.setattr(features, "FREQUENCIES", 64)
+    monkeypatch.setattr(draws, "FREQUENCIES", 64)
     gp, seen = GP(ROUGH, 0.1, noise_correlation=0.6), observations(kind)
     posterior = (GridPosterior if len(actions) else Posterior)(gp, actions, C)
     posterior = posterior.with_more(seen)
@@ -152,7 +152,7 @@ def perturbed(actions: NDArray[Any]) -> tuple[PerturbedPosterior, list[Observati
 
 
 def test_draws_of_perturbed_actions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features, "FREQUENCIES", 64)
+    monkeypatch.setattr(draws, "FREQUENCIES", 64)
     x = np.random.default_rng(5).random((4, 2))
     posterior, places = perturbed(x)
     of_places = GP(Product(ConstantKernel(), posterior.gp.kernel.action), 0.1, noise_correlation=0.3)
@@ -230,8 +230,8 @@ def test_draws_meet_outcomes_of_hardly_any_noise() -> None:
 
 
 def test_many_points_have_random_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features, "EXACT", 6)
-    monkeypatch.setattr(features, "FREQUENCIES", 64)
+    monkeypatch.setattr(draws, "EXACT", 6)
+    monkeypatch.setattr(draws, "FREQUENCIES", 64)
     gp, seen = GP(ROUGH, 0.1), observations("together")
     posterior = GridPosterior(gp, X, C)
     posterior = posterior.with_more(seen)

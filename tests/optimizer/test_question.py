@@ -1,5 +1,7 @@
 """A question is about what is known at one moment, under conditions of its own."""
 
+import copy
+import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -116,3 +118,11 @@ def test_the_optimizer_is_small() -> None:
     names = {name for name in dir(Optimizer) if not name.startswith("_")}
     assert len(names) <= 28
     assert Optimizer.__mro__ == (Optimizer, object)
+
+
+def test_copies_are_the_same_question_and_pickles_are_refused() -> None:
+    question = Optimizer(X, C, ambiguity=MMD(kernel=RBF(0.2)), setting=General(), surrogate=FIXED).under(P, 0.2)
+    assert copy.copy(question) is question
+    assert copy.deepcopy(question) is question
+    with pytest.raises(TypeError, match="a Question cannot be pickled: pickle the optimizer"):
+        pickle.dumps(question)

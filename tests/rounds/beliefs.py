@@ -9,8 +9,8 @@ from drbo import GP, RBF, Product
 from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.models import GridPosterior
 from drbo.models.observation import Observation
+from drbo.models.outcomes import Units
 from drbo.models.regression import Posterior
-from drbo.models.units import Units
 from drbo.rounds.ball import Ball
 from drbo.spaces import FiniteSet
 from drbo.spaces.space import Point

@@ -13,7 +13,7 @@ from drbo import validation
 from drbo._messages import require
 from drbo.ambiguity.family import AmbiguitySet, SetOrFamily
 from drbo.ambiguity.placed import PlacedSet
-from drbo.analysis.pictures import against_radius
+from drbo.analysis.profile import against_radius
 from drbo.analysis.recommend import best_in
 from drbo.contexts.reference import Indices, empirical
 from drbo.contexts.sampled_contexts import SampledContexts

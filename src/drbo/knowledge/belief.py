@@ -18,8 +18,8 @@ from drbo.knowledge.history import Told
 from drbo.knowledge.state import observations
 from drbo.models.bounds import Beta
 from drbo.models.observation import Observation
+from drbo.models.outcomes import Units
 from drbo.models.surrogate import Data, Fit, Inputs, Posterior, SupportsHiddenContexts, Surrogate, require
-from drbo.models.units import Units
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray

@@ -11,7 +11,7 @@ from drbo.models.bounds import (
 from drbo.models.grid import GridPosterior
 from drbo.models.learned import LearnedGP
 from drbo.models.observation import Observation
-from drbo.models.outcomes import Outcomes, standardisation
+from drbo.models.outcomes import Outcomes, Units, standardisation
 from drbo.models.surrogate import (
     Data,
     Fit,
@@ -30,7 +30,6 @@ from drbo.models.surrogate import (
     check_surrogate,
     supports,
 )
-from drbo.models.units import Units
 
 __all__ = [
     "LOWER",

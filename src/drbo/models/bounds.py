@@ -16,6 +16,7 @@ from drbo._compiled import announce, in_order
 from drbo.models.gp import GP
 from drbo.models.grid import GridPosterior
 from drbo.models.observation import Observation, Scatter
+from drbo.models.outcomes import Units
 from drbo.models.surrogate import (
     AnyCurve,
     Posterior,
@@ -25,7 +26,6 @@ from drbo.models.surrogate import (
     of_action,
     supports,
 )
-from drbo.models.units import Units
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 

@@ -15,11 +15,10 @@ from drbo.kernels import ConstantKernel, Product
 from drbo.models.grid import GridPosterior
 from drbo.models.kronecker_posterior import KroneckerPosterior
 from drbo.models.observation import Observation, observations_of, outcomes_of
-from drbo.models.outcomes import LEAST_COMMON, Outcomes
+from drbo.models.outcomes import LEAST_COMMON, Outcomes, Units
 from drbo.models.perturbed import PerturbedPosterior
 from drbo.models.regression import Posterior
 from drbo.models.surrogate import Data, Inputs
-from drbo.models.units import Units
 from drbo.spaces.space import AnySpace
 from drbo.validation import FloatArray
 

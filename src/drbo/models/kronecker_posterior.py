@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from drbo._compiled import announce
 from drbo.models._cholesky import append_point
 from drbo.models.curve import Curve
+from drbo.models.draws import Features, Path, Prior, Term, features_of
 from drbo.models.factor import Process
-from drbo.models.features import Features, features_of
 from drbo.models.kronecker import KroneckerFactors
 from drbo.models.observation import Embedding, Observation
-from drbo.models.path import Path, Prior, Term
 from drbo.models.regression import Posterior
 from drbo.validation import FloatArray
 

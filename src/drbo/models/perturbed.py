@@ -24,10 +24,9 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import validation
 from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve
+from drbo.models.draws import Anchored, DrawOfRound, Fourier, Functions, Prior, check_features
 from drbo.models.factor import Process
-from drbo.models.features import Anchored, Fourier, Functions, check_features
 from drbo.models.observation import Observation, Scatter
-from drbo.models.path import DrawOfRound, Prior
 from drbo.models.regression import Posterior
 from drbo.models.surrogate import Values
 from drbo.spaces.space import Point, Shift

@@ -23,10 +23,9 @@ from scipy.linalg import solve_triangular
 from drbo import validation
 from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve
+from drbo.models.draws import Draw, DrawnErrors, Features, Matheron, Path, Prior, check_features, features_of
 from drbo.models.factor import GrowingFactor
-from drbo.models.features import Features, check_features, features_of
 from drbo.models.observation import Embedding, Observation, Scatter
-from drbo.models.path import Draw, DrawnErrors, Matheron, Path, Prior
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -287,7 +286,7 @@ class Posterior(GrowingFactor):
         """Return one draw of f as a function of action and context.
 
         The draw is exact on the grid, if there is one, and in the contexts of the posterior. Actions anywhere, and
-        contexts `between` those of the posterior, use random frequencies (`drbo.models.path`).
+        contexts `between` those of the posterior, use random frequencies (`drbo.models.draws`).
         """
         left, right = self._draw_features(rng, self.actions, anywhere=not len(self.actions), between=between)
         path = self.moved(Prior.drawn(rng, left, right), rng)

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drbo.models.curve import Curve
 from drbo.models.observation import Observation, Scatter
-from drbo.models.outcomes import Outcomes
-from drbo.models.units import Units
+from drbo.models.outcomes import Outcomes, Units
 from drbo.spaces.space import AnySpace, Point, Shift
 from drbo.validation import FloatArray
 

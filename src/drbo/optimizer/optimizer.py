@@ -41,8 +41,7 @@ from drbo.knowledge.suggestion import Prediction, Result, Suggestion, results_of
 from drbo.knowledge.telling import Where
 from drbo.models.bounds import TheoreticalBeta
 from drbo.models.surrogate import Posterior, Surrogate
-from drbo.optimizer.guard import Guard, alone, computing
-from drbo.optimizer.question import Question
+from drbo.optimizer.question import Guard, Question, alone, computing
 from drbo.rounds.chance import Chance
 from drbo.rounds.policies import Policy
 from drbo.rounds.radius_rules import RadiusRule

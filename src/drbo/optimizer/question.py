@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast, overload
+from typing import Any, TypeVar, cast, overload
 
 from numpy.typing import ArrayLike
 
+from drbo._threads import one_thread
 from drbo.analysis.answers import (
     Classification,
     Probability,
@@ -25,10 +28,44 @@ from drbo.analysis.radius_explanation import RadiusExplanation
 from drbo.analysis.recommend import Guaranteed, best_in, guaranteed, recommend_for, recommendation, regret_bound
 from drbo.analysis.sensitivity import RadiusSensitivity, sensitivity
 from drbo.knowledge.snapshot import Snapshot
-from drbo.optimizer.guard import Guard, computing
 from drbo.rounds.chance import Chance, Event, Of
 from drbo.rounds.satisficing import Goal
 from drbo.spaces.space import Point
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class Guard:
+    """Holds the lock; a fork gets a new lock, because a thread of the parent may hold the old one."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+    def renew(self) -> None:
+        """Replace the lock by an open one."""
+        self.lock = threading.RLock()
+
+
+def alone(method: Method) -> Method:
+    """Return the method with the lock held: a `tell` waits for a running `ask`."""
+
+    @functools.wraps(method)
+    def locked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with self._guard.lock:
+            return method(self, *args, **kwargs)
+
+    return cast(Method, locked)
+
+
+def computing(method: Method) -> Method:
+    """Return the method with the lock held and single-threaded linear algebra, for methods that need a posterior."""
+
+    @functools.wraps(method)
+    def limited(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with self._guard.lock, one_thread():
+            return method(self, *args, **kwargs)
+
+    return cast(Method, limited)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,6 +83,16 @@ class Question:
         told, given = len(self._asked.state.told_so_far), self._asked.given
         known = "" if given is None else f", given={given!r}"
         return f"a question after {told} results (radius={self._asked.radius or self._asked.terms.radius}{known})"
+
+    def __copy__(self) -> Question:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Question:
+        del memo
+        return self
+
+    def __getstate__(self) -> Any:
+        raise TypeError("a Question cannot be pickled: pickle the optimizer, and ask the copy with under(...)")
 
     def _action(self, action: Any, name: str = "action") -> Point:
         return self._asked.actions.encode(name, action)

@@ -9,9 +9,8 @@ import difflib
 from collections.abc import Callable
 
 from drbo.problems._benchmarks import benchmark_1, benchmark_2, branin_williams, modified_branin
-from drbo.problems._covid import covid_allocation
 from drbo.problems._problem import Function, Optimum, Problem
-from drbo.problems._published import ackley, bertsimas, hartmann6, newsvendor, robos, three_hump_camel
+from drbo.problems._published import ackley, bertsimas, covid_allocation, hartmann6, newsvendor, robos, three_hump_camel
 from drbo.problems._wind import WINDOW_HOURS, nearest_context, revenue, wind, window_distributions, windows
 from drbo.problems._wind_csv import WindDataError, WindDataWarning, WindSeries, la_haute_borne, read_wind_csv
 

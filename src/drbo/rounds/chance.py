@@ -29,8 +29,8 @@ from scipy.special import ndtr
 
 from drbo import validation
 from drbo.models.bounds import LOWER, UPPER, Bound, Side, simultaneous
+from drbo.models.outcomes import Units
 from drbo.models.surrogate import Posterior
-from drbo.models.units import Units
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
 from drbo.rounds.context_rules import Beliefs, ContextRule, Uncertain, check_rule
 from drbo.rounds.policies import Choice, Optimism, Policy, Round, picked

@@ -44,13 +44,13 @@ from drbo.integrations.optuna.trials import (
     damage,
     digest_of,
     mark,
+    settled,
     store_configuration,
     stored_configuration,
     suggestion_of,
     under_way,
     varying,
 )
-from drbo.integrations.optuna.waiting import settled
 from drbo.knowledge.encoding import handed_over
 from drbo.models import Surrogate, check_surrogate
 from drbo.spaces import Point
