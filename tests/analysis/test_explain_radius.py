@@ -40,7 +40,7 @@ def test_an_mmd_is_told_as_a_shift(shift: float) -> None:
     told = drbo.explain_radius(radius, PAST)
     assert told.shifts[0].amount == pytest.approx(shift, rel=1e-6)
     assert f"every day's demand lower by {shift:.3g}, or higher by as much" in str(told)
-    assert "the set holds worse" in str(told)
+    assert "so are others that hurt more" in str(told)
     assert told.shifts[0].furthest == pytest.approx(dense_mmd(DEMAND, DEMAND - 1e6, lengthscale), abs=1e-3)
 
 
@@ -122,7 +122,7 @@ def test_the_windows_of_the_past_that_moved_further() -> None:
 def test_the_place_between_nothing_and_everything() -> None:
     told = drbo.explain_radius(0.3, PAST)
     assert told.share == 0.3 / told.diameter
-    assert f"It is {told.share:.0%} of the way" in str(told)
+    assert f"this radius is {told.share:.0%} of it" in str(told)
     assert "That is everything" in str(drbo.explain_radius(2.0, PAST))
     assert "That is everything" in str(drbo.explain_radius(math.inf, PAST))
     assert drbo.explain_radius(0.0, PAST).shifts == ()
@@ -262,7 +262,7 @@ def test_shares_are_told_as_stated() -> None:
     assert told.radius == 0.0
     assert "share of old is from 20.0% to 50.0%" in str(told)
     assert "0 is the set as stated" in str(told)
-    assert "of the way" not in str(told)
+    assert "this radius is" not in str(told)
     assert "from 10.0% to 60.0%" in str(opt.under().explain_radius(0.1))
 
 

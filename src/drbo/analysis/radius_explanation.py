@@ -190,8 +190,7 @@ class RadiusExplanation:
         if self.radius >= self.diameter:
             return [first, f"That is everything: no distribution is further away than {self.diameter:.3g}."]
         share = "less than 1%" if 0.0 < self.share < 0.01 else f"{self.share:.0%}"
-        way = f"It is {share} of the way from the reference to everything"
-        return [first, f"{way}, which is {self.diameter:.3g} away."]
+        return [first, f"The largest possible shift is {self.diameter:.3g}; this radius is {share} of it."]
 
     def _examples(self) -> list[str]:
         """Return the examples of shifts at the radius as text."""
@@ -199,10 +198,8 @@ class RadiusExplanation:
             return []
         lines = [f"  {one}" for one in (*self.shifts, *self.relabelled)]
         if lines:
-            lines.insert(0, "As far as the radius is, for example:")
-            lines.append(
-                "Such a shift is inside the set, at its border, as far as the contexts allow it; the set holds worse."
-            )
+            lines.insert(0, "Shifts of this size, for example:")
+            lines.append("Shifts of this size are covered, and so are others that hurt more.")
         if self.replaced is not None:
             lines.append(f"{_percent(self.replaced)} of the days may be replaced by any others, the worst there are.")
         if self.likelier:
