@@ -80,7 +80,9 @@ class Belief:
         own = self
         if own.searching is own.certain:
             first = next((i for i, record in enumerate(new) if record.failed), len(new))
-            own, new = own._both_after(new[:first]), new[first:]
+            if first == len(new):
+                return own._both_after(new, len(told))
+            own, new = own._both_after(new[:first], len(told)), new[first:]
         if new:
             outcomes = own._observations([record for record in new if not record.failed])
             certain_data = own.certain_data.and_also(outcomes)
@@ -94,13 +96,13 @@ class Belief:
             )
         return replace(own, n_told=len(told))
 
-    def _both_after(self, records: Sequence[Told]) -> Belief:
+    def _both_after(self, records: Sequence[Told], n_told: int) -> Belief:
         """Return the posteriors given further results without failures; both posteriors stay the same object."""
         if not records:
             return self
         data = self.certain_data.and_also(self._observations(records))
         made = self._posterior(data, self.certain)
-        return replace(self, certain=made, certain_data=data, searching=made, searching_data=data)
+        return replace(self, certain=made, certain_data=data, searching=made, searching_data=data, n_told=n_told)
 
     def _posterior(self, data: Data, last: Posterior, contexts: FloatArray | None = None) -> Posterior:
         return self.surrogate.posterior(self.fit, data, self.contexts if contexts is None else contexts, last)

@@ -222,7 +222,8 @@ class GrowingFactor:
         """
         if not observations:
             return self
-        made = copy.copy(self)
+        made = object.__new__(type(self))  # copy.copy takes ten times as long
+        made.__dict__.update(self.__dict__)
         made._rows_copied = not self._tip.take(self.n_observations)
         if made._rows_copied:
             made._separate()

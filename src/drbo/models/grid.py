@@ -85,9 +85,11 @@ class GridPosterior(Posterior):
         """Reset the grid to the prior."""
         self.mean = np.zeros((len(self.actions), len(self.contexts)))
         self.variance = np.full_like(self.mean, self.gp.kernel.variance)
+        self._own = True  # whether no other view has this mean and variance
+        self._spare: FloatArray | None = None  # an earlier mean of its own, to be written over
 
     def _start(self) -> None:
-        self.mean, self.variance = self.mean.copy(), self.variance.copy()
+        self._own, self._spare = False, None
 
     def _remember(self, observation: Observation, t: int, k_action: FloatArray, k_context: FloatArray) -> None:
         super()._remember(observation, t, k_action, k_context)
@@ -111,25 +113,29 @@ class GridPosterior(Posterior):
                 self._rank_one(first + c, columns[: first + c, c])
 
     def _rank_one(self, t: int, b: FloatArray) -> None:
-        explained = self._k_actions[:t].T @ (b[:, None] * self._k_contexts[:t])
+        mean = np.matmul(self._k_actions[:t].T, b[:, None] * self._k_contexts[:t], out=self._spare)
+        variance = self.variance if self._own else np.empty_like(self.variance)
         root = self._U[t, t]
         step, pivot = self._white[t] / root, root * root
-        _rank_one(self.mean, self.variance, explained, self._k_actions[t], self._k_contexts[t], pivot, step)
+        _rank_one(self.mean, self.variance, self._k_actions[t], self._k_contexts[t], pivot, step, mean, variance)
+        self._spare = self.mean if self._own else None
+        self.mean, self.variance, self._own = mean, variance, True
 
 
 @jit
 def _rank_one(
     mean: FloatArray,
     variance: FloatArray,
-    explained: FloatArray,
     k_action: FloatArray,
     k_context: FloatArray,
     pivot: float,
     step: float,
+    new_mean: FloatArray,
+    new_variance: FloatArray,
 ) -> None:
-    """Update mean and variance in place by the covariance with a new observation, prior minus explained."""
+    """Write mean and variance after a new observation; `new_mean` holds the explained part of the covariance before."""
     for i in range(mean.shape[0]):
         for j in range(mean.shape[1]):
-            covariance = k_action[i] * k_context[j] - explained[i, j]
-            mean[i, j] += covariance * step
-            variance[i, j] = max(variance[i, j] - covariance * (covariance / pivot), 0.0)
+            covariance = k_action[i] * k_context[j] - new_mean[i, j]
+            new_mean[i, j] = mean[i, j] + covariance * step
+            new_variance[i, j] = max(variance[i, j] - covariance * (covariance / pivot), 0.0)
