@@ -41,11 +41,11 @@ COLUMNS = ("problem", "objective", "seed", "evaluations", "value", "bound", "spr
 
 Variant = Callable[[float], dict[str, Any]]
 VARIANTS: dict[str, Variant] = {
-    "default": lambda radius: {},  # noqa: ARG005
+    "default": lambda radius: {},  # noqa: ARG005  # it does not depend on the radius
     "uncertain": lambda radius: {"setting": drbo.Simulator(radius=radius, pick="uncertain")},
     "valuable": lambda radius: {"setting": drbo.Simulator(radius=radius, pick="valuable")},
-    "joint": lambda radius: {"policy": drbo.JointOptimism(drbo.Informative())},  # noqa: ARG005
-    "wide": lambda radius: {"certificate_beta": 4.0},  # noqa: ARG005
+    "joint": lambda radius: {"policy": drbo.JointOptimism(drbo.Informative())},  # noqa: ARG005  # it does not depend on the radius
+    "wide": lambda radius: {"certificate_beta": 4.0},  # noqa: ARG005  # it does not depend on the radius
 }
 
 

@@ -52,7 +52,7 @@ def value(action: Action, context: Context) -> float:
 
 def make() -> Simulator:
     """Return the simulator; raise ImportError without PyBaMM."""
-    import pybamm  # noqa: F401
+    import pybamm  # noqa: F401  # imported to raise without it
 
     rng = np.random.default_rng(1)
     autumn = clipped(normal_samples(rng, 40, ambient=(12.0, 5.0)), _WITHIN)

@@ -63,7 +63,7 @@ def cost(action: Action, context: Context) -> float:
 
 def make() -> Simulator:
     """Return the simulator; raise ImportError without simpy."""
-    import simpy  # noqa: F401
+    import simpy  # noqa: F401  # imported to raise without it
 
     rng = np.random.default_rng(5)
     usual = clipped(normal_samples(rng, 40, arrivals=(7.0, 1.5), severe=(0.15, 0.05)), _WITHIN)

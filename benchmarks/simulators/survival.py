@@ -63,7 +63,7 @@ def concordance(action: Action, context: Context) -> float:
 
 def make() -> Simulator:
     """Return the simulator; raise ImportError without scikit-survival."""
-    import sksurv  # noqa: F401
+    import sksurv  # noqa: F401  # imported to raise without it
 
     counts = np.bincount(_data()[2], minlength=len(_GROUPS))
     return Simulator(

@@ -46,8 +46,8 @@ def value(action: Action, context: Context) -> float:
 
 def make() -> Simulator:
     """Return the simulator; raise ImportError without gymnasium and MuJoCo."""
-    import gymnasium  # noqa: F401
-    import mujoco  # noqa: F401
+    import gymnasium  # noqa: F401  # imported to raise without it
+    import mujoco  # noqa: F401  # imported to raise without it
 
     rng = np.random.default_rng(3)
     water = clipped(normal_samples(rng, 25, viscosity=(1.0, 0.15), mass=(1.0, 0.1)), _WITHIN)
