@@ -375,7 +375,7 @@ def test_any_process_derives_the_same_belief(tmp_path: Path) -> None:
         assert opt.records() == theirs.records()
         assert opt.recommend().value == theirs.recommend().value
     assert mine.ask().same_as(theirs.ask())
-    assert any(record["kind"] == "asked" and record["fit"] for record in theirs.records())
+    assert any(record["kind"] == "asked" and record["fits"] for record in theirs.records())
 
 
 def test_the_belief_is_that_of_an_optimizer_that_was_told_the_same() -> None:

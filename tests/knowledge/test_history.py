@@ -98,9 +98,9 @@ def test_a_table_of_nothing() -> None:
 def test_refits_are_recorded_with_the_ask_that_needed_them() -> None:
     opt = heating.make(Simulator(radius=0.2, pick="uncertain"), surrogate=drbo.LearnedGP())
     heating.run(opt, 5)
-    fits = [fact.fit for fact in opt.history if isinstance(fact, Asked)]
-    assert fits[0] is None
-    learned = [fit.n_outcomes for fit in fits if fit is not None]
+    fits = [fact.fits for fact in opt.history if isinstance(fact, Asked)]
+    assert fits[0] == {}
+    learned = [fit.n_outcomes for by_name in fits for fit in by_name.values()]
     assert learned
     assert learned == sorted(set(learned))
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from drbo.kernels import RBF, Product
-from drbo.knowledge.history import Asked, Cancelled, Proposal, Told, objective
-from drbo.knowledge.state import State, observations
+from drbo.knowledge.history import OBJECTIVE, Asked, Cancelled, Proposal, Readings, Told, objective
+from drbo.knowledge.state import State, observations, values_of
 from drbo.models.gp import GP, FittedGP
+from drbo.models.outcomes import Units
 from drbo.spaces.space import Point
 
 FIT = FittedGP(GP(Product(RBF(0.3), RBF(0.3)), 0.1), 0.0, 1.0, 0.0)
@@ -24,7 +25,7 @@ def proposal(number: int, x: float, guarantee: float, further: int = 0) -> Propo
 
 
 def asked(*proposals: Proposal, fit: FittedGP | None = None) -> Asked:
-    return Asked(0.0, None, 0.1, fit, proposals)
+    return Asked(0.0, None, 0.1, {} if fit is None else {OBJECTIVE: fit}, proposals)
 
 
 def told(number: int | None, x: float, outcome: float | None = 1.0, drawn: bool = True) -> Told:
@@ -32,7 +33,7 @@ def told(number: int | None, x: float, outcome: float | None = 1.0, drawn: bool 
 
 
 def state(sign: float = 1.0) -> State:
-    return State(FIT, sign, 1)
+    return State({OBJECTIVE: FIT}, sign, 1)
 
 
 def test_pending_is_what_was_asked_and_neither_told_nor_cancelled() -> None:
@@ -42,7 +43,7 @@ def test_pending_is_what_was_asked_and_neither_told_nor_cancelled() -> None:
     assert (list(s.pending), s.n_asked) == ([0, 1, 2], 3)
     told(1, 0.2).apply(s)
     Cancelled(0.0, 0).apply(s)
-    assert (list(s.pending), s.n_asked, s.n_outcomes) == ([2], 3, 1)
+    assert (list(s.pending), s.n_asked, s.counts[OBJECTIVE]) == ([2], 3, 1)
     assert [p.coordinates.tolist() for p in s.under_way] == [[0.3]]
 
 
@@ -51,7 +52,7 @@ def test_contexts_seen_are_those_that_nature_drew() -> None:
     told(None, 0.1).apply(s)
     told(None, 0.1, None, drawn=False).apply(s)
     told(None, 0.1, None, drawn=True).apply(s)
-    assert (len(s.seen), s.n_outcomes, len(s.told_so_far)) == (2, 1, 3)
+    assert (len(s.seen), s.counts[OBJECTIVE], len(s.told_so_far)) == (2, 1, 3)
     assert len(s.failed) == 1  # the same action failed twice
 
 
@@ -82,10 +83,10 @@ def test_an_incumbent_that_failed_makes_way() -> None:
 def test_the_latest_fit_and_the_latest_contexts_wanted_are_kept() -> None:
     s = state()
     asked(proposal(0, 0.1, 0.0, further=40)).apply(s)
-    assert s.fit is FIT
+    assert s.fits[OBJECTIVE] is FIT
     asked(proposal(1, 0.1, 0.0, further=40), fit=NEW).apply(s)
     asked(proposal(2, 0.1, 0.0)).apply(s)
-    assert s.fit is NEW
+    assert s.fits[OBJECTIVE] is NEW
     assert s.further.shape == (64, 1)
     assert (s.further[:24] == 0.0).all()
     assert (s.further[24:] == 1.0).all()
@@ -96,9 +97,26 @@ def test_what_a_model_learns_from() -> None:
     told(None, 0.1, 12.0).apply(s)
     told(None, 0.2, None).apply(s)
     told(None, 0.3, 8.0).apply(s)
-    found = s.outcomes()
+    found = values_of(s.told_so_far, OBJECTIVE, Units(-1.0))
     assert (found.x.tolist(), found.c.tolist(), found.y.tolist()) == ([[0.1], [0.3]], [[0.5], [0.5]], [-12.0, -8.0])
-    (one,) = observations(told(None, 0.1, 14.0), NEW.units(1.0))
+    (one,) = observations(told(None, 0.1, 14.0), OBJECTIVE, NEW.units(1.0))
     assert one.outcome == 2.0
-    (failed,) = observations(told(None, 0.1, None), NEW.units(1.0))
+    (failed,) = observations(told(None, 0.1, None), OBJECTIVE, NEW.units(1.0))
+    assert failed.outcome is None
+
+
+def test_each_outcome_has_its_own_count_fit_and_observations() -> None:
+    s = State({OBJECTIVE: FIT, "peak": FIT}, 1.0, 1)
+    both = Told(0.0, None, at(0.1), (C,), {OBJECTIVE: Readings((3.0,)), "peak": Readings((61.0,), (0.5,))}, True)
+    Asked(0.0, None, 0.1, {"peak": NEW}, ()).apply(s)
+    both.apply(s)
+    told(None, 0.3, 4.0).apply(s)
+    assert s.counts == {OBJECTIVE: 2, "peak": 1}
+    assert s.fits == {OBJECTIVE: FIT, "peak": NEW}
+    found = values_of(s.told_so_far, "peak", Units(-1.0))
+    assert (found.y.tolist(), found.stderr.tolist()) == ([-61.0], [0.5])
+    (one,) = observations(both, "peak", Units())
+    assert one.outcome == 61.0
+    assert observations(told(None, 0.3, 4.0), "peak", Units()) == []  # it was not measured
+    (failed,) = observations(told(None, 0.3, None), "peak", Units())
     assert failed.outcome is None

@@ -197,7 +197,7 @@ def test_learned_models_on_a_grid() -> None:
     r = opt.recommend()
     assert problem.robust_values[r.action_index] > problem.robust_optimum.value - 0.05
     assert 100 < r.value < 107
-    fits = [fact.fit for fact in opt.history if isinstance(fact, Asked) and fact.fit is not None]
+    fits = [fit for fact in opt.history if isinstance(fact, Asked) for fit in fact.fits.values()]
     assert fitted(fits[-1]).offset == pytest.approx(100, abs=7)
 
 

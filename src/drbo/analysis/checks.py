@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from drbo import validation
 from drbo.analysis.recommend import guaranteed
 from drbo.knowledge.belief import Belief
+from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.surrogate import SupportsCovariance, SupportsLeaveOneOut, require
@@ -96,7 +97,7 @@ def narrowing(asked: Snapshot, action: Point, steps: int) -> Narrowing:
     found = guaranteed(asked, action, asked.ball)
     ball = found.ball.extended(found.certificate.reference.points[len(found.ball.contexts) :])
     fit = known.fit(asked.state, fresh=True)
-    belief = Belief.prior(own.surrogate, own.inputs, fit, ball.contexts, own.sign, own.widths)
+    belief = Belief.prior(own, OBJECTIVE, fit, ball.contexts)
     at = np.unique(np.linspace(1, len(told), most).round().astype(np.intp)) if told else np.empty(0, np.intp)
     values = np.empty((2, len(at), len(ball.weights)))
     for i, count in enumerate(at.tolist()):
@@ -117,7 +118,7 @@ def leave_one_out(asked: Snapshot) -> LeaveOneOut:
     belief = known.belief(state, fresh=True)
     told = [(id_, outcome) for id_, record in state.results.items() for outcome in record.values]
     ids, outcomes = np.array([id_ for id_, _ in told]), np.array([outcome for _, outcome in told])
-    require(belief.certain, (SupportsLeaveOneOut,), "leave_one_out", belief.surrogate)
+    require(belief.certain, (SupportsLeaveOneOut,), "leave_one_out", belief.outcome.surrogate)
     residual, variance = cast(SupportsLeaveOneOut, belief.certain).leave_one_out()
     units = belief.units
     width = known.width(belief, known.configuration.certificate_beta)

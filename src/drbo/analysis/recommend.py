@@ -13,7 +13,6 @@ import numpy as np
 from drbo import validation
 from drbo._threads import one_thread
 from drbo.analysis.answers import NotCertifiedError, Recommendation, RegretBound, TargetRecommendation
-from drbo.knowledge import claims
 from drbo.knowledge.explanation import AnyColumn, Deferred, Evaluation, Explanation, summary
 from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Terms
@@ -102,7 +101,7 @@ def regret_bound(asked: Snapshot, best: Guaranteed) -> RegretBound:
         guaranteed=units.outward(least),
         reachable=units.outward(most),
         certified=own.search.exhaustive,
-        claim=claims.certificate(own.surrogate, own.certificate_beta),
+        claim=own.objective.claim,
     )
 
 
@@ -146,7 +145,7 @@ def recommendation(asked: Snapshot, found: Guaranteed) -> Recommendation:
         delta=beta.delta if beta.proven else None,
         diameter=found.ball.diameter,
         within=found.ball.words,
-        claim=claims.certificate(own.surrogate, beta),
+        claim=own.objective.claim,
         unseen=found.unseen,
         action_point=found.action,
         explanation=Deferred(functools.partial(explain, found, action, contexts, nature.space.columns)),

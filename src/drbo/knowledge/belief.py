@@ -1,4 +1,4 @@
-"""The two posteriors of f given the facts so far.
+"""The two posteriors of each outcome given the facts so far.
 
 Bounds use the outcomes alone. The search for the next evaluation also uses failed and pending evaluations. Each of
 them counts as an outcome equal to its posterior mean: the variance shrinks there, and the mean does not move. Without
@@ -14,12 +14,12 @@ from typing import cast
 import numpy as np
 
 from drbo.contexts.reference import Reference
+from drbo.knowledge.configuration import Configuration, Outcome
 from drbo.knowledge.history import Told
 from drbo.knowledge.state import observations
-from drbo.models.bounds import Beta
 from drbo.models.observation import Observation
 from drbo.models.outcomes import Units
-from drbo.models.surrogate import Data, Fit, Inputs, Posterior, SupportsHiddenContexts, Surrogate, require
+from drbo.models.surrogate import Data, Fit, Posterior, SupportsHiddenContexts, require
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -31,19 +31,18 @@ class Belief:
 
     Attributes
     ----------
-    surrogate : the model
-    fit, units : the hyper-parameters, and the units of the outcomes under them
-    rules : the width rules of all confidence bounds
+    name, outcome : the modelled outcome
+    fit, units : the hyper-parameters, and the units of the outcome under them
     corrections : number of results that had been retracted or amended
     certain, certain_data : the posterior given the outcomes, and its data
     searching, searching_data : the posterior given the outcomes and the failures, and its data
     n_told : number of results
     """
 
-    surrogate: Surrogate
+    name: str
+    outcome: Outcome
     fit: Fit
     units: Units
-    rules: Sequence[Beta]
     corrections: int
     certain: Posterior
     certain_data: Data
@@ -54,18 +53,16 @@ class Belief:
     @classmethod
     def prior(
         cls,
-        surrogate: Surrogate,
-        inputs: Inputs,
+        own: Configuration,
+        name: str,
         fit: Fit,
         contexts: FloatArray,
-        sign: float,
-        rules: Sequence[Beta],
         corrections: int = 0,
     ) -> Belief:
-        """Return the prior on contexts (n, d); `sign` is -1 if outcomes are minimised."""
-        data = Data(inputs)
-        posterior = surrogate.posterior(fit, data, contexts)
-        return cls(surrogate, fit, fit.units(sign), rules, corrections, posterior, data, posterior, data)
+        """Return the prior of an outcome on contexts (n, d)."""
+        outcome, data = own.outcomes[name], Data(own.inputs)
+        posterior = outcome.surrogate.posterior(fit, data, contexts)
+        return cls(name, outcome, fit, fit.units(outcome.sign), corrections, posterior, data, posterior, data)
 
     @property
     def contexts(self) -> FloatArray:
@@ -105,7 +102,7 @@ class Belief:
         return replace(self, certain=made, certain_data=data, searching=made, searching_data=data, n_told=n_told)
 
     def _posterior(self, data: Data, last: Posterior, contexts: FloatArray | None = None) -> Posterior:
-        return self.surrogate.posterior(self.fit, data, self.contexts if contexts is None else contexts, last)
+        return self.outcome.surrogate.posterior(self.fit, data, self.contexts if contexts is None else contexts, last)
 
     def on(self, contexts: FloatArray) -> Belief:
         """Return the same posteriors on contexts (n, d)."""
@@ -133,14 +130,15 @@ class Belief:
         return [
             self._scattered(one) if record.hidden else one
             for record in records
-            for one in observations(record, self.units)
+            for one in observations(record, self.name, self.units)
         ]
 
     def _scattered(self, observation: Observation) -> Observation:
         """Return an observation of a hidden context, with the extra error that each width rule adds for it."""
-        require(self.certain, (SupportsHiddenContexts,), "an outcome whose context was not revealed", self.surrogate)
+        what = "an outcome whose context was not revealed"
+        require(self.certain, (SupportsHiddenContexts,), what, self.outcome.surrogate)
         scatter = cast(SupportsHiddenContexts, self.certain).scatter(observation)
-        added = max(rule.hidden_variance(scatter, self.certain.noise**2, self.units) for rule in self.rules)
+        added = max(rule.hidden_variance(scatter, self.certain.noise**2, self.units) for rule in self.outcome.widths)
         return replace(observation, scatter=added)
 
 

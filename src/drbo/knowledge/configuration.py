@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -16,6 +17,8 @@ from drbo.contexts.finite_contexts import FiniteContexts
 from drbo.contexts.nature import Contexts
 from drbo.contexts.sampled_contexts import SPREAD, SampledContexts
 from drbo.knowledge import claims
+from drbo.knowledge.claims import Claim
+from drbo.knowledge.history import OBJECTIVE
 from drbo.models.bounds import Beta, as_beta
 from drbo.models.learned import LearnedGP
 from drbo.models.surrogate import (
@@ -48,6 +51,35 @@ _COMBINATIONS = 1024
 
 
 @dataclass(frozen=True, eq=False)
+class Outcome:
+    """One modelled outcome.
+
+    Attributes
+    ----------
+    surrogate : its model
+    sign : 1 if it is maximised, -1 if it is minimised
+    beta, certificate_beta : the width rules of its confidence bounds: of the search, and of a recommendation
+    first_fit : its hyper-parameters before any value is known
+    """
+
+    surrogate: Surrogate
+    sign: float
+    beta: Beta
+    certificate_beta: Beta
+    first_fit: Fit
+
+    @property
+    def widths(self) -> tuple[Beta, Beta]:
+        """The width rules of all confidence bounds."""
+        return self.beta, self.certificate_beta
+
+    @property
+    def claim(self) -> Claim:
+        """The claim of its bounds."""
+        return claims.certificate(self.surrogate, self.certificate_beta)
+
+
+@dataclass(frozen=True, eq=False)
 class Configuration:
     """The configuration of an optimizer.
 
@@ -62,7 +94,7 @@ class Configuration:
     setting, surrogate, policy, beta, certificate_beta, maximize, seed : as for `Optimizer`
     baseline : the current action, None if there is none
     explore_budget : the largest total loss against the baseline over all rounds; infinite if there is no limit
-    first_fit : the hyper-parameters before any outcome
+    outcomes : the modelled outcomes by name; the objective has the empty name
     """
 
     arguments: dict[str, Any]
@@ -81,17 +113,12 @@ class Configuration:
     seed: int
     baseline: Point | None
     explore_budget: float
-    first_fit: Fit
+    outcomes: Mapping[str, Outcome]
 
     @property
-    def sign(self) -> float:
-        """1 if outcomes are maximised, -1 if they are minimised."""
-        return 1.0 if self.maximize else -1.0
-
-    @property
-    def widths(self) -> tuple[Beta, Beta]:
-        """The width rules of all confidence bounds."""
-        return self.beta, self.certificate_beta
+    def objective(self) -> Outcome:
+        """The optimised outcome."""
+        return self.outcomes[OBJECTIVE]
 
     @property
     def placed(self) -> PlacedSet:
@@ -139,13 +166,14 @@ class Configuration:
         for one in (rule, certifying):
             claims.certificate(model, one)  # raises if there is no such claim
         upward = validation.flag("maximize", maximize)
+        sign = 1.0 if upward else -1.0
         grid = chosen_from.coordinates if isinstance(chosen_from, FiniteSet) else np.empty((0, chosen_from.dimension))
         inputs = Inputs(grid, nature.space.dimension, shift)
-        first_fit = model.first(inputs, 1.0 if upward else -1.0)
+        objective = Outcome(model, sign, rule, certifying, model.first(inputs, sign))
         if policy is not None:
             setting.check_policy(policy)
         chosen = setting.policy if policy is None else policy
-        prior = model.posterior(first_fit, Data(inputs), nature.seen([]).points)
+        prior = model.posterior(objective.first_fit, Data(inputs), nature.seen([]).points)
         require(prior, chosen.needs, f"the policy {chosen!r}", model)
         chosen.check(prior, nature)
         if nature.range is not None:
@@ -188,7 +216,7 @@ class Configuration:
             seed=number,
             baseline=today,
             explore_budget=budget,
-            first_fit=first_fit,
+            outcomes={OBJECTIVE: objective},
         )
 
 

@@ -94,7 +94,7 @@ def _write_asked(fact: Asked, position: Any) -> dict[str, Any]:
         "time": fact.time,
         "reference": position(fact.reference),
         "radius": encode(fact.radius),
-        "fit": encode(fact.fit),
+        "fits": {name: encode(fit) for name, fit in fact.fits.items()},
         "proposals": [
             {
                 "number": p.number,
@@ -214,8 +214,7 @@ class Reader:
         given = decode(record.get("given"), self.classes)
         if not (given is None or (isinstance(given, dict) and given)):
             raise ValueError(f"it holds {given!r} where the known part of a context should be")
-        fit = self._fit(record["fit"])
-        return Asked(_time(record), self._reference(record), radius, fit, proposals, awaited, given)
+        return Asked(_time(record), self._reference(record), radius, self._fits(record), proposals, awaited, given)
 
     def _outcomes(self, record: dict[str, Any]) -> tuple[tuple[Point, ...], dict[str, Readings]]:
         contexts = tuple(_read_point(context, self.contexts) for context in record["contexts"])
@@ -242,11 +241,14 @@ class Reader:
         value = record["reference"]
         return self.references[_count(value)] if isinstance(value, int) else decode(value, self.classes)
 
-    def _fit(self, value: Any) -> Fit | None:
-        fit = decode(value, self.classes)
-        if not (fit is None or isinstance(fit, Fit)):
-            raise ValueError(f"it holds invalid hyper-parameters: {fit!r}")
-        return fit
+    def _fits(self, record: dict[str, Any]) -> dict[str, Fit]:
+        """Return the hyper-parameters by outcome; format 3 has those of the objective alone, or None."""
+        given = record["fits"] if "fits" in record else {} if record["fit"] is None else {OBJECTIVE: record["fit"]}
+        fits = {_known_name(name): decode(fit, self.classes) for name, fit in given.items()}
+        for fit in fits.values():
+            if not isinstance(fit, Fit):
+                raise ValueError(f"it holds invalid hyper-parameters: {fit!r}")
+        return fits
 
 
 def _read_point(value: dict[str, Any], space: Space) -> Point:
@@ -265,14 +267,19 @@ def _read_readings(record: dict[str, Any]) -> dict[str, Readings]:
         value = {OBJECTIVE: {"values": value, "stderrs": stderrs}} if value or stderrs else {}
     found = {}
     for name, one in value.items():
-        if name != OBJECTIVE:
-            raise ValueError(f"it holds the outcome {name!r}, perhaps of a later version of drbo")
         values = tuple(_finite(outcome) for outcome in one["values"])
         stderrs = tuple(_float(stderr) for stderr in one.get("stderrs", ()))
         if stderrs and (len(stderrs) != len(values) or not all(0.0 <= e < math.inf for e in stderrs)):
             raise ValueError(f"it holds {stderrs} as the standard errors of {len(values)} outcomes")
-        found[name] = Readings(values, stderrs)
+        found[_known_name(name)] = Readings(values, stderrs)
     return found
+
+
+def _known_name(name: Any) -> str:
+    """Return the name of an outcome that this version models."""
+    if name != OBJECTIVE:
+        raise ValueError(f"it holds the outcome {name!r}, perhaps of a later version of drbo")
+    return OBJECTIVE
 
 
 def _weights(record: dict[str, Any]) -> tuple[float, ...]:

@@ -117,7 +117,7 @@ class Asked(Record):
     ----------
     time : seconds since 1970, None if unknown
     reference, radius : the arguments of the call; None if not given
-    fit : the hyper-parameters learned for it; None if unchanged since the record before
+    fits : the hyper-parameters learned for it, by the name of the outcome; without those that are unchanged
     proposals : the suggestions, one or several
     awaited : the numbers of results that come earlier in the history but were unknown to this ask; several workers may
         write a history out of order
@@ -127,7 +127,7 @@ class Asked(Record):
     time: float | None
     reference: Any
     radius: float | None
-    fit: Fit | None
+    fits: Mapping[str, Fit]
     proposals: tuple[Proposal, ...]
     awaited: tuple[int, ...] = ()
     given: Mapping[Any, Any] | None = None

@@ -18,11 +18,12 @@ from drbo.contexts.nature import Contexts
 from drbo.contexts.reference import Reference
 from drbo.knowledge.belief import Belief, Pending, RoundBeliefs
 from drbo.knowledge.configuration import Configuration
-from drbo.knowledge.history import Fact, Proposal
+from drbo.knowledge.history import OBJECTIVE, Fact, Proposal
 from drbo.knowledge.production import Wishes
-from drbo.knowledge.state import Iterate, State, Terms, kept
+from drbo.knowledge.state import Iterate, State, Terms, kept, values_of
 from drbo.knowledge.suggestion import Suggestion
 from drbo.models.bounds import LOWER, Beta, Bound
+from drbo.models.outcomes import Units
 from drbo.models.surrogate import Fit, SupportsInformationGain, supports
 from drbo.rounds.ball import Ball, frozen_copy
 from drbo.rounds.policies import Round
@@ -43,9 +44,9 @@ class Knowledge:
         self._facts = facts
         self._state: State | None = None
         self._noted = 0  # number of facts applied to the state
-        self._belief: Belief | None = None
-        # Cached next fit and its key: the last fit, and the numbers of outcomes and corrections.
-        self._next_fit: tuple[Fit, tuple[int, int], Fit] | None = None
+        self._belief: dict[str, Belief] = {}  # by the name of the outcome
+        # The next fit by outcome, with its key: the last fit, and the numbers of values and corrections.
+        self._next_fit: dict[str, tuple[Fit, tuple[int, int], Fit]] = {}
         self._placed: list[tuple[FloatArray, PlacedSet]] = []  # cache: the last two arrays of atoms, with their sets
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # cache: with further contexts
         self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # cache: contexts conditioned on `given`
@@ -58,7 +59,8 @@ class Knowledge:
         state, self._state = self._state, None
         if state is None:
             own = self.configuration
-            state, self._noted = State(own.first_fit, own.sign, own.nature.space.dimension), 0
+            fits = {name: outcome.first_fit for name, outcome in own.outcomes.items()}
+            state, self._noted = State(fits, own.objective.sign, own.nature.space.dimension), 0
         for fact in self._facts[self._noted :]:
             fact.apply(state)
         self._noted = len(self._facts)
@@ -74,36 +76,43 @@ class Knowledge:
                 if reference is not None:
                     nature.check(reference)
 
-    def fit(self, state: State, *, fresh: bool = False) -> Fit:
-        """Return the current hyper-parameters: a function of the facts and of the last recorded fit.
+    def fit(self, state: State, name: str = OBJECTIVE, *, fresh: bool = False) -> Fit:
+        """Return the current hyper-parameters of an outcome: a function of the facts and of the last recorded fit.
 
-        `fresh`: learned from every outcome so far, as a bound needs; otherwise they may lag by a few outcomes.
+        `fresh`: learned from every value so far, as a bound needs; otherwise they may lag by a few values.
         """
-        last, model = state.fit, self.configuration.surrogate
-        corrected = model.learns and state.corrections != state.fit_corrections
-        more = model.learns and state.n_outcomes > last.n_outcomes if fresh else model.due(state.n_outcomes, last)
+        last, outcome, count = state.fits[name], self.configuration.outcomes[name], state.counts[name]
+        model = outcome.surrogate
+        corrected = model.learns and state.corrections != state.fit_corrections[name]
+        more = model.learns and count > last.n_outcomes if fresh else model.due(count, last)
         if not (corrected or more):
             return last
-        if state.n_outcomes == 0:  # all of them were retracted
-            return self.configuration.first_fit
-        key = state.n_outcomes, state.corrections
-        made = self._next_fit
+        if count == 0:  # all of them were retracted
+            return outcome.first_fit
+        key, made = (count, state.corrections), self._next_fit.get(name)
         if made is None or made[0] is not last or made[1] != key:
-            made = self._next_fit = last, key, model.refit(self.configuration.inputs.seen(state.outcomes()), last)
+            values = values_of(state.told_so_far, name, Units(outcome.sign))
+            made = self._next_fit[name] = last, key, model.refit(self.configuration.inputs.seen(values), last)
         return made[2]
 
-    def belief(self, state: State, contexts: FloatArray | None = None, *, fresh: bool = False) -> Belief:
-        """Return the posteriors given all results, on contexts (n, d); the default is their present contexts."""
-        belief, fit = self._belief, self.fit(state, fresh=fresh)
+    def new_fits(self, state: State, *, fresh: bool) -> dict[str, Fit]:
+        """Return the hyper-parameters that are not recorded yet, by outcome; `fresh` as for `fit`."""
+        fits = {name: self.fit(state, name, fresh=fresh) for name in self.configuration.outcomes}
+        return {name: fit for name, fit in fits.items() if fit is not state.fits[name]}
+
+    def belief(
+        self, state: State, contexts: FloatArray | None = None, name: str = OBJECTIVE, *, fresh: bool = False
+    ) -> Belief:
+        """Return the posteriors of an outcome given all results, on contexts (n, d); by default the present ones."""
+        belief, fit = self._belief.get(name), self.fit(state, name, fresh=fresh)
         if contexts is None:
             contexts = self.atoms(state) if belief is None else belief.contexts
         past = belief is not None and belief.n_told > len(state.told_so_far)  # an earlier state
         if belief is None or past or belief.fit is not fit or belief.corrections != state.corrections:
-            own = self.configuration
-            belief = Belief.prior(own.surrogate, own.inputs, fit, contexts, own.sign, own.widths, state.corrections)
+            belief = Belief.prior(self.configuration, name, fit, contexts, state.corrections)
         belief = belief.on(contexts).after(state.told_so_far)
         if not past:
-            self._belief = belief
+            self._belief[name] = belief
         return belief
 
     def width(self, belief: Belief, beta: Beta) -> float:
@@ -116,21 +125,22 @@ class Knowledge:
 
     def beliefs(
         self, state: State, ball: Ball, under_way: Sequence[Iterate] = (), *, fresh: bool = False
-    ) -> RoundBeliefs:
-        """Return the posteriors of a round with pending evaluations; `fresh` as for `fit`."""
-        belief = self.belief(state, ball.contexts, fresh=fresh)
+    ) -> dict[str, RoundBeliefs]:
+        """Return the posteriors of a round with pending evaluations, by outcome; `fresh` as for `fit`."""
         pending = [Pending(i.proposal.action, i.proposal.contexts, self.reference_of(i)) for i in under_way]
-        return self._round_beliefs(belief, pending)
+        return {
+            name: self._round_beliefs(self.belief(state, ball.contexts, name, fresh=fresh), pending)
+            for name in self.configuration.outcomes
+        }
 
-    def certifying(self, state: State, ball: Ball) -> RoundBeliefs:
-        """Return the posteriors that bounds use: given all outcomes, without pending evaluations."""
-        return self._round_beliefs(self.belief(state, ball.contexts, fresh=True), [])
+    def certifying(self, state: State, ball: Ball, name: str = OBJECTIVE) -> RoundBeliefs:
+        """Return the posteriors that bounds of an outcome use: given all results, without pending evaluations."""
+        return self._round_beliefs(self.belief(state, ball.contexts, name, fresh=True), [])
 
     def _round_beliefs(self, belief: Belief, pending: Sequence[Pending]) -> RoundBeliefs:
-        own = self.configuration
-        width = self.width(belief, own.beta)
-        certifying = width if own.certificate_beta is own.beta else self.width(belief, own.certificate_beta)
-        return RoundBeliefs(belief, pending, width, certifying)
+        beta, certifying = belief.outcome.widths
+        width = self.width(belief, beta)
+        return RoundBeliefs(belief, pending, width, width if certifying is beta else self.width(belief, certifying))
 
     # --- the ball of a round ----------------------------------------------------------------------------------------
 
@@ -257,24 +267,25 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
         under_way.append(state.iterate(proposal, terms))
         away.append(proposal.action)
     beliefs = known.beliefs(state, ball, under_way, fresh=wishes.fresh)
-    limits = wishes.limits(state, beliefs, ball, before, own.search)
+    objective = beliefs[OBJECTIVE]
+    limits = wishes.limits(state, objective, ball, before, own.search)
     number = state.n_asked + len(before)
     failures, search = Failures(state.failed_pairs if state.failed else ()), limits.search(own.search)
     exhausted = failures.exhausted(ball) if failures.pairs else []
     if exhausted:
         search = Avoiding(search, exhausted)
     round_ = Round(ball, search, known.near(state), known.rows(away), n_contexts, (own.seed, number), failures)
-    choice = own.policy.choose(round_, beliefs)
+    choice = own.policy.choose(round_, objective)
     if n_contexts > 1 and len(choice.contexts) != n_contexts:
         raise TypeError(
             f"n_contexts must be 1 where the policy does not pick several contexts, got {n_contexts}; contexts "
             "that nature picks are told with the outcomes: tell(s, outcomes, contexts=...)"
         )
     # Eq. (10): the worst-case lcb at the time of the ask, from outcomes alone, without pending evaluations.
-    lower = Bound(beliefs.certain(choice.ball), beliefs.width, LOWER)
+    lower = Bound(objective.certain(choice.ball), objective.width, LOWER)
     worst = choice.ball.worst_case(lower.of_action(choice.action))
     wider, _ = choice.ball.widened(lower, choice.action, float(worst.expectation))
-    units = beliefs.belief.units
+    units = objective.units
     return Proposal(
         number=number,
         action=frozen_copy(choice.action),

@@ -16,7 +16,7 @@ import numpy as np
 from drbo import validation
 from drbo.knowledge.belief import RoundBeliefs
 from drbo.knowledge.configuration import Configuration
-from drbo.knowledge.history import Proposal
+from drbo.knowledge.history import OBJECTIVE, Proposal
 from drbo.knowledge.state import State
 from drbo.models.outcomes import Units
 from drbo.rounds.ball import Ball
@@ -117,7 +117,7 @@ class Wishes:
         self, state: State, beliefs: RoundBeliefs, ball: Ball, before: Sequence[Proposal], search: WholeSearch
     ) -> Limits:
         """Return the limits of a suggestion in a round; those `before` it belong to the same call."""
-        units = beliefs.belief.units
+        units = beliefs.units
         requirements: list[Requirement] = []
         budget = None
         if self.guarantee is not None:
@@ -143,13 +143,13 @@ class Wishes:
                 "explore_budget needs every sample as an atom, and these were compressed: give Samples room, atoms=..."
             )
         left = self.budget - state.spent - sum(proposal.loss for proposal in before)
-        return Budget(beliefs, self.baseline, beliefs.belief.units.length_inward(_SHARE * max(left, 0.0)))
+        return Budget(beliefs, self.baseline, beliefs.units.length_inward(_SHARE * max(left, 0.0)))
 
 
 def _much_is_known(state: State) -> bool:
     """Return whether there are enough outcomes, of at least two actions, to learn how actions differ."""
     told = {record.action.coordinates.tobytes() for record in state.told_so_far if record.outcomes}
-    return state.n_outcomes >= LEAST_OUTCOMES and len(told) > 1
+    return state.counts[OBJECTIVE] >= LEAST_OUTCOMES and len(told) > 1
 
 
 def _reach(state: State, search: WholeSearch) -> Reach:

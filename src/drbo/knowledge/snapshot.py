@@ -13,6 +13,7 @@ from drbo import validation
 from drbo.contexts.nature import Contexts
 from drbo.knowledge.belief import RoundBeliefs
 from drbo.knowledge.configuration import Configuration
+from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.knowledge import Knowledge
 from drbo.knowledge.state import State, Terms
 from drbo.models.bounds import LOWER, UPPER, Bound
@@ -39,7 +40,7 @@ class Snapshot:
     terms: Terms
     radius: float | None = None
     _ball: list[Ball] = field(default_factory=list, init=False)  # cache of one
-    _beliefs: list[RoundBeliefs] = field(default_factory=list)  # cache of one
+    _beliefs: dict[str, RoundBeliefs] = field(default_factory=dict)  # cache: one per outcome
 
     @classmethod
     def of(cls, known: Knowledge, terms: Terms, radius: float | None = None) -> Snapshot:
@@ -100,27 +101,27 @@ class Snapshot:
 
     # --- the bounds -------------------------------------------------------------------------------------------------
 
-    def beliefs(self, ball: Ball) -> RoundBeliefs:
-        """Return the posteriors that bounds use: given all outcomes, without pending evaluations (cached)."""
-        if not self._beliefs:
-            self._beliefs[:] = [self.known.certifying(self.state, ball)]
-        return self._beliefs[0]
+    def beliefs(self, ball: Ball, outcome: str = OBJECTIVE) -> RoundBeliefs:
+        """Return the posteriors that bounds use: given all results, without pending evaluations (cached)."""
+        if outcome not in self._beliefs:
+            self._beliefs[outcome] = self.known.certifying(self.state, ball, outcome)
+        return self._beliefs[outcome]
 
     @property
     def units(self) -> Units:
         """The units of the outcomes under the hyper-parameters of the bounds."""
-        if self._beliefs:
-            return self._beliefs[0].units
+        if OBJECTIVE in self._beliefs:
+            return self._beliefs[OBJECTIVE].units
         return self.known.belief(self.state, fresh=True).units
 
-    def lower(self, ball: Ball) -> Bound:
-        """Return the lower confidence bound of f on the atoms of a set."""
-        beliefs = self.beliefs(ball)
+    def lower(self, ball: Ball, outcome: str = OBJECTIVE) -> Bound:
+        """Return the lower confidence bound of an outcome on the atoms of a set."""
+        beliefs = self.beliefs(ball, outcome)
         return Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
 
-    def upper(self, ball: Ball) -> Bound:
-        """Return the upper confidence bound of f on the atoms of a set."""
-        beliefs = self.beliefs(ball)
+    def upper(self, ball: Ball, outcome: str = OBJECTIVE) -> Bound:
+        """Return the upper confidence bound of an outcome on the atoms of a set."""
+        beliefs = self.beliefs(ball, outcome)
         return Bound(beliefs.certain(ball), beliefs.certificate_width, UPPER)
 
     def mean(self, ball: Ball) -> Bound:

@@ -72,27 +72,27 @@ class State:
     results : the results that were not retracted, as amended, by number
     told_so_far : the same results in order
     corrections : number of retractions and amendments
-    n_outcomes : number of results with an outcome
+    counts : number of values of each outcome, by name
     failed : the distinct failed actions, by key
     seen : the contexts that nature drew, in order
-    fit, fit_corrections : the last recorded hyper-parameters, and the number of corrections at that time
+    fits, fit_corrections : the last recorded hyper-parameters by outcome, and the number of corrections at that time
     further : (k, d) the contexts that the adversary added
     terms : reference, radius and the known part of the context of the last ask
     spent : the largest total loss against the baseline of all suggestions not cancelled, in the user's units
     incumbent : the iterate with the largest bound at the time of its ask (eq. 10), without failed actions
     """
 
-    def __init__(self, fit: Fit, sign: float, d_c: int) -> None:
+    def __init__(self, fits: Mapping[str, Fit], sign: float, d_c: int) -> None:
         self.n_asked = 0
         self.pending: dict[int, Iterate] = {}
         self.results: dict[int, Told] = {}
         self.told_so_far: list[Told] = []
         self.corrections = 0
-        self.n_outcomes = 0
+        self.counts = dict.fromkeys(fits, 0)
         self.failed: dict[tuple[int | None, bytes], Point] = {}
         self.seen: list[Point] = []
-        self.fit = fit
-        self.fit_corrections = 0
+        self.fits = dict(fits)
+        self.fit_corrections = dict.fromkeys(fits, 0)
         self.further = np.empty((0, d_c))
         self.terms = Terms()
         self.spent = 0.0
@@ -112,8 +112,8 @@ class State:
 
     def asked(self, record: Asked) -> None:
         """Apply new suggestions."""
-        if record.fit is not None:
-            self.fit, self.fit_corrections = record.fit, self.corrections
+        for name, fit in record.fits.items():
+            self.fits[name], self.fit_corrections[name] = fit, self.corrections
         terms = self.terms = Terms(record.reference, record.radius, record.given)
         seen = self._seen_without(record.awaited) if record.awaited else self.seen
         for proposal in record.proposals:
@@ -143,7 +143,7 @@ class State:
         self.results[self._n_results] = record
         self._n_results += 1
         self.told_so_far.append(record)
-        self.n_outcomes += len(record.values)
+        self._count(record)
         self.seen.extend(record.seen)
         if record.failed:
             self.failed[_key(record.action)] = record.action
@@ -177,10 +177,17 @@ class State:
         """Recompute the state that depends on the results."""
         self.corrections += 1
         self.told_so_far = list(self.results.values())
-        self.n_outcomes = sum(len(record.values) for record in self.told_so_far)
+        self.counts = dict.fromkeys(self.counts, 0)
+        for record in self.told_so_far:
+            self._count(record)
         self.failed = {_key(record.action): record.action for record in self.told_so_far if record.failed}
         self.seen = [context for record in self.told_so_far for context in record.seen]
         self._choose_incumbent()
+
+    def _count(self, record: Told) -> None:
+        """Count the values of a result."""
+        for name, one in record.outcomes.items():
+            self.counts[name] += len(one.values)
 
     def _choose_incumbent(self) -> None:
         """Recompute the incumbent."""
@@ -223,10 +230,6 @@ class State:
 
     # --- the data of the model --------------------------------------------------------------------------------------
 
-    def outcomes(self) -> Outcomes:
-        """Return the outcomes of all results that did not fail, with the sign of maximisation."""
-        return outcomes_of(self.told_so_far, Units(self._sign))
-
     @property
     def failed_pairs(self) -> list[tuple[Point, Point]]:
         """The failed evaluations: pairs of an action and each of its contexts."""
@@ -243,8 +246,8 @@ def _key(action: Point) -> tuple[int | None, bytes]:
     return action.index, action.coordinates.tobytes()
 
 
-def outcomes_of(told: Sequence[Told], units: Units) -> Outcomes:
-    """Return the outcomes of all results that did not fail, in the model's units.
+def values_of(told: Sequence[Told], name: str, units: Units) -> Outcomes:
+    """Return all values of an outcome, in the model's units.
 
     There must be at least one, and no context may be hidden.
     """
@@ -257,19 +260,25 @@ def outcomes_of(told: Sequence[Told], units: Units) -> Outcomes:
             i,
         )
         for i, record in enumerate(told)
-        if not record.failed
-        for context, outcome, stderr in _outcomes(record)
+        if name in record.outcomes
+        for context, outcome, stderr in _readings(record, name)
     ]
     x, c, y, stderrs, evaluation = (np.array(column) for column in zip(*rows, strict=True))
     return Outcomes(x, c, y, stderrs, evaluation.astype(np.intp))
 
 
-def observations(record: Told, units: Units) -> list[Observation]:
-    """Return the observations of a result; a failure counts as its posterior mean, which only shrinks the variance."""
+def observations(record: Told, name: str, units: Units) -> list[Observation]:
+    """Return the observations of an outcome in a result; none if it was not measured.
+
+    A failure counts as its posterior mean, which only shrinks the variance.
+    """
     x = record.action.coordinates
+    if not record.failed and name not in record.outcomes:
+        return []
     if record.hidden:
         points, weights = np.array([c.coordinates for c in record.contexts]), np.array(record.weights)
-        (outcome,), stderr = record.values, record.stderrs[0] if record.stderrs else None
+        found = record.outcomes[name]
+        (outcome,), stderr = found.values, found.stderrs[0] if found.stderrs else None
         noise = None if stderr is None else units.length_inward(stderr)
         return [Observation(x, points, weights, units.inward(outcome), noise)]
     last = len(record.contexts) - 1
@@ -284,11 +293,12 @@ def observations(record: Told, units: Units) -> list[Observation]:
             before=j,
             after=last - j,
         )
-        for j, (context, outcome, stderr) in enumerate(_outcomes(record))
+        for j, (context, outcome, stderr) in enumerate(_readings(record, name))
     ]
 
 
-def _outcomes(record: Told) -> Iterator[tuple[Point, float, float | None]]:
-    """Yield each context of a result with its outcome and its standard error, None if unknown."""
-    stderrs = record.stderrs or (None,) * len(record.values)
-    return zip(record.contexts, record.values, stderrs, strict=True)
+def _readings(record: Told, name: str) -> Iterator[tuple[Point, float, float | None]]:
+    """Yield each context of a result with the outcome's value and its standard error, None if unknown."""
+    found = record.outcomes[name]
+    stderrs = found.stderrs or (None,) * len(found.values)
+    return zip(record.contexts, found.values, stderrs, strict=True)

@@ -233,7 +233,7 @@ class Optimizer:
         each = validation.whole_number("n_contexts", n_contexts, least=1, most=_MOST_AT_ONCE)
         state = self._known.state
         wishes = Wishes.of(self._configuration, action, guarantee)
-        fit = self._known.fit(state, fresh=wishes.fresh)
+        fits = self._known.new_fits(state, fresh=wishes.fresh)
         terms = self._known.terms(reference, radius, given)
         proposals: list[Proposal] = []
         iterates: list[Iterate] = []
@@ -241,9 +241,8 @@ class Optimizer:
             proposals.append(propose(self._known, terms, proposals, wishes, each))
             iterates.append(state.iterate(proposals[-1], terms))
         kept_radius = None if radius is None else float(radius)
-        learned = None if fit is state.fit else fit
         suggestions = [suggestion_of(self._known, iterate) for iterate in iterates]
-        record = Asked(history.now(), terms.reference, kept_radius, learned, tuple(proposals), given=terms.given)
+        record = Asked(history.now(), terms.reference, kept_radius, fits, tuple(proposals), given=terms.given)
         self._facts.append(record)
         return suggestions[0] if n is None else suggestions
 

@@ -296,7 +296,7 @@ class RobustSampler(BaseSampler):
             # A silent worker that is alive would suggest the first ask here: skip one per silent worker.
             suggested = [opt.ask() for _ in range(1 + len(unheard))][-1]
             records = opt.records(before)
-        asked = {**records[-1], "fit": records[0]["fit"]}
+        asked = {**records[-1], "fits": records[0]["fits"]}
         context = suggested.context or (self._row(trial.number) if self._names_are_parameters(trials) else None)
         known = {name: fixed[name] for name in self.names if name in fixed}
         if context is not None and known:

@@ -284,9 +284,7 @@ class Replayed:
             "guarantee": drbo.knowledge.to_json(last),
             "further": [],
         }
-        return [
-            {"kind": "asked", "time": None, "reference": None, "radius": None, "fit": None, "proposals": [proposal]}
-        ]
+        return [{"kind": "asked", "time": None, "reference": None, "radius": None, "fits": {}, "proposals": [proposal]}]
 
     def _action(self, trial: FrozenTrial) -> dict[str, Any] | None:
         if not all(name in trial.params for name in self.space):
