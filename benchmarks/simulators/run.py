@@ -32,7 +32,7 @@ from simulators import NAMES, Simulator, load
 CHECKPOINTS = (20, 40, 60)
 COLUMNS = (
     *("simulator", "method", "radius", "seed", "evaluations", "bound", "truth", "shifted"),
-    *("spread", "outside", "unseen", "seconds"),
+    *("spread", "outside", "verdict", "seconds"),
 )
 _ROUNDING = 1e-9
 """A bound counts as false from this share of the spread of the outcomes on."""
@@ -65,7 +65,7 @@ def run(
             seconds += time.process_time() - start
             used = [c for c, w in zip(r.contexts, r.weights, strict=True) if w > 1e-9] if _ranged(simulator) else []
             shifted = simulator.in_shifted(r.action)
-            rest = (float(np.std(outcomes)), _outside(simulator, np.array(asked)), r.unseen, seconds)
+            rest = (float(np.std(outcomes)), _outside(simulator, np.array(asked)), r.trust.verdict, seconds)
             for goal in goals:
                 bound = r.value if goal == radius else np.nan
                 truth = simulator.truth(r.action, goal, used)

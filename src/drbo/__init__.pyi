@@ -48,6 +48,7 @@ from drbo.rounds.chance import Chance as Chance
 from drbo.rounds.chance import ChanceConstrained as ChanceConstrained
 from drbo.rounds.chance import LevelSet as LevelSet
 from drbo.rounds.chance import Undecided as Undecided
+from drbo.rounds.checked import Checked as Checked
 from drbo.rounds.context_rules import Informative as Informative
 from drbo.rounds.context_rules import Pessimistic as Pessimistic
 from drbo.rounds.context_rules import Uncertain as Uncertain

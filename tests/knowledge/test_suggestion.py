@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from drbo.analysis import Recommendation
+from drbo.analysis.trust import Check, Trust
 from drbo.knowledge import Suggestion, claims
 from drbo.knowledge.explanation import Deferred, Evaluation, Explanation, summary
 from drbo.spaces.space import Point
@@ -49,9 +50,10 @@ R = Recommendation(
     delta=None,
     within="within an MMD of 0.2 of the reference",
     claim=claims.FIXED,
-    unseen=0.0,
+    check=Check(np.array([0.25]), np.array([3.0])),
     action_point=Point(np.array([0.25]), 1),
     explanation=Deferred(lambda: WHY),
+    trusted=Deferred(lambda: Trust("checked", ("checked 2 times",), 0.0, 2)),
 )
 
 
@@ -106,6 +108,7 @@ def test_a_recommendation_says_what_it_promises() -> None:
         "                           mean  std. dev.         5%     median        95%",
         "  context  reference        2.5      1.708          0          2          5",
         "           worst           2.05      1.244          0          2          4",
+        "checked 2 times",
         "an outcome of this action in context 3 would tell most: if it is as the model",
         "  expects, the bound moves from 1.235 to 1.5",
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from drbo.analysis.trust import Check, Trust
 from drbo.contexts.nature import in_words
 from drbo.knowledge.claims import Claim
 from drbo.knowledge.explanation import Deferred, Explanation, as_html, readable, wrapped
@@ -188,10 +189,10 @@ class Recommendation:
     beta, delta : the width of the confidence bounds, and their probability of failure if a theorem gives one
     within : the distributions of the set, in words
     claim : the claim about `value`, with its theorem or measurement
-    unseen : the worst distribution's share of contexts with little information on this action: the posterior deviation
-        is more than half that of the prior
+    check : the evaluation that would check `value`: the action, in a context that nobody has evaluated, if there is one
     action_point : the action as a point of its space
     explanation : the value of `explain`
+    trusted : the value of `trust`
     given : the known part of the context; None if nothing is known
     chance : the bound on the probability of the event of `subject_to`; None without such a constraint
     """
@@ -210,9 +211,10 @@ class Recommendation:
     delta: float | None
     within: str
     claim: Claim
-    unseen: float
+    check: Check
     action_point: Point
     explanation: Deferred[Explanation] = field(repr=False)
+    trusted: Deferred[Trust] = field(repr=False)
     given: Mapping[Any, Any] | None = None
     chance: Probability | None = None
 
@@ -223,6 +225,11 @@ class Recommendation:
         """
         return self.explanation.get()
 
+    @property
+    def trust(self) -> Trust:
+        """The verdict on `value`, with its reasons: "checked", "extrapolated" or "refuted"."""
+        return self.trusted.get()
+
     def __str__(self) -> str:
         confidence = 1.0 if self.delta is None else 1.0 - self.delta
         assurance = self.claim.text.format(beta=self.beta, confidence=confidence)
@@ -230,6 +237,7 @@ class Recommendation:
         promise = f"{self.promise} on average in every distribution {self.within},"
         why = self.explain()
         lines = [
+            *([] if self.claim.proven or self.trust.verdict == "checked" else [wrapped(str(self.trust))]),
             wrapped(f"deploy {readable(self.action)}{known}"),
             wrapped(promise),
             wrapped(f"  {assurance}{self._left_open()}"),
@@ -237,12 +245,8 @@ class Recommendation:
             *why.parts(),
             *why.conditions(),
         ]
-        if self.unseen > 0.5:
-            blame = (
-                f"{self.unseen:.0%} of it lies where too little is known of this action: it is the model's ignorance, "
-                "not a harm that nature is known to do"
-            )
-            lines.append(wrapped(blame))
+        if not self.claim.proven and self.trust.verdict == "checked":
+            lines += [wrapped(reason) for reason in self.trust.reasons]
         return "\n".join([*lines, *why.advice()])
 
     def _repr_html_(self) -> str:
@@ -251,7 +255,7 @@ class Recommendation:
     @property
     def promise(self) -> str:
         """The bound as text: "guaranteed: at least 3.2"."""
-        word = "guaranteed" if self.claim.proven else "estimated"
+        word = "guaranteed" if self.claim.proven else "estimated" if self.trust.verdict == "checked" else "a guess"
         return f"{word}: {'at least' if self.maximize else 'at most'} {self.value:.4g}"
 
     def _left_open(self) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from drbo import validation
 from drbo._threads import one_thread
 from drbo.analysis.answers import NotCertifiedError, Recommendation, RegretBound, TargetRecommendation
+from drbo.analysis.trust import Check, Trust, check_of, trust
 from drbo.knowledge.explanation import AnyColumn, Deferred, Evaluation, Explanation, summary
 from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Terms
@@ -26,8 +27,6 @@ from drbo.spaces.columns import Column
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
-_LITTLE = 0.25
-"""Share of the prior variance above which a context counts as unseen."""
 PASSES = 4
 """Largest number of searches for the best action; each adds contexts of the adversary."""
 
@@ -45,7 +44,6 @@ class Guaranteed:
     units : the units of the outcomes
     mean, variance : (n,) of f for the action on the atoms of the certificate
     posterior : the posterior of the bound
-    unseen : the worst distribution's share of contexts with little information
     given : the known part of the context; None if nothing is known
     """
 
@@ -57,7 +55,6 @@ class Guaranteed:
     mean: FloatArray
     variance: FloatArray
     posterior: Posterior
-    unseen: float
     given: Mapping[Any, Any] | None
 
 
@@ -65,15 +62,13 @@ def guaranteed(asked: Snapshot, action: Point, ball: Ball) -> Guaranteed:
     """Return the bound of an action in a set."""
     bound = asked.lower(ball)
     made = ball.certificate(bound, action)
-    weights = made.worst_case.weights
     if made.reference is ball.reference:
         mean, variance = (validation.frozen(part) for part in of_action(bound.posterior, action))
     else:
         curve = curve_of(bound.posterior, action.coordinates, 0.0)
         mean, variance = curve(made.reference.points), curve.variance(made.reference.points)
-    unseen = float(weights[variance > _LITTLE * bound.amplitude**2].sum())
     units, given = asked.units, asked.given
-    return Guaranteed(action, made, ball, bound.width, units, mean, variance, bound.posterior, unseen, given)
+    return Guaranteed(action, made, ball, bound.width, units, mean, variance, bound.posterior, given)
 
 
 def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> Guaranteed:
@@ -131,6 +126,8 @@ def recommendation(asked: Snapshot, found: Guaranteed) -> Recommendation:
     made, units, own = found.certificate, found.units, asked.configuration
     beta, nature = own.certificate_beta, asked.known.nature(found.given)
     action, contexts = asked.actions.decode(found.action), nature.decode_all(made.reference)
+    evaluated = asked.state.evaluated(failures=False)
+    check = check_of(action, made.reference.points, made.worst_case.weights, evaluated, contexts)
     return Recommendation(
         action=action,
         action_index=found.action.index,
@@ -146,11 +143,19 @@ def recommendation(asked: Snapshot, found: Guaranteed) -> Recommendation:
         diameter=found.ball.diameter,
         within=found.ball.words,
         claim=own.objective.claim,
-        unseen=found.unseen,
+        check=check,
+        trusted=Deferred(functools.partial(_trust, asked, found, check)),
         action_point=found.action,
         explanation=Deferred(functools.partial(explain, found, action, contexts, nature.space.columns)),
         given=found.given,
     )
+
+
+def _trust(asked: Snapshot, found: Guaranteed, check: Check) -> Trust:
+    """Return the verdict on a bound."""
+    made, radius = found.certificate, found.ball.radius
+    with one_thread():
+        return trust(asked, asked.ahead(), made.reference.points, made.worst_case.weights, radius, check)
 
 
 @dataclass(frozen=True, eq=False)

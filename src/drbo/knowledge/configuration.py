@@ -36,6 +36,7 @@ from drbo.models.surrogate import (
 )
 from drbo.rounds.ball import frozen_copy
 from drbo.rounds.box_search import BoxSearch
+from drbo.rounds.checked import Checked
 from drbo.rounds.grid_search import GridSearch
 from drbo.rounds.policies import Policy
 from drbo.rounds.search import WholeSearch
@@ -173,6 +174,8 @@ class Configuration:
         if policy is not None:
             setting.check_policy(policy)
         chosen = setting.policy if policy is None else policy
+        if policy is None and model.learns and setting.checked:
+            chosen = Checked(chosen)
         prior = model.posterior(objective.first_fit, Data(inputs), nature.seen([]).points)
         require(prior, chosen.needs, f"the policy {chosen!r}", model)
         chosen.check(prior, nature)

@@ -12,7 +12,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from drbo.knowledge.history import (
     Told,
 )
 from drbo.models.surrogate import Fit
+from drbo.rounds.policies import Reason
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
@@ -107,6 +108,7 @@ def _write_asked(fact: Asked, position: Any) -> dict[str, Any]:
                 "further": p.further.tolist(),
                 **({"loss": p.loss} if p.loss else {}),
                 **({"fallback": True} if p.fallback else {}),
+                **({"reason": p.reason} if p.reason != "search" else {}),
             }
             for p in fact.proposals
         ],
@@ -206,6 +208,7 @@ class Reader:
                 loss=_loss(p.get("loss", 0.0)),
                 fallback=p.get("fallback", False) is True,
                 more_contexts=tuple(_read_point(context, self.contexts) for context in p.get("more_contexts", ())),
+                reason=_reason(p),
             )
             for p in record["proposals"]
         )
@@ -291,6 +294,13 @@ def _weights(record: dict[str, Any]) -> tuple[float, ...]:
     if not (whole and all(w > 0.0 for w in weights) and abs(math.fsum(weights) - 1.0) <= 1e-6):
         raise ValueError(f"it holds {weights} as the distribution of a context that was not revealed")
     return weights
+
+
+def _reason(record: dict[str, Any]) -> Reason:
+    reason = record.get("reason", "search")
+    if reason not in get_args(Reason):
+        raise ValueError(f"it holds a suggestion for the unknown reason {reason!r}")
+    return cast(Reason, reason)
 
 
 def _loss(value: Any) -> float:

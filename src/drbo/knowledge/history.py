@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from drbo.models.surrogate import Fit
+from drbo.rounds.policies import Reason
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -81,6 +82,7 @@ class Proposal:
     loss : its largest expected loss against the baseline, in the user's units; 0 without a budget
     fallback : whether it is the baseline because no action met the requirements
     more_contexts : contexts beyond `context` to evaluate the same action in
+    reason : why it was chosen
     """
 
     number: int
@@ -93,6 +95,7 @@ class Proposal:
     loss: float = 0.0
     fallback: bool = False
     more_contexts: tuple[Point, ...] = ()
+    reason: Reason = "search"
 
     @property
     def contexts(self) -> tuple[Point, ...]:

@@ -6,6 +6,7 @@ and put back when complete, so an interrupt drops it rather than leaving it half
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from drbo import validation
 from drbo.ambiguity.placed import PlacedSet
 from drbo.contexts.nature import Contexts
 from drbo.contexts.reference import Reference
+from drbo.knowledge.ahead import Ahead, one_step_ahead
 from drbo.knowledge.belief import Belief, Pending, RoundBeliefs
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import OBJECTIVE, Fact, Proposal
@@ -47,6 +49,7 @@ class Knowledge:
         self._belief: dict[str, Belief] = {}  # by the name of the outcome
         # The next fit by outcome, with its key: the last fit, and the numbers of values and corrections.
         self._next_fit: dict[str, tuple[Fit, tuple[int, int], Fit]] = {}
+        self._ahead: tuple[int, Ahead] | None = None  # cache: number of facts, errors
         self._placed: list[tuple[FloatArray, PlacedSet]] = []  # cache: the last two arrays of atoms, with their sets
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # cache: with further contexts
         self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # cache: contexts conditioned on `given`
@@ -75,6 +78,17 @@ class Knowledge:
                 nature = self.nature(given)
                 if reference is not None:
                     nature.check(reference)
+
+    @property
+    def n_facts(self) -> int:
+        """The number of facts."""
+        return len(self._facts)
+
+    def ahead(self, n_facts: int) -> Ahead:
+        """Return the one-step-ahead errors of the objective in the first facts (cached)."""
+        if self._ahead is None or self._ahead[0] != n_facts:
+            self._ahead = n_facts, one_step_ahead(self.configuration, self._facts[:n_facts])
+        return self._ahead[1]
 
     def fit(self, state: State, name: str = OBJECTIVE, *, fresh: bool = False) -> Fit:
         """Return the current hyper-parameters of an outcome: a function of the facts and of the last recorded fit.
@@ -274,7 +288,9 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
     exhausted = failures.exhausted(ball) if failures.pairs else []
     if exhausted:
         search = Avoiding(search, exhausted)
-    round_ = Round(ball, search, known.near(state), known.rows(away), n_contexts, (own.seed, number), failures)
+    evaluated = functools.partial(state.evaluated, [iterate.proposal for iterate in under_way])
+    seed = (own.seed, number)
+    round_ = Round(ball, search, known.near(state), known.rows(away), n_contexts, seed, failures, evaluated)
     choice = own.policy.choose(round_, objective)
     if n_contexts > 1 and len(choice.contexts) != n_contexts:
         raise TypeError(
@@ -297,6 +313,7 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
         loss=limits.loss(choice.ball, choice.action),
         fallback=limits.fallback(choice.ball, choice.action),
         more_contexts=tuple(frozen_copy(context) for context in choice.more_contexts),
+        reason=choice.reason,
     )
 
 
@@ -316,4 +333,5 @@ def suggestion_of(known: Knowledge, iterate: Iterate) -> Suggestion:
         fallback=proposal.fallback,
         loss=proposal.loss,
         given=iterate.given,
+        reason=proposal.reason,
     )

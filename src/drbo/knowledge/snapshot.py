@@ -11,6 +11,7 @@ from typing import Any
 
 from drbo import validation
 from drbo.contexts.nature import Contexts
+from drbo.knowledge.ahead import Ahead
 from drbo.knowledge.belief import RoundBeliefs
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import OBJECTIVE
@@ -33,19 +34,22 @@ class Snapshot:
     state : an unchanging copy of the state
     terms : reference, radius and the known part of the context
     radius : a radius that replaces that of the terms in any setting; None to use the terms
+    n_facts : the number of facts at that moment
     """
 
     known: Knowledge
     state: State
     terms: Terms
     radius: float | None = None
+    n_facts: int = 0
     _ball: list[Ball] = field(default_factory=list, init=False)  # cache of one
     _beliefs: dict[str, RoundBeliefs] = field(default_factory=dict)  # cache: one per outcome
 
     @classmethod
     def of(cls, known: Knowledge, terms: Terms, radius: float | None = None) -> Snapshot:
         """Return a snapshot of the present state; raise if the radius is invalid."""
-        return cls(known, known.state.copy(), terms, None if radius is None else validation.radius(radius))
+        chosen = None if radius is None else validation.radius(radius)
+        return cls(known, known.state.copy(), terms, chosen, known.n_facts)
 
     def same_as(self, terms: Terms, radius: float | None) -> bool:
         """Return whether the terms and the radius are identical."""
@@ -127,6 +131,10 @@ class Snapshot:
     def mean(self, ball: Ball) -> Bound:
         """Return the posterior mean of f on the atoms of a set, as a bound of width 0."""
         return Bound(self.beliefs(ball).certain(ball), 0.0, LOWER)
+
+    def ahead(self) -> Ahead:
+        """Return the one-step-ahead errors of the objective."""
+        return self.known.ahead(self.n_facts)
 
     def need_outcome(self, what: str) -> None:
         """Raise if there is no outcome; `what` needs one."""

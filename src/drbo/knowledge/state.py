@@ -17,6 +17,7 @@ from drbo.models.outcomes import Outcomes, Units
 from drbo.models.surrogate import Fit
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
+from drbo.validation import FloatArray
 
 _FURTHER = 64
 """Largest number of the adversary's contexts that are kept as atoms; the latest ones stay."""
@@ -235,6 +236,19 @@ class State:
         """The failed evaluations: pairs of an action and each of its contexts."""
         failed = [record for record in self.told_so_far if record.failed] if self.failed else []
         return [(record.action, context) for record in failed for context in record.contexts]
+
+    def evaluated(self, pending: Sequence[Proposal] = (), *, failures: bool = True) -> FloatArray:
+        """Return the contexts (k, d) of all results, hidden ones aside, and of pending suggestions."""
+        records = [one for one in self.told_so_far if not one.hidden and (failures or not one.failed)]
+        told = [context for record in records for context in record.contexts]
+        points = [*told, *(context for proposal in pending for context in proposal.contexts)]
+        return np.array([point.coordinates for point in points]).reshape(len(points), self.further.shape[1])
+
+    @property
+    def largest_radius(self) -> float:
+        """The largest radius of a suggestion so far; infinite if there was none, as for a log."""
+        radii = [iterate.proposal.radius for iterate in self._iterates]
+        return max((radius for radius in radii if not math.isnan(radius)), default=math.inf)
 
     @property
     def under_way(self) -> list[Point]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from drbo.knowledge.explanation import as_html, readable
 from drbo.knowledge.history import Told
+from drbo.rounds.policies import Reason
 from drbo.spaces.columns import row
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
@@ -31,6 +32,7 @@ class Suggestion:
     fallback : True if it is the baseline because no action met `ask(guarantee=...)` or the budget
     loss : the largest expected loss against the baseline; 0 without `explore_budget`
     given : the known part of the context; None if nothing was known
+    reason : "search" for a better action, or "verify" the recommended action where nobody has looked (`Checked`)
     """
 
     number: int
@@ -45,6 +47,7 @@ class Suggestion:
     fallback: bool = False
     loss: float = 0.0
     given: Mapping[Any, Any] | None = None
+    reason: Reason = "search"
 
     @property
     def context(self) -> Any:
@@ -64,6 +67,7 @@ class Suggestion:
     def __str__(self) -> str:
         where = f" in {'; '.join(readable(context) for context in self.contexts)}" if self.contexts else ""
         why = " (the baseline: no other action met what was asked for)" if self.fallback else ""
+        why = why or (" (a check of the recommended action)" if self.reason == "verify" else "")
         return f"suggestion {self.number}: {readable(self.action)}{where}{why}"
 
     __repr__ = __str__

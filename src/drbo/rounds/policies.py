@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from drbo.contexts.nature import Contexts
 from drbo.models.bounds import UPPER, AverageBound, Bound
 from drbo.models.surrogate import Capability, Posterior, SupportsAverages, SupportsDraws
 from drbo.rounds.ball import Ball
-from drbo.rounds.context_rules import Beliefs, ContextRule, check_rule
+from drbo.rounds.context_rules import Beliefs, ContextRule, Informative, check_rule
 from drbo.rounds.repeats import NOTHING_FAILED, Failures
 from drbo.rounds.search import Found, Search
 from drbo.spaces.space import Point
@@ -20,6 +21,8 @@ from drbo.validation import FloatArray
 
 __all__ = ["MeanEmbedding", "Optimism", "Policy", "Thompson"]
 
+Reason = Literal["search", "verify"]
+"""Why an evaluation was chosen: to find a better action, or to check the recommended one."""
 MISJUDGED = 0.02
 """Loss of score by further contexts, as a share of the amplitude of f, from which an action is chosen again."""
 
@@ -37,6 +40,7 @@ class Round:
     n_contexts : the number of contexts to pick for the action, where the learner picks them
     seed : the seed of the optimizer, and the number of the suggestion
     failures : evaluations that failed, which are not chosen again
+    evaluated : returns the contexts (k, d_c) of all evaluations so far, also of pending ones
     """
 
     ball: Ball
@@ -46,6 +50,7 @@ class Round:
     n_contexts: int = 1
     seed: tuple[int, int] = (0, 0)
     failures: Failures = NOTHING_FAILED
+    evaluated: Callable[[], FloatArray] = lambda: np.empty((0, 0))
 
     def away(self, rule: ContextRule | None) -> FloatArray:
         """Return the actions (k, d) not to repeat, for a rule that picks contexts, or None for nature.
@@ -70,6 +75,7 @@ class Choice:
     score : of the action, in the model's units
     ball : the ball of the round, with the contexts added by the search
     more_contexts : besides `context`, if the round needs several
+    reason : why it was chosen
     """
 
     action: Point
@@ -77,6 +83,7 @@ class Choice:
     score: float
     ball: Ball
     more_contexts: tuple[Point, ...] = ()
+    reason: Reason = "search"
 
     @property
     def contexts(self) -> tuple[Point, ...]:
@@ -89,6 +96,11 @@ class Policy(ABC):
 
     needs: ClassVar[tuple[Capability, ...]] = ()
     """The required capabilities of a posterior beyond the contract, such as `drbo.models.SupportsDraws`."""
+
+    @property
+    def rule(self) -> ContextRule | None:
+        """The rule that picks further contexts for a chosen action; None where nature picks contexts."""
+        return Informative()
 
     def theorem(self, by_nature: str | None) -> str | None:
         """Return the theorem that bounds the regret, or None.
@@ -123,6 +135,11 @@ class ActionFirst(Policy):
     def __post_init__(self) -> None:
         check_rule(self.contexts)
 
+    @property
+    def rule(self) -> ContextRule | None:
+        """The rule that picks contexts; None where nature does."""
+        return self.contexts
+
 
 @dataclass(frozen=True)
 class Optimism(ActionFirst):
@@ -150,7 +167,13 @@ class Optimism(ActionFirst):
 
 
 def picked(
-    rule: ContextRule | None, round: Round, beliefs: Beliefs, ball: Ball, found: Found, first: Point | None = None
+    rule: ContextRule | None,
+    round: Round,
+    beliefs: Beliefs,
+    ball: Ball,
+    found: Found,
+    first: Point | None = None,
+    reason: Reason = "search",
 ) -> Choice:
     """Return the choice of an action, with contexts picked by a rule, each as if earlier ones were told.
 
@@ -158,7 +181,7 @@ def picked(
     which the action failed is replaced.
     """
     if rule is None:
-        return Choice(found.action, None, found.score, ball)
+        return Choice(found.action, None, found.score, ball, reason=reason)
     action = found.action
     first = rule.pick(ball, beliefs, action) if first is None else first
     first = round.failures.instead(ball, beliefs, action, first)
@@ -166,7 +189,7 @@ def picked(
     while 1 + len(more) < round.n_contexts:
         known = beliefs.also(ball, action, (first, *more))
         more.append(round.failures.instead(ball, known, action, rule.pick(ball, known, action)))
-    return Choice(found.action, first, found.score, ball, tuple(more))
+    return Choice(found.action, first, found.score, ball, tuple(more), reason)
 
 
 @dataclass(frozen=True)

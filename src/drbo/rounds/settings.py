@@ -51,6 +51,11 @@ class Setting(ABC):
         """The default policy of the setting: optimism, and nature picks contexts."""
         return Optimism()
 
+    @property
+    def checked(self) -> bool:
+        """Whether the default policy is wrapped by `Checked` for a surrogate that learns: if nobody named a policy."""
+        return False
+
     def check(self, contexts: Contexts) -> None:  # noqa: B027  # most settings accept any contexts
         """Raise if the setting does not match the contexts."""
 
@@ -269,15 +274,14 @@ class Simulator(Setting):
         return f"Simulator(radius={self.radius}{pick})"
 
     def arguments(self) -> dict[str, Any]:
-        """Return the constructor arguments by name; the default of `pick` is written as its name."""
+        """Return the constructor arguments by name."""
         history = self.history if self.history.size else None
-        pick = self.pick or _DEFAULT_PICK
-        return {"reference": self.reference, "radius": self.radius, "history": history, "pick": pick}
+        return {"reference": self.reference, "radius": self.radius, "history": history, "pick": self.pick}
 
     @classmethod
     def from_arguments(cls, *, pick: Any = None, **arguments: Any) -> Self:
-        """Return the setting of a file, which names the default of `pick` even if a policy was given, too."""
-        made = cls(**arguments, pick=None if pick == _DEFAULT_PICK else pick)
+        """Return the setting of a file; one of version 0.2 names `pick` even if a policy was given, too."""
+        made = cls(**arguments, pick=pick)
         made._read = True
         return made
 
@@ -287,13 +291,18 @@ class Simulator(Setting):
         return self.history
 
     @property
+    def checked(self) -> bool:
+        """Whether no policy was named."""
+        return self.pick is None
+
+    @property
     def policy(self) -> Policy:
         """The policy that picks action and context."""
         return _POLICIES[self.pick or _DEFAULT_PICK]
 
     def check_policy(self, policy: Policy) -> None:
         """Raise if `pick` was given, too; in a file of version 0.2 both may be set, and then the policy counts."""
-        if self.pick is None:
+        if self.pick is None or (self._read and self.pick == _DEFAULT_PICK):
             return
         both = f"setting=Simulator(pick={self.pick!r}) and policy={policy!r}"
         if not self._read:

@@ -1,0 +1,140 @@
+"""How far a bound can be trusted: whether its worst case was looked at, and whether the model's predictions came true.
+
+A bound whose worst distribution lies where nobody has evaluated rests on extrapolation. Outcomes can refute a model,
+and never confirm one (`drbo.knowledge.ahead`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import ndtr
+
+from drbo.knowledge.ahead import FIRST, Ahead
+from drbo.knowledge.explanation import readable
+from drbo.knowledge.snapshot import Snapshot
+from drbo.rounds.checked import MOST_OUTSIDE, outside, to_check
+from drbo.validation import FloatArray
+
+Verdict = Literal["checked", "extrapolated", "refuted"]
+_FAR = 3.0
+"""An outcome this many deviations from its prediction is surprising."""
+_OUTLIER = 5.0
+"""An outcome this many deviations from its prediction is pointed out."""
+_NAMED = 3
+"""Largest number of contexts or results that are named."""
+_LARGER = 1.001
+"""A radius is beyond the explored ones from this factor on."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """The evaluation that would check a bound: `opt.tell(check.action, outcome, context=check.context)`."""
+
+    action: Any
+    context: Any
+
+    def __str__(self) -> str:
+        return f"{readable(self.action)} in {readable(self.context)}"
+
+
+@dataclass(frozen=True)
+class Trust:
+    """A verdict on a bound, with its reasons.
+
+    Attributes
+    ----------
+    verdict : "refuted" if outcomes contradict the model; "extrapolated" if the worst case was not looked at; otherwise
+        "checked", which is no proof
+    reasons : the reasons in words
+    outside : the mass of the worst distribution outside the contexts that were evaluated
+    checks : the number of outcomes of suggestions that checked a recommended action (`suggestion.reason` is "verify")
+    """
+
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    outside: float
+    checks: int
+
+    def __str__(self) -> str:
+        return f"{self.verdict}: {'; '.join(self.reasons)}"
+
+
+def trust(asked: Snapshot, ahead: Ahead, points: FloatArray, weights: FloatArray, radius: float, check: Check) -> Trust:
+    """Return the verdict on a bound.
+
+    `points` (n, d) and `weights` (n,) are its worst distribution, `radius` that of its set, and `check` the evaluation
+    that would check it.
+    """
+    evaluated = asked.state.evaluated(failures=False)
+    mass = float(weights[outside(points, evaluated)].sum())
+    found: dict[Verdict, list[str]] = {"refuted": [], "extrapolated": [], "checked": []}
+    if ahead.refuted:
+        found["refuted"] += [_surprises(ahead), _remedy(ahead)]
+    if mass > MOST_OUTSIDE:
+        found["extrapolated"].append(
+            f"{mass:.0%} of the worst distribution lies in conditions that nobody has evaluated, such as "
+            f"{readable(check.context)}"
+        )
+    widest = asked.state.largest_radius
+    if len(evaluated) and radius > _LARGER * widest:
+        found["extrapolated"].append(f"suggestions were for a radius of at most {widest:.3g}, and this is {radius:.3g}")
+    if found["extrapolated"]:
+        found["extrapolated"].append(f"to check, evaluate {check}")
+    checks = sum(ahead.verified)
+    found["checked"].append(_checked(ahead, checks))
+    outliers = ahead.beyond(_OUTLIER)
+    if outliers and not ahead.refuted:
+        found["checked"].append(_outliers(outliers))
+    verdict = next(one for one, reasons in found.items() if reasons)
+    reasons = (*found["refuted"], *found["extrapolated"]) if verdict != "checked" else tuple(found["checked"])
+    return Trust(verdict, reasons, mass, checks)
+
+
+def check_of(
+    action: Any, points: FloatArray, weights: FloatArray, evaluated: FloatArray, contexts: Sequence[Any]
+) -> Check:
+    """Return the evaluation that would check a bound: the action, in one of the contexts (n,) at points (n, d)."""
+    if outside(points[weights > 0.0], evaluated).any():
+        _, at = to_check(points, weights, evaluated)
+    else:
+        at = int(np.argmax(weights))
+    return Check(action, contexts[at])
+
+
+def _surprises(ahead: Ahead) -> str:
+    far, total = len(ahead.beyond(_FAR)), sum(number + 1 >= FIRST for number in ahead.results)
+    usual = 2.0 * float(ndtr(-_FAR)) * total
+    return (
+        f"{far} of the last {total} outcomes were further than {_FAR:g} deviations from what the model had predicted "
+        f"before them, and {usual:.1g} were to be expected: the model is too sure of itself"
+    )
+
+
+def _remedy(ahead: Ahead) -> str:
+    outliers = ahead.beyond(_OUTLIER)
+    mistake = f"{_results(outliers)} if it is a mistake (amend, retract)" if outliers else "outcomes that are mistakes"
+    return f"correct {mistake}; otherwise evaluate more, or give a larger certificate_beta"
+
+
+def _outliers(outliers: list[int]) -> str:
+    return (
+        f"{_results(outliers)} was further than {_OUTLIER:g} deviations from its prediction: if it is a mistake, use "
+        "amend or retract"
+    )
+
+
+def _results(numbers: list[int]) -> str:
+    named = ", ".join(str(number) for number in numbers[-_NAMED:])
+    return f"result {named}"
+
+
+def _checked(ahead: Ahead, checks: int) -> str:
+    if not checks:
+        return "evaluated where it would do worst, without a check of its own"
+    below = sum(error < -_FAR for error, one in zip(ahead.errors, ahead.verified, strict=True) if one)
+    held = "all outcomes within the bound" if not below else f"{below} outcomes were beyond the bound of their time"
+    return f"checked {checks} times where it would do worst; {held}"

@@ -1,0 +1,173 @@
+"""The policy that checks the recommended action where nobody has looked."""
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drbo
+from drbo.rounds.checked import outside, to_check
+from drbo.rounds.context_rules import Informative
+
+WITHIN = drbo.Box(t=(0.0, 20.0))
+BOX = drbo.Box(x=(0.0, 1.0), y=(0.0, 1.0))
+
+
+def samples() -> drbo.Samples:
+    return drbo.Samples({"t": np.random.default_rng(0).normal(10.0, 1.0, 20)}, within=WITHIN)
+
+
+def optimizer(**arguments: Any) -> drbo.Optimizer:
+    usual = {"ambiguity": drbo.Wasserstein(scale={"t": 1.0}), "setting": drbo.Simulator(radius=2.0)}
+    return drbo.Optimizer(BOX, samples(), **{**usual, **arguments})
+
+
+def smooth(action: Any, context: Any) -> float:
+    return float(-((action["x"] - 0.3) ** 2) - (action["y"] - 0.6) ** 2 - 0.02 * (context["t"] - 10.0) * action["x"])
+
+
+def run(opt: drbo.Optimizer, n: int, f: Any = smooth, **terms: Any) -> list[drbo.knowledge.Suggestion]:
+    suggestions = []
+    for _ in range(n):
+        suggestions.append(opt.ask(**terms))
+        s = suggestions[-1]
+        context = s.context if s.context is not None else {"t": 10.0}
+        opt.tell(s, f(s.action, context), context=context if s.context is None else None)
+    return suggestions
+
+
+def test_outside_is_outside_the_box_of_what_was_evaluated() -> None:
+    evaluated = np.array([[0.2, 0.5], [0.4, 0.9]])
+    contexts = np.array([[0.3, 0.6], [0.2, 0.9], [0.1, 0.6], [0.3, 1.0], [0.21, 0.49], [1.0, 0.0]])
+    assert outside(contexts, evaluated).tolist() == [False, False, True, True, False, True]
+    assert outside(contexts, evaluated[:0]).all()
+
+
+def test_a_label_that_was_never_evaluated_is_outside() -> None:
+    assert outside(np.eye(3), np.eye(3)[[0, 1, 1]]).tolist() == [False, False, True]
+
+
+def test_the_context_to_check_has_the_largest_product_of_weight_and_distance() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        contexts, evaluated = rng.uniform(-3.0, 5.0, (30, 2)), rng.uniform(0.0, 2.0, (6, 2))
+        weights = rng.dirichlet(np.ones(30))
+        beyond = outside(contexts, evaluated)
+        scale = np.ptp(np.concatenate([contexts, evaluated]), axis=0)
+        worth = [
+            w * min(np.abs((c - e) / scale).max() for e in evaluated) if far else -1.0
+            for w, c, far in zip(weights, contexts, beyond, strict=True)
+        ]
+        mass, at = to_check(contexts, weights, evaluated)
+        assert mass == pytest.approx(weights[beyond].sum())
+        assert at == int(np.argmax(worth))
+
+
+def test_the_default_of_a_learned_model_is_checked_and_what_is_said_is_taken() -> None:
+    inner = drbo.Optimism(Informative())
+    assert optimizer().configuration.policy == drbo.Checked(inner)
+    assert optimizer(policy=drbo.Thompson(Informative())).configuration.policy == drbo.Thompson(Informative())
+    named = drbo.Simulator(radius=2.0, pick="informative")
+    assert optimizer(setting=named).configuration.policy == inner
+    fixed = drbo.GP(drbo.kernels.Product(drbo.kernels.RBF(0.3), drbo.kernels.RBF(0.3)), 0.1)
+    assert optimizer(surrogate=fixed).configuration.policy == inner
+
+
+def test_a_check_is_the_recommended_action_outside_what_was_evaluated() -> None:
+    opt = optimizer()
+    for _ in range(12):
+        twin = copy.deepcopy(opt)
+        seen = twin._known.state.evaluated()
+        s = opt.ask()
+        if s.reason == "verify":
+            assert s.number >= 3
+            assert s.number % 2
+            assert outside(np.array([s.context_points[0].coordinates, *seen]), seen)[0]
+        opt.tell(s, smooth(s.action, s.context))
+    assert "verify" in {proposal.reason for proposal in _proposals(opt)}
+
+
+def _proposals(opt: drbo.Optimizer) -> list[Any]:
+    return [iterate.proposal for iterate in opt._known.state._iterates]
+
+
+def test_twins_check_the_same(tmp_path: Path) -> None:
+    opt = optimizer()
+    run(opt, 6)
+    opt.save(tmp_path / "a.json")
+    twins = [copy.deepcopy(opt), pickle.loads(pickle.dumps(opt)), drbo.Optimizer.load(tmp_path / "a.json")]
+    expected = [(s.action, s.context, s.reason) for s in run(opt, 4)]
+    assert "verify" in {reason for _, _, reason in expected} | {p.reason for p in _proposals(opt)}
+    for twin in twins:
+        assert [(s.action, s.context, s.reason) for s in run(twin, 4)] == expected
+        assert [p.reason for p in _proposals(twin)] == [p.reason for p in _proposals(opt)]
+
+
+def test_a_cliff_at_the_edge_is_found() -> None:
+    def cliff(action: Any, context: Any) -> float:
+        return smooth(action, context) - (5.0 if context["t"] > 13.0 and action["x"] < 0.5 else 0.0)
+
+    opt = optimizer()
+    asked = run(opt, 16, cliff)
+    assert any(s.reason == "verify" and s.context["t"] > 13.0 for s in asked)
+    assert opt.recommend().action["x"] > 0.4
+
+
+def test_pending_checks_are_not_repeated() -> None:
+    opt = optimizer()
+    run(opt, 5)
+    batch = opt.ask(4)
+    places = {(tuple(s.action.values()), tuple(s.context.values())) for s in batch}
+    assert len(places) == 4
+
+
+def test_several_contexts_of_a_check() -> None:
+    opt = optimizer()
+    for _ in range(6):
+        s = opt.ask(n_contexts=3)
+        assert len(s.contexts) == 3
+        opt.tell(s, [smooth(s.action, c) for c in s.contexts])
+
+
+def test_where_nature_picks_the_check_is_the_action_itself() -> None:
+    opt = optimizer(setting=drbo.General(), policy=drbo.Checked(drbo.Optimism()))
+    asked = run(opt, 8, radius=2.0)
+    checks = [s for s in asked if s.reason == "verify"]
+    assert checks
+    assert all(s.context is None for s in checks)
+
+
+def test_a_check_never_breaks_a_floor() -> None:
+    labels = ["a", "b", "c"]
+    grid = np.linspace(0.0, 1.0, 9)[:, None]
+    opt = drbo.Optimizer(grid, labels, setting=drbo.Simulator(np.full(3, 1 / 3), 0.3), baseline=[0.5])
+    rng = np.random.default_rng(2)
+
+    def f(x: float, label: str) -> float:
+        return 1.0 - 4.0 * (x - 0.5) ** 2 - 0.2 * labels.index(label) * x
+
+    for x in (0.5, 0.375, 0.625):
+        for label in labels[:2]:
+            opt.tell([x], f(x, label) + 0.01 * rng.normal(), context=label)
+    reasons = set()
+    for _ in range(10):
+        s = opt.ask(guarantee=0.5)
+        reasons.add(s.reason)
+        if not s.fallback:
+            assert (
+                opt.bound(
+                    s.action,
+                ).value
+                >= 0.5 - 1e-6
+            )
+        opt.tell(s, f(float(s.action[0]), s.context) + 0.01 * rng.normal())
+    assert {result.context for result in opt.results} == set(labels)
+
+
+@pytest.mark.parametrize("policy", [3, "informative", None, drbo.Checked()])
+def test_bad_input(policy: Any) -> None:
+    with pytest.raises(TypeError, match="policy must"):
+        drbo.Checked(policy)
