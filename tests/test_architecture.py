@@ -233,7 +233,7 @@ def test_a_reach_into_drbo_is_noticed() -> None:
     assert inner_reaches(script, "from drbo.problems import _benchmarks") == ["drbo.problems._benchmarks"]
     assert inner_reaches(script, "from drbo.models.gp import GP") == ["drbo.models.gp.GP"]
     assert inner_reaches(script, "from drbo._files import locked") == ["drbo._files.locked"]
-    assert inner_reaches(inside, "from drbo._files import locked\nfrom drbo.experiments._runs import run") == []
+    assert inner_reaches(inside, "from drbo._files import locked\nfrom drbo.experiments.records import run") == []
     assert inner_reaches(inside, "from drbo._threads import one_thread") == ["drbo._threads.one_thread"]
 
 

@@ -1,22 +1,20 @@
 """Experiments: problem x method x seed -> records -> figures, for the paper and for comparisons of any methods."""
 
-from drbo.experiments._compare import compare, methods_for
 from drbo.experiments._methods import METHODS, Method
 from drbo.experiments._reproduce import (
-    EVERY,
-    Outcome,
-    Plan,
+    compare,
     corollary4,
     demo,
     dial,
     figure1,
     figure2,
-    figure3,
+    methods_for,
     problem_row,
     sets,
 )
-from drbo.experiments._runs import Execution, run
 from drbo.experiments._tasks import SETS, SETTINGS, Goal, Task
+from drbo.experiments.records import Execution, Outcome, Plan, run
+from drbo.experiments.wind_year import EVERY, figure3
 
 __all__ = [
     "EVERY",
