@@ -20,6 +20,10 @@ from numpy.typing import NDArray
 from drbo import validation
 from drbo.validation import FloatArray
 
+__all__ = [
+    "WindDataError", "WindDataWarning", "WindSeries", "la_haute_borne", "read_wind_csv",
+]  # fmt: skip
+
 HourArray = NDArray[np.datetime64]
 
 
