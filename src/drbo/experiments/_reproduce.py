@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from drbo._messages import printable
 from drbo.experiments._methods import METHODS, OF_THE_PAPER
 from drbo.experiments._tasks import SETS, SETTINGS, SHARE, Dial, Goal, Task, data_driven_radius, radius_for_loss
 from drbo.experiments.records import (
@@ -240,7 +241,7 @@ def compare(plan: Plan, problems: Sequence[Problem], methods: Sequence[str], set
             raise ValueError(f"unknown method {name!r}; known: {', '.join(METHODS)}")
         if setting not in METHODS[name].settings:
             known = ", ".join(methods_for(setting))
-            raise ValueError(f"method {name!r} is not for the {setting} setting; these are: {known}")
+            raise ValueError(f"method {name!r} is not for the {printable(setting)} setting; these are: {known}")
     constrained = any(METHODS[name].constrained for name in methods)
     tables = []
     for problem in problems:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import GP, AmbiguitySet, Optimism, Optimizer, Simulator, Uncertain, backtest
+from drbo._messages import printable
 from drbo.analysis import Backtest
 from drbo.experiments._methods import METHODS, OF_THE_PAPER
 from drbo.experiments._tasks import Goal
@@ -46,7 +47,7 @@ class WindYear:
 
     def __post_init__(self) -> None:
         if len(self.series.years) < 2 or len(self.series) < 4 * WINDOW_HOURS:
-            raise ValueError(f"{self.series.name} must cover two calendar years, got {self.series.years}")
+            raise ValueError(f"{printable(self.series.name)} must cover two calendar years, got {self.series.years}")
 
     @property
     def power(self) -> FloatArray:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from drbo import MMD, RBF, Kernel, Matern, Neighbourhood, Product, validation
+from drbo._messages import printable
 from drbo.problems._wind_csv import WindDataError, WindSeries, la_haute_borne
 from drbo.validation import FloatArray
 
@@ -342,7 +343,7 @@ def wind(
         except ValueError:
             raise ValueError(f"time must be an hour such as 2014-02-10T08, got {time!r}") from None
     if not 0 <= row < len(times):
-        raise WindDataError(f"{series.name}: time must be from {times[0]} to {times[-1]}, got {time}")
+        raise WindDataError(f"{printable(series.name)}: time must be from {times[0]} to {times[-1]}, got {time}")
     points = np.linspace(0.0, 1.0, side)[:, None]
     return Problem(
         name="wind",

@@ -31,6 +31,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 import drbo
 from drbo import validation
+from drbo._messages import listed, printable
 from drbo.integrations.optuna.search_spaces import box_of, digest, fitted, value_at, well_spread
 from drbo.integrations.optuna.trials import (
     CONFIGURATION,
@@ -194,7 +195,7 @@ class RobustSampler(BaseSampler):
         others = varying(trials, self._known_space(trials), self.names)
         if not others:
             return found
-        named = ", ".join(others).replace("{", "{{").replace("}", "}}")
+        named = listed(others).replace("{", "{{").replace("}", "}}")
         text = f"NO CERTIFICATE, as {named} differ between trials and are not in the model: {found.claim.text}"
         claim = replace(found.claim, proven=False, source="parameters outside the model", text=text)
         return replace(found, claim=claim, delta=None)
@@ -237,9 +238,10 @@ class RobustSampler(BaseSampler):
             row = suggestion["context"] or self._row(trial.number)
             fits, value = fitted(row[param_name], param_distribution)
             if not fits:
+                name = printable(param_name)
                 raise ValueError(
-                    f"{param_name} = {row[param_name]!r} of the conditions drawn for trial {trial.number} is not a "
-                    f"value of {param_distribution}: suggest {param_name} from a range that holds all of `contexts`"
+                    f"{name} = {row[param_name]!r} of the conditions drawn for trial {trial.number} is not a value of "
+                    f"{param_distribution}: suggest {name} from a range that holds all of `contexts`"
                 )
             return value
         fits, value = fitted((suggestion["action"] or {}).get(param_name), param_distribution)
@@ -257,7 +259,7 @@ class RobustSampler(BaseSampler):
             mark(study, trial, FAILED, True)
         if state == TrialState.COMPLETE and conditions(trial, self.names)[0] is None:
             warnings.warn(
-                f"trial {trial.number} has no values of {', '.join(self.names)} and does not count: suggest them in "
+                f"trial {trial.number} has no values of {listed(self.names)} and does not count: suggest them in "
                 "the objective, or call observe(trial, {...})",
                 UserWarning,
                 stacklevel=2,
