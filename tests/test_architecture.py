@@ -31,7 +31,7 @@ ORDER = (
     ("problems",),
     ("experiments", "report"),
     ("integrations",),
-    ("terminal", "console"),
+    ("console",),
     ("cli",),
     ("__main__",),
 )
@@ -39,7 +39,7 @@ ORDER = (
 PLACES = {name: i for i, level in enumerate(ORDER) for name in level}
 DOWNWARDS = {"optimizer": {"report"}, "report": {"optimizer"}}
 """`Optimizer.report` and `Optimizer.plot` import the report inside of the method: the one exception to the order."""
-PUBLIC_ONLY = ("names", "problems", "experiments", "report", "integrations", "terminal", "console", "cli", "__main__")
+PUBLIC_ONLY = ("names", "problems", "experiments", "report", "integrations", "console", "cli", "__main__")
 EXTRAS = (
     "matplotlib", "pandas", "rich", "typer", "joblib", "distributed", "plotly", "cvxpy", "clarabel", "torch", "sklearn",
     "optuna",

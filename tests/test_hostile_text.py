@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import drbo
 import queries
-from drbo import terminal
+from drbo import console
 from drbo.cli import app
 from drbo.integrations.optuna import RobustSampler, observe, plot_guarantees, plot_radii, plot_worst_case
 from drbo.problems import WindSeries, read_wind_csv
@@ -149,7 +149,7 @@ def test_a_terminal_gets_no_control_character(opt: drbo.Optimizer, tmp_path: Pat
         done = CliRunner().invoke(app, arguments, env={"NO_COLOR": "1", "TERM": "dumb"})
         assert done.exit_code == (1 if path.name not in {Path(a).name for a in arguments} else 0)
         assert all(c.isprintable() or c == "\n" for c in done.output), arguments
-    assert terminal.summary(opt)["pending"][0]["action"].keys() == opt.pending[0].action.keys()
+    assert console.summary(opt)["pending"][0]["action"].keys() == opt.pending[0].action.keys()
 
 
 TERMINAL = [HOSTILE[i] for i in (4, 8, 11, 0)]

@@ -17,8 +17,7 @@ from typing import Any
 from drbo import Optimizer, validation
 from drbo._files import write_atomically
 from drbo.report.contents import Contents
-from drbo.report.drawing import Figure, legend
-from drbo.report.marks import escaped
+from drbo.report.marks import Figure, escaped, legend
 from drbo.spaces.columns import text
 
 

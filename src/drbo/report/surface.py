@@ -11,8 +11,7 @@ import numpy as np
 
 from drbo import Box, Optimizer, Samples
 from drbo.analysis import Recommendation
-from drbo.report.drawing import Axis, Figure, along
-from drbo.report.marks import BLUE, GREY, ORANGE, RED, Cells, Mark, Points
+from drbo.report.marks import BLUE, GREY, ORANGE, RED, Axis, Band, Cells, Figure, Line, Mark, Points
 from drbo.report.scales import scale_of
 from drbo.spaces import FiniteSet, Parameter
 from drbo.spaces.columns import Row, is_number, plain, row
@@ -294,3 +293,20 @@ def _shown(value: Any) -> Any:
 def _here(x: Any, y: Any) -> Points:
     """Return the mark of the recommended action."""
     return Points([x], [y], "recommended", RED, "star")
+
+
+def along(
+    x: Sequence[Any], curves: Sequence[tuple[str, str, Sequence[float], Sequence[float], Sequence[float]]]
+) -> list[Mark]:
+    """Return curves with bands along an axis of numbers, or points with error bars along one of labels.
+
+    A curve is its name, its colour, its values, and its lower and upper bounds.
+    """
+    marks: list[Mark] = []
+    for i, (name, color, middle, low, high) in enumerate(curves):
+        if is_number(x):
+            marks += [Band(x, low, high, color), Line(x, middle, name, color)]
+        else:
+            shift = 0.2 * (i - 0.5 * (len(curves) - 1)) / len(x)
+            marks.append(Points(x, middle, name, color, low=low, high=high, shift=shift))
+    return marks

@@ -113,16 +113,7 @@ class RobustSampler(BaseSampler):
             "seed": seed,
         }
         # Raises if an argument is wrong; arguments that depend on the actions' dimension are checked with the space.
-        drbo.Optimizer(
-            drbo.Box(x=(0.0, 1.0)),
-            contexts,
-            setting=setting,
-            ambiguity=ambiguity,
-            policy=policy,
-            seed=seed,
-            beta=beta,
-            certificate_beta=certificate_beta,
-        )
+        drbo.Optimizer(drbo.Box(x=(0.0, 1.0)), **{**self._arguments, "surrogate": None})
         self._samples = drbo.Samples([], within=contexts) if isinstance(contexts, drbo.Box) else contexts
         self._patience = validation.radius(patience, "patience")
         self._text = json.dumps(drbo.knowledge.to_json(self._arguments), allow_nan=False)
@@ -281,12 +272,11 @@ class RobustSampler(BaseSampler):
 
     def _choose(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
         trials = all_trials(study)
-        space = common_space(trials, self.names)
+        space, unheard = common_space(trials, self.names), list[int]()
+        if space:
+            trials, unheard = settled(study, trial, space, self._patience)
+            space = common_space(trials, self.names)
         if not space:  # every trial number has its own point of a well-spread sequence
-            return {"space": None, "action": None, "context": self._row(trial.number)}
-        trials, unheard = settled(study, trial, space, self._patience)
-        space = common_space(trials, self.names)
-        if not space:
             return {"space": None, "action": None, "context": self._row(trial.number)}
         fixed = self._fixed(study, trial, space)
         pinned = {name: value for name, value in fixed.items() if name in space}
@@ -308,9 +298,8 @@ class RobustSampler(BaseSampler):
         if known and context is not None:
             proposal["context"] = {"value": context}
         if any(other.number > trial.number and other.state.is_finished() for other in trials):
-            proposal["radius"] = drbo.knowledge.to_json(
-                math.nan
-            )  # an enqueued trial: results after it belong to its set
+            # an enqueued trial: results after it belong to its set
+            proposal["radius"] = drbo.knowledge.to_json(math.nan)
         awaited = under_way(trials, trial.number)
         if awaited:
             asked["awaited"] = awaited
