@@ -66,6 +66,8 @@ from drbo.rounds.policies import ActionFirst, picked
 from drbo.spaces import Point
 from drbo.validation import FloatArray
 
+__all__ = ["METHODS", "Method"]
+
 
 def kernel_density(seen: FloatArray, points: FloatArray) -> FloatArray:
     """Return the normalised kernel density estimate of contexts seen (t, d) on points (n, d); uniform if t = 0.
@@ -178,21 +180,17 @@ def _best_by(round: Round, bound: Bound, scores: Callable[[FloatArray], FloatArr
     return round.search.best(round.ball, bound, round.near, round.under_way[:0]) if found is None else found
 
 
-def the_aim(problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
-    """Return the set that all methods are measured by, and its radius."""
-    del problem
-    return aim.ambiguity, aim.radius
+RobustTo = Callable[[Problem, Goal], tuple[AmbiguitySet, float]]
+"""The set of a method and its radius, for a problem and the aim that all methods are measured by."""
 
 
-def the_reference(problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
+def _reference(*_: object) -> tuple[AmbiguitySet, float]:
     """Return the set that holds only the reference."""
-    del problem, aim
     return Expectation(), 0.0
 
 
-def _neighbourhood(problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
+def _neighbourhood(problem: Problem, _: Goal) -> tuple[AmbiguitySet, float]:
     """Return StableOpt's set: every distribution on the contexts near the mean of the reference."""
-    del aim
     return Neighbourhood(problem.contexts), problem.radius
 
 
@@ -259,7 +257,7 @@ class Method:
 
     name: str
     label: str
-    robust_to: Callable[[Problem, Goal], tuple[AmbiguitySet, float]] = the_aim
+    robust_to: RobustTo = lambda _, aim: (aim.ambiguity, aim.radius)
     policy: Callable[[Task], Policy] = _of_the_paper
     protocol: Callable[[Task, float], Setting] = Task.protocol
     settings: tuple[str, ...] = SETTINGS
@@ -301,13 +299,13 @@ METHODS: dict[str, Method] = {
             policy=lambda _: JointOptimism(Informative()),
             settings=(SettingName.SIMULATOR,),
         ),
-        Method(MethodName.UCB, "UCB", robust_to=the_reference),
+        Method(MethodName.UCB, "UCB", robust_to=_reference),
         Method(MethodName.STABLEOPT, "StableOpt", robust_to=_neighbourhood),
-        Method(MethodName.EMBEDDING, "embedding", robust_to=the_reference, policy=lambda _: MeanEmbedding()),
+        Method(MethodName.EMBEDDING, "embedding", robust_to=_reference, policy=lambda _: MeanEmbedding()),
         Method(
             MethodName.EMBEDDING_HIDDEN,
             "embedding hidden",
-            robust_to=the_reference,
+            robust_to=_reference,
             policy=lambda _: MeanEmbedding(),
             settings=(SettingName.GENERAL, SettingName.SIMULATOR),
             hidden=True,
@@ -349,7 +347,7 @@ METHODS: dict[str, Method] = {
         Method(
             MethodName.SBO_KDE,
             "SBO-KDE",
-            robust_to=the_reference,
+            robust_to=_reference,
             protocol=lambda *_: KernelDensity(),
             settings=(SettingName.DATA_DRIVEN,),
         ),

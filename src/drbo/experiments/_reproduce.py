@@ -24,10 +24,12 @@ from drbo.experiments.records import (
     select,
     stack,
     sweep,
-)  # fmt: skip
+)
 from drbo.names import MethodName, SettingName
 from drbo.problems import Problem, benchmark_1, benchmark_2
 from drbo.radius import empirical
+
+__all__ = ["compare", "corollary4", "demo", "dial", "figure1", "figure2", "methods_for", "problem_row", "sets"]
 
 
 def figure1(plan: Plan) -> Outcome:

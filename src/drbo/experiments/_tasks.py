@@ -31,6 +31,8 @@ from drbo.radius import Bootstrap, RadiusRule, Theoretical
 from drbo.rounds.ball import TIE, first_of_the_best
 from drbo.validation import FloatArray
 
+__all__ = ["SETS", "SETTINGS", "Goal", "Task"]
+
 SETTINGS = tuple(name.value for name in SettingName)
 
 SETS: dict[str, Callable[[Problem], AmbiguitySet]] = {

@@ -29,6 +29,8 @@ from drbo.problems import Problem
 from drbo.radius import empirical
 from drbo.validation import FloatArray
 
+__all__ = ["Execution", "Outcome", "Plan", "run"]
+
 
 def per_run(records: Table, column: str) -> FloatArray:
     """Return a column of the records of one method, problem and setting as (runs, rounds)."""

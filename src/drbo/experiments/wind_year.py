@@ -26,11 +26,13 @@ from drbo.experiments.records import (
     required,
     select,
     sweep,
-)  # fmt: skip
+)
 from drbo.names import MethodName
 from drbo.problems import WINDOW_HOURS, Problem, WindSeries, nearest_context, revenue, wind
 from drbo.radius import empirical
 from drbo.validation import FloatArray
+
+__all__ = ["EVERY", "figure3"]
 
 MMD_RADII = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5)
 NEIGHBOURHOOD_RADII = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0)

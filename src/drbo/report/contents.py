@@ -30,7 +30,7 @@ from drbo.report.marks import (
     Points,
     Rule,
     percent,
-)  # fmt: skip
+)
 from drbo.report.plots import SHARES, course
 from drbo.report.scales import Labels, Percentages, Whole
 from drbo.spaces.columns import Row, is_number, row, text, words
@@ -50,11 +50,7 @@ class Contents:
         """Return the action, its bound, and the possible advantage of other actions."""
         r = self.recommended
         if r is None:
-            return {
-                "action": {},
-                "sentence": f"There is nothing to deploy: {self.course.why_not}.",
-                "text": "",
-            }
+            return {"action": {}, "sentence": f"There is nothing to deploy: {self.course.why_not}.", "text": ""}
         bound = "at least" if r.maximize else "at most"
         word = "Guaranteed" if r.claim.proven else "Estimated"
         sentence = f"{word}: {bound} {r.value:.4g} on average in every distribution {r.within}."
@@ -197,7 +193,7 @@ class Contents:
             "at most": found.upper,
             "better in the worst distribution by at least": found.worst,
         }
-        return {"sentence": sentence, "rows": rows}
+        return {"sentence": sentence, "rows": {name: f"{value:.4g}" for name, value in rows.items()}}
 
     def trust(self) -> dict[str, Any] | None:
         """Return every outcome and its prediction from the others; None with fewer than three outcomes."""
@@ -241,12 +237,10 @@ class Contents:
         shares = surface.sensitivities(self.opt, r)
         order = sorted(shares, key=lambda name: shares[name])
         bars = Bars(order, [shares[name] for name in order], "share", BLUE, 0.18, 0.82, upright=False)
-        first = order[-1] if order else None
-        sentence = (
-            ""
-            if first is None
-            else (f"{first} matters most: {shares[first]:.0%} of the model's variation would be gone if it were fixed.")
-        )
+        sentence = ""
+        if order:
+            most = f"{shares[order[-1]]:.0%} of the model's variation would be gone if it were fixed"
+            sentence = f"{order[-1]} matters most: {most}."
         advice = r.explain().advice()
         alt = "share of the variation of f by parameter and condition"
         across = Axis("share of the variation (total effect)", Percentages)
