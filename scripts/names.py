@@ -1,7 +1,7 @@
 """Write src/drbo/__init__.pyi: the public names of drbo, collected from the `__all__` of the modules that define them.
 
 A module of a folder between `spaces` and `optimizer` lists in `__all__` what users type as `drbo.Name`. `drbo.radius`
-and `drbo.regret` import all names of some modules; these are not names of `drbo` itself.
+imports all names of some modules; these are not names of `drbo` itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _listed(path: Path) -> list[str]:
 
 
 def _in_namespaces() -> set[str]:
-    """Return the modules whose names `drbo.radius` and `drbo.regret` hold."""
+    """Return the modules whose names `drbo.radius` holds."""
     files = [ROOT / f"{name}.py" for name in NAMESPACES if (ROOT / f"{name}.py").exists()]
     nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
     return {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"}

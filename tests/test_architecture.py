@@ -31,7 +31,7 @@ ORDER = (
     ("problems",),
     ("experiments", "report"),
     ("integrations",),
-    ("terminal", "console"),
+    ("console",),
     ("cli",),
     ("__main__",),
 )
@@ -39,7 +39,7 @@ ORDER = (
 PLACES = {name: i for i, level in enumerate(ORDER) for name in level}
 DOWNWARDS = {"optimizer": {"report"}, "report": {"optimizer"}}
 """`Optimizer.report` and `Optimizer.plot` import the report inside of the method: the one exception to the order."""
-PUBLIC_ONLY = ("names", "problems", "experiments", "report", "integrations", "terminal", "console", "cli", "__main__")
+PUBLIC_ONLY = ("names", "problems", "experiments", "report", "integrations", "console", "cli", "__main__")
 EXTRAS = (
     "matplotlib", "pandas", "rich", "typer", "joblib", "distributed", "plotly", "cvxpy", "clarabel", "torch", "sklearn",
     "optuna",
@@ -233,7 +233,7 @@ def test_a_reach_into_drbo_is_noticed() -> None:
     assert inner_reaches(script, "from drbo.problems import _benchmarks") == ["drbo.problems._benchmarks"]
     assert inner_reaches(script, "from drbo.models.gp import GP") == ["drbo.models.gp.GP"]
     assert inner_reaches(script, "from drbo._files import locked") == ["drbo._files.locked"]
-    assert inner_reaches(inside, "from drbo._files import locked\nfrom drbo.experiments._runs import run") == []
+    assert inner_reaches(inside, "from drbo._files import locked\nfrom drbo.experiments.records import run") == []
     assert inner_reaches(inside, "from drbo._threads import one_thread") == ["drbo._threads.one_thread"]
 
 

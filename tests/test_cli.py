@@ -393,7 +393,7 @@ def test_show_follows_a_file_in_a_terminal(saved: Path, monkeypatch: pytest.Monk
         seen.append((path, load().n_told))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("drbo.terminal.watch", watch)
+    monkeypatch.setattr("drbo.console.watch", watch)
     monkeypatch.setenv("FORCE_COLOR", "1")
     run("show", str(saved))  # Ctrl-C is no error
     assert seen == [(saved, 4)]

@@ -6,6 +6,7 @@ spreadsheets, mathematics of matplotlib and control characters. Nothing of it is
 
 import dataclasses
 import json
+import warnings
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,14 +14,16 @@ from typing import Any
 
 import numpy as np
 import optuna
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 import drbo
 import queries
-from drbo import terminal
+from drbo import console
 from drbo.cli import app
-from drbo.integrations.optuna import RobustSampler, plot_guarantees, plot_radii, plot_worst_case
+from drbo.integrations.optuna import RobustSampler, observe, plot_guarantees, plot_radii, plot_worst_case
+from drbo.problems import WindSeries, read_wind_csv
 from drbo.report.page import page
 from integrations.weather import FIXED, study_of
 from knowledge.damage import with_checksums
@@ -146,7 +149,7 @@ def test_a_terminal_gets_no_control_character(opt: drbo.Optimizer, tmp_path: Pat
         done = CliRunner().invoke(app, arguments, env={"NO_COLOR": "1", "TERM": "dumb"})
         assert done.exit_code == (1 if path.name not in {Path(a).name for a in arguments} else 0)
         assert all(c.isprintable() or c == "\n" for c in done.output), arguments
-    assert terminal.summary(opt)["pending"][0]["action"].keys() == opt.pending[0].action.keys()
+    assert console.summary(opt)["pending"][0]["action"].keys() == opt.pending[0].action.keys()
 
 
 TERMINAL = [HOSTILE[i] for i in (4, 8, 11, 0)]
@@ -311,3 +314,89 @@ def test_the_page_of_a_study_stays_in_its_folder(
     assert list(tmp_path.iterdir()) == [folder]
     assert "<b>" not in written.read_text(encoding="utf-8")
     assert all(c.isprintable() or c == "\n" for c in done.output)
+
+
+# --- errors ---------------------------------------------------------------------------------------------------------
+
+RED = "\x1b[31mred\x07"
+ONE, TWO = {RED: (0.0, 1.0)}, {RED: [0.0, 1.0], "b": [1.0, 2.0]}
+MIXED = {RED: ["u", "v"], "b": ["s", "t"]}
+SIMULATOR = drbo.Simulator(radius=0.1)
+
+
+def red(ambiguity: drbo.AmbiguitySet | None = None, contexts: Any = TWO) -> drbo.Optimizer:
+    made = contexts if isinstance(contexts, np.ndarray | drbo.Samples) else drbo.Samples(contexts)
+    return drbo.Optimizer(drbo.Box(ONE), made, ambiguity=ambiguity, setting=SIMULATOR, surrogate=FIXED)
+
+
+def perturbed(actions: Any, contexts: Any) -> drbo.Optimizer:
+    return drbo.Optimizer(actions, drbo.Perturbation(contexts), setting=SIMULATOR)
+
+
+def robust_study() -> optuna.Study:
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return study_of(RobustSampler(drbo.Samples(TWO), setting=SIMULATOR, surrogate=FIXED))
+
+
+MISTAKES: dict[str, Callable[[], Any]] = {
+    "a parameter twice": lambda: drbo.Box(ONE, **{RED: (0.0, 1.0)}),
+    "an action without its parameter": lambda: red().tell({"other": 1.0}, 0.0, context=[0.5, 1.5]),
+    "an action that is a number": lambda: red().tell(1.0, 0.0, context=[0.5, 1.5]),
+    "an action with an unknown parameter": lambda: red().tell({RED: 0.5, f"{RED}2": 0}, 0.0, context=[0.5, 1.5]),
+    "an action outside": lambda: red().tell({RED: 2.0}, 0.0, context=[0.5, 1.5]),
+    "a context of other columns": lambda: red().tell({RED: 0.5}, 0.0, context={"other": 1.0}),
+    "a context of other labels": lambda: red(contexts=MIXED).tell({RED: 0.5}, 0.0, context={RED: RED, "b": "s"}),
+    "a context that is too short": lambda: red(contexts=MIXED).tell({RED: 0.5}, 0.0, context=["u"]),
+    "a table without a column": lambda: red().predict([{RED: 0.5}], pd.DataFrame({"b": [1.0], f"{RED}2": [1.0]})),
+    "a known column that is not there": lambda: red(contexts=MIXED).ask(given={"other": 1.0}),
+    "a known label that is not there": lambda: red(contexts=MIXED).ask(given={RED: RED}),
+    "labels of no column": lambda: drbo.Samples(TWO, labels={f"{RED}2": drbo.Categorical("u")}),
+    "samples without a column": lambda: drbo.Samples({f"{RED}2": [0.5]}, within=drbo.Box(ONE)),
+    "samples with too many columns": lambda: drbo.Samples([[0.5, 1.0, 2.0]], within=drbo.Box(ONE)),
+    "samples outside": lambda: drbo.Samples({RED: [7.0]}, within=drbo.Box(ONE)),
+    "samples of two kinds": lambda: drbo.Samples({RED: ["u", 1.0]}),
+    "perturbations of two kinds": lambda: drbo.Perturbation({RED: drbo.Normal(0.0, 1.0), f"{RED}2": [1.0]}),
+    "perturbations that are labels": lambda: drbo.Perturbation({RED: ["u", "v"]}),
+    "perturbations of points": lambda: perturbed([0.0, 1.0], {RED: drbo.Normal(0.0, 1.0)}),
+    "perturbations without names": lambda: perturbed(drbo.Box(ONE), [[0.1], [0.2]]),
+    "perturbations of no parameter": lambda: perturbed(drbo.Box(ONE), {"other": drbo.Normal(0.0, 1.0)}),
+    "widths twice": lambda: drbo.Moments({RED: 1.0}, **{RED: 1.0}),
+    "a width of no column": lambda: red(drbo.Moments({"other": 1.0})).ask(),
+    "a width too few": lambda: red(drbo.Moments([1.0])).ask(),
+    "a width of labels": lambda: red(drbo.Moments({RED: 1.0}), MIXED).ask(),
+    "shares twice": lambda: drbo.Shares({RED: (0.1, 0.9)}, free_inside=False, **{RED: (0.1, 0.9)}),
+    "shares of an unknown column": lambda: red(drbo.Shares(u=(0.1, 0.9)), MIXED).ask(),
+    "shares of an unknown group": lambda: red(drbo.Shares({RED: {RED: (0.1, 0.9)}}), MIXED).ask(),
+    "shares of an unknown number": lambda: red(drbo.Shares({RED: {7.0: (0.5, 0.9)}})).ask(),
+    "shares above one": lambda: red(drbo.Shares({RED: {"u": (0.9, 1.0), "v": (0.9, 1.0)}}), MIXED).ask(),
+    "a scale of other columns": lambda: red(drbo.Wasserstein(scale={f"{RED}2": 1.0})).ask(),
+    "a scale without names": lambda: red(drbo.Wasserstein(scale=(1.0, 1.0))).ask(),
+    "no scale": lambda: red(drbo.Wasserstein()).ask(),
+    "a scale of points": lambda: red(drbo.Wasserstein(scale={RED: 1.0}), np.array([[0.0], [1.0]])).ask(),
+    "scenarios of other columns": lambda: red(drbo.AnyOf([drbo.Samples(MIXED)])).ask(),
+    "a log without a column": lambda: drbo.Optimizer.from_frame(TWO, ["other"], ["b"], RED, setting=SIMULATOR),
+    "a file that is not there": lambda: drbo.Optimizer.load(f"no{RED}.drbo"),
+    "a folder that is no file": lambda: drbo.Optimizer.load(Path(RED)),
+    "a file of something else": lambda: drbo.Optimizer.load(Path(RED, RED)),
+    "a file that is a folder": lambda: red().save(Path(RED)),
+    "a class that is not there": lambda: drbo.knowledge.from_json({"kind": "class", "name": RED, "arguments": None}),
+    "wind without rows": lambda: read_wind_csv(Path(RED, RED)),
+    "wind that is negative": lambda: WindSeries(RED, np.array(["2014-01-01T00"], "datetime64[h]"), np.array([-1.0])),
+    "conditions that are not known": lambda: observe(robust_study().ask(), {f"{RED}2": 1.0}),
+    "conditions out of range": lambda: robust_study().ask().suggest_float(RED, 7.0, 8.0),
+}  # fmt: skip
+"""What users do wrong with names that are escape sequences."""
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_no_error_passes_a_control_character_on(mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """REVIEW V9: names that users typed are shown in errors, not obeyed."""
+    monkeypatch.chdir(tmp_path)
+    Path(RED).mkdir()
+    Path(RED, RED).write_text("nothing")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises((ValueError, TypeError, OSError, RuntimeError)) as raised:
+            MISTAKES[mistake]()
+    for said in (str(raised.value), *(str(one.message) for one in caught)):
+        assert all(c.isprintable() or c == "\n" for c in said), said

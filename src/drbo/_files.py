@@ -15,6 +15,8 @@ import zlib
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from drbo._messages import printable
+
 if sys.platform == "win32":
     import msvcrt
 else:
@@ -52,7 +54,8 @@ def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[objec
         while not _take(file.fileno()):
             if time.monotonic() >= end:
                 raise TimeoutError(
-                    f"{path} is in use: another process has held its lock {beside} for {PATIENCE:g} seconds"
+                    f"{printable(path)} is in use: another process has held its lock {printable(beside)} for "
+                    f"{PATIENCE:g} seconds"
                 )
             time.sleep(_PAUSE)
         return file
@@ -60,7 +63,7 @@ def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[objec
         if file is not None:
             file.close()
         if isinstance(error, OSError) and error.errno is not None:
-            raise OSError(error.errno, f"{path} could not be locked: {error.strerror}") from error
+            raise OSError(error.errno, f"{printable(path)} could not be locked: {error.strerror}") from error
         raise
 
 
@@ -125,7 +128,7 @@ def write_atomically(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)
         if isinstance(error, OSError):
-            raise OSError(error.errno, f"{path} could not be written: {error.strerror}") from error
+            raise OSError(error.errno, f"{printable(path)} could not be written: {error.strerror}") from error
         raise
     _sync_folder(target.parent)
 
@@ -142,7 +145,7 @@ def append(path: Path, text: str) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise OSError(error.errno, f"{path} could not be written: {error.strerror}") from error
+        raise OSError(error.errno, f"{printable(path)} could not be written: {error.strerror}") from error
 
 
 def resolved(path: Path) -> Path:
@@ -152,7 +155,7 @@ def resolved(path: Path) -> Path:
     except RuntimeError:  # circular links, before Python 3.13
         found = path
     if found.is_symlink():  # still a link after resolving: circular
-        raise OSError(errno.ELOOP, f"{path} could not be found: {os.strerror(errno.ELOOP)}")
+        raise OSError(errno.ELOOP, f"{printable(path)} could not be found: {os.strerror(errno.ELOOP)}")
     return found
 
 

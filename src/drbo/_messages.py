@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
@@ -14,6 +15,11 @@ def printable(value: object, *, lines: bool = False) -> str:
     return "".join(
         c if c.isprintable() or (lines and c == "\n") else c.encode("unicode_escape").decode() for c in str(value)
     )
+
+
+def listed(names: Iterable[object]) -> str:
+    """Return names that a user typed as text, separated by commas, with escaped control characters."""
+    return ", ".join(map(printable, names))
 
 
 class MissingExtraError(ImportError):

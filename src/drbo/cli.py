@@ -111,19 +111,18 @@ def show(
     with _told_in_one_line():
         from rich.console import Console
 
-        from drbo import terminal
+        from drbo.console import summary, view, watch
 
         own = classes_named(classes)
         if as_json:
-            print(json.dumps(terminal.summary(load(file, own)), indent=2, allow_nan=False))
+            print_json(summary(load(file, own)))
             return
         console = Console(highlight=False)
         if once or not console.is_terminal:
-            told = terminal.summary(load(file, own))
-            console.print(terminal.view(told, str(file), ascii_only=console.options.ascii_only))
+            console.print(view(summary(load(file, own)), str(file), ascii_only=console.options.ascii_only))
             return
         with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the view
-            terminal.watch(file, lambda: load(file, own), console)
+            watch(file, lambda: load(file, own), console)
 
 
 @app.command()

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from drbo.experiments import METHODS, SETTINGS, Execution, Plan, compare, methods_for, run, style
-from drbo.experiments._compare import compare_rows
-from drbo.experiments._runs import generator
+from drbo.experiments._reproduce import compare_rows
 from drbo.experiments._tasks import Task
-from drbo.experiments.records import mean_and_error, read_csv
+from drbo.experiments.records import generator, mean_and_error, read_csv
 from drbo.names import MethodName
 from drbo.problems import benchmark_1, robos
 from drbo.regret import robust_regret

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import gaussian_kde
 
 import drbo
-from drbo.experiments._competitors import KernelDensity, kernel_density, lipschitz_scores
+from drbo.experiments._methods import KernelDensity, kernel_density, lipschitz_scores
 
 
 def test_the_density_is_scotts_of_scipy() -> None:

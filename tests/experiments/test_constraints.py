@@ -14,10 +14,9 @@ import pytest
 from drbo import NotCertifiedError
 from drbo.console import show_table
 from drbo.experiments import METHODS, Execution, Outcome, Plan, Task, compare, run, style
-from drbo.experiments._compare import compare_rows, judged
-from drbo.experiments._runs import _counted
+from drbo.experiments._reproduce import compare_rows, judged
 from drbo.experiments._tasks import reached_values
-from drbo.experiments.records import read_csv, stack
+from drbo.experiments.records import _counted, read_csv, stack
 from drbo.problems import Problem, benchmark_1, robos
 from drbo.validation import FloatArray
 from exact import exact

@@ -9,8 +9,7 @@ import pytest
 
 import drbo
 import robos
-from drbo.experiments._dial import Dial
-from drbo.experiments._tasks import Goal, radius_for_loss
+from drbo.experiments._tasks import Dial, Goal, radius_for_loss
 from drbo.problems import benchmark_1, by_name, wind
 from drbo.rounds.grid_search import robust_scores
 from tolerances import CLOSED_FORM

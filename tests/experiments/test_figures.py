@@ -12,8 +12,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from drbo.experiments import METHODS, _figures
-from drbo.experiments._dial import Dial
-from drbo.experiments._tasks import SETTINGS, Goal
+from drbo.experiments._tasks import SETTINGS, Dial, Goal
 from drbo.experiments.records import Table, select
 from drbo.experiments.style import new_figure
 from drbo.problems import Problem, benchmark_1, benchmark_2

@@ -23,7 +23,7 @@ from drbo import (
     Wasserstein,
 )
 from drbo.ambiguity.family import as_placed
-from drbo.experiments._competitors import FirstOrder, LipschitzPenalty, first_order
+from drbo.experiments._methods import FirstOrder, LipschitzPenalty, first_order
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball
 from drbo.rounds.box_search import BoxSearch

@@ -10,9 +10,8 @@ import pytest
 
 from drbo.experiments import SETS, SETTINGS, Execution, Plan, corollary4, run
 from drbo.experiments._reproduce import regret_rows, regret_sweep
-from drbo.experiments._runs import sweep
 from drbo.experiments._tasks import Goal
-from drbo.experiments.records import Store, Table, select
+from drbo.experiments.records import Store, Table, select, sweep
 from drbo.names import MethodName
 from drbo.problems import benchmark_1, benchmark_2
 from drbo.regret import robust_regret

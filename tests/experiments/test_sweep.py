@@ -9,7 +9,7 @@ import sys
 import pytest
 
 CODE = """
-from drbo.experiments._runs import _progress
+from drbo.experiments.records import _progress
 with _progress("figure2", total=4, done=1) as advance:
     advance()
     advance()

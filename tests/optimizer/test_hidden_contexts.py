@@ -222,12 +222,12 @@ def test_a_data_driven_reference_counts_what_was_revealed() -> None:
 
 
 def test_results_as_tables_pages_and_text(tmp_path: Path) -> None:
-    from drbo import terminal
+    from drbo import console
 
     opt = tell_all(optimizer(setting=drbo.Simulator(P, 0.0, pick="uncertain")))
     frame = opt.to_frame()
     assert frame["context"].isna().tolist() == [True, False, True, True, False]
-    assert terminal.summary(opt)["last results"][-2]["context"] == {}
+    assert console.summary(opt)["last results"][-2]["context"] == {}
     assert opt.report(tmp_path / "page.html").stat().st_size > 1000
     assert len(opt.leave_one_out().outcome) == len(TOLD)
 

@@ -11,9 +11,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from drbo.report.drawing import Axis, Figure, along, beside, legend, plane
-from drbo.report.marks import Band, Bars, Cells, Line, Points, Rule
+from drbo.report.contents import beside, plane
+from drbo.report.marks import Axis, Band, Bars, Cells, Figure, Line, Points, Rule, legend
 from drbo.report.scales import Factors, Labels, Numbers, Percentages
+from drbo.report.surface import along
 
 UNIT = Numbers(0.0, 1.0)
 HOSTILE = '"><script>alert(1)</script>\r&\0'

@@ -13,7 +13,7 @@ import pytest
 from drbo import GP, RBF, Box, General, Optimizer, Perturbation, Product, Simulator
 from drbo.report import write
 from drbo.report.contents import Contents
-from drbo.report.drawing import Figure
+from drbo.report.marks import Figure
 from drbo.report.page import page
 from report.runs import RUNS, box, grid
 
@@ -34,7 +34,7 @@ class Elements(HTMLParser):
 
 def marks_of(figure: Figure) -> dict[str, Any]:
     """Return the marks of a figure that its legend names."""
-    return {mark.key.name: mark for mark in figure.marks if mark.key is not None}
+    return {mark.name: mark for mark in figure.marks if mark.name}
 
 
 LATER = [name for name in RUNS if name not in ("grid", "box", "labels")]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from drbo import validation
+from drbo._messages import printable
 from drbo.ambiguity.divergence import Expectation
 from drbo.ambiguity.family import AmbiguitySet, SupportsScenarios, among
 from drbo.ambiguity.placed import (
@@ -177,7 +178,7 @@ def scenario(name: str, given: Any) -> Scenario:
 def _in_words(columns: Sequence[Column]) -> str:
     """Return columns and their labels as text."""
     return ", ".join(
-        str(one) if one.labels is None else f"{one} ({', '.join(map(repr, one.labels))})" for one in columns
+        printable(one) + ("" if one.labels is None else f" ({', '.join(map(repr, one.labels))})") for one in columns
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from drbo import validation
-from drbo._messages import printable
+from drbo._messages import listed, printable
 from drbo.ambiguity.linear import ROUNDING, Linear, PlacedLinear
 from drbo.ambiguity.placed import Growth
 from drbo.spaces.columns import Column, named
@@ -111,7 +111,7 @@ class Moments(Linear):
             if given is not None and not isinstance(given, Mapping):
                 raise TypeError("Moments takes either names or plain numbers, and not both")
             if given is not None and (twice := set(given) & set(named)):
-                raise TypeError(f"Moments must be given each column once, got {', '.join(twice)} twice")
+                raise TypeError(f"Moments must be given each column once, got {listed(twice)} twice")
             by_name = {**(given or {}), **named}
             self.widths = {str(key): _width(f"Moments[{key!r}]", value) for key, value in by_name.items()}
         elif given is None:
@@ -147,12 +147,12 @@ class Moments(Linear):
         elif len(self.widths) == len(columns):
             chosen = [(column, width) for column, width in zip(columns, self.widths, strict=True)]
         else:
-            raise ValueError(
-                f"Moments must have one width per column, which are {', '.join(map(str, columns))}, got {self!r}"
-            )
+            raise ValueError(f"Moments must have one width per column, which are {listed(columns)}, got {self!r}")
         for column, width in chosen:
             if column.labels is not None and width < math.inf:
-                raise ValueError(f"Moments needs a column of numbers, but {column} holds labels: use drbo.Shares")
+                raise ValueError(
+                    f"Moments needs a column of numbers, but {printable(column)} holds labels: use drbo.Shares"
+                )
         self.chosen = tuple((column, width) for column, width in chosen if width < math.inf)
 
     def _at(self, points: FloatArray) -> PlacedMoments:

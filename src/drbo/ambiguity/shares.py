@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from drbo import validation
-from drbo._messages import printable
+from drbo._messages import listed, printable
 from drbo.ambiguity.linear import Linear, PlacedLinear, certificate, support
 from drbo.ambiguity.placed import Dual, Growth, WorstCase, expectations
 from drbo.spaces.columns import Column, named
@@ -111,8 +111,8 @@ class PlacedShares(PlacedLinear["Shares"]):
         for group, feature, low in zip(self.family.groups, features.T, lower, strict=True):
             if low > 0.0 and not feature.any():
                 raise ValueError(
-                    f"Shares needs a context with {group.column} = {group.value!r}, whose share must be at least "
-                    f"{low:.3g}, but there is none"
+                    f"Shares needs a context with {printable(group.column)} = {group.value!r}, whose share must be at "
+                    f"least {low:.3g}, but there is none"
                 )
         raise ValueError(f"{self!r} contradicts itself: no distribution on these contexts satisfies all bounds")
 
@@ -180,7 +180,7 @@ class Shares(Linear):
         if shares is not None and not isinstance(shares, Mapping):
             raise TypeError(f"shares must map groups to bounds, such as {{'old': (0.2, 0.5)}}, got {shares!r}")
         if twice := set(shares or {}) & set(named):
-            raise TypeError(f"Shares must be given each name once, got {', '.join(map(str, twice))} twice")
+            raise TypeError(f"Shares must be given each name once, got {listed(twice)} twice")
         given = {**(shares or {}), **named}
         if not given:
             raise TypeError("Shares needs the bounds of a group, such as Shares(old=(0.2, 0.5))")
@@ -224,7 +224,8 @@ class Shares(Linear):
             whole = column.labels is not None and len(own) == len(column.labels)
             if least > 1.0 + 1e-12 or (whole and most < 1.0 - 1e-12):
                 raise ValueError(
-                    f"Shares of {column} must be able to sum to 1, but their bounds sum to {least:.3g} and {most:.3g}"
+                    f"Shares of {printable(column)} must be able to sum to 1, but their bounds sum to {least:.3g} and "
+                    f"{most:.3g}"
                 )
 
     def _only(self, columns: tuple[Column, ...]) -> Column:
@@ -232,7 +233,7 @@ class Shares(Linear):
         labelled = [column for column in columns if column.labels is not None]
         if len(labelled) == 1 or (not labelled and len(columns) == 1):
             return (labelled or columns)[0]
-        names = ", ".join(map(str, labelled or columns))
+        names = listed(labelled or columns)
         raise ValueError(
             f"Shares must say which of the columns {names} the groups are of, such as "
             f"Shares({{{str((labelled or columns)[0])!r}: {{...}}}})"
@@ -294,8 +295,8 @@ def _bounds(name: str, value: Any) -> Bounds:
 def _value(column: Column, value: Any) -> Any:
     """Return a value of the column, or raise."""
     if column.labels is None:
-        return validation.finite_float(f"a group of {column}", value)
+        return validation.finite_float(f"a group of {printable(column)}", value)
     if value not in column.labels:
         labels = ", ".join(map(repr, column.labels))
-        raise ValueError(f"Shares names the unknown group {value!r} of {column}: expected {labels}")
+        raise ValueError(f"Shares names the unknown group {value!r} of {printable(column)}: expected {labels}")
     return value

@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 
 from drbo import validation
 from drbo._compiled import announce
-from drbo._messages import printable
+from drbo._messages import listed, printable
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plan_on_line, worst_plans
 from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.placed import (
@@ -51,7 +51,7 @@ class _Metric:
         if isinstance(self.scale, dict):
             by_name = self.scale
             if not self.columns:
-                raise ValueError(f"scale names {', '.join(by_name)}, but these contexts have no names: give numbers")
+                raise ValueError(f"scale names {listed(by_name)}, but these contexts have no names: give numbers")
             return np.concatenate([np.full(c.width, by_name[str(c)]) for c in self.columns])
         if len(self.scale) != dimension:
             raise ValueError(f"scale must be {dimension} number(s), one per column, got {self.scale}")
@@ -333,13 +333,13 @@ class Wasserstein(AmbiguitySet):
         if self._placed is not None or not names:
             return self
         if isinstance(scale, dict) and set(scale) != set(names):
-            raise ValueError(f"scale must name {', '.join(names)}, got {', '.join(scale)}")
+            raise ValueError(f"scale must name {listed(names)}, got {listed(scale)}")
         if isinstance(scale, tuple):
-            raise TypeError(f"scale must be a mapping from the columns {', '.join(names)}, got {scale}")
+            raise TypeError(f"scale must be a mapping from the columns {listed(names)}, got {scale}")
         if scale is None and len(names) > 1:
             steps = ", ".join(f"{column.name!r}: {column.step:.3g}" for column in columns)
             raise ValueError(
-                f"Wasserstein needs a scale for the columns {', '.join(names)}, whose units differ: what counts as one "
+                f"Wasserstein needs a scale for the columns {listed(names)}, whose units differ: what counts as one "
                 f"step in each. Their deviations are a start: scale={{{steps}}} (labels are 1 apart)"
             )
         made = copy.copy(self)

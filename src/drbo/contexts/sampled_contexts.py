@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from drbo import validation
+from drbo._messages import printable
 from drbo.ambiguity.family import AmbiguitySet, SupportsScenarios
 from drbo.contexts.compression import compress
 from drbo.contexts.nature import Contexts, in_words
@@ -115,7 +116,7 @@ class SampledContexts(Contexts):
             points = self._coordinates(samples)
             if not (self.holds(points) & (samples.weights > 0.0)).any():
                 rows = self.space.decode_all(points)
-                there = "; ".join(f"{name} = {_distinct(row[name] for row in rows)}" for name in self.known)
+                there = "; ".join(f"{printable(name)} = {_distinct(row[name] for row in rows)}" for name in self.known)
                 raise ValueError(f"given says {in_words(self.known)}, which no sample has; the samples have {there}")
         return self._reference(samples, [], EVERYTHING)
 

@@ -1,43 +1,10 @@
 """Experiments: problem x method x seed -> records -> figures, for the paper and for comparisons of any methods."""
 
-from drbo.experiments._compare import compare, methods_for
-from drbo.experiments._methods import METHODS, Method
-from drbo.experiments._reproduce import (
-    EVERY,
-    Outcome,
-    Plan,
-    corollary4,
-    demo,
-    dial,
-    figure1,
-    figure2,
-    figure3,
-    problem_row,
-    sets,
-)
-from drbo.experiments._runs import Execution, run
-from drbo.experiments._tasks import SETS, SETTINGS, Goal, Task
+from drbo.experiments import _methods, _reproduce, _tasks, records, wind_year
+from drbo.experiments._methods import *  # noqa: F403  # all names of the module, by its __all__
+from drbo.experiments._reproduce import *  # noqa: F403
+from drbo.experiments._tasks import *  # noqa: F403
+from drbo.experiments.records import *  # noqa: F403
+from drbo.experiments.wind_year import *  # noqa: F403
 
-__all__ = [
-    "EVERY",
-    "METHODS",
-    "SETS",
-    "SETTINGS",
-    "Execution",
-    "Goal",
-    "Method",
-    "Outcome",
-    "Plan",
-    "Task",
-    "compare",
-    "corollary4",
-    "demo",
-    "dial",
-    "figure1",
-    "figure2",
-    "figure3",
-    "methods_for",
-    "problem_row",
-    "run",
-    "sets",
-]
+__all__ = [*_methods.__all__, *_reproduce.__all__, *_tasks.__all__, *records.__all__, *wind_year.__all__]

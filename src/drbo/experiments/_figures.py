@@ -1,8 +1,9 @@
-"""The figures of the paper, and the radius dial; each function returns a figure of the records."""
+"""The figures of the paper, the radius dial and comparisons; each function returns a figure of the records."""
 
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -10,16 +11,13 @@ from matplotlib import colors, dates
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from drbo.experiments._dial import Dial
-from drbo.experiments._tasks import SETTINGS, Goal
+from drbo.experiments._tasks import SETTINGS, Dial, Goal
 from drbo.experiments.records import Table, mean_and_error, per_run, select
 from drbo.experiments.style import COLOURS, DARK, MARKERS, MORE_COLOURS, REFERENCE, STYLE, TRUTH, label_ends, new_figure
 from drbo.problems import Problem
 from drbo.validation import FloatArray
 
 TITLES = {"benchmark_1": "Benchmark 1", "benchmark_2": "Benchmark 2"}
-
-
 SOLUTIONS = {
     "UCB": "best if the\nreference is true",
     "DRBO": "best in the worst\ndistribution nearby",
@@ -28,29 +26,29 @@ SOLUTIONS = {
 """The goal of each method, as shown in a figure."""
 
 
+@mpl.rc_context(STYLE)
 def figure1(problems: list[Problem]) -> Figure:
     """Return contours of the benchmark functions with both distributions and the solutions."""
-    with mpl.rc_context(STYLE):
-        figure = new_figure(10.0, 4.4)
-        grid = figure.add_gridspec(1, 2 * len(problems), width_ratios=[4, 1.3] * len(problems))
-        for i, problem in enumerate(problems):
-            main = figure.add_subplot(grid[2 * i])
-            _contour_panel(figure, main, problem)
-            _density_panel(figure.add_subplot(grid[2 * i + 1], sharey=main), problem)
+    figure = new_figure(10.0, 4.4)
+    grid = figure.add_gridspec(1, 2 * len(problems), width_ratios=[4, 1.3] * len(problems))
+    for i, problem in enumerate(problems):
+        main = figure.add_subplot(grid[2 * i])
+        _contour_panel(figure, main, problem)
+        _density_panel(figure.add_subplot(grid[2 * i + 1], sharey=main), problem)
     return figure
 
 
+@mpl.rc_context(STYLE)
 def demo(problem: Problem, records: Table, seed: int) -> Figure:
     """Return the problem with its solutions beside the robust regret of the methods that search for them."""
-    with mpl.rc_context(STYLE):
-        figure = new_figure(11.0, 4.4)
-        main, side, regret = figure.subplots(1, 3, width_ratios=[4, 1.3, 4])
-        side.sharey(main)
-        _contour_panel(figure, main, problem)
-        _density_panel(side, problem)
-        _regret_panel(regret, records)
-        regret.set(ylabel="cumulative robust regret", title="what the methods lose on the way")
-        regret.set_xlabel(f"round; {_runs_and_bands(records, seed)}")
+    figure = new_figure(11.0, 4.4)
+    main, side, regret = figure.subplots(1, 3, width_ratios=[4, 1.3, 4])
+    side.sharey(main)
+    _contour_panel(figure, main, problem)
+    _density_panel(side, problem)
+    _regret_panel(regret, records)
+    regret.set(ylabel="cumulative robust regret", title="what the methods lose on the way")
+    regret.set_xlabel(f"round; {_runs_and_bands(records, seed)}")
     return figure
 
 
@@ -111,62 +109,62 @@ def _runs_and_bands(records: Table, seed: int) -> str:
     return f"mean of {runs} runs, seed {seed}; bands: one standard error"
 
 
+@mpl.rc_context(STYLE)
 def figure2(records: Table, problems: list[str], seed: int) -> Figure:
     """Return cumulative robust regret over the runs: a row per benchmark, a column per setting."""
-    with mpl.rc_context(STYLE):
-        figure = new_figure(10.0, 2.9 * len(problems))
-        axes = figure.subplots(len(problems), len(SETTINGS), squeeze=False, sharex=True)
-        for row, problem in enumerate(problems):
-            for column, setting in enumerate(SETTINGS):
-                panel = axes[row, column]
-                panel.set_title(f"{TITLES.get(problem, problem)}, {setting}")
-                _regret_panel(panel, select(records, problem=problem, setting=setting))
-                if column == 0:
-                    panel.set_ylabel("cumulative robust regret")
-                if row == len(problems) - 1:
-                    panel.set_xlabel("round")
-        figure.supxlabel(f"each line: {_runs_and_bands(records, seed)}", fontsize=8.5)
+    figure = new_figure(10.0, 2.9 * len(problems))
+    axes = figure.subplots(len(problems), len(SETTINGS), squeeze=False, sharex=True)
+    for row, problem in enumerate(problems):
+        for column, setting in enumerate(SETTINGS):
+            panel = axes[row, column]
+            panel.set_title(f"{TITLES.get(problem, problem)}, {setting}")
+            _regret_panel(panel, select(records, problem=problem, setting=setting))
+            if column == 0:
+                panel.set_ylabel("cumulative robust regret")
+            if row == len(problems) - 1:
+                panel.set_xlabel("round")
+    figure.supxlabel(f"each line: {_runs_and_bands(records, seed)}", fontsize=8.5)
     return figure
 
 
+@mpl.rc_context(STYLE)
 def corollary4(records: Table, problems: list[str], seed: int) -> Figure:
     """Return cumulative robust regret in the data-driven setting with Corollary 4's radius: a panel per benchmark."""
-    with mpl.rc_context(STYLE):
-        figure = new_figure(4.6 * len(problems), 3.2)
-        for panel, problem in zip(figure.subplots(1, len(problems), squeeze=False)[0], problems, strict=True):
-            _regret_panel(panel, select(records, problem=problem))
-            title = f"{TITLES.get(problem, problem)}, radius of Corollary 4"
-            panel.set(title=title, xlabel="round", ylabel="cumulative robust regret")
-        figure.supxlabel(f"each line: {_runs_and_bands(records, seed)}", fontsize=8.5)
+    figure = new_figure(4.6 * len(problems), 3.2)
+    for panel, problem in zip(figure.subplots(1, len(problems), squeeze=False)[0], problems, strict=True):
+        _regret_panel(panel, select(records, problem=problem))
+        title = f"{TITLES.get(problem, problem)}, radius of Corollary 4"
+        panel.set(title=title, xlabel="round", ylabel="cumulative robust regret")
+    figure.supxlabel(f"each line: {_runs_and_bands(records, seed)}", fontsize=8.5)
     return figure
 
 
+@mpl.rc_context(STYLE)
 def compare(records: Table, problems: list[str]) -> Figure:
     """Return cumulative robust regret and the regret of the recommendation, a row per problem.
 
     Records with a constraint have two more panels: how often it is violated, and how many actions are open.
     """
     judged = "infeasible" in records
-    with mpl.rc_context(STYLE):
-        figure = new_figure(20.0 if judged else 10.0, 3.2 * len(problems))
-        axes = figure.subplots(len(problems), 4 if judged else 2, squeeze=False)
-        for row, problem in enumerate(problems):
-            own = select(records, problem=problem)
-            runs = len(np.unique(own["run"]))
-            title = f"{TITLES.get(problem, problem)}, {own['setting'][0]}, {runs} {'run' if runs == 1 else 'runs'}"
-            cumulative, simple, *constraint = axes[row]
-            _regret_panel(cumulative, own)
-            _regret_panel(simple, own, "simple regret", total=False)
-            cumulative.set(title=title, ylabel="cumulative robust regret")
-            simple.set(title="mean and standard error", ylabel="robust regret of what is recommended")
-            if judged:
-                missed, undecided = constraint
-                _regret_panel(missed, own, "infeasible", total=False)
-                _regret_panel(undecided, own, "open", total=False)
-                missed.set(title="the constraint is missed", ylabel="share of runs that recommend such an action")
-                undecided.set(title="not certified either way", ylabel="open actions")
-        for panel in axes[-1]:
-            panel.set_xlabel("round")
+    figure = new_figure(20.0 if judged else 10.0, 3.2 * len(problems))
+    axes = figure.subplots(len(problems), 4 if judged else 2, squeeze=False)
+    for row, problem in enumerate(problems):
+        own = select(records, problem=problem)
+        runs = len(np.unique(own["run"]))
+        title = f"{TITLES.get(problem, problem)}, {own['setting'][0]}, {runs} {'run' if runs == 1 else 'runs'}"
+        cumulative, simple, *constraint = axes[row]
+        _regret_panel(cumulative, own)
+        _regret_panel(simple, own, "simple regret", total=False)
+        cumulative.set(title=title, ylabel="cumulative robust regret")
+        simple.set(title="mean and standard error", ylabel="robust regret of what is recommended")
+        if judged:
+            missed, undecided = constraint
+            _regret_panel(missed, own, "infeasible", total=False)
+            _regret_panel(undecided, own, "open", total=False)
+            missed.set(title="the constraint is missed", ylabel="share of runs that recommend such an action")
+            undecided.set(title="not certified either way", ylabel="open actions")
+    for panel in axes[-1]:
+        panel.set_xlabel("round")
     return figure
 
 
@@ -185,63 +183,58 @@ def _regret_panel(panel: Axes, records: Table, column: str = "regret", total: bo
         if np.isnan(values).all():
             continue
         rounds = own["round"].reshape(len(values), -1)[0]
-        mean, error = mean_and_error(values.cumsum(axis=1) if total else values)
-        panel.plot(rounds, mean, color=colours[method])
-        if len(values) > 1:
-            panel.fill_between(rounds, mean - error, mean + error, color=colours[method], alpha=0.25, linewidth=0)
-        ends[method] = (float(rounds[-1]), float(mean[-1]))
+        last = _line(panel, rounds, values.cumsum(axis=1) if total else values, colours[method], 0.25)
+        ends[method] = float(rounds[-1]), last
     panel.set_ylim(bottom=0)
     panel.set_xlim(left=0, right=max((x for x, _ in ends.values()), default=1.0))
     panel.margins(x=0)
     label_ends(panel, ends, gap=0.085, colours=colours)
 
 
+def _line(panel: Axes, x: Any, values: FloatArray, colour: str, alpha: float, **looks: Any) -> float:
+    """Draw the mean over the runs of values (runs, n), with its standard error as a band; return the last mean."""
+    mean, error = mean_and_error(values)
+    panel.plot(x, mean, color=colour, **looks)
+    if len(values) > 1:
+        panel.fill_between(x, mean - error, mean + error, color=colour, alpha=alpha, linewidth=0)
+    return float(mean[-1])
+
+
+@mpl.rc_context(STYLE)
 def figure3(
-    hours: Table,
-    backtests: Table,
-    radii: dict[str, float],
-    title: str,
-    start: np.datetime64,
-    seed: int,
-    every: int = 1,
+    hours: Table, backtests: Table, radii: dict[str, float], title: str, start: np.datetime64, seed: int, every: int = 1
 ) -> Figure:
     """Return the wind year: cumulative revenue, cumulative robust regret, and revenue against the radius.
 
     Each hour of the records represents `every` hours of the year.
     """
-    with mpl.rc_context(STYLE):
-        figure = new_figure(14.0, 4.0)
-        revenue, regret, *dials = figure.subplots(1, 4, width_ratios=[1.2, 1.2, 0.85, 0.85])
-        for panel, column, label in (
-            (revenue, "revenue", "cumulative revenue (share of capacity x hours)"),
-            (regret, "regret", "cumulative robust regret (the same unit)"),
-        ):
-            ends = {}
-            for method in ("exact DRO", "DRBO", "UCB", "StableOpt", "no commitment"):
-                own = select(hours, method=method)
-                if column == "regret" and method == "exact DRO":
-                    continue  # zero by definition
-                totals = every * per_run(own, column).cumsum(axis=1)
-                days = start + own["hour"][: totals.shape[1]].astype("timedelta64[h]")
-                mean, error = mean_and_error(totals)
-                dashed = "--" if method == "exact DRO" else "-"
-                panel.plot(days, mean, color=COLOURS[method], linestyle=dashed, linewidth=1.5)
-                if len(totals) > 1:
-                    panel.fill_between(days, mean - error, mean + error, color=COLOURS[method], alpha=0.3, linewidth=0)
-                ends[method] = (dates.date2num(days[-1]), float(mean[-1]))
-            panel.set_ylabel(label)
-            panel.xaxis.set_major_locator(dates.AutoDateLocator(minticks=3, maxticks=5))
-            panel.xaxis.set_major_formatter(
-                dates.ConciseDateFormatter(panel.xaxis.get_major_locator(), show_offset=False)
-            )
-            panel.margins(x=0)
-            label_ends(panel, ends, gap=0.065)
-        revenue.set_title(f"what came in: {title}")
-        regret.set_title("what was lost in the worst case")
-        revenue.set_xlabel(f"exact DRO is best in the worst case,\nnot in what came: {_exact_beside(hours)}")
-        regret.set_xlabel("distance to exact DRO, the best commitment\nin the worst distribution of each hour")
-        _radius_panels(dials, backtests, radii)
-        figure.supxlabel(_hours_and_seeds(hours, seed, every), fontsize=8.5)
+    figure = new_figure(14.0, 4.0)
+    revenue, regret, *dials = figure.subplots(1, 4, width_ratios=[1.2, 1.2, 0.85, 0.85])
+    for panel, column, label in (
+        (revenue, "revenue", "cumulative revenue (share of capacity x hours)"),
+        (regret, "regret", "cumulative robust regret (the same unit)"),
+    ):
+        ends = {}
+        for method in ("exact DRO", "DRBO", "UCB", "StableOpt", "no commitment"):
+            own = select(hours, method=method)
+            if column == "regret" and method == "exact DRO":
+                continue  # zero by definition
+            totals = every * per_run(own, column).cumsum(axis=1)
+            days = start + own["hour"][: totals.shape[1]].astype("timedelta64[h]")
+            dashed = "--" if method == "exact DRO" else "-"
+            last = _line(panel, days, totals, COLOURS[method], 0.3, linestyle=dashed, linewidth=1.5)
+            ends[method] = dates.date2num(days[-1]), last
+        panel.set_ylabel(label)
+        panel.xaxis.set_major_locator(dates.AutoDateLocator(minticks=3, maxticks=5))
+        panel.xaxis.set_major_formatter(dates.ConciseDateFormatter(panel.xaxis.get_major_locator(), show_offset=False))
+        panel.margins(x=0)
+        label_ends(panel, ends, gap=0.065)
+    revenue.set_title(f"what came in: {title}")
+    regret.set_title("what was lost in the worst case")
+    revenue.set_xlabel(f"exact DRO is best in the worst case,\nnot in what came: {_exact_beside(hours)}")
+    regret.set_xlabel("distance to exact DRO, the best commitment\nin the worst distribution of each hour")
+    _radius_panels(dials, backtests, radii)
+    figure.supxlabel(_hours_and_seeds(hours, seed, every), fontsize=8.5)
     return figure
 
 
@@ -300,46 +293,46 @@ LARGEST_SHOWN = 0.5
 """The largest radius shown in figure 3."""
 
 
+@mpl.rc_context(STYLE)
 def dial(problem: Problem, profile: Dial, goal: Goal) -> Figure:
     """Return action, value and worst distribution as functions of the radius, from stochastic to worst case."""
-    with mpl.rc_context(STYLE):
-        figure = new_figure(12.0, 3.9)
-        action, value, spread = figure.subplots(1, 3, width_ratios=[1, 1.2, 1.3], sharex=True)
-        radius = profile.radius
-        chosen = problem.actions[profile.action_index, 0]
-        action.plot(radius, chosen, color=COLOURS["DRBO"], drawstyle="steps-post")
-        for optimum, name, label, where, side in (
-            (problem.stochastic_optimum, "UCB", "best if the reference is true", -4, "top"),
-            (problem.pure_worst_case_optimum, "StableOpt", "best in the worst case", 4, "bottom"),
-        ):
-            action.axhline(float(optimum.action[0]), color=COLOURS[name], linestyle=":", linewidth=1.2)
-            action.annotate(
-                label, (float(radius[-1]), float(optimum.action[0])), xytext=(0, where), textcoords="offset points",
-                color=COLOURS[name], ha="right", va=side, fontsize=8,
-            )  # fmt: skip
-        action.set(ylabel="action x", ylim=(0, 1), title="which action is the best")
-        stochastic = profile.worst_case - profile.protection
-        ends, colours = {}, {}
-        for series, colour, label, steps in (
-            (profile.expected, REFERENCE, "if the reference\nis true", "steps-post"),
-            (profile.worst_case, COLOURS["DRBO"], "in the worst case", "default"),
-            (stochastic, COLOURS["UCB"], "worst case of the\naction of radius 0", "default"),
-        ):
-            value.plot(radius, series, color=colour, drawstyle=steps)
-            ends[label], colours[label] = (float(radius[-1]), float(series[-1])), DARK.get(colour, colour)
-        value.fill_between(radius, stochastic, profile.worst_case, color=COLOURS["DRBO"], alpha=0.12)
-        value.set(ylabel="expected reward of the action", title="what it brings", ylim=(0, None))
-        label_ends(value, ends, gap=0.1, colours=colours)
-        _spread(spread, problem, radius, profile.weights)
-        bar = figure.colorbar(spread.collections[0], ax=spread, label="weight of the context", aspect=25)
-        bar.set_ticks([tick for tick in (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0) if tick <= profile.weights.max()])
-        for panel in (action, value, spread):
-            panel.axvline(goal.radius, color="grey", linewidth=0.8, linestyle="--")
-            panel.set_xlabel(f"radius ({type(goal.ambiguity).__name__}) of a shift")
+    figure = new_figure(12.0, 3.9)
+    action, value, spread = figure.subplots(1, 3, width_ratios=[1, 1.2, 1.3], sharex=True)
+    radius = profile.radius
+    chosen = problem.actions[profile.action_index, 0]
+    action.plot(radius, chosen, color=COLOURS["DRBO"], drawstyle="steps-post")
+    for optimum, name, label, where, side in (
+        (problem.stochastic_optimum, "UCB", "best if the reference is true", -4, "top"),
+        (problem.pure_worst_case_optimum, "StableOpt", "best in the worst case", 4, "bottom"),
+    ):
+        action.axhline(float(optimum.action[0]), color=COLOURS[name], linestyle=":", linewidth=1.2)
         action.annotate(
-            "radius of the benchmark", (goal.radius, 1.0), xytext=(4, -3), textcoords="offset points",
-            color="dimgrey", va="top", fontsize=7.5,
+            label, (float(radius[-1]), float(optimum.action[0])), xytext=(0, where), textcoords="offset points",
+            color=COLOURS[name], ha="right", va=side, fontsize=8,
         )  # fmt: skip
+    action.set(ylabel="action x", ylim=(0, 1), title="which action is the best")
+    stochastic = profile.worst_case - profile.protection
+    ends, colours = {}, {}
+    for series, colour, label, steps in (
+        (profile.expected, REFERENCE, "if the reference\nis true", "steps-post"),
+        (profile.worst_case, COLOURS["DRBO"], "in the worst case", "default"),
+        (stochastic, COLOURS["UCB"], "worst case of the\naction of radius 0", "default"),
+    ):
+        value.plot(radius, series, color=colour, drawstyle=steps)
+        ends[label], colours[label] = (float(radius[-1]), float(series[-1])), DARK.get(colour, colour)
+    value.fill_between(radius, stochastic, profile.worst_case, color=COLOURS["DRBO"], alpha=0.12)
+    value.set(ylabel="expected reward of the action", title="what it brings", ylim=(0, None))
+    label_ends(value, ends, gap=0.1, colours=colours)
+    _spread(spread, problem, radius, profile.weights)
+    bar = figure.colorbar(spread.collections[0], ax=spread, label="weight of the context", aspect=25)
+    bar.set_ticks([tick for tick in (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0) if tick <= profile.weights.max()])
+    for panel in (action, value, spread):
+        panel.axvline(goal.radius, color="grey", linewidth=0.8, linestyle="--")
+        panel.set_xlabel(f"radius ({type(goal.ambiguity).__name__}) of a shift")
+    action.annotate(
+        "radius of the benchmark", (goal.radius, 1.0), xytext=(4, -3), textcoords="offset points",
+        color="dimgrey", va="top", fontsize=7.5,
+    )  # fmt: skip
     return figure
 
 
@@ -352,6 +345,7 @@ def _spread(panel: Axes, problem: Problem, radius: FloatArray, weights: FloatArr
     panel.set(ylabel="context c", title="where the worst distribution has its weight")
 
 
+@mpl.rc_context(STYLE)
 def sets(problem: Problem, x: int, weights: dict[str, FloatArray], radii: dict[str, float]) -> Figure:
     """Return the reward of one action over the contexts, beside the worst distribution of every set."""
     titles = {
@@ -360,32 +354,31 @@ def sets(problem: Problem, x: int, weights: dict[str, FloatArray], radii: dict[s
     }  # fmt: skip
     contexts, values = problem.contexts[:, 0], problem.values[x]
     expected, worst_of = float(values @ problem.reference), [float(values @ worst) for worst in weights.values()]
-    with mpl.rc_context(STYLE):
-        figure = new_figure(12.0, 5.6)
-        panels = figure.subplots(2, 4, sharex=True, width_ratios=[1.1, 1, 1, 1])
-        reward, reference = panels[:, 0]
-        reward.plot(contexts, values, color="black")
-        reward.set(
-            ylim=(0, 1.05), ylabel="reward f(x, c)", title=f"the reward of one action,\nx = {problem.actions[x, 0]:.2f}"
-        )
-        reward.text(0.5, 0.05, "good in the middle,\npoor at both ends", ha="center", fontsize=8)
-        _bars(reference, contexts, problem.reference, REFERENCE)
-        reference.set_title(f"reference\nexpected reward {expected:.2f}")
-        highest = 1.08 * max(float(worst.max()) for worst in (*weights.values(), problem.reference))
-        for panel, name, value in zip(panels[:, 1:].ravel(), weights, worst_of, strict=True):
-            _bars(panel, contexts, problem.reference, REFERENCE, alpha=0.35)
-            _bars(panel, contexts, weights[name], COLOURS["DRBO"], width=0.6)
-            panel.set_title(f"{titles[name]}, radius {radii[name]:.3g}\nexpected reward {value:.2f}")
-        for panel in (reference, *panels[:, 1:].ravel()):
-            panel.set_ylim(0, highest)
-            panel.tick_params(labelleft=panel in (reference, panels[0, 1]))
-        for panel in (reference, panels[0, 1]):
-            panel.set_ylabel("weight of the context")
-        for panel in panels[1]:
-            panel.set_xlabel("context c")
-        figure.suptitle(
-            "The worst distribution (dark) that each set allows, beside the reference (light); all weights on one scale"
-        )
+    figure = new_figure(12.0, 5.6)
+    panels = figure.subplots(2, 4, sharex=True, width_ratios=[1.1, 1, 1, 1])
+    reward, reference = panels[:, 0]
+    reward.plot(contexts, values, color="black")
+    reward.set(
+        ylim=(0, 1.05), ylabel="reward f(x, c)", title=f"the reward of one action,\nx = {problem.actions[x, 0]:.2f}"
+    )
+    reward.text(0.5, 0.05, "good in the middle,\npoor at both ends", ha="center", fontsize=8)
+    _bars(reference, contexts, problem.reference, REFERENCE)
+    reference.set_title(f"reference\nexpected reward {expected:.2f}")
+    highest = 1.08 * max(float(worst.max()) for worst in (*weights.values(), problem.reference))
+    for panel, name, value in zip(panels[:, 1:].ravel(), weights, worst_of, strict=True):
+        _bars(panel, contexts, problem.reference, REFERENCE, alpha=0.35)
+        _bars(panel, contexts, weights[name], COLOURS["DRBO"], width=0.6)
+        panel.set_title(f"{titles[name]}, radius {radii[name]:.3g}\nexpected reward {value:.2f}")
+    for panel in (reference, *panels[:, 1:].ravel()):
+        panel.set_ylim(0, highest)
+        panel.tick_params(labelleft=panel in (reference, panels[0, 1]))
+    for panel in (reference, panels[0, 1]):
+        panel.set_ylabel("weight of the context")
+    for panel in panels[1]:
+        panel.set_xlabel("context c")
+    figure.suptitle(
+        "The worst distribution (dark) that each set allows, beside the reference (light); all weights on one scale"
+    )
     return figure
 
 

@@ -1,14 +1,31 @@
 """The compared methods, by name: one optimizer with different sets, policies and settings.
 
-A new method is one more entry of `METHODS`. `drbo compare` then accepts its name.
+A new method is one more entry of `METHODS`. `drbo compare` then accepts its name. Methods of other papers are settings
+and policies of this module, which are not part of the public interface:
+
+SBO-KDE    x_t = argmax_x E_{c ~ p_t} ucb_t(x, c)                      p_t: kernel density estimate of the contexts seen
+DRBO-KDE   x_t = argmax_x min E_{c ~ q} ucb_t(x, c), TV(q, p_t) <= r_t     (Huang et al., AAAI 2024)
+WDRBO      x_t = argmax_x E_{c ~ p_t} ucb_t(x, c) - r_t L_t(x)         p_t: empirical distribution of the contexts seen,
+                                                                       L_t(x): Lipschitz constant of ucb_t(x, .)
+                                                                       (Micheli et al., AISTATS 2025)
+first order  x_t = argmax_x V_x(0) - S_x(0) r_t^a                      V_x: worst case of ucb_t(x, .), S_x: its
+                                                                       sensitivity -dV_x / d(r^a), a: the set's power
+                                                                       (Tay et al., ICML 2022)
+
+Contexts are a finite set here. The kernel density estimate is evaluated on its points and normalised. The Lipschitz
+constant is the largest slope between two points. The penalty of WDRBO is a lower bound of the worst case in the
+Wasserstein ball of radius r_t, which drbo computes exactly (`Wasserstein`). If V is convex in r^a, as for MMD, total
+variation and Wasserstein sets, the first-order V never exceeds the worst case, and may lie below the lowest value.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
 
 from drbo import (
     GP,
@@ -34,29 +51,146 @@ from drbo import (
     Undecided,
     Wasserstein,
 )
-from drbo.experiments._competitors import FirstOrder, KernelDensity, LipschitzPenalty
+from drbo.ambiguity import PlacedSet
+from drbo.ambiguity.placed import with_slopes
+from drbo.contexts.nature import Contexts
+from drbo.contexts.reference import Reference
 from drbo.experiments._tasks import SETTINGS, Goal, Task
-from drbo.models import SupportsGrid
+from drbo.models import UPPER, Bound, SupportsGrid
 from drbo.names import MethodName, SettingName
 from drbo.problems import Problem
 from drbo.radius import Bootstrap
+from drbo.rounds import Beliefs, Candidates, Choice, Found, Round
+from drbo.rounds.ball import TIE, Ball, first_of_the_best
+from drbo.rounds.policies import ActionFirst, picked
+from drbo.spaces import Point
+from drbo.validation import FloatArray
+
+__all__ = ["METHODS", "Method"]
 
 
-def the_aim(problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
-    """Return the set that all methods are measured by, and its radius."""
-    del problem
-    return aim.ambiguity, aim.radius
+def kernel_density(seen: FloatArray, points: FloatArray) -> FloatArray:
+    """Return the normalised kernel density estimate of contexts seen (t, d) on points (n, d); uniform if t = 0.
+
+    Normal kernels, with Scott's bandwidth per column: its standard deviation times t^(-1 / (d + 4)). If all values of a
+    column are equal, the bandwidth is a hundredth of the range of the points.
+    """
+    t, d = seen.shape
+    if t == 0:
+        return np.full(len(points), 1.0 / len(points))
+    ranges = np.ptp(points, axis=0)
+    least = 0.01 * np.where(ranges > 0.0, ranges, 1.0)
+    spread = seen.std(axis=0, ddof=1) if t > 1 else np.zeros(d)
+    width = np.maximum(spread * t ** (-1.0 / (d + 4)), least)
+    exponents = -0.5 * (((points[:, None] - seen) / width) ** 2).sum(axis=2)
+    density = np.exp(exponents - exponents.max()).sum(axis=1)
+    return np.asarray(density / density.sum())
 
 
-def the_reference(problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
+@dataclass(frozen=True)
+class KernelDensity(Setting):
+    """A setting whose reference is a kernel density estimate of the t contexts seen, with d columns.
+
+    Parameters
+    ----------
+    scale : the radius is scale * t^(-2 / (d + 4)), the rate at which the estimate converges. Before the first context
+        the radius is infinite, unless the scale is 0
+    """
+
+    scale: float = 0.0
+
+    def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
+        """Return the density estimate on the points of a finite set."""
+        del given
+        base = contexts.seen(seen)
+        points = np.array([point.coordinates for point in seen]).reshape(-1, base.points.shape[1])
+        return replace(base, weights=kernel_density(points, base.points))
+
+    def radius_of(self, given: Any, reference: Reference, ambiguity: PlacedSet) -> float:
+        """Return the radius for the number of contexts seen."""
+        del given, ambiguity
+        t, d = len(reference.history), reference.points.shape[1]
+        if self.scale == 0.0:
+            return 0.0
+        return self.scale * t ** (-2.0 / (d + 4)) if t else math.inf
+
+
+@dataclass(frozen=True)
+class LipschitzPenalty(Policy):
+    """The action with the largest expected upper bound minus radius * Lipschitz constant; nature picks the context."""
+
+    def choose(self, round: Round, beliefs: Beliefs) -> Choice:
+        """Return argmax_x <p, ucb(x, .)> - radius max_ij |ucb(x, c_i) - ucb(x, c_j)| / |c_i - c_j|."""
+        ball = round.ball
+        bound = Bound(beliefs.expected(ball), beliefs.width, UPPER)
+        found = _best_by(round, bound, lambda ucb: lipschitz_scores(ucb, ball.contexts, ball.weights, ball.radius))
+        return Choice(found.action, None, found.score, ball)
+
+
+def lipschitz_scores(values: FloatArray, contexts: FloatArray, weights: FloatArray, radius: float) -> FloatArray:
+    """Return <w, v_x> - radius L(v_x) (m,) for values (m, n) on contexts (n, d); the lowest value if radius is inf."""
+    if math.isinf(radius):
+        return np.asarray(values.min(axis=1))
+    apart = np.sqrt(((contexts[:, None] - contexts) ** 2).sum(axis=2))
+    apart[apart == 0.0] = np.inf
+    slopes = np.array([(np.abs(v[:, None] - v) / apart).max() for v in values])
+    return np.asarray(values @ weights - radius * slopes)
+
+
+@dataclass(frozen=True)
+class FirstOrder(ActionFirst):
+    """The action whose upper confidence bound has the best worst case, to first order in the radius.
+
+    At an infinite radius, as before the first context of the data-driven setting, the exact worst case is used.
+
+    Parameters
+    ----------
+    contexts : the rule that picks the context; None if nature does
+    """
+
+    def choose(self, round: Round, beliefs: Beliefs) -> Choice:
+        """Return x_t = argmax_x V_x(0) - S_x(0) eps^a for the upper bounds of x, and its contexts."""
+        ball = round.ball
+        bound = Bound(beliefs.expected(ball), beliefs.width, UPPER)
+        found = _best_by(round, bound, lambda ucb: first_order(ball, ucb))
+        score = float(ball.worst_case(bound.of_action(found.action)).expectation)
+        ball, score = ball.widened(Bound(beliefs.certain(ball), beliefs.width, UPPER), found.action, score)
+        return picked(self.contexts, round, beliefs, ball, Found(found.action, score))
+
+
+def first_order(ball: Ball, values: FloatArray) -> FloatArray:
+    """Return the first-order worst case (m,) of each row of values (m, n); the exact one at an infinite radius."""
+    if math.isinf(ball.radius):
+        return ball.worst_cases(values).expectation
+    centre = ball.at(0.0)
+    slopes = with_slopes(ball.ambiguity).slopes(values, ball.weights, centre.radius)
+    return np.asarray(centre.worst_cases(values).expectation - slopes * ball.reach)
+
+
+def _best_by(round: Round, bound: Bound, scores: Callable[[FloatArray], FloatArray]) -> Found:
+    """Return the action whose upper bounds (n,) have the best score; the baseline if none meets the round's floor."""
+
+    def best(candidates: Candidates) -> Found:
+        ucb = candidates.values(bound, np.arange(len(candidates.points)))
+        found = scores(ucb)
+        first = first_of_the_best(found, TIE * float(np.ptp(ucb)))
+        return Found(candidates.point(first), float(found[first]))
+
+    found = round.search.best_by(round.ball, best, round.near)
+    return round.search.best(round.ball, bound, round.near, round.under_way[:0]) if found is None else found
+
+
+RobustTo = Callable[[Problem, Goal], tuple[AmbiguitySet, float]]
+"""The set of a method and its radius, for a problem and the aim that all methods are measured by."""
+
+
+def _reference(*_: object) -> tuple[AmbiguitySet, float]:
     """Return the set that holds only the reference."""
-    del problem, aim
     return Expectation(), 0.0
 
 
-def _neighbourhood(problem: Problem, aim: Goal) -> tuple[AmbiguitySet, float]:
+def _neighbourhood(problem: Problem, _: Goal) -> tuple[AmbiguitySet, float]:
     """Return StableOpt's set: every distribution on the contexts near the mean of the reference."""
-    del aim
     return Neighbourhood(problem.contexts), problem.radius
 
 
@@ -123,7 +257,7 @@ class Method:
 
     name: str
     label: str
-    robust_to: Callable[[Problem, Goal], tuple[AmbiguitySet, float]] = the_aim
+    robust_to: RobustTo = lambda _, aim: (aim.ambiguity, aim.radius)
     policy: Callable[[Task], Policy] = _of_the_paper
     protocol: Callable[[Task, float], Setting] = Task.protocol
     settings: tuple[str, ...] = SETTINGS
@@ -165,13 +299,13 @@ METHODS: dict[str, Method] = {
             policy=lambda _: JointOptimism(Informative()),
             settings=(SettingName.SIMULATOR,),
         ),
-        Method(MethodName.UCB, "UCB", robust_to=the_reference),
+        Method(MethodName.UCB, "UCB", robust_to=_reference),
         Method(MethodName.STABLEOPT, "StableOpt", robust_to=_neighbourhood),
-        Method(MethodName.EMBEDDING, "embedding", robust_to=the_reference, policy=lambda _: MeanEmbedding()),
+        Method(MethodName.EMBEDDING, "embedding", robust_to=_reference, policy=lambda _: MeanEmbedding()),
         Method(
             MethodName.EMBEDDING_HIDDEN,
             "embedding hidden",
-            robust_to=the_reference,
+            robust_to=_reference,
             policy=lambda _: MeanEmbedding(),
             settings=(SettingName.GENERAL, SettingName.SIMULATOR),
             hidden=True,
@@ -213,7 +347,7 @@ METHODS: dict[str, Method] = {
         Method(
             MethodName.SBO_KDE,
             "SBO-KDE",
-            robust_to=the_reference,
+            robust_to=_reference,
             protocol=lambda *_: KernelDensity(),
             settings=(SettingName.DATA_DRIVEN,),
         ),

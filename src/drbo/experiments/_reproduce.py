@@ -1,67 +1,35 @@
-"""Implementation of `drbo reproduce`: run or resume a sweep, then draw its figure."""
+"""Implementation of `drbo reproduce` and `drbo compare`: run or resume a sweep, then draw its figure."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from drbo import validation
-from drbo._messages import require
-from drbo.experiments._dial import Dial
+from drbo._messages import printable
 from drbo.experiments._methods import METHODS, OF_THE_PAPER
-from drbo.experiments._runs import Execution, run, sweep
-from drbo.experiments._tasks import SETS, SETTINGS, SHARE, Goal, data_driven_radius, radius_for_loss
-from drbo.experiments.records import Store, Table, mean_and_error, number, per_run, select
-from drbo.experiments.wind_year import WindYear, backtest_table, decide
+from drbo.experiments._tasks import SETS, SETTINGS, SHARE, Dial, Goal, Task, data_driven_radius, radius_for_loss
+from drbo.experiments.records import (
+    Outcome,
+    Plan,
+    Store,
+    Table,
+    mean_and_error,
+    number,
+    per_run,
+    required,
+    run,
+    select,
+    stack,
+    sweep,
+)
 from drbo.names import MethodName, SettingName
-from drbo.problems import Problem, WindSeries, benchmark_1, benchmark_2
+from drbo.problems import Problem, benchmark_1, benchmark_2
 from drbo.radius import empirical
 
-RECORDS = 1
-"""Version of the records; increase it when a code change makes old records invalid."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The size, seed, ambiguity set and execution of a sweep, and the folder `out` for its results."""
-
-    out: Path
-    runs: int = 50
-    rounds: int = 200
-    seed: int = 0
-    ambiguity: str = "mmd"
-    execution: Execution = field(default_factory=Execution)
-
-    def __post_init__(self) -> None:
-        validation.of_kind("out", self.out, Path, 'a pathlib.Path such as Path("results")')
-        validation.whole_number("runs", self.runs, least=1)
-        validation.whole_number("rounds", self.rounds, least=1)
-        validation.whole_number("seed", self.seed, least=0)
-        validation.one_of("ambiguity", self.ambiguity, *SETS)
-        validation.of_kind("execution", self.execution, Execution, "an Execution such as Execution(workers=2)")
-
-    def named(self, figure: str) -> str:
-        """Return the file name of a figure; for sets other than the MMD the name differs from the paper's."""
-        return figure if self.ambiguity == "mmd" else f"{figure}-{self.ambiguity}"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result of an experiment: the files written, and the rows of a table to print."""
-
-    files: list[Path]
-    rows: list[dict[str, Any]]
-
-
-def required(*modules: str) -> None:
-    """Raise if an optional package is missing; called before a sweep."""
-    for module in modules:
-        require(module, "experiments")
+__all__ = ["compare", "corollary4", "demo", "dial", "figure1", "figure2", "methods_for", "problem_row", "sets"]
 
 
 def figure1(plan: Plan) -> Outcome:
@@ -147,13 +115,7 @@ def regret_sweep(
     """Return the records of every problem, setting, method that supports the setting, and run."""
     jobs = {
         f"{problem.name}-{setting}-{METHODS[method].label}-{number}": (
-            problem,
-            setting,
-            method,
-            plan.rounds,
-            plan.seed,
-            number,
-            plan.ambiguity,
+            *plan.job(problem, setting, method, number),
             False,
             share,
         )
@@ -167,13 +129,9 @@ def regret_sweep(
         "problems": [problem.name for problem in problems],
         "settings": list(settings),
         "methods": [METHODS[name].label for name in methods],
-        "ambiguity": plan.ambiguity,
         "radii": [Goal.of(problem, plan.ambiguity).radius for problem in problems],
         "data-driven radius": repr(data_driven_radius(plan.ambiguity, share)),
-        "runs": plan.runs,
-        "rounds": plan.rounds,
-        "seed": plan.seed,
-        "records": RECORDS,
+        **plan.description(),
     }
     return sweep(name, Store(plan.out, name, description), run, jobs, plan.execution)
 
@@ -200,69 +158,6 @@ def regret_rows(records: Table) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-EVERY = 11
-"""Figure 3 solves every 11th hour of the year: 11 and 24 are coprime, so all hours of the day occur."""
-
-
-def figure3(plan: Plan, series: WindSeries, hours: int | None = None, every: int = EVERY) -> Outcome:
-    """Choose radii on the first year of wind, decide every N-th hour of the second, and draw revenue and regret.
-
-    Each of these hours is solved once per run, with different noise, and represents N hours of the year in all totals.
-    `hours` limits the second year, and the backtest, to their first hours.
-    """
-    required("matplotlib", "joblib")
-    from drbo.experiments import _figures, style
-
-    year = WindYear(series)
-    first, second = year.hours(0)[:hours], year.hours(1)[:hours]
-    names = [str(series.times[h[len(h) // 2]].astype("datetime64[Y]")) for h in (first, second)]
-    content = hashlib.sha256(series.power.tobytes() + series.times.tobytes()).hexdigest()
-    hours_used = [int(first[0]), len(first), int(second[0]), len(second)]
-    common = {"series": series.name, "content": content, "hours": hours_used, "records": RECORDS}
-    tests = {
-        f"{METHODS[method].label}-{name}": (year.power, h, method, name)
-        for method in (MethodName.DRBO, MethodName.STABLEOPT)
-        for name, h in zip(names, (first, second), strict=True)
-    }
-    store = Store(plan.out, "figure3_backtest", common)
-    backtests = sweep("wind: radii", store, backtest_table, tests, plan.execution)
-    radii = {}
-    for method in ("DRBO", "StableOpt"):
-        own = select(backtests, method=method, year=_typed(names[0], backtests["year"]))
-        radii[method] = float(own["radius"][np.argmax(own["revenue"])])
-    solved = second[min(every // 2, len(second) - 1) :: every]
-    parts = np.array_split(solved, max(len(solved) // 48, 1))
-    jobs = {
-        f"run-{run}-hours-{part[0]}": (year.power, part, radii, plan.rounds, plan.seed, run)
-        for run in range(plan.runs)
-        for part in parts
-    }
-    settings = {**common, "radii": radii, "rounds": plan.rounds, "seed": plan.seed, "every": every, "runs": plan.runs}
-    records = sweep("wind: hours", Store(plan.out, "figure3", settings), decide, jobs, plan.execution)
-    title = f"{series.name}, {names[1]}"
-    figure = _figures.figure3(records, backtests, radii, title, series.times[0], plan.seed, every)
-    files = style.save(figure, plan.out / "figure3")
-    rows = []
-    for method in ("DRBO", "UCB", "StableOpt", "no commitment", "exact DRO"):
-        own = select(records, method=method)
-        earned, its_error = mean_and_error(every * per_run(own, "revenue").sum(axis=1))
-        lost, error = mean_and_error(every * per_run(own, "regret").sum(axis=1))
-        rows.append(
-            {
-                "method": method,
-                "radius": radii.get("DRBO" if method == "exact DRO" else method),
-                "hours": len(solved),
-                "runs": plan.runs,
-                "revenue": float(earned),
-                "its standard error": number(its_error),
-                "robust regret": float(lost),
-                "standard error": number(error),
-                "mean commitment": float(own["action"].mean() / 49.0),
-            }
-        )
-    return Outcome([plan.out / "figure3.csv", plan.out / "figure3_backtest.csv", *files], rows)
 
 
 def dial(plan: Plan) -> Outcome:
@@ -329,6 +224,130 @@ def problem_row(problem: Problem) -> dict[str, Any]:
     return row
 
 
-def _typed(name: str, column: Any) -> Any:
-    """Return a year's name in the type of the column after a round trip through CSV."""
-    return column.dtype.type(name)
+def methods_for(setting: str) -> list[str]:
+    """Return the names of the methods that support a setting."""
+    return [name for name, method in METHODS.items() if setting in method.settings]
+
+
+def compare(plan: Plan, problems: Sequence[Problem], methods: Sequence[str], setting: str) -> Outcome:
+    """Run methods on problems in one setting; return their simple and cumulative robust regret, and draw both.
+
+    Every method of a problem is a separate sweep, so a comparison with other methods finds its records again. If one
+    method has a constraint, all methods are also judged by the constraint.
+    """
+    required("matplotlib", "joblib")
+    from drbo.experiments import _figures, style
+
+    for name in methods:
+        if name not in METHODS:
+            raise ValueError(f"unknown method {name!r}; known: {', '.join(METHODS)}")
+        if setting not in METHODS[name].settings:
+            known = ", ".join(methods_for(setting))
+            raise ValueError(f"method {name!r} is not for the {printable(setting)} setting; these are: {known}")
+    constrained = any(METHODS[name].constrained for name in methods)
+    tables = []
+    for problem in problems:
+        task = Task.of(problem, setting, plan.ambiguity)
+        own = [_sweep(plan, task, name) for name in methods]
+        tables += [judged(table, task) for table in own] if constrained else own
+    records = stack(tables)
+    names = "-".join(problem.name for problem in problems)
+    if len(problems) > 3:
+        names = f"{len(problems)}-problems-{hashlib.sha256(names.encode()).hexdigest()[:8]}"
+    figure = _figures.compare(records, [problem.name for problem in problems])
+    files = style.save(figure, plan.out / plan.named(f"compare-{names}-{setting}"))
+    return Outcome(files, compare_rows(records))
+
+
+def _sweep(plan: Plan, task: Task, method: str) -> Table:
+    """Return the records of all runs of one method on one task."""
+    problem, setting = task.problem, task.setting
+    name = plan.named(f"compare-{problem.name}-{setting}-{method}")
+    jobs = {f"{number}": (*plan.job(problem, setting, method, number), True) for number in range(plan.runs)}
+    description = {
+        "problem": problem.name,
+        "setting": setting,
+        "method": method,
+        "radius": task.aim.radius,
+        "data-driven radius": repr(task.rule),
+        **plan.description(),
+    }
+    if METHODS[method].constrained:
+        description["constraint"] = str(task.constraint)
+    title = f"{problem.name}: {METHODS[method].label}"
+    return sweep(title, Store(plan.out, name, description), run, jobs, plan.execution)
+
+
+def judged(table: Table, task: Task) -> Table:
+    """Return the records of a method, extended by the constraint of the task.
+
+    `infeasible` : 1 if the recommended action violates the constraint, otherwise 0
+    `constrained regret` : the worst case of the best feasible action, less that of the recommended one
+    `open`, `false labels` : the numbers of actions not certified either way, and falsely certified; nan if not recorded
+    """
+    own, chosen = task.problem, table["recommended"]
+    robust = task.aim.worst_cases(own, own.values)
+    absent = np.full(len(chosen), np.nan)
+    inside, outside, wrong = (table.get(name, absent) for name in ("in", "out", "false labels"))
+    rest = {name: column for name, column in table.items() if name not in ("in", "out", "false labels")}
+    return rest | {
+        "infeasible": (~task.feasible[chosen]).astype(int),
+        "constrained regret": robust[task.constrained_solution(own.values)] - robust[chosen],
+        "open": len(own.actions) - inside - outside,
+        "false labels": wrong,
+    }
+
+
+def compare_rows(records: Table) -> list[dict[str, Any]]:
+    """Return a row per problem and method: both regrets with standard errors, and the seconds per run.
+
+    `wins` counts the runs in which no other method had a smaller cumulative regret; the runs are paired. For `judged`
+    records, the row also summarises the constraint.
+    """
+    rows = []
+    for problem in dict.fromkeys(records["problem"].tolist()):
+        own = select(records, problem=problem)
+        totals = {
+            method: per_run(select(own, method=method), "regret").sum(axis=1)
+            for method in dict.fromkeys(own["method"].tolist())
+        }
+        least = np.min(list(totals.values()), axis=0)
+        for method, total in totals.items():
+            table = select(own, method=method)
+            regret, error = mean_and_error(total)
+            simple, simple_error = mean_and_error(per_run(table, "simple regret")[:, -1])
+            rows.append(
+                {
+                    "problem": problem,
+                    "setting": str(table["setting"][0]),
+                    "method": method,
+                    "runs": len(total),
+                    "rounds": int(table["round"].max()),
+                    "regret": float(regret),
+                    "standard error": number(error),
+                    "wins": int((total <= least).sum()),
+                    "simple regret": float(simple),
+                    "its standard error": number(simple_error),
+                    "seconds per run": float(per_run(table, "seconds").sum(axis=1).mean()),
+                    **(_constrained(table) if "infeasible" in table else {}),
+                }
+            )
+    return rows
+
+
+def _constrained(table: Table) -> dict[str, Any]:
+    """Return a summary of the last round of each run under the constraint.
+
+    The constrained regret is the mean over the runs that recommend a feasible action; the other runs are counted. Open
+    actions are averaged. False labels are the largest number in any run.
+    """
+    missed = per_run(table, "infeasible")[:, -1] > 0.0
+    lost = per_run(table, "constrained regret")[~missed, -1]
+    mean, error = mean_and_error(lost) if len(lost) else (np.array(np.nan), np.array(np.nan))
+    return {
+        "constrained regret": number(mean),
+        "standard error of constrained regret": number(error),
+        "infeasible runs": int(missed.sum()),
+        "open actions": number(per_run(table, "open")[:, -1].mean()),
+        "false labels": number(per_run(table, "false labels")[:, -1].max()),
+    }

@@ -1,21 +1,35 @@
-"""Means over runs, with their standard errors."""
+"""Runs of methods on problems, one record per round: tables, their files, means over runs, and sweeps of many runs."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import json
 import math
+import os
 import shutil
-from collections.abc import Iterable
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from drbo import GP, MMD, RBF, Optimizer, Product, Simulator, regret, validation
 from drbo._files import write_atomically
+from drbo._messages import require
+from drbo.experiments._methods import METHODS
+from drbo.experiments._tasks import SETS, SHARE, Task
+from drbo.names import SettingName
+from drbo.problems import Problem
+from drbo.radius import empirical
 from drbo.validation import FloatArray
+
+__all__ = ["Execution", "Outcome", "Plan", "run"]
 
 
 def per_run(records: Table, column: str) -> FloatArray:
@@ -133,3 +147,236 @@ def _typed(column: NDArray[np.str_]) -> NDArray[Any]:
         except ValueError:
             continue
     return column
+
+
+def generator(seed: int, run: int) -> np.random.Generator:
+    """Return the random generator of a run, spawned from the seed: the same for all methods and workers."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(run,)))
+
+
+def run(
+    problem: Problem,
+    setting_name: str,
+    method_name: str,
+    rounds: int,
+    seed: int,
+    number: int,
+    set_name: str = "mmd",
+    recommend: bool = False,
+    share: float = SHARE,
+) -> Table:
+    """Return a row per round: the choice, its outcome, and its robust regret in the ball of the round.
+
+    Methods with the same seed and run have the same noise, and the same contexts if nature draws them. In a simulator,
+    if a method does not pick the context, it is drawn from the reference.
+
+    `recommend`: add the recommended action after each round, its regret in the ball of the round, and the processor
+    seconds of `ask` and `tell`. Only the seconds depend on the machine. For a method with a constraint, also add the
+    number of actions certified as feasible and as infeasible, and the number of false certificates.
+
+    `share`: the share of Corollary 4's radius, in the data-driven setting.
+    """
+    task, method = Task.of(problem, setting_name, set_name, share), METHODS[method_name]
+    rng = generator(seed, number)
+    (simulation,) = rng.spawn(1)
+    own = np.random.SeedSequence(seed, spawn_key=(number, 1)).generate_state(1)
+    opt = method.optimizer(task, int(own[0]))
+    terms: dict[str, Any] = {}
+    if setting_name == SettingName.GENERAL:
+        terms = {"reference": problem.reference, "radius": method.robust_to(problem, task.aim)[1]}
+    rows: dict[str, list[Any]] = {name: [] for name in ("action", "context", "outcome", "recommended", "seconds")}
+    labels: list[tuple[str, ...]] = []
+    for _ in range(rounds):
+        started = time.process_time()
+        s = opt.ask(**terms)
+        asked = time.process_time()
+        natural = int(rng.choice(len(problem.contexts), p=problem.true_distribution))
+        noise = problem.noise * rng.normal()
+        simulated = int(simulation.choice(len(problem.contexts), p=problem.reference))
+        by_chance = simulated if task.picks else natural
+        j = by_chance if s.context_index is None else s.context_index
+        outcome = float(problem.values[s.action_index, j]) + noise
+        where: dict[str, Any] = {}
+        if s.context_index is None:
+            where = {"distribution": problem.reference} if method.hidden else {"context_index": j}
+        told = time.process_time()
+        opt.tell(s, outcome, **where)
+        rows["seconds"].append(time.process_time() - told + asked - started)
+        rows["recommended"].append(method.recommended(opt, task) if recommend else None)
+        if recommend and method.constrained:
+            labels.append(opt.under(**terms).classify(task.constraint).labels)
+        for name, value in (("action", s.action_index), ("context", j), ("outcome", outcome)):
+            rows[name].append(value)
+    contexts = np.array(rows["context"])
+    table = {
+        "problem": np.full(rounds, problem.name),
+        "setting": np.full(rounds, setting_name),
+        "method": np.full(rounds, method.label),
+        "run": np.full(rounds, number),
+        "round": np.arange(1, rounds + 1),
+        "action": np.array(rows["action"]),
+        "context": contexts,
+        "outcome": np.array(rows["outcome"]),
+        "regret": _robust_regret(task, contexts, rows["action"]),
+    }
+    if recommend:
+        table["recommended"] = np.array(rows["recommended"])
+        table["simple regret"] = _robust_regret(task, contexts, rows["recommended"])
+        table["seconds"] = np.array(rows["seconds"])
+    return table | _counted(task, labels) if labels else table
+
+
+def _counted(task: Task, labels: list[tuple[str, ...]]) -> Table:
+    """Return the number of actions labelled in and out after each round, and the number of false labels."""
+    inside, outside = (np.array(labels) == label for label in ("in", "out"))
+    wrong = (inside & ~task.feasible) | (outside & task.feasible)
+    return {"in": inside.sum(axis=1), "out": outside.sum(axis=1), "false labels": wrong.sum(axis=1)}
+
+
+def _robust_regret(task: Task, contexts: Any, actions: list[int]) -> FloatArray:
+    """Return the robust regret (rounds,) of one action per round, in the ball that DRBO sees in the round."""
+    problem, aim = task.problem, task.aim
+    references, radii = problem.reference, np.array(aim.radius)
+    if task.setting == SettingName.DATA_DRIVEN:
+        seen, n = [contexts[:t].astype(np.intp) for t in range(len(actions))], len(problem.contexts)
+        references = np.array([empirical(s, n) for s in seen])
+        radii = np.array([task.rule.radius(s, aim.ambiguity, n) for s in seen])
+    return regret.robust_regret(problem.values, aim.ambiguity, references, radii, actions).instantaneous
+
+
+_MOST_WORKERS = 10_000
+RECORDS = 1
+"""Version of the records; increase it when a code change makes old records invalid."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Where the jobs run: worker processes of this machine (joblib's loky), or a Dask cluster.
+
+    `workers` is the number of processes; 0 means all cores. `scheduler` is the address of a Dask scheduler.
+    """
+
+    workers: int = 0
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        validation.whole_number("workers", self.workers, least=0, most=_MOST_WORKERS)
+        validation.of_kind("scheduler", self.scheduler, (str, type(None)), "the address of a Dask scheduler, or None")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The size, seed, ambiguity set and execution of a sweep, and the folder `out` for its results."""
+
+    out: Path
+    runs: int = 50
+    rounds: int = 200
+    seed: int = 0
+    ambiguity: str = "mmd"
+    execution: Execution = field(default_factory=Execution)
+
+    def __post_init__(self) -> None:
+        validation.of_kind("out", self.out, Path, 'a pathlib.Path such as Path("results")')
+        validation.whole_number("runs", self.runs, least=1)
+        validation.whole_number("rounds", self.rounds, least=1)
+        validation.whole_number("seed", self.seed, least=0)
+        validation.one_of("ambiguity", self.ambiguity, *SETS)
+        validation.of_kind("execution", self.execution, Execution, "an Execution such as Execution(workers=2)")
+
+    def named(self, figure: str) -> str:
+        """Return the file name of a figure; for sets other than the MMD the name differs from the paper's."""
+        return figure if self.ambiguity == "mmd" else f"{figure}-{self.ambiguity}"
+
+    def job(self, problem: Problem, setting: str, method: str, number: int) -> tuple[Any, ...]:
+        """Return the arguments of `run` for one run of a method."""
+        return problem, setting, method, self.rounds, self.seed, number, self.ambiguity
+
+    def description(self) -> dict[str, Any]:
+        """Return what the records of this plan depend on."""
+        own = {name: getattr(self, name) for name in ("ambiguity", "runs", "rounds", "seed")}
+        return {**own, "records": RECORDS}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of an experiment: the files written, and the rows of a table to print."""
+
+    files: list[Path]
+    rows: list[dict[str, Any]]
+
+
+def required(*modules: str) -> None:
+    """Raise if an optional package is missing; called before a sweep."""
+    for module in modules:
+        require(module, "experiments")
+
+
+def sweep(
+    title: str,
+    store: Store,
+    function: Callable[..., Table],
+    jobs: Mapping[str, tuple[Any, ...]],
+    execution: Execution,
+) -> Table:
+    """Run `function(*arguments)` for every job missing from the store, and return all records.
+
+    The records do not depend on the number of workers. On an interrupt, finished jobs are collected first.
+    """
+    joblib = require("joblib", "experiments")
+    todo = {name: arguments for name, arguments in jobs.items() if not store.has(name)}
+    try:
+        if todo:
+            _compile()
+            with _backend(execution), _progress(title, len(jobs), len(jobs) - len(todo)) as advance:
+                parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1)
+                for name, table in parallel(joblib.delayed(_named)(name, function, a) for name, a in todo.items()):
+                    store.add(name, table)
+                    advance()
+    except BaseException:
+        store.collect(jobs)
+        raise
+    return store.collect(jobs)
+
+
+def _compile() -> None:
+    """Compile the solvers once, here, so that workers find them in the cache."""
+    points = np.linspace(0.0, 1.0, 3)
+    setting, kernel = Simulator(np.full(3, 1.0 / 3.0), 0.1, pick="uncertain"), Product(RBF(1.0), RBF(1.0))
+    opt = Optimizer(points, points, ambiguity=MMD(points), setting=setting, surrogate=GP(kernel, 0.1))
+    opt.tell(opt.ask(), 0.0)
+    opt.ask()
+
+
+def _named(name: str, function: Callable[..., Table], arguments: tuple[Any, ...]) -> tuple[str, Table]:
+    return name, function(*arguments)
+
+
+@contextlib.contextmanager
+def _backend(execution: Execution) -> Iterator[None]:
+    joblib = require("joblib", "experiments")
+    if execution.scheduler is None:
+        with joblib.parallel_config(backend="loky", n_jobs=execution.workers or os.cpu_count()):
+            yield
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise RuntimeError("the dask backend needs the package distributed: pip install 'drbo[dask]'") from None
+    with Client(execution.scheduler), joblib.parallel_config(backend="dask"):
+        yield
+
+
+@contextlib.contextmanager
+def _progress(title: str, total: int, done: int) -> Iterator[Callable[[], None]]:
+    """Yield a function that advances a progress bar on stderr, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda: None
+        return
+    require("rich", "experiments")
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(title, total=total, completed=done)
+        yield lambda: progress.advance(task)

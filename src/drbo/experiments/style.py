@@ -46,23 +46,20 @@ STYLE: dict[Any, Any] = {
 }
 
 
+@mpl.rc_context(STYLE)
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of this size in inches; no display is needed."""
-    with mpl.rc_context(STYLE):
-        return Figure(figsize=(width, height), layout="constrained")
+    return Figure(figsize=(width, height), layout="constrained")
 
 
+@mpl.rc_context(STYLE)
 def save(figure: Figure, path: Path) -> list[Path]:
     """Write the figure as PNG and PDF; return both paths."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    written = []
-    with mpl.rc_context(STYLE):
-        for ending in (".png", ".pdf"):
-            target = path.with_suffix(ending)
-            metadata = {"CreationDate": None} if ending == ".pdf" else {"Software": None}
-            figure.savefig(target, metadata=metadata)
-            written.append(target)
-    return written
+    written = {path.with_suffix(".png"): "Software", path.with_suffix(".pdf"): "CreationDate"}
+    for target, undated in written.items():
+        figure.savefig(target, metadata={undated: None})
+    return list(written)
 
 
 def label_ends(
@@ -81,12 +78,6 @@ def label_ends(
         heights[i] = min(heights[i], ceiling)
     for name, y in zip(names, heights, strict=True):
         axes.annotate(
-            name,
-            (ends[name][0], y),
-            xytext=(5, 0),
-            textcoords="offset points",
-            color=colours.get(name, "black"),
-            va="center",
-            fontsize=8.5,
-            annotation_clip=False,
-        )
+            name, (ends[name][0], y), xytext=(5, 0), textcoords="offset points", color=colours.get(name, "black"),
+            va="center", fontsize=8.5, annotation_clip=False,
+        )  # fmt: skip

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drbo import GP, AmbiguitySet, Optimism, Optimizer, Simulator, Uncertain, backtest
+from drbo._messages import printable
 from drbo.analysis import Backtest
 from drbo.experiments._methods import METHODS, OF_THE_PAPER
-from drbo.experiments._runs import generator
 from drbo.experiments._tasks import Goal
-from drbo.experiments.records import Table
+from drbo.experiments.records import (
+    RECORDS,
+    Outcome,
+    Plan,
+    Store,
+    Table,
+    generator,
+    mean_and_error,
+    number,
+    per_run,
+    required,
+    select,
+    sweep,
+)
 from drbo.names import MethodName
 from drbo.problems import WINDOW_HOURS, Problem, WindSeries, nearest_context, revenue, wind
 from drbo.radius import empirical
 from drbo.validation import FloatArray
+
+__all__ = ["EVERY", "figure3"]
 
 MMD_RADII = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.3, 0.5)
 NEIGHBOURHOOD_RADII = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7, 1.0)
@@ -33,7 +49,7 @@ class WindYear:
 
     def __post_init__(self) -> None:
         if len(self.series.years) < 2 or len(self.series) < 4 * WINDOW_HOURS:
-            raise ValueError(f"{self.series.name} must cover two calendar years, got {self.series.years}")
+            raise ValueError(f"{printable(self.series.name)} must cover two calendar years, got {self.series.years}")
 
     @property
     def power(self) -> FloatArray:
@@ -119,3 +135,67 @@ def _solve_hour(
         assert s.context_index is not None
         opt.tell(s, float(problem.values[s.action_index, s.context_index]) + problem.noise * rng.normal())
     return int(opt.recommend_iterate().action_index)
+
+
+EVERY = 11
+"""Figure 3 solves every 11th hour of the year: 11 and 24 are coprime, so all hours of the day occur."""
+
+
+def figure3(plan: Plan, series: WindSeries, hours: int | None = None, every: int = EVERY) -> Outcome:
+    """Choose radii on the first year of wind, decide every N-th hour of the second, and draw revenue and regret.
+
+    Each of these hours is solved once per run, with different noise, and represents N hours of the year in all totals.
+    `hours` limits the second year, and the backtest, to their first hours.
+    """
+    required("matplotlib", "joblib")
+    from drbo.experiments import _figures, style
+
+    year = WindYear(series)
+    first, second = year.hours(0)[:hours], year.hours(1)[:hours]
+    names = [str(series.times[h[len(h) // 2]].astype("datetime64[Y]")) for h in (first, second)]
+    content = hashlib.sha256(series.power.tobytes() + series.times.tobytes()).hexdigest()
+    hours_used = [int(first[0]), len(first), int(second[0]), len(second)]
+    common = {"series": series.name, "content": content, "hours": hours_used, "records": RECORDS}
+    tests = {
+        f"{METHODS[method].label}-{name}": (year.power, h, method, name)
+        for method in (MethodName.DRBO, MethodName.STABLEOPT)
+        for name, h in zip(names, (first, second), strict=True)
+    }
+    store = Store(plan.out, "figure3_backtest", common)
+    backtests = sweep("wind: radii", store, backtest_table, tests, plan.execution)
+    radii = {}
+    for method in ("DRBO", "StableOpt"):
+        # Files hold the year as a number.
+        own = select(backtests, method=method, year=backtests["year"].dtype.type(names[0]))
+        radii[method] = float(own["radius"][np.argmax(own["revenue"])])
+    solved = second[min(every // 2, len(second) - 1) :: every]
+    parts = np.array_split(solved, max(len(solved) // 48, 1))
+    jobs = {
+        f"run-{run}-hours-{part[0]}": (year.power, part, radii, plan.rounds, plan.seed, run)
+        for run in range(plan.runs)
+        for part in parts
+    }
+    settings = {**common, "radii": radii, "rounds": plan.rounds, "seed": plan.seed, "every": every, "runs": plan.runs}
+    records = sweep("wind: hours", Store(plan.out, "figure3", settings), decide, jobs, plan.execution)
+    title = f"{series.name}, {names[1]}"
+    figure = _figures.figure3(records, backtests, radii, title, series.times[0], plan.seed, every)
+    files = style.save(figure, plan.out / "figure3")
+    rows = []
+    for method in ("DRBO", "UCB", "StableOpt", "no commitment", "exact DRO"):
+        own = select(records, method=method)
+        earned, its_error = mean_and_error(every * per_run(own, "revenue").sum(axis=1))
+        lost, error = mean_and_error(every * per_run(own, "regret").sum(axis=1))
+        rows.append(
+            {
+                "method": method,
+                "radius": radii.get("DRBO" if method == "exact DRO" else method),
+                "hours": len(solved),
+                "runs": plan.runs,
+                "revenue": float(earned),
+                "its standard error": number(its_error),
+                "robust regret": float(lost),
+                "standard error": number(error),
+                "mean commitment": float(own["action"].mean() / 49.0),
+            }
+        )
+    return Outcome([plan.out / "figure3.csv", plan.out / "figure3_backtest.csv", *files], rows)

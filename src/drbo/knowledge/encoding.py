@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import ambiguity, kernels, models, rounds, spaces
+from drbo._messages import printable
 from drbo.models.bounds import ConstantBeta
 from drbo.models.gp import FittedGP
 from drbo.rounds.radius_rules import Own
@@ -62,8 +63,8 @@ class TooOldError(RefusedError):
 
 
 def shortened(text: str) -> str:
-    """Return an error text cut to the longest length; it may quote a long value of the file."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+    """Return an error text, escaped and cut to the longest length; it may quote a long value of the file."""
+    return printable(text) if len(text) <= _LONGEST else f"{printable(text[:_LONGEST])} ..."
 
 
 def encode(value: Any) -> Any:
@@ -188,7 +189,9 @@ def _handed_over(name: Any, classes: Sequence[type]) -> type:
         if _qualified(cls) == name:
             return cls
     short = str(name).rsplit(".", maxsplit=1)[-1]
-    raise UnknownClassError(f"needs the class {name}: pass it, Optimizer.load(path, classes=[{short}])")
+    raise UnknownClassError(
+        f"needs the class {printable(name)}: pass it, Optimizer.load(path, classes=[{printable(short)}])"
+    )
 
 
 def _qualified(cls: type) -> str:

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from drbo import _files
-from drbo._messages import printable
+from drbo._messages import listed, printable
 from drbo.knowledge.encoding import RefusedError, TooOldError, UnknownClassError, decode, encode, parsed, shortened
 from drbo.knowledge.fact_json import Reader, record_of, told_as
 from drbo.knowledge.history import Fact
@@ -111,11 +111,11 @@ class File:
         ours = "".join(lines.text).encode()
         if _files.is_plain(target) and target.stat().st_size <= len(ours) and ours.startswith(target.read_bytes()):
             return
-        has_changed = "has changed since it was read or written here"
+        changed, unknown = "has changed since it was read or written here", "was neither read nor written here"
         raise RuntimeError(
-            f"{path} {has_changed if self.path == target else 'was neither read nor written here'}, and holds records "
-            "that saving would lose, so nothing was saved: continue it by Optimizer.load, or save under another name. "
-            "Several processes on one study need a database: drbo.integrations.optuna (docs/workers.md)"
+            f"{printable(path)} {changed if self.path == target else unknown}, and holds records that saving would "
+            "lose, so nothing was saved: continue it by Optimizer.load, or save under another name. Several processes "
+            "on one study need a database: drbo.integrations.optuna (docs/workers.md)"
         )
 
 
@@ -187,14 +187,14 @@ def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None
     """
     target = _files.resolved(path)
     if not _files.is_plain(path):
-        raise RefusedError(f"{path} is not a saved optimizer: it is a folder, a pipe or a device")
+        raise RefusedError(f"{printable(path)} is not a saved optimizer: it is a folder, a pipe or a device")
     with _files.locked(path, reading=True), told_as_damage(path), path.open("rb") as text:
         signature = _files.signature(target)  # before reading, so `save` detects a change in between
         beginning = text.read(100)
         if not beginning.startswith(_BEGINNING):
             if b"".join(beginning.split()).startswith(_BEGINNING_0_1):
                 raise TooOldError("was saved by drbo 0.1, whose files this version does not read")
-            raise RefusedError(f"{path} is not a saved optimizer")
+            raise RefusedError(f"{printable(path)} is not a saved optimizer")
         text.seek(0)
         texts, crc, ended = _checked_lines(path, text)
     with told_as_damage(path):
@@ -204,7 +204,7 @@ def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None
             raise ValueError("it does not begin with a configuration")
         if head["format"] not in READABLE:
             other = shortened(repr(head["format"]))
-            raise RefusedError(f"{path} is of format {other}; this drbo reads formats 3 and 4")
+            raise RefusedError(f"{printable(path)} is of format {other}; this drbo reads formats 3 and 4")
         if like is not None:
             _check_alike(path, head["configuration"], encode(like))
         configuration = decode(head["configuration"], classes)
@@ -227,8 +227,8 @@ def _check_alike(path: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> No
     differ = sorted(name for name in in_file.keys() | here.keys() if in_file.get(name) != here.get(name))
     if differ:
         raise RefusedError(
-            f"{path} was saved by an optimizer that differs in {', '.join(differ)}: make the optimizer as it was made "
-            "then, go on from the file with Optimizer.load, or save under another name"
+            f"{printable(path)} was saved by an optimizer that differs in {listed(differ)}: make the optimizer as it "
+            "was made then, go on from the file with Optimizer.load, or save under another name"
         )
 
 
@@ -269,7 +269,7 @@ def _checked(line: bytes, crc: int) -> tuple[int, bytes] | None:
 def told_as_damage(path: str | Path) -> Iterator[None]:
     """Turn any error in the contents of a file into a one-sentence error that names the file."""
     try:
-        with told_as(f"{path} is damaged: "):
+        with told_as(f"{printable(path)} is damaged: "):
             yield
     except (UnknownClassError, TooOldError) as error:
-        raise ValueError(f"{path} {shortened(str(error))}") from None
+        raise ValueError(f"{printable(path)} {shortened(str(error))}") from None

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
+from drbo._messages import listed
 from drbo.spaces import kinds
 from drbo.spaces.box import Box
 from drbo.spaces.choices import Categorical
@@ -158,7 +159,7 @@ def _chosen(role: str, given: Any, there: Sequence[Any]) -> list[str]:
 
 def _one(role: str, name: Any, there: Sequence[Any]) -> str:
     if not isinstance(name, str) or name not in there:
-        raise ValueError(f"{role} must name columns of the frame, {', '.join(map(str, there))}; got {name!r}")
+        raise ValueError(f"{role} must name columns of the frame, {listed(there)}; got {name!r}")
     if there.count(name) > 1:
         raise ValueError(f"{role} must name one column of the frame, but {there.count(name)} are called {name!r}")
     return name

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
-from drbo._messages import require
+from drbo._messages import printable, require
 from drbo.ambiguity.family import AmbiguitySet
 from drbo.analysis import checks
 from drbo.analysis.answers import Recommendation
@@ -620,8 +620,8 @@ class Optimizer:
         common = min(len(mine), len(theirs))
         if mine[:common] != theirs[:common]:
             raise RuntimeError(
-                f"{path} holds another history than this optimizer: resume with a new optimizer, or save under another "
-                "name"
+                f"{printable(path)} holds another history than this optimizer: resume with a new optimizer, or save "
+                "under another name"
             )
         self._facts.extend(facts[common:])
         self._file = contents.file

@@ -8,15 +8,30 @@ here. The GP kernels are rounded from maximum-likelihood fits, widened where pre
 
 from __future__ import annotations
 
+import difflib
 import functools
+from collections.abc import Callable
 from importlib import resources
 
 import numpy as np
 
 from drbo import RBF, Matern, Product
-from drbo.problems._benchmarks import clamped, clamped_normal, grid, mmd, normal_density
-from drbo.problems._problem import Problem
+from drbo.problems._benchmarks import (
+    Problem,
+    benchmark_1,
+    benchmark_2,
+    clamped,
+    clamped_normal,
+    grid,
+    normal_density,
+    wind,
+)
 from drbo.validation import FloatArray
+
+__all__ = [
+    "ALL", "ackley", "bertsimas", "branin_williams", "by_name", "covid_allocation", "hartmann6", "modified_branin",
+    "newsvendor", "robos", "three_hump_camel",
+]  # fmt: skip
 
 
 def robos() -> Problem:
@@ -29,19 +44,15 @@ def robos() -> Problem:
     case (-0.5) differ. StableOpt's set is 0.43 wide on contexts from -12 to 12, so its solution is the stochastic one.
     """
     contexts = np.linspace(-12.0, 12.0, 50)[:, None]
-    reference = normal_density(contexts, 2.0, 1.0)
-    true_distribution = normal_density(contexts, 0.0, 5.0)
-    mmd_kernel = RBF(5.0)
     return Problem(
         name="robos",
         description="RoBOS: stochastic, robust and pure worst-case solutions differ",
         actions=np.linspace(-3.5, 3.5, 8)[:, None],
         contexts=contexts,
         function=_robos,
-        reference=reference,
-        true_distribution=true_distribution,
-        radius=mmd(contexts, mmd_kernel, reference, true_distribution),
-        mmd_kernel=mmd_kernel,
+        reference=normal_density(contexts, 2.0, 1.0),
+        true_distribution=normal_density(contexts, 0.0, 5.0),
+        mmd_kernel=RBF(5.0),
         gp_kernel=Product(RBF(0.6, amplitude=0.5), RBF(4.0)),
         noise=0.02,
     )
@@ -56,20 +67,15 @@ def newsvendor() -> Problem:
     a slump. Over all x and c the stochastic optimum is 0.46394 at x = 0.1878.
     """
     axis = np.linspace(0.0, 1.0, 101)
-    contexts = axis[:, None]
-    reference = clamped(axis, lambda c: 1.0 - (1.0 + c**2) ** -20.0)
-    true_distribution = clamped(axis, lambda c: 1.0 - (1.0 + c**2) ** -40.0)
-    mmd_kernel = RBF(0.1)
     return Problem(
         name="newsvendor",
         description="order before the demand is known; demand slumps",
-        actions=contexts,
-        contexts=contexts,
+        actions=axis,
+        contexts=axis,
         function=_newsvendor,
-        reference=reference,
-        true_distribution=true_distribution,
-        radius=mmd(contexts, mmd_kernel, reference, true_distribution),
-        mmd_kernel=mmd_kernel,
+        reference=clamped(axis, lambda c: 1.0 - (1.0 + c**2) ** -20.0),
+        true_distribution=clamped(axis, lambda c: 1.0 - (1.0 + c**2) ** -40.0),
+        mmd_kernel=RBF(0.1),
         gp_kernel=Product(Matern(0.35, amplitude=2.0, nu=1.5), Matern(0.3, nu=1.5)),
         noise=0.05,
     )
@@ -84,20 +90,15 @@ def three_hump_camel() -> Problem:
     x = 0.5.
     """
     axis = np.linspace(0.0, 1.0, 51)
-    contexts = axis[:, None]
-    reference = clamped_normal(axis, 0.5, 0.2)
-    true_distribution = clamped_normal(axis, 0.3, 0.2)
-    mmd_kernel = RBF(0.2)
     return Problem(
         name="three_hump_camel",
         description="three-hump camel, second input uncontrolled",
         actions=np.linspace(0.0, 1.0, 101)[:, None],
-        contexts=contexts,
+        contexts=axis,
         function=_three_hump_camel,
-        reference=reference,
-        true_distribution=true_distribution,
-        radius=mmd(contexts, mmd_kernel, reference, true_distribution),
-        mmd_kernel=mmd_kernel,
+        reference=clamped_normal(axis, 0.5, 0.2),
+        true_distribution=clamped_normal(axis, 0.3, 0.2),
+        mmd_kernel=RBF(0.2),
         gp_kernel=Product(RBF(0.5, amplitude=3.0), RBF(1.0)),
         noise=0.02,
     )
@@ -113,20 +114,15 @@ def hartmann6() -> Problem:
     grid of actions reaches 2.46.
     """
     axis = np.linspace(0.0, 1.0, 11)
-    contexts = axis[:, None]
-    reference = clamped_normal(axis, 0.5, 0.1)
-    true_distribution = clamped_normal(axis, 0.5, 0.2)
-    mmd_kernel = RBF(0.2)
     return Problem(
         name="hartmann6",
         description="Hartmann-6, last input uncontrolled; the spread doubles",
         actions=grid(*[np.linspace(0.1, 0.9, 5)] * 5),
-        contexts=contexts,
+        contexts=axis,
         function=_hartmann6,
-        reference=reference,
-        true_distribution=true_distribution,
-        radius=mmd(contexts, mmd_kernel, reference, true_distribution),
-        mmd_kernel=mmd_kernel,
+        reference=clamped_normal(axis, 0.5, 0.1),
+        true_distribution=clamped_normal(axis, 0.5, 0.2),
+        mmd_kernel=RBF(0.2),
         gp_kernel=Product(RBF(0.3), RBF(0.3)),
         noise=0.02,
     )
@@ -157,10 +153,10 @@ def bertsimas() -> Problem:
         function=_bertsimas,
         reference=normal_density(contexts, 0.0, 0.15),
         true_distribution=np.full(len(contexts), 1.0 / len(contexts)),
-        radius=0.5,
         mmd_kernel=RBF(0.2),
         gp_kernel=Product(Matern(1.0, amplitude=100.0), Matern(1.0)),
         noise=0.2,
+        radius=0.5,
     )
 
 
@@ -173,19 +169,16 @@ def ackley() -> Problem:
     N(0, 0.3) clamped, true N(1, 0.3) clamped; domain and distributions are our own choice.
     """
     axis = np.linspace(-2.0, 2.0, 41)
-    contexts = axis[:, None]
     reference, true_distribution = clamped_normal(axis, 0.0, 0.3), clamped_normal(axis, 1.0, 0.3)
-    mmd_kernel = RBF(0.5)
     return Problem(
         name="ackley",
         description="Ackley, many local maxima, second input uncontrolled; it shifts",
         actions=np.linspace(-2.0, 2.0, 81)[:, None],
-        contexts=contexts,
+        contexts=axis,
         function=_ackley,
         reference=reference,
         true_distribution=true_distribution,
-        radius=mmd(contexts, mmd_kernel, reference, true_distribution),
-        mmd_kernel=mmd_kernel,
+        mmd_kernel=RBF(0.5),
         gp_kernel=Product(Matern(0.6, amplitude=3.0), Matern(0.6)),
         noise=0.1,
     )
@@ -268,7 +261,6 @@ def covid_allocation() -> Problem:
     actions, contexts = (points[points[:, 0] + points[:, 1] <= 1.0 + 1e-9] for points in (square, cube))
     density = np.exp(-0.5 * (contexts**2).sum(axis=1) / 0.02)
     reference, true_distribution = density / density.sum(), np.full(len(contexts), 1.0 / len(contexts))
-    mmd_kernel = RBF(0.2)
     return Problem(
         name="covid_allocation",
         description="COVID-19 tests for three groups; the conditions spread out",
@@ -277,8 +269,7 @@ def covid_allocation() -> Problem:
         function=_interpolated,
         reference=reference,
         true_distribution=true_distribution,
-        radius=mmd(contexts, mmd_kernel, reference, true_distribution),
-        mmd_kernel=mmd_kernel,
+        mmd_kernel=RBF(0.2),
         gp_kernel=Product(RBF(0.2, amplitude=1.2), RBF(0.2)),
         noise=float(np.sqrt(0.001)),
     )
@@ -298,3 +289,88 @@ def _interpolated(x: FloatArray, c: FloatArray) -> FloatArray:
     for given, own in ((x, points[:, :2]), (c, points[:, 2:])):  # the kernel is a product over the dimensions
         parts.append(_INTERPOLATION(given.reshape(-1, own.shape[1]), own).reshape(*given.shape[:-1], len(own)))
     return np.asarray(np.einsum("...i,...i->...", parts[0] * weights, parts[1]))
+
+
+def modified_branin() -> Problem:
+    """Return the modified Branin problem on 17 x 17 actions and 11 x 11 contexts.
+
+    f(x, c) = -sqrt(B(15 x1 - 5, 15 c1) B(15 c2 - 5, 15 x2))
+
+    Reference: both coordinates independent N(0.5, 0.1), clamped; true: N(0.5, 0.2), clamped; both are published. Over
+    all x and c the stochastic optimum is -9.6039 under the reference and -16.0643 under the true distribution. The
+    published values, -9.599 and -16.062, are not attained by any action.
+    """
+    axis = np.linspace(0.0, 1.0, 11)
+    contexts = grid(axis, axis)
+    narrow, wide = clamped_normal(axis, 0.5, 0.1), clamped_normal(axis, 0.5, 0.2)
+    reference, true_distribution = np.outer(narrow, narrow).ravel(), np.outer(wide, wide).ravel()
+    return Problem(
+        name="modified_branin",
+        description="modified Branin, 2-d contexts; the spread doubles",
+        actions=grid(*[np.linspace(0.0, 1.0, 17)] * 2),
+        contexts=contexts,
+        function=_modified_branin,
+        reference=reference,
+        true_distribution=true_distribution,
+        mmd_kernel=RBF(0.2),
+        gp_kernel=Product(Matern(0.5, amplitude=80.0), Matern(0.4)),
+        noise=0.5,
+    )
+
+
+def branin_williams() -> Problem:
+    """Return the Branin-Williams problem (BoRisk) on 33 x 33 actions and its 12 weighted contexts.
+
+    f(x, c) = -B(15 x1 - 5, 15 c1) B(15 c2 - 5, 15 x2)
+
+    The published problem minimises B B, hence the sign. Contexts: c1 in {0.2, 0.4, 0.6, 0.8}, c2 in {0.25, 0.5, 0.75},
+    with weights (0.0375, 0.0875, 0.0875, 0.0375) for c2 = 0.25 and 0.75, doubled for c2 = 0.5. The true distribution,
+    uniform on the 12 contexts, is our own choice.
+    """
+    contexts = grid(np.array([0.2, 0.4, 0.6, 0.8]), np.array([0.25, 0.5, 0.75]))
+    return Problem(
+        name="branin_williams",
+        description="Branin-Williams, 12 weighted contexts; the weights even out",
+        actions=grid(*[np.linspace(0.0, 1.0, 33)] * 2),
+        contexts=contexts,
+        function=_branin_williams,
+        reference=np.outer([0.0375, 0.0875, 0.0875, 0.0375], [1.0, 2.0, 1.0]).ravel(),
+        true_distribution=np.full(12, 1.0 / 12.0),
+        mmd_kernel=RBF(0.2),
+        gp_kernel=Product(Matern(0.6, amplitude=15000.0), Matern(0.8)),
+        noise=20.0,
+    )
+
+
+def _branin(u: FloatArray, v: FloatArray) -> FloatArray:
+    valley = v - 5.1 * u**2 / (4.0 * np.pi**2) + 5.0 * u / np.pi - 6.0
+    return valley**2 + 10.0 * (1.0 - 1.0 / (8.0 * np.pi)) * np.cos(u) + 10.0
+
+
+def _branin_williams(x: FloatArray, c: FloatArray) -> FloatArray:
+    first = _branin(15.0 * x[..., 0] - 5.0, 15.0 * c[..., 0])
+    second = _branin(15.0 * c[..., 1] - 5.0, 15.0 * x[..., 1])
+    return -first * second
+
+
+def _modified_branin(x: FloatArray, c: FloatArray) -> FloatArray:
+    return -np.sqrt(-_branin_williams(x, c))
+
+
+ALL: tuple[Callable[[], Problem], ...] = (
+    benchmark_1, benchmark_2, wind, robos, newsvendor, modified_branin, branin_williams, three_hump_camel, hartmann6,
+    bertsimas, ackley, covid_allocation,
+)  # fmt: skip
+"""The functions that make the problems; each `__name__` is the name of the problem."""
+
+
+def by_name(name: str) -> Problem:
+    """Return the problem with this name (case, - and _ do not matter); an error suggests the nearest name."""
+    makers = {maker.__name__: maker for maker in ALL}
+    if not isinstance(name, str):
+        raise TypeError(f"name must be the name of a problem, got {name!r}")
+    wanted = name.lower().replace("-", "_").replace(" ", "_")
+    if wanted not in makers:
+        (nearest,) = difflib.get_close_matches(wanted, makers, n=1, cutoff=0.0)
+        raise ValueError(f"unknown problem {name!r}; did you mean {nearest!r}? Known: {', '.join(makers)}")
+    return makers[wanted]()

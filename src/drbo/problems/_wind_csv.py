@@ -18,7 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
+from drbo._messages import printable
 from drbo.validation import FloatArray
+
+__all__ = [
+    "WindDataError", "WindDataWarning", "WindSeries", "la_haute_borne", "read_wind_csv",
+]  # fmt: skip
 
 HourArray = NDArray[np.datetime64]
 
@@ -51,22 +56,23 @@ class WindSeries:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        name = printable(self.name)
         try:
             times = np.array(self.times, dtype="datetime64[h]")
         except (ValueError, TypeError, OverflowError) as error:
-            raise WindDataError(f"{self.name}: times must be hours, as datetime64: {error}") from None
+            raise WindDataError(f"{name}: times must be hours, as datetime64: {error}") from None
         power = validation.finite_array("power", self.power, ndim=1).copy()
         if times.shape != power.shape or times.size == 0:
-            raise WindDataError(f"{self.name}: times and power must be equally long, got {times.size} and {power.size}")
+            raise WindDataError(f"{name}: times and power must be equally long, got {times.size} and {power.size}")
         steps = np.diff(times).astype(int)
         if (steps != 1).any():
             at = int(np.argmax(steps != 1))
-            raise WindDataError(f"{self.name}: hours must be consecutive, got {times[at + 1]} after {times[at]}")
+            raise WindDataError(f"{name}: hours must be consecutive, got {times[at + 1]} after {times[at]}")
         if power.min() < 0.0:
             lowest = int(power.argmin())
-            raise WindDataError(f"{self.name}: power must not be negative, got {power[lowest]} at {times[lowest]}")
+            raise WindDataError(f"{name}: power must not be negative, got {power[lowest]} at {times[lowest]}")
         if power.max() == 0.0:
-            raise WindDataError(f"{self.name}: power is zero in every hour, so it has no scale")
+            raise WindDataError(f"{name}: power is zero in every hour, so it has no scale")
         for field, array in (("times", times), ("power", power)):
             array.flags.writeable = False
             object.__setattr__(self, field, array)
@@ -88,7 +94,8 @@ class WindSeries:
         """Return the hours of one calendar year (UTC)."""
         inside = self.times.astype("datetime64[Y]").astype(int) + 1970 == year
         if not inside.any():
-            raise WindDataError(f"{self.name}: has no hour of {year}, only of {', '.join(map(str, self.years))}")
+            there = ", ".join(map(str, self.years))
+            raise WindDataError(f"{printable(self.name)}: has no hour of {year}, only of {there}")
         return replace(self, name=f"{self.name} {year}", times=self.times[inside], power=self.power[inside])
 
     def normalised(self) -> FloatArray:
@@ -146,10 +153,11 @@ def read_wind_csv(
     try:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise WindDataError(f"{file.name}: not a text file in UTF-8 ({error.reason} at byte {error.start})") from None
+        why = f"not a text file in UTF-8 ({error.reason} at byte {error.start})"
+        raise WindDataError(f"{printable(file.name)}: {why}") from None
     series = _read(file.name, text, time_column, power_column, years, gap)
     if series.repairs:
-        warnings.warn(f"{series.name}: {' '.join(series.repairs)}", WindDataWarning, stacklevel=2)
+        warnings.warn(f"{printable(series.name)}: {' '.join(series.repairs)}", WindDataWarning, stacklevel=2)
     return series
 
 
@@ -171,6 +179,7 @@ def _read(
     max_gap: int,
 ) -> WindSeries:
     """Return the series in the text of a CSV file, with its repairs; no warning is raised."""
+    source, name = name, printable(name)
     numbered = list(enumerate(text.splitlines(), start=1))
     notes = tuple(line.removeprefix("#").strip() for _, line in numbered if line.startswith("#"))
     lines = [(number, line) for number, line in numbered if line.strip() and not line.startswith("#")]
@@ -188,7 +197,7 @@ def _read(
     rows = _unique(name, _sorted(rows, repairs), repairs)
     hours, values = _regular(name, columns[power], rows, max_gap, repairs)
     values = _clipped(name, columns[power], rows, values, repairs)
-    return WindSeries(name, hours, values, tuple(repairs), notes)
+    return WindSeries(source, hours, values, tuple(repairs), notes)
 
 
 def _column(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -14,11 +15,25 @@ from drbo import Optimizer
 from drbo.analysis import Recommendation
 from drbo.models import SupportsCovariance, SupportsLeaveOneOut, supports
 from drbo.report import surface
-from drbo.report.drawing import Axis, Figure, beside, plane
-from drbo.report.marks import BLUE, GREEN, GREY, ORANGE, RED, Band, Bars, Line, Mark, Points, Rule, percent
+from drbo.report.marks import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    RED,
+    Axis,
+    Band,
+    Bars,
+    Figure,
+    Line,
+    Mark,
+    Points,
+    Rule,
+    percent,
+)
 from drbo.report.plots import SHARES, course
 from drbo.report.scales import Labels, Percentages, Whole
-from drbo.spaces.columns import Row, is_number, row, words
+from drbo.spaces.columns import Row, is_number, row, text, words
 
 
 class Contents:
@@ -35,11 +50,7 @@ class Contents:
         """Return the action, its bound, and the possible advantage of other actions."""
         r = self.recommended
         if r is None:
-            return {
-                "action": {},
-                "sentence": f"There is nothing to deploy: {self.course.why_not}.",
-                "text": "",
-            }
+            return {"action": {}, "sentence": f"There is nothing to deploy: {self.course.why_not}.", "text": ""}
         bound = "at least" if r.maximize else "at most"
         word = "Guaranteed" if r.claim.proven else "Estimated"
         sentence = f"{word}: {bound} {r.value:.4g} on average in every distribution {r.within}."
@@ -182,7 +193,7 @@ class Contents:
             "at most": found.upper,
             "better in the worst distribution by at least": found.worst,
         }
-        return {"sentence": sentence, "rows": rows}
+        return {"sentence": sentence, "rows": {name: f"{value:.4g}" for name, value in rows.items()}}
 
     def trust(self) -> dict[str, Any] | None:
         """Return every outcome and its prediction from the others; None with fewer than three outcomes."""
@@ -226,12 +237,10 @@ class Contents:
         shares = surface.sensitivities(self.opt, r)
         order = sorted(shares, key=lambda name: shares[name])
         bars = Bars(order, [shares[name] for name in order], "share", BLUE, 0.18, 0.82, upright=False)
-        first = order[-1] if order else None
-        sentence = (
-            ""
-            if first is None
-            else (f"{first} matters most: {shares[first]:.0%} of the model's variation would be gone if it were fixed.")
-        )
+        sentence = ""
+        if order:
+            most = f"{shares[order[-1]]:.0%} of the model's variation would be gone if it were fixed"
+            sentence = f"{order[-1]} matters most: {most}."
         advice = r.explain().advice()
         alt = "share of the variation of f by parameter and condition"
         across = Axis("share of the variation (total effect)", Percentages)
@@ -271,3 +280,41 @@ class Contents:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def beside(name: str, values: Sequence[Any], reference: Sequence[float], worst: Sequence[float]) -> Figure:
+    """Return the distribution of one condition under the reference and in the worst case."""
+    alt = f"distribution of {name} under the reference and in the worst case"
+    both = (("reference", BLUE, reference), ("worst case", ORANGE, worst))
+    if not is_number(values):
+        labels = list(dict.fromkeys(values))
+        marks = []
+        for i, (label, color, weights) in enumerate(both):
+            mass = dict.fromkeys(labels, 0.0)
+            for value, weight in zip(values, weights, strict=True):
+                mass[value] += weight
+            marks.append(Bars(labels, list(mass.values()), label, color, 0.1 + 0.4 * i, 0.5 + 0.4 * i))
+        return Figure(marks, Axis(name, Labels), Axis("share", Percentages), alt, "half")
+    column = np.array(values, dtype=float)
+    used = (np.array(reference) > 0.0) | (np.array(worst) > 0.0)
+    low, high = float(column[used].min()), float(column[used].max())
+    edges = np.linspace(low, high if high > low else low + 1.0, 21)
+    centres = (0.5 * (edges[1:] + edges[:-1])).tolist()
+    marks = []
+    for label, color, weights in both:
+        share, _ = np.histogram(column, bins=edges, weights=np.array(weights))
+        marks.append(Bars(centres, share.tolist(), label, color, opacity=0.65))
+    return Figure(marks, Axis(name), Axis("share", Percentages), alt, "half")
+
+
+def plane(names: Sequence[str], columns: Sequence[Sequence[float]], weights: Sequence[tuple[str, Any]]) -> Figure:
+    """Return a figure of two conditions: one disc per context, with an area proportional to its mass."""
+    marks = []
+    largest = max(float(np.max(mass)) for _, mass in weights)
+    for (label, mass), color in zip(weights, (BLUE, ORANGE), strict=True):
+        some = [i for i, share in enumerate(mass) if share > 1e-6]
+        x, y = ([column[i] for i in some] for column in columns)
+        sizes = [40.0 * math.sqrt(mass[i] / largest) for i in some]
+        hints = [f"{label}: {text(a)}, {text(b)}: {mass[i]:.1%}" for a, b, i in zip(x, y, some, strict=True)]
+        marks.append(Points(x, y, label, color, sizes=sizes, opacity=0.55, hints=hints))
+    return Figure(marks, Axis(names[0]), Axis(names[1]), f"{names[0]} and {names[1]}: mass by area", "wide")

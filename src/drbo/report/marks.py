@@ -1,4 +1,7 @@
-"""Marks of figures as SVG, and the escaping of user text."""
+"""The figures of the page: marks on two axes, with titles, ticks and a legend, as HTML and SVG that need no script.
+
+The browser lays out the text: labels wrap, and the marks fill the rest of the figure. All user text is escaped.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from drbo.report.scales import Numbers, Scale
+from drbo.report.scales import Numbers, Scale, edges, pixels
 from drbo.spaces.columns import text
 from drbo.validation import FloatArray
 
@@ -27,6 +30,10 @@ def escaped(value: Any) -> str:
     return html.escape(str(value)).replace("\0", "\ufffd").replace("\r", "&#13;")
 
 
+_BESIDE, _TURNED = 8, 20
+"""Largest numbers of horizontal and of rotated labels; further labels are omitted."""
+_LOW, _AROUND, _LINE = 300, 80, 15
+"""Heights in pixels: least height of a figure, margins above and below the marks, and a line of text."""
 BLUE, ORANGE, GREEN, GREY, RED = "#3b8fc4", "#e08a00", "#159a77", "#8a8f98", "#d1542c"
 """The colours of Okabe and Ito, safe for colour-blind readers and readable on white and on black."""
 LITTLE_TO_MUCH = (
@@ -35,10 +42,9 @@ LITTLE_TO_MUCH = (
 """Evenly spaced colours of the Cividis map, safe for colour-blind readers."""
 _MANY = 500
 """Largest number of points with hints; more points are drawn as one path."""
-_PIXELS = 250
-"""Side length of an image of cells, in pixels."""
 _SYMBOLS = {
     "disc": ("●", ""),
+    "bar": ("■", ""),
     "star": ("★", "M0-8 1.9-2.6 7.6-2.5 3.1 1 4.7 6.5 0 3.2-4.7 6.5-3.1 1-7.6-2.5-1.9-2.6Z"),
     "cross": ("✕", "M-4-2.6-2.6-4 0-1.4 2.6-4 4-2.6 1.4 0 4 2.6 2.6 4 0 1.4-2.6 4-4 2.6-1.4 0Z"),
     "diamond": ("◇", "M0-5 5 0 0 5-5 0ZM0-2.6-2.6 0 0 2.6 2.6 0Z"),
@@ -47,26 +53,19 @@ _SYMBOLS = {
 _DASHES = {"solid": "none", "dash": "8 6", "dot": "2 5"}
 
 
-@dataclass(frozen=True)
-class Key:
-    """An entry of a legend: the name and colour of a mark, and its character or dash."""
+class Mark(ABC):
+    """An element of a figure; in the legend it has its name, its colour, and its dash or symbol."""
 
+    x: Any
+    y: Any
     name: str
     color: str
+    dash: str
     symbol: str
 
-
-class Mark(ABC):
-    """An element of a figure."""
-
-    @property
-    def key(self) -> Key | None:
-        """The entry in the legend, None if there is none."""
-        return None
-
-    @abstractmethod
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
         """Return the values that the two axes must cover."""
+        return self.x, self.y
 
     @abstractmethod
     def svg(self, x: Scale, y: Scale) -> str:
@@ -98,11 +97,7 @@ class Points(Mark):
     high: Sequence[float] = ()
     hints: Sequence[str] = ()
     shift: float = 0.0
-
-    @property
-    def key(self) -> Key:
-        """The entry in the legend."""
-        return Key(self.name, self.color, _SYMBOLS[self.symbol][0])
+    dash = ""
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
         """Return the values that the two axes must cover."""
@@ -142,15 +137,6 @@ class Line(Mark):
     dash: str = "solid"
     width: float = 2.5
 
-    @property
-    def key(self) -> Key:
-        """The entry in the legend."""
-        return Key(self.name, self.color, self.dash)
-
-    def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return the values that the two axes must cover."""
-        return self.x, self.y
-
     def svg(self, x: Scale, y: Scale) -> str:
         """Return the line as a path."""
         return _stroke(_through(x.at(self.x), y.at(self.y)), self.color, self.width, self.dash)
@@ -164,6 +150,7 @@ class Band(Mark):
     low: Sequence[float]
     high: Sequence[float]
     color: str
+    name = ""  # not in the legend
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
         """Return the values that the two axes must cover."""
@@ -192,11 +179,7 @@ class Bars(Mark):
     end: float = 1.0
     opacity: float = 1.0
     upright: bool = True
-
-    @property
-    def key(self) -> Key:
-        """The entry in the legend."""
-        return Key(self.name, self.color, "■")
+    dash, symbol = "", "bar"
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
         """Return the values that the two axes must cover."""
@@ -205,13 +188,13 @@ class Bars(Mark):
     def svg(self, x: Scale, y: Scale) -> str:
         """Return a rectangle per bar, with its hint."""
         places, lengths = (x, y) if self.upright else (y, x)
-        edges = _edges(places.at(self.at))
+        ends = edges(places.at(self.at))
         drawn = []
         for i, (label, size, length) in enumerate(
             zip(self.at, self.sizes, lengths.at(self.sizes).tolist(), strict=True)
         ):
-            width = (self.end - self.begin) * (edges[i + 1] - edges[i])
-            start = edges[i] + self.begin * (edges[i + 1] - edges[i])
+            width = (self.end - self.begin) * (ends[i + 1] - ends[i])
+            start = ends[i] + self.begin * (ends[i + 1] - ends[i])
             box = (start, 1.0 - length, width, length) if self.upright else (0.0, 1.0 - start - width, length, width)
             left, top, across, down = map(percent, box)
             hint = escaped(f"{self.name}: {text(label)}, {size:.1%}")
@@ -226,10 +209,7 @@ class Cells(Mark):
     x: Sequence[Any]
     y: Sequence[Any]
     z: FloatArray
-
-    def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return the values that the two axes must cover."""
-        return self.x, self.y
+    name = ""  # not in the legend
 
     def scale(self) -> str:
         """Return the colour scale from the smallest number to the largest."""
@@ -240,7 +220,7 @@ class Cells(Mark):
 
     def svg(self, x: Scale, y: Scale) -> str:
         """Return one image of all cells."""
-        (left, right, columns), (low, high, rows) = _pixels(x.at(self.x)), _pixels(y.at(self.y))
+        (left, right, columns), (low, high, rows) = pixels(x.at(self.x)), pixels(y.at(self.y))
         shares = Numbers.over(self.z.ravel().tolist(), 0.0).at(self.z)
         anchors = np.array([[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in LITTLE_TO_MUCH])
         steps = np.linspace(0.0, 1.0, len(anchors))
@@ -260,11 +240,6 @@ class Rule(Mark):
     dash: str = "solid"
     id: str = ""
 
-    @property
-    def key(self) -> Key:
-        """The entry in the legend."""
-        return Key(self.name, self.color, self.dash)
-
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
         """Return the values that the two axes must cover."""
         return [self.x], []
@@ -274,6 +249,85 @@ class Rule(Mark):
         at = percent(float(x.at([self.x])[0]))
         style = f'stroke="{self.color}" stroke-width="2" stroke-dasharray="{_DASHES[self.dash]}"'
         return f'<line id="{self.id}" x1="{at}" x2="{at}" y1="0" y2="100%" {style}/>'
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The title of an axis, its kind of scale, and its padding at each end as a share of the range."""
+
+    title: str
+    kind: type[Scale] = Numbers
+    pad: float = 0.05
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Marks on two axes, with an alternative text; `size` is a CSS class of the page."""
+
+    marks: Sequence[Mark]
+    x: Axis
+    y: Axis
+    alt: str
+    size: str = ""
+    height: int | None = None
+
+    def scales(self) -> tuple[Scale, Scale]:
+        """Return the scales of the two axes, which cover all marks."""
+        both = zip(*(mark.values() for mark in self.marks), strict=True)
+        found = [[value for part in parts for value in part] for parts in both] or [[], []]
+        return self.x.kind.over(found[0], self.x.pad), self.y.kind.over(found[1], self.y.pad)
+
+    def markup(self, key: str) -> str:
+        """Return the figure as an HTML element with the id `key`."""
+        x, y = self.scales()
+        height = f' style="height: {self.height}px"' if self.height else ""
+        lines = [f'<line x1="{percent(at)}" x2="{percent(at)}" y2="100%"/>' for at, _ in x.ticks() if x.ruled]
+        lines += [f'<line x2="100%" y1="{percent(1 - at)}" y2="{percent(1 - at)}"/>' for at, _ in y.ticks() if y.ruled]
+        drawn = "".join(mark.svg(x, y) for mark in self.marks)
+        room = ((self.height or _LOW) - _AROUND) // _LINE
+        return (
+            f'<div class="figure {self.size}" id="{key}" role="img" aria-label="{escaped(self.alt)}"{height}>'
+            f'<div class="title up">{escaped(self.y.title)}</div><div class="names up">{_up(y, room)}</div>'
+            f'<svg class="marks"><g class="lines">{"".join(lines)}</g>{drawn}</svg>'
+            f"{''.join(mark.scale() for mark in self.marks)}"
+            f'{_across(x)}<div class="title across">{escaped(self.x.title)}</div></div>'
+        )
+
+
+def legend(figures: Sequence[Figure]) -> str:
+    """Return a shared legend of figures as HTML, with each kind of mark once. It wraps on a narrow page."""
+    found: dict[str, Mark] = {}
+    for mark in (mark for one in figures for mark in one.marks if mark.name):
+        found.setdefault(mark.name, mark)
+    entries = []
+    for mark in found.values():
+        kind, inner = (f"stroke {mark.dash}", "") if mark.dash else ("mark", _SYMBOLS[mark.symbol][0])
+        entries.append(f'<li><span class="{kind}" style="color: {mark.color}">{inner}</span> {mark.name}</li>')
+    return f'<ul class="legend">{"".join(entries)}</ul>'
+
+
+def _up(scale: Scale, room: int) -> str:
+    """Return at most `room` names along a vertical axis."""
+    return "".join(
+        f'<span style="top: {percent(1.0 - at)}">{escaped(name)}</span>' for at, name in _some(scale.ticks(), room)
+    )
+
+
+def _across(scale: Scale) -> str:
+    """Return the names along a horizontal axis; each label has its own column."""
+    if scale.ruled:
+        names = "".join(f'<span style="left: {percent(at)}">{escaped(name)}</span>' for at, name in scale.ticks())
+        return f'<div class="names across">{names}</div>'
+    ticks = scale.ticks()
+    turned = " turned" if len(ticks) > _BESIDE else ""
+    shown = dict(_some(ticks, _TURNED))
+    names = "".join(f"<span>{escaped(shown.get(at, ''))}</span>" for at, _ in ticks)
+    return f'<div class="names labels{turned}">{names}</div>'
+
+
+def _some(ticks: list[tuple[float, str]], room: int) -> list[tuple[float, str]]:
+    """Return at most `room` ticks, evenly chosen."""
+    return ticks[:: math.ceil(len(ticks) / room)] if ticks else []
 
 
 def percent(share: float) -> str:
@@ -306,22 +360,6 @@ def _stroke(path: str, color: str, width: float, dash: str = "solid", opacity: f
 def _stretched(inner: str) -> str:
     """Return an area of 1000 times 1000 that is stretched over the figure."""
     return f'<svg viewBox="0 0 1000 1000" preserveAspectRatio="none">{inner}</svg>'
-
-
-def _edges(places: FloatArray) -> list[float]:
-    """Return the edges (n + 1,) of n sorted places: halfway to their neighbours."""
-    if len(places) < 2:
-        return [edge for place in places.tolist() for edge in (place - 0.5, place + 0.5)]
-    middle = 0.5 * (places[1:] + places[:-1])
-    return [2.0 * places[0] - middle[0], *middle.tolist(), 2.0 * places[-1] - middle[-1]]
-
-
-def _pixels(places: FloatArray) -> tuple[float, float, Any]:
-    """Return the start and the end of cells at these places, and the cell of each pixel between."""
-    order = np.unique(places, return_index=True)[1]
-    edges = np.array(_edges(places[order]))
-    middles = edges[0] + (np.arange(_PIXELS) + 0.5) / _PIXELS * (edges[-1] - edges[0])
-    return float(edges[0]), float(edges[-1]), order[np.searchsorted(edges[1:-1], middles)]
 
 
 def _png(colors: Any) -> str:

@@ -17,8 +17,7 @@ from typing import Any
 from drbo import Optimizer, validation
 from drbo._files import write_atomically
 from drbo.report.contents import Contents
-from drbo.report.drawing import Figure, legend
-from drbo.report.marks import escaped
+from drbo.report.marks import Figure, escaped, legend
 from drbo.spaces.columns import text
 
 
@@ -67,45 +66,45 @@ def _sections(contents: Contents) -> list[str]:
     deploy, progress = contents.deploy(), contents.progress()
     chips = "".join(f"<div><dt>{escaped(n)}</dt><dd>{escaped(text(v))}</dd></div>" for n, v in deploy["action"].items())
     reach = f"<p>{escaped(deploy['reach'])}</p>" if "reach" in deploy else ""
-    details = (
-        f"<details><summary>In full</summary><pre>{escaped(deploy['text'])}</pre></details>" if deploy["text"] else ""
-    )
+    details = _details("In full", deploy["text"]) if deploy["text"] else ""
     said = f'<dl class="action">{chips}</dl><p class="sentence">{escaped(deploy["sentence"])}</p>{reach}{details}'
     parts = [
         _section("deploy", "What to deploy", "", said),
         _section("progress", "Progress", progress["sentence"], _figures("progress", [progress["figure"]])),
     ]
-    dial = contents.dial()
-    if dial is not None:
-        parts.append(_section("dial", "The radius dial", dial["sentence"], _dial(dial["stops"], dial["figure"])))
-    conditions = contents.conditions()
-    if conditions is not None:
-        table = f"<details><summary>In numbers</summary><pre>{escaped(conditions['text'])}</pre></details>"
-        inner = _figures("condition", conditions["figures"]) + table
-        parts.append(_section("conditions", "The worst case beside the reference", conditions["sentence"], inner))
-    baseline = contents.baseline()
-    if baseline is not None:
-        rows = _numbers({name: f"{value:.4g}" for name, value in baseline["rows"].items()})
-        parts.append(_section("baseline", "Against what we do today", baseline["sentence"], rows))
-    trust = contents.trust()
-    if trust is not None:
-        inner = _figures("trust", [trust["figure"]])
-        parts.append(_section("trust", "Can the model be trusted?", trust["sentence"], inner))
-    model = contents.model()
-    if model is not None:
-        inner = _figures("slice", model["slices"]) + _maps(model["maps"])
-        parts.append(_section("model", "What the model thinks", model["sentence"], inner))
-    matters = contents.matters()
-    if matters is not None:
-        advice = f"<p>{escaped(_sentence(matters['next']))}</p>" if matters["next"] else ""
-        inner = (matters["figure"].markup("fig-matters") if matters["figure"] else "") + advice
-        parts.append(_section("matters", "What matters, and where to look next", matters["sentence"], inner))
+    for key, title, part, inner in (
+        ("dial", "The radius dial", contents.dial(), lambda part: _dial(part["stops"], part["figure"])),
+        ("conditions", "The worst case beside the reference", contents.conditions(), _conditions),
+        ("baseline", "Against what we do today", contents.baseline(), lambda part: _numbers(part["rows"])),
+        ("trust", "Can the model be trusted?", contents.trust(), lambda part: _figures("trust", [part["figure"]])),
+        ("model", "What the model thinks", contents.model(), _model),
+        ("matters", "What matters, and where to look next", contents.matters(), _matters),
+    ):
+        if part is not None:
+            parts.append(_section(key, title, part["sentence"], inner(part)))
     results = contents.results()
     count = f"{len(results['rows'])} results, in the order in which they were told."
     parts.append(_section("results", "All results", count, _table(results["columns"], results["rows"])))
     made = "".join(f"<dt>{escaped(n)}</dt><dd>{escaped(v)}</dd>" for n, v in contents.configuration().items())
     parts.append(_section("configuration", "How it was made", "", f'<dl class="configuration">{made}</dl>'))
     return parts
+
+
+def _conditions(part: Mapping[str, Any]) -> str:
+    return _figures("condition", part["figures"]) + _details("In numbers", part["text"])
+
+
+def _model(part: Mapping[str, Any]) -> str:
+    return _figures("slice", part["slices"]) + _maps(part["maps"])
+
+
+def _matters(part: Mapping[str, Any]) -> str:
+    advice = f"<p>{escaped(_sentence(part['next']))}</p>" if part["next"] else ""
+    return (part["figure"].markup("fig-matters") if part["figure"] else "") + advice
+
+
+def _details(title: str, text: str) -> str:
+    return f"<details><summary>{title}</summary><pre>{escaped(text)}</pre></details>"
 
 
 def _figures(key: str, figures: Sequence[Figure]) -> str:

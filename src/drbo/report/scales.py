@@ -13,6 +13,8 @@ import numpy as np
 from drbo.spaces.columns import is_number, text
 from drbo.validation import FloatArray
 
+PIXELS = 250
+"""Side length of an image of cells, in pixels."""
 _LETTERS = 34
 """Number of characters, gaps included, that fit under an axis on a phone."""
 _TICKS = 6
@@ -178,3 +180,19 @@ def _ends(values: Sequence[Any]) -> tuple[float, float]:
     if high - low > 1e-9 * size:
         return low, high
     return (0.9 * low, 1.1 * high) if low > 0.0 else (low - (0.1 * size or 1.0), high + (0.1 * size or 1.0))
+
+
+def edges(places: FloatArray) -> list[float]:
+    """Return the edges (n + 1,) of n sorted places: halfway to their neighbours."""
+    if len(places) < 2:
+        return [edge for place in places.tolist() for edge in (place - 0.5, place + 0.5)]
+    middle = 0.5 * (places[1:] + places[:-1])
+    return [2.0 * places[0] - middle[0], *middle.tolist(), 2.0 * places[-1] - middle[-1]]
+
+
+def pixels(places: FloatArray) -> tuple[float, float, Any]:
+    """Return the start and the end of cells at these places, and the cell of each pixel between."""
+    order = np.unique(places, return_index=True)[1]
+    ends = np.array(edges(places[order]))
+    middles = ends[0] + (np.arange(PIXELS) + 0.5) / PIXELS * (ends[-1] - ends[0])
+    return float(ends[0]), float(ends[-1]), order[np.searchsorted(ends[1:-1], middles)]

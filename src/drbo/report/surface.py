@@ -11,8 +11,7 @@ import numpy as np
 
 from drbo import Box, Optimizer, Samples
 from drbo.analysis import Recommendation
-from drbo.report.drawing import Axis, Figure, along
-from drbo.report.marks import BLUE, GREY, ORANGE, RED, Cells, Mark, Points
+from drbo.report.marks import BLUE, GREY, ORANGE, RED, Axis, Band, Cells, Figure, Line, Mark, Points
 from drbo.report.scales import scale_of
 from drbo.spaces import FiniteSet, Parameter
 from drbo.spaces.columns import Row, is_number, plain, row
@@ -199,26 +198,25 @@ def sensitivities(opt: Optimizer, r: Recommendation) -> dict[str, float]:
     other = [(draw_action(rng), int(rng.choice(len(contexts), p=reference))) for _ in range(_DRAWS)]
     base = np.asarray(_predict(opt, [a for a, _ in first], [contexts[j] for _, j in first]).mean)
     total = float(np.var(base))
+
+    def share(actions: list[Any], contexts: list[Any]) -> float:
+        moved = np.asarray(_predict(opt, actions, contexts).mean)
+        return min(float(np.mean((base - moved) ** 2) / (2.0 * total)), 1.0) if total else 0.0
+
+    pairs = list(zip(first, other, strict=True))
     shares: dict[str, float] = {}
-    for name in row(r.action, "action"):
+    names = list(row(r.action, "action"))
+    for name in names if isinstance(r.action, dict) or len(names) == 1 else ():
+        # coordinates of a finite set do not vary independently
+        mixed = [({**a, name: b[name]} if isinstance(a, dict) else b) for (a, _), (b, _) in pairs]
+        shares[name] = share(mixed, [contexts[j] for _, j in first])
+    for name in rows[0] if isinstance(contexts[0], dict) or len(rows[0]) == 1 else ():
         mixed = [
-            ({**a, name: b[name]} if isinstance(a, dict) else b) for (a, _), (b, _) in zip(first, other, strict=True)
+            ({**contexts[j], name: contexts[k][name]} if isinstance(contexts[j], dict) else contexts[k])
+            for (_, j), (_, k) in pairs
         ]
-        if not isinstance(r.action, dict) and len(row(r.action, "action")) > 1:
-            continue  # coordinates of a finite set do not vary independently
-        moved = np.asarray(_predict(opt, mixed, [contexts[j] for _, j in first]).mean)
-        shares[name] = float(np.mean((base - moved) ** 2) / (2.0 * total)) if total else 0.0
-    single = len(rows[0]) == 1
-    for name in rows[0]:
-        if single or isinstance(contexts[0], dict):
-            mixed_contexts = [
-                ({**contexts[j], name: contexts[k][name]} if isinstance(contexts[j], dict) else contexts[k])
-                for (_, j), (_, k) in zip(first, other, strict=True)
-            ]
-            moved = np.asarray(_predict(opt, [a for a, _ in first], mixed_contexts).mean)
-            key = name if name not in shares else f"{name} (condition)"
-            shares[key] = float(np.mean((base - moved) ** 2) / (2.0 * total)) if total else 0.0
-    return {name: min(share, 1.0) for name, share in shares.items()}
+        shares[name if name not in shares else f"{name} (condition)"] = share([a for a, _ in first], mixed)
+    return shares
 
 
 def _drawer(opt: Optimizer, r: Recommendation) -> Any:
@@ -294,3 +292,20 @@ def _shown(value: Any) -> Any:
 def _here(x: Any, y: Any) -> Points:
     """Return the mark of the recommended action."""
     return Points([x], [y], "recommended", RED, "star")
+
+
+def along(
+    x: Sequence[Any], curves: Sequence[tuple[str, str, Sequence[float], Sequence[float], Sequence[float]]]
+) -> list[Mark]:
+    """Return curves with bands along an axis of numbers, or points with error bars along one of labels.
+
+    A curve is its name, its colour, its values, and its lower and upper bounds.
+    """
+    marks: list[Mark] = []
+    for i, (name, color, middle, low, high) in enumerate(curves):
+        if is_number(x):
+            marks += [Band(x, low, high, color), Line(x, middle, name, color)]
+        else:
+            shift = 0.2 * (i - 0.5 * (len(curves) - 1)) / len(x)
+            marks.append(Points(x, middle, name, color, low=low, high=high, shift=shift))
+    return marks

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
-from drbo._messages import printable
+from drbo._messages import listed, printable
 from drbo.spaces.columns import Column
 from drbo.spaces.parameters import MOST_COORDINATES, Fixed, Parameter, parameter
 from drbo.spaces.space import Point, Space
@@ -43,7 +43,7 @@ class Box(Space):
         if not given:
             raise TypeError("Box needs at least one named parameter, such as Box(x=(0.0, 1.0))")
         if len(given) != len(parameters or {}) + len(named):
-            raise TypeError(f"parameters must be named once, got {', '.join(set(parameters or {}) & set(named))} twice")
+            raise TypeError(f"parameters must be named once, got {listed(set(parameters or {}) & set(named))} twice")
         for name in given:
             if not isinstance(name, str):
                 raise TypeError(f"parameters must be named by text, got {name!r}")
@@ -103,7 +103,7 @@ class Box(Space):
         """Return the box with some parameters fixed at known values; points keep their coordinates."""
         unknown = [key for key in known if key not in self.parameters]
         if unknown:
-            raise ValueError(f"given has unknown {unknown[0]!r}; the columns are {', '.join(self.parameters)}")
+            raise ValueError(f"given has unknown {unknown[0]!r}; the columns are {listed(self.parameters)}")
         for name in known:
             if self.parameters[name].count is None:
                 raise TypeError(not_a_label(name))
@@ -126,12 +126,12 @@ class Box(Space):
         """Return the point for a mapping from parameter names to values."""
         values = validation.by_name(value)
         if not isinstance(values, Mapping):
-            raise TypeError(f"{name} must map {', '.join(self.parameters)} to values, got {values!r}")
+            raise TypeError(f"{name} must map {listed(self.parameters)} to values, got {values!r}")
         missing, unknown = self.parameters.keys() - values.keys(), values.keys() - self.parameters.keys()
         if missing or unknown:
-            in_order = ", ".join(name for name in self.parameters if name in missing)
-            wrong = f"lacks {in_order}" if missing else f"has unknown {', '.join(sorted(map(str, unknown)))}"
-            raise ValueError(f"{name} {wrong}; its parameters are {', '.join(self.parameters)}")
+            in_order = listed(name for name in self.parameters if name in missing)
+            wrong = f"lacks {in_order}" if missing else f"has unknown {listed(sorted(map(str, unknown)))}"
+            raise ValueError(f"{name} {wrong}; its parameters are {listed(self.parameters)}")
         coordinates = (p.encode(f"{name}[{key!r}]", values[key]) for key, p in self.parameters.items())
         return Point(np.array(list(itertools.chain(*coordinates))))
 
@@ -144,7 +144,7 @@ class Box(Space):
         point = super().stored(coordinates)
         for name, p in self.parameters.items():
             if not p.has_value_at(coordinates[self._slices[name]]):
-                raise ValueError(f"{name} has no value at the coordinates {coordinates[self._slices[name]].tolist()}")
+                raise ValueError(f"{name!r} has no value at the coordinates {coordinates[self._slices[name]].tolist()}")
         return point
 
     def measured(self, coordinates: FloatArray) -> FloatArray:
@@ -164,7 +164,7 @@ class Box(Space):
     def movable(self, names: tuple[str, ...] | None, count: int) -> NDArray[np.intp]:
         """Return the coordinates of the named parameters, (count,); they must be real or logarithmic."""
         del count  # equals len(names)
-        there = f"the parameters are {', '.join(self.parameters)}"
+        there = f"the parameters are {listed(self.parameters)}"
         if names is None:
             raise TypeError(f"contexts must name the parameters that they perturb, Perturbation(name=...); {there}")
         for name in names:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from drbo._messages import printable
+from drbo._messages import listed, printable
 from drbo.validation import FloatArray
 
 
@@ -63,7 +63,7 @@ def named(name: str, columns: Sequence[Column]) -> Column:
         if column.name == name:
             return column
     names = [column.name for column in columns if column.name is not None]
-    there = f"they are {', '.join(names)}" if names else "these contexts have no names"
+    there = f"they are {listed(names)}" if names else "these contexts have no names"
     raise ValueError(f"ambiguity names the column {name!r}, which is not a column of the contexts: {there}")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
+from drbo._messages import listed
 from drbo.spaces.columns import Column, unnamed_columns
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
@@ -88,7 +89,7 @@ class FiniteSet(Space):
         if names is not None:
             raise TypeError(
                 f"contexts must have no names where actions are points: give Perturbation an array (n, "
-                f"{self.dimension}), one column per coordinate, got columns {', '.join(names)}"
+                f"{self.dimension}), one column per coordinate, got columns {listed(names)}"
             )
         if count != self.dimension:
             raise ValueError(

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from drbo import validation
-from drbo._messages import printable
+from drbo._messages import listed, printable
 from drbo.spaces.box import Box
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Shift, Space
@@ -153,7 +153,9 @@ class Perturbation(Samples):
         self.observed = not self.distributions
         for column in self.space.columns:
             if column.labels is not None or column.logarithmic:
-                raise TypeError(f"Perturbation must hold numbers, which are added to the action, but {column} does not")
+                raise TypeError(
+                    f"Perturbation must hold numbers, which are added to the action, but {printable(column)} does not"
+                )
 
     def __repr__(self) -> str:
         if self.distributions:
@@ -188,10 +190,10 @@ def _distributions(table: Any) -> dict[str, Distribution]:
         return {}
     named = {str(name): one for name, one in table.items() if isinstance(one, Distribution)}
     if named and len(named) < len(table):
-        others = ", ".join(str(name) for name, one in table.items() if not isinstance(one, Distribution))
+        others = listed(name for name, one in table.items() if not isinstance(one, Distribution))
         raise TypeError(
             "Perturbation must have samples of all columns, whose rows belong together, or a distribution of each, but "
-            f"{', '.join(named)} is a distribution and {others} is not"
+            f"{listed(named)} is a distribution and {others} is not"
         )
     return named
 

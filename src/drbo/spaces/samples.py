@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
-from drbo._messages import printable
+from drbo._messages import listed, printable
 from drbo.spaces import kinds
 from drbo.spaces.box import Box, not_a_label, spread
 from drbo.spaces.choices import Labelled
@@ -75,7 +75,7 @@ class DataRange(Space):
         value = value if self.names is None else validation.by_name(value)
         if isinstance(value, Mapping):
             if self.names is None or set(value) != set(self.names):
-                expected = "be an array, as the samples are" if self.names is None else f"name {', '.join(self.names)}"
+                expected = "be an array, as the samples are" if self.names is None else f"name {listed(self.names)}"
                 raise ValueError(f"{name} must {expected}, got {value!r}")
             value = [value[key] for key in self.names]
         given = np.atleast_1d(validation.finite_array(name, value))
@@ -235,7 +235,7 @@ class Samples:
         if named and not isinstance(value, Mapping):
             parts = np.atleast_1d(np.asarray(value, dtype=object))
             if parts.shape != (len(named),):
-                raise ValueError(f"{name} must give {', '.join(named)}, got {value!r}")
+                raise ValueError(f"{name} must give {listed(named)}, got {value!r}")
             value = dict(zip(named, parts, strict=True))
         return self.space.encode(name, value)
 
@@ -273,7 +273,7 @@ def _read(
         return values, space, validation.frozen((values - space.low) / space.span)
     unknown = [name for name in labels if name not in table]
     if unknown:
-        raise ValueError(f"labels has unknown {', '.join(map(str, unknown))}; the columns are {', '.join(table)}")
+        raise ValueError(f"labels has unknown {listed(unknown)}; the columns are {listed(table)}")
     for name, parameter in labels.items():
         if not isinstance(parameter, Labelled):
             raise TypeError(f"labels[{name!r}] must be drbo.Categorical(...) or drbo.Ordinal(...), got {parameter!r}")
@@ -338,7 +338,7 @@ def _columns(data: Any, within: Box) -> dict[str, list[Any]]:
         there = _column_names(data)
         missing = [name for name in names if name not in there]
         if missing:
-            raise ValueError(f"data lacks {', '.join(missing)}; its columns are {', '.join(map(str, there))}")
+            raise ValueError(f"data lacks {listed(missing)}; its columns are {listed(there)}")
         found = {name: np.atleast_1d(np.asarray(data[name], dtype=object)).tolist() for name in names}
     else:
         if np.ma.isMaskedArray(data):
@@ -349,7 +349,7 @@ def _columns(data: Any, within: Box) -> dict[str, list[Any]]:
         if table.size == 0:
             table = table.reshape(0, len(names))
         if table.ndim != 2 or table.shape[1] != len(names):
-            raise ValueError(f"data must have a column for each of {', '.join(names)}, got shape {table.shape}")
+            raise ValueError(f"data must have a column for each of {listed(names)}, got shape {table.shape}")
         found = dict(zip(names, table.T.tolist(), strict=True))
     _check_lengths(found)
     # numpy scalars become Python values, which can be saved

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from drbo._messages import listed
 from drbo.spaces.columns import Column
 from drbo.validation import FloatArray
 
@@ -82,8 +83,7 @@ class Space(ABC):
                 return cast(Sequence[Any], value.to_numpy())
             missing = [column for column in self.names if column not in value.columns]
             if missing:
-                has = ", ".join(map(str, value.columns))
-                raise ValueError(f"{name} lacks the column(s) {', '.join(missing)}; it has {has}")
+                raise ValueError(f"{name} lacks the column(s) {listed(missing)}; it has {listed(value.columns)}")
             return cast(Sequence[Any], value[list(self.names)].to_dict("records"))
         if isinstance(value, np.ndarray):
             return list(value) if value.ndim == 2 else None

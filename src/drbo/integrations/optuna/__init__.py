@@ -10,7 +10,7 @@ require("optuna", "optuna")
 
 from drbo.integrations.optuna.robust_sampler import RobustSampler  # noqa: E402
 from drbo.integrations.optuna.search_spaces import Levels  # noqa: E402
-from drbo.integrations.optuna.studies import (  # noqa: E402  # noqa: E402
+from drbo.integrations.optuna.studies import (  # noqa: E402
     get_robust_params,
     get_robust_trial,
     observe,

@@ -31,6 +31,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 import drbo
 from drbo import validation
+from drbo._messages import listed, printable
 from drbo.integrations.optuna.search_spaces import box_of, digest, fitted, value_at, well_spread
 from drbo.integrations.optuna.trials import (
     CONFIGURATION,
@@ -112,16 +113,7 @@ class RobustSampler(BaseSampler):
             "seed": seed,
         }
         # Raises if an argument is wrong; arguments that depend on the actions' dimension are checked with the space.
-        drbo.Optimizer(
-            drbo.Box(x=(0.0, 1.0)),
-            contexts,
-            setting=setting,
-            ambiguity=ambiguity,
-            policy=policy,
-            seed=seed,
-            beta=beta,
-            certificate_beta=certificate_beta,
-        )
+        drbo.Optimizer(drbo.Box(x=(0.0, 1.0)), **{**self._arguments, "surrogate": None})
         self._samples = drbo.Samples([], within=contexts) if isinstance(contexts, drbo.Box) else contexts
         self._patience = validation.radius(patience, "patience")
         self._text = json.dumps(drbo.knowledge.to_json(self._arguments), allow_nan=False)
@@ -194,7 +186,7 @@ class RobustSampler(BaseSampler):
         others = varying(trials, self._known_space(trials), self.names)
         if not others:
             return found
-        named = ", ".join(others).replace("{", "{{").replace("}", "}}")
+        named = listed(others).replace("{", "{{").replace("}", "}}")
         text = f"NO CERTIFICATE, as {named} differ between trials and are not in the model: {found.claim.text}"
         claim = replace(found.claim, proven=False, source="parameters outside the model", text=text)
         return replace(found, claim=claim, delta=None)
@@ -237,9 +229,10 @@ class RobustSampler(BaseSampler):
             row = suggestion["context"] or self._row(trial.number)
             fits, value = fitted(row[param_name], param_distribution)
             if not fits:
+                name = printable(param_name)
                 raise ValueError(
-                    f"{param_name} = {row[param_name]!r} of the conditions drawn for trial {trial.number} is not a "
-                    f"value of {param_distribution}: suggest {param_name} from a range that holds all of `contexts`"
+                    f"{name} = {row[param_name]!r} of the conditions drawn for trial {trial.number} is not a value of "
+                    f"{param_distribution}: suggest {name} from a range that holds all of `contexts`"
                 )
             return value
         fits, value = fitted((suggestion["action"] or {}).get(param_name), param_distribution)
@@ -257,7 +250,7 @@ class RobustSampler(BaseSampler):
             mark(study, trial, FAILED, True)
         if state == TrialState.COMPLETE and conditions(trial, self.names)[0] is None:
             warnings.warn(
-                f"trial {trial.number} has no values of {', '.join(self.names)} and does not count: suggest them in "
+                f"trial {trial.number} has no values of {listed(self.names)} and does not count: suggest them in "
                 "the objective, or call observe(trial, {...})",
                 UserWarning,
                 stacklevel=2,
@@ -279,12 +272,11 @@ class RobustSampler(BaseSampler):
 
     def _choose(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
         trials = all_trials(study)
-        space = common_space(trials, self.names)
+        space, unheard = common_space(trials, self.names), list[int]()
+        if space:
+            trials, unheard = settled(study, trial, space, self._patience)
+            space = common_space(trials, self.names)
         if not space:  # every trial number has its own point of a well-spread sequence
-            return {"space": None, "action": None, "context": self._row(trial.number)}
-        trials, unheard = settled(study, trial, space, self._patience)
-        space = common_space(trials, self.names)
-        if not space:
             return {"space": None, "action": None, "context": self._row(trial.number)}
         fixed = self._fixed(study, trial, space)
         pinned = {name: value for name, value in fixed.items() if name in space}
@@ -306,9 +298,8 @@ class RobustSampler(BaseSampler):
         if known and context is not None:
             proposal["context"] = {"value": context}
         if any(other.number > trial.number and other.state.is_finished() for other in trials):
-            proposal["radius"] = drbo.knowledge.to_json(
-                math.nan
-            )  # an enqueued trial: results after it belong to its set
+            # an enqueued trial: results after it belong to its set
+            proposal["radius"] = drbo.knowledge.to_json(math.nan)
         awaited = under_way(trials, trial.number)
         if awaited:
             asked["awaited"] = awaited

@@ -20,8 +20,8 @@ from optuna.distributions import (
 )
 
 import drbo
-
-FloatArray = NDArray[np.float64]
+from drbo.spaces.parameters import Fixed
+from drbo.validation import FloatArray
 
 _SLACK = 1e-9
 """Tolerance outside a range, as a share of it: rounding of a change of units."""
@@ -74,32 +74,12 @@ class Levels(drbo.spaces.Parameter):
         return round(value) if self.whole else float(value)
 
 
-@dataclass(frozen=True)
-class Pinned(drbo.spaces.Parameter):
-    """A parameter fixed at one value in this trial. Results at other values keep their coordinates."""
+class Pinned(Fixed):
+    """A parameter that is searched at one value in this trial. Results at other values keep their coordinates."""
 
-    of: drbo.spaces.Parameter
-    value: Any
-
-    @property
-    def width(self) -> int:  # type: ignore[override]
-        """The width of the parameter."""
-        return self.of.width
-
-    @property
-    def origin(self) -> float:
-        """The origin of the parameter."""
-        return self.of.origin
-
-    @property
-    def unit(self) -> float:
-        """The unit of the parameter."""
-        return self.of.unit
-
-    @property
-    def extent(self) -> float:
-        """The extent of the parameter."""
-        return self.of.extent
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of the constructor."""
+        return {"of": self.of, "name": "value", "value": self.value}
 
     def encode(self, name: str, value: Any) -> list[float]:
         """Return the coordinates of any value."""
@@ -108,15 +88,6 @@ class Pinned(drbo.spaces.Parameter):
     def decode(self, coordinates: FloatArray) -> Any:
         """Return the value at coordinates (width,)."""
         return self.of.decode(coordinates)
-
-    @property
-    def count(self) -> int:
-        """One: the value is fixed."""
-        return 1
-
-    def levels(self, indices: NDArray[np.intp]) -> FloatArray:
-        """Return the coordinates of the fixed value, (n, width)."""
-        return np.tile(np.array(self.of.encode("value", self.value)), (len(indices), 1))
 
 
 def parameter_of(distribution: BaseDistribution) -> drbo.spaces.Parameter:
@@ -182,7 +153,7 @@ def fitted(value: Any, distribution: BaseDistribution) -> tuple[bool, Any]:
 def box_of(space: Mapping[str, BaseDistribution], pinned: Mapping[str, Any]) -> drbo.Box:
     """Return the box of a search space; some parameters may be fixed."""
     parameters = {name: parameter_of(distribution) for name, distribution in space.items()}
-    return drbo.Box({name: Pinned(p, pinned[name]) if name in pinned else p for name, p in parameters.items()})
+    return drbo.Box({name: Pinned(p, name, pinned[name]) if name in pinned else p for name, p in parameters.items()})
 
 
 def digest(space: Mapping[str, BaseDistribution]) -> str:

@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 import drbo
 from drbo import validation
-from drbo._messages import require
+from drbo._messages import listed, require
 from drbo.integrations.optuna.robust_sampler import RobustSampler
 from drbo.integrations.optuna.trials import SUGGESTION, all_trials, check_study
 
@@ -28,10 +28,10 @@ def observe(trial: optuna.Trial, conditions: Mapping[str, Any]) -> None:
     sampler = sampler_of(trial.study)
     names = sampler.names
     if set(conditions) != set(names):
-        raise ValueError(f"conditions must name {', '.join(names)}, got {', '.join(map(str, conditions)) or 'none'}")
+        raise ValueError(f"conditions must name {listed(names)}, got {listed(conditions) or 'none'}")
     suggested = [name for name in names if name in trial.params]
     if suggested:
-        raise ValueError(f"{', '.join(suggested)} was suggested for trial {trial.number}, and cannot also be observed")
+        raise ValueError(f"{listed(suggested)} was suggested for trial {trial.number}, and cannot also be observed")
     sampler.contexts.encode("conditions", dict(conditions))
     for name in names:
         value = conditions[name]

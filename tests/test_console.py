@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import drbo
-from drbo import terminal
+from drbo import console as views
 
 GRID = np.linspace(0.0, 1.0, 5)
 FIXED = drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.RBF(0.3)), 0.1)
@@ -29,7 +29,7 @@ def make(**more: Any) -> drbo.Optimizer:
 
 def printed(opt: drbo.Optimizer, name: str = "run.json", **more: Any) -> str:
     console = Console(file=io.StringIO(), width=80)
-    console.print(terminal.view(terminal.summary(opt), name, **more))
+    console.print(views.view(views.summary(opt), name, **more))
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     return text
 
@@ -41,7 +41,7 @@ def test_a_summary_says_what_the_optimizer_says(maximize: bool) -> None:
         opt.tell(opt.ask(), float(i % 3))
     opt.tell(opt.ask(), failed=True)
     waiting = opt.ask(2)
-    told = terminal.summary(opt)
+    told = views.summary(opt)
     json.dumps(told, allow_nan=False)
     best = opt.recommend()
     assert told["deploy"]["value"] == best.value
@@ -106,15 +106,15 @@ def test_the_view_follows_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         if len(looks) == 5:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("drbo.terminal.time.sleep", sleep)
+    monkeypatch.setattr("drbo.console.time.sleep", sleep)
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
     with pytest.raises(KeyboardInterrupt):
-        terminal.watch(path, load, console)
+        views.watch(path, load, console)
     assert loads == [0, 3]
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert text.index("1 outcomes") < text.index("2 outcomes")
 
 
 def test_bars_go_from_the_least_to_the_largest() -> None:
-    assert terminal._bars([0.0, 0.5, 1.0, 0.0], "abc") == "abca"
-    assert terminal._bars([2.0, 2.0], "abc") == "aa"
+    assert views._bars([0.0, 0.5, 1.0, 0.0], "abc") == "abca"
+    assert views._bars([2.0, 2.0], "abc") == "aa"
