@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from drbo import Optimizer
 from drbo._messages import printable
 from drbo.report.plots import Course, course
-from drbo.spaces.columns import row, words
+from drbo.spaces.space import row, words
 from drbo.validation import FloatArray
 
 if TYPE_CHECKING:

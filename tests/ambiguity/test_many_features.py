@@ -6,9 +6,8 @@ from numpy.typing import NDArray
 
 from ambiguity import contract
 from drbo import MMD, RBF
-from drbo.ambiguity._gram_start import start_on_gram
-from drbo.ambiguity._many_features import FEWEST
-from drbo.ambiguity._mmd_pricing import embed
+from drbo.ambiguity._many_features import FEWEST, start_on_gram
+from drbo.ambiguity._mmd_atoms import embed
 from drbo.ambiguity._mmd_solver import solve_batch
 from tolerances import FEASIBLE, SOLVER
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from drbo import Box, Categorical, Integer, Log, Normal, Ordinal, Perturbation, Samples, Uniform
-from drbo.spaces.finite import FiniteSet
-from drbo.spaces.labels import finite_set
+from drbo.spaces.finite import FiniteSet, finite_set
 from drbo.spaces.perturbation import Distribution
 from tolerances import CLOSED_FORM
 

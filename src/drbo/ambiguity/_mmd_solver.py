@@ -35,8 +35,19 @@ import math
 import numpy as np
 
 from drbo._compiled import jit
-from drbo.ambiguity._affine_qr import affine, append, delete, dot, solve_lower, split, walk
-from drbo.ambiguity._mmd_pricing import cheapest_nearby, contains, list_cheap, price_all
+from drbo.ambiguity._mmd_atoms import (
+    affine,
+    append,
+    cheapest_nearby,
+    contains,
+    delete,
+    dot,
+    list_cheap,
+    price_all,
+    solve_lower,
+    split,
+    walk,
+)
 
 OPTIMAL = 1e-13
 """A price below the active set's by less than this share of the values' range is ignored."""

@@ -32,8 +32,8 @@ from drbo.ambiguity.placed import (
     with_slopes,
 )
 from drbo.kernels import Kernel
-from drbo.spaces.columns import Column
 from drbo.spaces.samples import Samples
+from drbo.spaces.space import Column
 from drbo.validation import FloatArray
 
 __all__ = ["AnyOf"]

@@ -25,10 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo._compiled import announce
-from drbo.ambiguity._simplex import solve_rows
 from drbo.ambiguity.any_of import AnyOf
 from drbo.ambiguity.family import AmbiguitySet, among
-from drbo.ambiguity.linear import ROUNDING, Linear, PlacedLinear, Rows, support, usable
+from drbo.ambiguity.linear import ROUNDING, Linear, PlacedLinear, Rows, solve_rows, support, usable
 from drbo.ambiguity.placed import (
     GAP_TOLERANCE,
     Dual,
@@ -44,7 +43,7 @@ from drbo.ambiguity.placed import (
 )
 from drbo.ambiguity.shares import Shares
 from drbo.kernels import Kernel
-from drbo.spaces.columns import Column
+from drbo.spaces.space import Column
 from drbo.validation import FloatArray
 
 __all__ = ["Intersection"]

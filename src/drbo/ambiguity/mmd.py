@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import validation
 from drbo._compiled import announce
 from drbo.ambiguity._many_features import FEWEST, ManyFeatures
-from drbo.ambiguity._mmd_pricing import embed
+from drbo.ambiguity._mmd_atoms import embed
 from drbo.ambiguity._mmd_solver import ROWS_ALONE, solve_batch, solve_sparse
 from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.pivoted import GramEntries, KernelEntries, PivotedCholesky, factor_gram

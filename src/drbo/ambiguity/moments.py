@@ -12,7 +12,7 @@ from drbo import validation
 from drbo._messages import printable
 from drbo.ambiguity.linear import ROUNDING, Linear, PlacedLinear
 from drbo.ambiguity.placed import Growth
-from drbo.spaces.columns import Column, named
+from drbo.spaces.space import Column, named
 from drbo.validation import FloatArray
 
 __all__ = ["Moments"]

@@ -12,7 +12,7 @@ from drbo import validation
 from drbo._messages import printable
 from drbo.ambiguity.linear import Linear, PlacedLinear, certificate, support
 from drbo.ambiguity.placed import Dual, Growth, WorstCase, expectations
-from drbo.spaces.columns import Column, named
+from drbo.spaces.space import Column, named
 from drbo.validation import FloatArray
 
 __all__ = ["Shares"]

@@ -24,15 +24,13 @@ from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.placed import PlacedSet, SupportsEvents, SupportsMeaning, SupportsShift, advice_of, supports
 from drbo.analysis.radius_explanation import Likelier, RadiusExplanation, Relabelled, Shift, Window
-from drbo.contexts.nature import Contexts
-from drbo.contexts.reference import Indices, Reference, empirical
+from drbo.contexts.nature import Contexts, Indices, Reference, empirical
 from drbo.contexts.sampled_contexts import SampledContexts
 from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.learned_radius import autocorrelation
 from drbo.rounds.range_ball import make_ball
-from drbo.spaces.columns import Column
 from drbo.spaces.samples import Samples
-from drbo.spaces.space import Space
+from drbo.spaces.space import Column, Space
 from drbo.validation import FloatArray
 
 __all__ = ["explain_radius"]

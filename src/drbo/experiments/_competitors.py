@@ -27,8 +27,7 @@ import numpy as np
 from drbo import Policy, Setting
 from drbo.ambiguity import PlacedSet
 from drbo.ambiguity.placed import with_slopes
-from drbo.contexts.nature import Contexts
-from drbo.contexts.reference import Reference
+from drbo.contexts.nature import Contexts, Reference
 from drbo.models import UPPER, Bound
 from drbo.rounds import Beliefs, Candidates, Choice, Found, Round
 from drbo.rounds.ball import TIE, Ball, first_of_the_best

@@ -24,7 +24,7 @@ from drbo import ambiguity, kernels, models, rounds, spaces
 from drbo.models.bounds import ConstantBeta
 from drbo.models.gp import FittedGP
 from drbo.rounds.radius_rules import Own
-from drbo.spaces.labels import Labels
+from drbo.spaces.finite import Labels
 
 
 def _collected() -> dict[str, type]:

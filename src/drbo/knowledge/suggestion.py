@@ -10,8 +10,7 @@ import numpy as np
 
 from drbo.knowledge.explanation import as_html, readable
 from drbo.knowledge.history import Told
-from drbo.spaces.columns import row
-from drbo.spaces.space import Point, Space
+from drbo.spaces.space import Point, Space, row
 from drbo.validation import FloatArray
 
 

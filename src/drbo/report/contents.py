@@ -18,7 +18,7 @@ from drbo.report.drawing import Axis, Figure, beside, plane
 from drbo.report.marks import BLUE, GREEN, GREY, ORANGE, RED, Band, Bars, Line, Mark, Points, Rule, percent
 from drbo.report.plots import SHARES, course
 from drbo.report.scales import Labels, Percentages, Whole
-from drbo.spaces.columns import Row, is_number, row, words
+from drbo.spaces.space import Row, is_number, row, words
 
 
 class Contents:

@@ -25,7 +25,7 @@ from drbo.report.marks import (
     percent,
 )  # fmt: skip
 from drbo.report.scales import Labels, Numbers, Percentages, Scale
-from drbo.spaces.columns import is_number, text
+from drbo.spaces.space import is_number, text
 
 _BESIDE, _TURNED = 8, 20
 """Largest numbers of horizontal and of rotated labels; further labels are omitted."""

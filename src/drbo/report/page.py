@@ -19,7 +19,7 @@ from drbo._files import write_atomically
 from drbo.report.contents import Contents
 from drbo.report.drawing import Figure, legend
 from drbo.report.marks import escaped
-from drbo.spaces.columns import text
+from drbo.spaces.space import text
 
 
 def write(opt: Optimizer, path: str | os.PathLike[str], title: str | None = None) -> Path:

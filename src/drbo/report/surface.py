@@ -15,7 +15,7 @@ from drbo.report.drawing import Axis, Figure, along
 from drbo.report.marks import BLUE, GREY, ORANGE, RED, Cells, Mark, Points
 from drbo.report.scales import scale_of
 from drbo.spaces import FiniteSet, Parameter
-from drbo.spaces.columns import Row, is_number, plain, row
+from drbo.spaces.space import Row, is_number, plain, row
 
 _STEPS = 25
 """Number of values along a numeric axis."""

@@ -20,8 +20,7 @@ import numpy as np
 from drbo import validation
 from drbo.ambiguity.family import AmbiguitySet, SetOrFamily
 from drbo.ambiguity.placed import advice_of
-from drbo.contexts.nature import Contexts
-from drbo.contexts.reference import Indices, empirical
+from drbo.contexts.nature import Contexts, Indices, empirical
 from drbo.rounds.radius_rules import RadiusRule, effective_number
 from drbo.validation import FloatArray
 

@@ -20,8 +20,7 @@ from drbo import validation
 from drbo.ambiguity.family import AmbiguitySet, SetOrFamily, as_placed
 from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.placed import SupportsLikelihood, advice_of, supports, unit_of
-from drbo.contexts.nature import Contexts
-from drbo.contexts.reference import Indices
+from drbo.contexts.nature import Contexts, Indices
 from drbo.contexts.sampled_contexts import SampledContexts
 from drbo.spaces.samples import Samples
 from drbo.validation import FloatArray

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from drbo import validation
 from drbo._messages import printable
-from drbo.spaces.columns import Column
 from drbo.spaces.parameters import MOST_COORDINATES, Fixed, Parameter, parameter
-from drbo.spaces.space import Point, Space
+from drbo.spaces.space import Column, Point, Space
 from drbo.validation import FloatArray
 
 __all__ = ["Box"]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
-from drbo.spaces.columns import Column
+from drbo.spaces.space import Column
 from drbo.validation import FloatArray
 
 __all__ = ["Integer", "Log", "Real"]

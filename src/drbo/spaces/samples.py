@@ -15,12 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo._messages import printable
-from drbo.spaces import kinds
 from drbo.spaces.box import Box, not_a_label, spread
-from drbo.spaces.choices import Labelled
-from drbo.spaces.columns import Column
+from drbo.spaces.choices import Labelled, read_column
 from drbo.spaces.parameters import Observed, Parameter
-from drbo.spaces.space import Point, Shift, Space
+from drbo.spaces.space import Column, Point, Shift, Space
 from drbo.validation import FloatArray
 
 __all__ = ["Samples"]
@@ -277,7 +275,7 @@ def _read(
     for name, parameter in labels.items():
         if not isinstance(parameter, Labelled):
             raise TypeError(f"labels[{name!r}] must be drbo.Categorical(...) or drbo.Ordinal(...), got {parameter!r}")
-    read = {name: kinds.read(name, values, labels.get(name)) for name, values in table.items()}
+    read = {name: read_column(name, values, labels.get(name)) for name, values in table.items()}
     items = {name: values for name, (values, _) in read.items()}
     parameters = {name: parameter for name, (_, parameter) in read.items()}
     _check_lengths(items)
