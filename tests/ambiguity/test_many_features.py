@@ -48,7 +48,7 @@ def test_they_are_those_of_the_exact_solver(contexts: Array, kernel: RBF, radius
             np.abs(worst.expectation - alone(mmd, values, reference, radius)) <= SOLVER * np.ptp(values, axis=1)
         )
         for weights in worst.weights:
-            assert mmd.distance(weights / weights.sum(), reference) <= radius + FEASIBLE * mmd.placed.unit
+            assert mmd.distance(weights / weights.sum(), reference) <= radius + FEASIBLE * mmd.placed.growth.unit
 
 
 def test_an_answer_does_not_depend_on_what_was_asked_before() -> None:

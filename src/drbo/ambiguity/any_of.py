@@ -21,14 +21,10 @@ from drbo.ambiguity.family import AmbiguitySet, SupportsScenarios, among
 from drbo.ambiguity.placed import (
     NEXT,
     Dual,
-    Growth,
     PlacedSet,
-    SupportsShift,
     WorstCase,
-    advice_of,
     on_range,
-    supports,
-    unit_of,
+    shifting,
     with_slopes,
 )
 from drbo.kernels import Kernel
@@ -192,9 +188,12 @@ class PlacedAnyOf(PlacedSet):
 
     n_contexts: int
 
-    def __init__(self, inner: PlacedSet, weights: FloatArray, growth: Growth) -> None:
-        self.inner, self.weights, self.growth = inner, weights, growth
+    def __init__(self, inner: PlacedSet, weights: FloatArray, own: float | None) -> None:
+        self.inner, self.weights = inner, weights
         self.n_contexts = weights.shape[1]
+        around = f"round the reference and round each of {len(weights)} scenario(s)"
+        means = f"The radius is that of the set {around}; what follows is told round the reference."
+        self.growth = replace(inner.growth, own=own, convex=False, means=means)
 
     def __repr__(self) -> str:
         return f"AnyOf({len(self.weights)} scenario(s), within={self.inner!r})"
@@ -216,35 +215,19 @@ class PlacedAnyOf(PlacedSet):
         k = len(self.weights)
         return "the scenario" if k == 1 else f"one of {k} scenarios"
 
-    @property
-    def radius_means(self) -> str:
-        """The meaning of the radius."""
-        around = f"round the reference and round each of {len(self.weights)} scenario(s)"
-        return f"The radius is that of the set {around}; what follows is told round the reference."
-
-    @property
-    def instead_of_a_rule(self) -> str:
-        """The alternative to a rule that learns the radius from continuous samples."""
-        return advice_of(self.inner)
-
-    @property
-    def unit(self) -> float:
-        """The unit of the radius."""
-        return unit_of(self.inner)
-
     def moved(self, reference: FloatArray, points: FloatArray) -> float:
         """Return the distance of the reference from the same weights on moved contexts; a scenario may be closer."""
-        return _shifting(self.inner).moved(reference, points)
+        return shifting(self.inner).moved(reference, points)
 
     def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
         """Return the shares of the mass that may move in the set around the reference."""
-        return _shifting(self.inner).shares_inside(reference, points, radius)
+        return shifting(self.inner).shares_inside(reference, points, radius)
 
     def extended(self, further: FloatArray) -> PlacedAnyOf:
         """Return the set with further contexts (k, d), which no scenario has."""
         without = np.zeros((len(self.weights), len(further)))
         inner = on_range(self.inner).extended(further)
-        return PlacedAnyOf(inner, np.concatenate([self.weights, without], axis=1), self.growth)
+        return PlacedAnyOf(inner, np.concatenate([self.weights, without], axis=1), self.growth.own)
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
         """Return the duals of all scenarios combined.
@@ -255,8 +238,7 @@ class PlacedAnyOf(PlacedSet):
         del worst
         duals = []
         for p in self._references(reference):
-            one = self.inner.certified(values[None], p, radius)
-            alone = WorstCase(one.expectation[0], one.weights[0], one.lower_bound[0])
+            alone = self.inner.certified(values[None], p, radius)[0]
             found = on_range(self.inner).dual(values, p, radius, alone)
             # Without a dual the distributions around this scenario use no further contexts: its bound holds.
             duals.append((float(alone.lower_bound), None) if found is None else (found.bound, found))
@@ -303,11 +285,6 @@ class PlacedAnyOf(PlacedSet):
         return weights, np.min([one.lower_bound for one in found], axis=0)
 
 
-def _shifting(one: PlacedSet) -> SupportsShift:
-    assert supports(one, SupportsShift)  # `supports` includes the inner set
-    return one
-
-
 class AnyOf(AmbiguitySet):
     """One of several scenarios, each with a set around it: `AnyOf([weekday, weekend, strike], within=MMD())`.
 
@@ -347,11 +324,6 @@ class AnyOf(AmbiguitySet):
     def n_contexts(self) -> int | None:
         """The number of contexts given to the inner set, if any."""
         return self.inner.n_contexts
-
-    @property
-    def instead_of_a_rule(self) -> str:
-        """The alternative to a rule that learns the radius from continuous samples."""
-        return advice_of(self.inner)
 
     @property
     def atoms(self) -> tuple[Samples, ...]:
@@ -397,4 +369,4 @@ class AnyOf(AmbiguitySet):
 
     def _place(self, points: FloatArray, scales: FloatArray) -> PlacedAnyOf:
         weights = np.array([one.on(points, self._columns) for one in self.scenarios])
-        return PlacedAnyOf(self.inner.on(points, scales), weights, self.growth)
+        return PlacedAnyOf(self.inner.on(points, scales), weights, self.growth.own)

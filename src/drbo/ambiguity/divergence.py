@@ -23,6 +23,9 @@ class Divergence(PlacedSet, AmbiguitySet):
 
     n_contexts = None
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
     @property
     def placed(self) -> Self:
         """The set itself, which fits any contexts."""
@@ -45,9 +48,6 @@ class ExtensibleDivergence(Divergence):
 class MassDivergence(ExtensibleDivergence):
     """A divergence in which only the mass of an event counts, not the number of its contexts."""
 
-    instead_of_a_rule: str
-    """The alternative to a rule that learns the radius from continuous samples, where nearly every context is new."""
-
     def most_likely(self, radius: float, share: float) -> float:
         """Return the largest probability in the set of an event whose reference probability is `share`."""
         return -float(self.worst_case([-1.0, 0.0], [share, 1.0 - share], radius).expectation)
@@ -60,9 +60,6 @@ class Expectation(ExtensibleDivergence):
     """
 
     growth = Growth(matters=False, convex=True)
-
-    def __repr__(self) -> str:
-        return "Expectation()"
 
     def words(self, radius: float) -> str:
         """Return a description of the distributions in the set."""
@@ -106,6 +103,10 @@ class OnSupport(MassDivergence):
         """A description of the set from its diameter on."""
         return "every distribution on the contexts that the reference shows"
 
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        support = q > 0.0
+        return math.inf if np.any(p[~support] > 0.0) else self._on_support(p[support], q[support])
+
     def _to_vertices(self, reference: FloatArray) -> FloatArray:
         distances = np.full(len(reference), np.inf)
         support = reference > 0.0
@@ -147,6 +148,10 @@ class OnSupport(MassDivergence):
         return np.asarray(scale * found)
 
     @abstractmethod
+    def _on_support(self, moved: FloatArray, reference: FloatArray) -> float:
+        """Return the distance of weights (k,) from positive weights (k,) of a reference."""
+
+    @abstractmethod
     def _slopes(self, u: FloatArray, p: FloatArray, radius: float) -> FloatArray:
         """Return the sensitivities (m,) for 0 <= radius < collapse and non-constant rows u (m, n)."""
 
@@ -182,14 +187,12 @@ class TotalVariation(MassDivergence):
     radius 1 or more the minimum over all contexts. The distance is symmetric and at most 1.
     """
 
-    growth = Growth(convex=True)
-    instead_of_a_rule = (
-        "Give the share of days that may be replaced as a number, such as radius=0.1; or use drbo.MMD() or "
-        "drbo.Wasserstein(); or list the values: contexts=[...] or within=drbo.Box(name=drbo.Integer(low, high))."
+    growth = Growth(
+        convex=True,
+        instead_of_a_rule="Give the share of days that may be replaced as a number, such as radius=0.1; or use "
+        "drbo.MMD() or drbo.Wasserstein(); or list the values: contexts=[...] or "
+        "within=drbo.Box(name=drbo.Integer(low, high)).",
     )
-
-    def __repr__(self) -> str:
-        return "TotalVariation()"
 
     def words(self, radius: float) -> str:
         """Return a description of the distributions in the set."""
@@ -255,23 +258,18 @@ class CVaR(OnSupport):
     at most 1 on the support of p, inf off it, and not symmetric.
     """
 
-    instead_of_a_rule = (
-        "No rule learns a CVaR's radius from them: give 1 - alpha as a number, such as radius=0.9 for the mean of the "
-        "worst tenth."
+    growth = Growth(
+        instead_of_a_rule="No rule learns a CVaR's radius from them: give 1 - alpha as a number, such as radius=0.9 "
+        "for the mean of the worst tenth."
     )
-
-    def __repr__(self) -> str:
-        return "CVaR()"
 
     def words(self, radius: float) -> str:
         """Return a description of the distributions in the set."""
         return f"that is a share of at least {max(1.0 - radius, 0.0):.1%} of the reference (CVaR)"
 
-    def _distance(self, p: FloatArray, q: FloatArray) -> float:
-        if np.any(p[q == 0.0] > 0.0):
-            return math.inf
-        grown = p > q
-        return 1.0 - float((q[grown] / p[grown]).min(initial=1.0))
+    def _on_support(self, moved: FloatArray, reference: FloatArray) -> float:
+        grown = moved > reference
+        return 1.0 - float((reference[grown] / moved[grown]).min(initial=1.0))
 
     def _collapse(self, mass_lowest: FloatArray, mass: float) -> FloatArray:
         return np.asarray(1.0 - mass_lowest / mass)

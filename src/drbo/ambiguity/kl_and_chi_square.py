@@ -14,6 +14,13 @@ from drbo.validation import FloatArray
 
 __all__ = ["KL", "ChiSquare"]
 
+_GROWTH = Growth(
+    convex=True,
+    power=0.5,
+    instead_of_a_rule="Use drbo.radius.EmpiricalLikelihood(confidence), which covers the expected reward against "
+    "sampling error.",
+)
+
 _KL_GAP = 1e-14
 """Gap, as a share of the values' range, at which the search for the temperature stops."""
 _KL_ITERATIONS = 200
@@ -36,13 +43,7 @@ class KL(OnSupport):
     the support.
     """
 
-    growth = Growth(convex=True, power=0.5)
-    instead_of_a_rule = (
-        "Use drbo.radius.EmpiricalLikelihood(confidence), which covers the expected reward against sampling error."
-    )
-
-    def __repr__(self) -> str:
-        return "KL()"
+    growth = _GROWTH
 
     def likelihood_radius(self, z: float) -> float:
         """Return z^2 / 2: KL covers an expectation with radius z^2 / (2 t) (Duchi, Glynn and Namkoong)."""
@@ -52,10 +53,7 @@ class KL(OnSupport):
         """Return a description of the distributions in the set."""
         return f"within a Kullback-Leibler divergence of {radius:.3g} nats of the reference"
 
-    def _distance(self, p: FloatArray, q: FloatArray) -> float:
-        if np.any(p[q == 0.0] > 0.0):
-            return math.inf
-        moved, reference = p[q > 0.0], q[q > 0.0]
+    def _on_support(self, moved: FloatArray, reference: FloatArray) -> float:
         shift = moved - reference
         # All terms of q log(q/p) - q + p are >= 0; log1p keeps the digits of nearly equal distributions.
         near = np.abs(shift) < 0.5 * reference
@@ -155,13 +153,7 @@ class ChiSquare(OnSupport):
     - 1 or more the minimum over the support.
     """
 
-    growth = Growth(convex=True, power=0.5)
-    instead_of_a_rule = (
-        "Use drbo.radius.EmpiricalLikelihood(confidence), which covers the expected reward against sampling error."
-    )
-
-    def __repr__(self) -> str:
-        return "ChiSquare()"
+    growth = _GROWTH
 
     def likelihood_radius(self, z: float) -> float:
         """Return z^2: chi-square covers an expectation with radius z^2 / t (Duchi, Glynn and Namkoong)."""
@@ -171,10 +163,7 @@ class ChiSquare(OnSupport):
         """Return a description of the distributions in the set."""
         return f"within a chi-square divergence of {radius:.3g} of the reference"
 
-    def _distance(self, p: FloatArray, q: FloatArray) -> float:
-        if np.any(p[q == 0.0] > 0.0):
-            return math.inf
-        moved, reference = p[q > 0.0], q[q > 0.0]
+    def _on_support(self, moved: FloatArray, reference: FloatArray) -> float:
         with np.errstate(over="ignore"):  # a weight below 1e-308 can make the distance overflow
             return float((((moved - reference) / reference) * (moved - reference)).sum())
 

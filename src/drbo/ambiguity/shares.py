@@ -35,11 +35,6 @@ class _Group:
 class PlacedShares(PlacedLinear["Shares"]):
     """Bounds on shares, on contexts."""
 
-    radius_means = (
-        "The radius is how far a group may be outside of its bounds, as a share of all days: 0 is the set as stated. "
-        "The bounds do not depend on the past."
-    )
-
     def words(self, radius: float) -> str:
         """Return a description of the distributions in the set."""
         parts = []
@@ -174,7 +169,12 @@ class Shares(Linear):
     named : for each group the bounds of its share; or for each column a mapping from its groups to bounds
     """
 
-    growth = Growth(own=0.0, convex=True)
+    growth = Growth(
+        own=0.0,
+        convex=True,
+        means="The radius is how far a group may be outside of its bounds, as a share of all days: 0 is the set as "
+        "stated. The bounds do not depend on the past.",
+    )
 
     def __init__(self, shares: Mapping[Any, Any] | None = None, /, *, free_inside: bool = False, **named: Any) -> None:
         if shares is not None and not isinstance(shares, Mapping):
