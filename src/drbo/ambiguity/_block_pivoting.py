@@ -32,7 +32,7 @@ Indices = NDArray[np.intp]
 
 CLOSED = 1e-10
 """The largest gap of a certificate, as a share of the values' range."""
-_SMALLEST = 1e-4
+SMALLEST = 1e-4
 """The least radius, as a share of the furthest context's distance; entries of M are too coarse for smaller radii."""
 _COARSEST = 64
 _DENSE = 0.2
@@ -115,7 +115,7 @@ class BlockPivoting:
         square = float(p @ mean)
         lowest = int(np.argmin(values[self.order]))
         norms = np.sqrt(np.maximum(gram.diagonal() - 2.0 * mean + square, 0.0))
-        if half == 0.0 or radius < _SMALLEST * norms.max() or norms[lowest] <= radius:
+        if half == 0.0 or radius < SMALLEST * norms.max() or norms[lowest] <= radius:
             return None
         d = (0.5 * values[self.order] - 0.5 * low) / half
         expected = float(p @ d)

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo._compiled import announce, jit
-from drbo.ambiguity._block_pivoting import BlockPivoting
-from drbo.ambiguity._mmd_atoms import delete, dot, solve_lower, walk
+from drbo.ambiguity._block_pivoting import SMALLEST, BlockPivoting
+from drbo.ambiguity._mmd_atoms import delete, descent, dot, solve_lower, walk
 from drbo.ambiguity._mmd_solver import ROWS_ALONE, empty_state, solve_sparse
 from drbo.ambiguity.pivoted import Entries, Indices
 from drbo.validation import FloatArray
@@ -35,8 +35,6 @@ Given = tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]
 State = tuple[NDArray[np.int64], NDArray[np.int64], FloatArray, FloatArray, FloatArray]
 _FEW = 96
 """Number of active atoms above which block pivoting is tried."""
-_SMALLEST = 1e-4
-"""The least radius, as a share of the furthest context's distance; entries of M are too coarse for smaller radii."""
 _DEPENDENT = 1e-12
 """Atoms nearer to the hull of earlier ones, as a share of the largest difference, count as dependent."""
 _CHEAP = 1e-9
@@ -154,17 +152,12 @@ def start_on_gram(M, mean, square, d, eps, most_atoms, active, lam, size):
             for i in range(k):
                 rhs[i] = _inner(M, mean, square, active[i + 1], base) - own
             solve_lower(R, k, rhs, hull)
-            for i in range(k):
-                rhs[i] = d[active[i + 1]] - d[base]
-            solve_lower(R, k, rhs, g)
             inside = eps * eps - (own - dot(hull, hull, k))
-            slope = dot(g, g, k)
+            slope = descent(R, size, d, active, rhs, g)
             if not (inside > 0.0 and slope > 0.0):
                 return size, 0.0
             step = math.sqrt(inside / slope)
-            for i in range(k):
-                rhs[i] = -hull[i] - step * g[i]
-            blocking = walk(R, size, rhs, target, lam)
+            blocking = walk(R, size, hull, step, g, rhs, target, lam)
             if blocking < 0:
                 break
             size = delete(Q, R, active, lam, size, blocking, hull, nothing)
@@ -236,7 +229,7 @@ class ManyFeatures:
         low, high = float(v.min()), float(v.max())
         half = 0.5 * high - 0.5 * low  # half the range cannot overflow
         state: State = empty_state(n, len(bt))
-        if half == 0.0 or radius < _SMALLEST * norms.max() or norms[v == low].min() <= radius:
+        if half == 0.0 or radius < SMALLEST * norms.max() or norms[v == low].min() <= radius:
             return state
         d = np.append((0.5 * v - 0.5 * low) / half, 0.0)
         d[:n] -= reference @ d[:n]

@@ -17,16 +17,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from drbo._compiled import jit
-from drbo.validation import FloatArray
-
-Indices = NDArray[np.int64]
 
 
 @jit
-def dot(a: FloatArray, b: FloatArray, size: int) -> float:
+def dot(a, b, size):
     total = 0.0
     for i in range(size):
         total += a[i] * b[i]
@@ -34,7 +30,7 @@ def dot(a: FloatArray, b: FloatArray, size: int) -> float:
 
 
 @jit
-def solve_lower(R: FloatArray, k: int, rhs: FloatArray, out: FloatArray) -> None:
+def solve_lower(R, k, rhs, out):
     """Solve R' out = rhs for the leading k x k block of the upper triangle R, along its rows."""
     for i in range(k):
         out[i] = rhs[i]
@@ -45,7 +41,7 @@ def solve_lower(R: FloatArray, k: int, rhs: FloatArray, out: FloatArray) -> None
 
 
 @jit
-def solve_upper(R: FloatArray, k: int, rhs: FloatArray, out: FloatArray) -> None:
+def solve_upper(R, k, rhs, out):
     """Solve R out = rhs for the leading k x k block of the upper triangle R."""
     for i in range(k - 1, -1, -1):
         total = rhs[i]
@@ -55,7 +51,7 @@ def solve_upper(R: FloatArray, k: int, rhs: FloatArray, out: FloatArray) -> None
 
 
 @jit
-def affine(R: FloatArray, size: int, coordinates: FloatArray, target: FloatArray) -> None:
+def affine(R, size, coordinates, target):
     """Fill the weights of the atoms, with sum 1, of the point with these coordinates (k,) relative to the base."""
     solve_upper(R, size - 1, coordinates, target[1:])
     total = 0.0
@@ -65,12 +61,24 @@ def affine(R: FloatArray, size: int, coordinates: FloatArray, target: FloatArray
 
 
 @jit
-def walk(R: FloatArray, size: int, coordinates: FloatArray, target: FloatArray, lam: FloatArray) -> int:
-    """Walk from weights lam towards those of the point with these coordinates, until an atom's weight is zero.
+def descent(R, size, d, active, rhs, g):
+    """Fill the gradient g (k,) of the values d on the affine hull; return its squared length."""
+    k, base = size - 1, active[0]
+    for i in range(k):
+        rhs[i] = d[active[i + 1]] - d[base]
+    solve_lower(R, k, rhs, g)
+    return dot(g, g, k)
+
+
+@jit
+def walk(R, size, hull, step, g, rhs, target, lam):
+    """Walk from weights lam towards those of the best point, a step along -g, until an atom's weight is zero.
 
     Returns the position of this atom, or -1 if the walk arrives; `target` receives the weights at the end.
     """
-    affine(R, size, coordinates, target)
+    for i in range(size - 1):
+        rhs[i] = -hull[i] - step * g[i]
+    affine(R, size, rhs, target)
     far, blocking = 1.0, -1
     for i in range(size):
         if target[i] < 0.0:
@@ -83,9 +91,7 @@ def walk(R: FloatArray, size: int, coordinates: FloatArray, target: FloatArray, 
 
 
 @jit
-def split(
-    Q: FloatArray, k: int, point: FloatArray, base: FloatArray, rest: FloatArray, coordinates: FloatArray
-) -> float:
+def split(Q, k, point, base, rest, coordinates):
     """Split `point - base` into its `coordinates` in the span of the rows of Q and the `rest`; return the rest's norm.
 
     A small rest is inaccurate by cancellation and is split once more; twice is enough.
@@ -110,16 +116,7 @@ def split(
 
 
 @jit
-def append(
-    Q: FloatArray,
-    R: FloatArray,
-    k: int,
-    rest: FloatArray,
-    coordinates: FloatArray,
-    norm: float,
-    hull: FloatArray,
-    point: FloatArray,
-) -> None:
+def append(Q, R, k, rest, coordinates, norm, hull, point):
     """Append to D = Q R the column that `split` decomposed; update `hull` and `point`."""
     for i in range(k):
         R[i, k] = coordinates[i]
@@ -132,16 +129,7 @@ def append(
 
 
 @jit
-def delete(
-    Q: FloatArray,
-    R: FloatArray,
-    active: Indices,
-    lam: FloatArray,
-    size: int,
-    position: int,
-    hull: FloatArray,
-    point: FloatArray,
-) -> int:
+def delete(Q, R, active, lam, size, position, hull, point):
     """Drop an atom from the active set and from D = Q R; update `hull` and `point`; return the new size."""
     k = size - 1
     if position == 0 and k > 0:

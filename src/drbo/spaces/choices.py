@@ -37,6 +37,9 @@ class Labelled(Parameter):
     values can be saved and compared with later ones.
     """
 
+    origin = 0.0
+    """The position of the first ordered label. Unordered labels have distances but no positions."""
+
     def __init__(self, *choices: Any) -> None:
         if len(choices) == 1 and isinstance(choices[0], list | tuple | set):
             kind = type(self).__name__
@@ -71,11 +74,6 @@ class Labelled(Parameter):
         return made
 
     @property
-    def origin(self) -> float:
-        """Zero: the position of the first ordered label. Unordered labels have distances but no positions."""
-        return 0.0
-
-    @property
     def count(self) -> int:
         """The number of choices."""
         return len(self.choices)
@@ -100,6 +98,11 @@ class Labelled(Parameter):
 class Categorical(Labelled):
     """One of several unordered choices; all pairs are equally far apart."""
 
+    unit = math.sqrt(0.5)
+    """The factor that scales the distance of two choices, sqrt(2) in the unit cube, to 1."""
+    extent = 1.0
+    """The distance between two different choices."""
+
     def _take(self, choices: tuple[Any, ...]) -> None:
         if len(choices) > MOST_COORDINATES:
             raise ValueError(
@@ -108,16 +111,6 @@ class Categorical(Labelled):
             )
         super()._take(choices)
         self.width = len(choices)
-
-    @property
-    def unit(self) -> float:
-        """The factor that scales the distance of two choices, sqrt(2) in the unit cube, to 1."""
-        return math.sqrt(0.5)
-
-    @property
-    def extent(self) -> float:
-        """One: the distance between two different choices."""
-        return 1.0
 
     def decode(self, coordinates: FloatArray) -> Any:
         """Return the choice with the largest coordinate."""

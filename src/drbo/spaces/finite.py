@@ -46,7 +46,7 @@ class FiniteSet(Space):
         self.dimension = self.points.shape[1]
         span = np.ptp(self.points, axis=0)
         self.scales = validation.frozen(np.where(span > 0.0, span, 1.0))
-        self._low, self._unit = np.zeros(self.dimension), np.ones(self.dimension)
+        self.origin, self.units = np.zeros(self.dimension), np.ones(self.dimension)
         self.coordinates = self.points
 
     def __repr__(self) -> str:
@@ -63,8 +63,8 @@ class FiniteSet(Space):
     def in_unit_cube(self) -> Self:
         """Return the same points with coordinates (point - minimum) / range per column."""
         scaled = type(self)(self.name, self.points)
-        scaled._low, scaled._unit = self.points.min(axis=0), self.scales
-        scaled.coordinates = validation.frozen((self.points - scaled._low) / scaled._unit)
+        scaled.origin, scaled.units = self.points.min(axis=0), self.scales
+        scaled.coordinates = validation.frozen((self.points - scaled.origin) / scaled.units)
         return scaled
 
     def spread(self, count: int, seed: int) -> list[Point]:
@@ -181,18 +181,7 @@ class FiniteSet(Space):
 
     def measured(self, coordinates: FloatArray) -> FloatArray:
         """Return the coordinates (n, d) in the units of the points; the full set is returned bit for bit."""
-        if coordinates is self.coordinates:
-            return self.points
-        return np.asarray(self._low + coordinates * self._unit)
-
-    @property
-    def units(self) -> FloatArray:
-        """The size of one coordinate unit in the user's units, (d,)."""
-        return self._unit
-
-    def widths(self, halves: FloatArray) -> FloatArray:
-        """Return the half-widths (n, d) in the units of the points."""
-        return np.asarray(halves * self._unit)
+        return self.points if coordinates is self.coordinates else super().measured(coordinates)
 
 
 FiniteGiven = ArrayLike | Iterable[Any] | Labelled
@@ -220,7 +209,7 @@ class Labels(FiniteSet):
         if None in parameter.choices:
             raise ValueError(f"{name} must not hold None, which means 'not given': use text such as 'none'")
         self.parameter, self.coordinates = parameter, validation.frozen(coordinates)
-        self._low, self._unit = np.full(self.dimension, parameter.origin), np.full(self.dimension, parameter.unit)
+        self.origin, self.units = np.full(self.dimension, parameter.origin), np.full(self.dimension, parameter.unit)
         self.scales = validation.frozen(np.full(self.dimension, parameter.extent / math.sqrt(self.dimension)))
         self.given = None if given is None else validation.frozen(validation.finite_array(name, given))
         self.in_order = history is not None

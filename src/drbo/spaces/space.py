@@ -137,6 +137,10 @@ class Space(ABC):
 
     dimension: int
     """The number of coordinates of a point."""
+    origin: FloatArray
+    """(d,) the position of coordinates 0 in the user's units."""
+    units: FloatArray
+    """(d,) the size of one coordinate unit in the user's units."""
     scales: FloatArray
     """(d,) the width of each coordinate's column in the user's units.
 
@@ -186,18 +190,13 @@ class Space(ABC):
             return value
         return None
 
-    @abstractmethod
     def measured(self, coordinates: FloatArray) -> FloatArray:
         """Return coordinates (n, d) in the user's units: log units for `Log`; two labels are 0 or 1 apart."""
+        return np.asarray(self.origin + coordinates * self.units)
 
-    @property
-    @abstractmethod
-    def units(self) -> FloatArray:
-        """The size of one coordinate unit in the user's units, (d,)."""
-
-    @abstractmethod
     def widths(self, halves: FloatArray) -> FloatArray:
         """Return half-widths (n, d) of coordinate cells in the user's units, enlarged by the rounding error."""
+        return np.asarray(halves * self.units)
 
     def movable(self, names: tuple[str, ...] | None, count: int) -> NDArray[np.intp]:
         """Return the coordinates (count,) that the columns of a perturbation move, by name or by position.
@@ -242,7 +241,7 @@ def _is_row(value: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Shift:
+class Displacement:
     """The effect of perturbations in the model's coordinates: x becomes x + start + c M.
 
     Attributes
