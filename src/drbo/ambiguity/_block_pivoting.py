@@ -121,7 +121,8 @@ class BlockPivoting:
         expected = float(p @ d)
         d -= expected
         found = self._on_finer_sets(d, mean, square, radius)
-        return None if found is None else self._certified(*found, reference, d, expected, low, half, radius)
+        certified = None if found is None else self._certified(*found, reference, d, radius)
+        return None if certified is None else (certified[0], low + 2.0 * half * (expected + certified[1]))
 
     def _on_finer_sets(
         self, d: FloatArray, mean: FloatArray, square: float, radius: float
@@ -173,17 +174,9 @@ class BlockPivoting:
                 active = np.concatenate([active, price < own])
 
     def _certified(
-        self,
-        ordered: FloatArray,
-        step: float,
-        reference: FloatArray,
-        d: FloatArray,
-        expected: float,
-        low: float,
-        half: float,
-        radius: float,
+        self, ordered: FloatArray, step: float, reference: FloatArray, d: FloatArray, radius: float
     ) -> tuple[FloatArray, float] | None:
-        """Return the weights within the radius, by context, and the bound; None if it is not tight."""
+        """Return the weights within the radius, by context, and their bound for d; None if it is not tight."""
         weights = np.empty(len(ordered))
         weights[self.order] = ordered / ordered.sum()
         centre = reference @ self._features
@@ -195,4 +188,4 @@ class BlockPivoting:
         bound = float(prices.min()) - radius * distance / step
         if not float(weights[self.order] @ d) - bound <= CLOSED:
             return None
-        return np.maximum(weights, 0.0), low + 2.0 * half * (expected + bound)
+        return np.maximum(weights, 0.0), bound

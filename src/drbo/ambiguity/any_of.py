@@ -49,18 +49,9 @@ class Scenario(ABC):
     name: str
     given: Any
 
-    @property
-    def atoms(self) -> tuple[Samples, ...]:
-        """The samples whose points must be among the contexts."""
-        return ()
-
     @abstractmethod
-    def on(self, points: FloatArray, columns: Sequence[Column]) -> FloatArray:
-        """Return the weights (n,) of contexts (n, d) with these columns."""
-
-    @abstractmethod
-    def on_set(self, columns: Sequence[Column]) -> FloatArray:
-        """Return the weights of all contexts of a finite set with these columns."""
+    def on(self, columns: Sequence[Column], points: FloatArray | None = None) -> FloatArray:
+        """Return the weights (n,) of contexts (n, d) with these columns; by default of all contexts of a finite set."""
 
     def agreeing(self, holds: Callable[[Samples], NDArray[np.bool_]]) -> Scenario | None:
         """Return the scenario given a known part of the context, where `holds` selects samples; None if none agrees."""
@@ -74,15 +65,11 @@ class Weighted(Scenario):
     def __init__(self, name: str, weights: Any) -> None:
         self.name, self.given = name, validation.frozen(validation.distribution(name, weights))
 
-    def on(self, points: FloatArray, columns: Sequence[Column]) -> FloatArray:
+    def on(self, columns: Sequence[Column], points: FloatArray | None = None) -> FloatArray:
         """Return the weights; raise if there are not as many contexts."""
-        if len(self.given) != len(points):
-            raise ValueError(f"{self.name} must hold {len(points)} weights, one per context, got {len(self.given)}")
-        return self.on_set(columns)
-
-    def on_set(self, columns: Sequence[Column]) -> FloatArray:
-        """Return the weights."""
         del columns
+        if points is not None and len(self.given) != len(points):
+            raise ValueError(f"{self.name} must hold {len(points)} weights, one per context, got {len(self.given)}")
         return np.asarray(self.given)
 
 
@@ -93,10 +80,11 @@ class ByLabel(Scenario):
         validation.distribution(name, [*weights.values()])
         self.name, self.given = name, dict(weights)
 
-    def on(self, points: FloatArray, columns: Sequence[Column]) -> FloatArray:
+    def on(self, columns: Sequence[Column], points: FloatArray | None = None) -> FloatArray:
         """Return the weights of contexts that are the labels of one column."""
         column = columns[0] if len(columns) == 1 else None
-        if column is None or column.labels is None or len(points) != len(column.labels):
+        points = column.levels if column is not None and points is None else points
+        if column is None or column.labels is None or points is None or len(points) != len(column.labels):
             raise TypeError(f"{self.name} must be weights, one per context: a mapping is for contexts that are labels")
         unknown = [label for label in self.given if label not in column.labels]
         if unknown:
@@ -105,11 +93,6 @@ class ByLabel(Scenario):
             )
         weights = sum(share * column.holds(points, label) for label, share in self.given.items())
         return validation.distribution(self.name, np.asarray(weights))
-
-    def on_set(self, columns: Sequence[Column]) -> FloatArray:
-        """Return the weights of all labels."""
-        levels = columns[0].levels if len(columns) == 1 else None
-        return self.on(np.empty((0, 0)) if levels is None else levels, columns)
 
 
 class Sampled(Scenario):
@@ -121,13 +104,10 @@ class Sampled(Scenario):
         self.name, self.given = name, samples
         self._agree = np.ones(len(samples.points), dtype=bool) if agree is None else agree
 
-    @property
-    def atoms(self) -> tuple[Samples, ...]:
-        """The samples."""
-        return (self.given,)
-
-    def on(self, points: FloatArray, columns: Sequence[Column]) -> FloatArray:
+    def on(self, columns: Sequence[Column], points: FloatArray | None = None) -> FloatArray:
         """Return the weights of contexts; every sample must be one of them."""
+        if points is None:
+            raise TypeError(f"{self.name} must be weights, one per context, where a part of the context is given")
         space = self.given.space
         positions = space.measured(self.given.points[self._agree])
         own = [(column.name, column.labels, column.width) for column in columns]
@@ -150,11 +130,6 @@ class Sampled(Scenario):
         shares = self.given.weights[self._agree]
         np.add.at(weights, nearest, shares / shares.sum())
         return weights
-
-    def on_set(self, columns: Sequence[Column]) -> FloatArray:
-        """Raise: a finite set needs weights."""
-        del columns
-        raise TypeError(f"{self.name} must be weights, one per context, where a part of the context is given")
 
     def agreeing(self, holds: Callable[[Samples], NDArray[np.bool_]]) -> Scenario | None:
         """Return the samples that agree with the known part; None if there are none."""
@@ -303,8 +278,7 @@ class AnyOf(AmbiguitySet):
     def __init__(self, scenarios: Iterable[Any], within: AmbiguitySet | None = None) -> None:
         if isinstance(scenarios, Samples | Mapping | str) or not isinstance(scenarios, Iterable):
             raise TypeError(f"scenarios must be a list of weights or of Samples, got {scenarios!r}")
-        if not (within is None or isinstance(within, AmbiguitySet)):
-            raise TypeError(f"within must be an ambiguity set such as drbo.MMD(), got {within!r}")
+        validation.of_kind("within", within, (AmbiguitySet, type(None)), "an ambiguity set such as drbo.MMD()")
         self.scenarios = tuple(scenario(f"scenarios[{k}]", given) for k, given in enumerate(scenarios))
         if not self.scenarios:
             raise ValueError("scenarios must hold at least one, got none")
@@ -328,7 +302,7 @@ class AnyOf(AmbiguitySet):
     @property
     def atoms(self) -> tuple[Samples, ...]:
         """The scenarios that are samples: their points must be among the contexts."""
-        return tuple(samples for one in self.scenarios for samples in one.atoms)
+        return tuple(one.given for one in self.scenarios if isinstance(one, Sampled))
 
     def with_columns(self, columns: Sequence[Column]) -> AnyOf:
         """Return the set for contexts with these columns."""
@@ -342,7 +316,7 @@ class AnyOf(AmbiguitySet):
         A scenario without weight on them is dropped.
         """
         inner = among(self.inner, rows)
-        shares = [one.on_set(self._columns)[rows] for one in self.scenarios]
+        shares = [one.on(self._columns)[rows] for one in self.scenarios]
         possible = [share / share.sum() for share in shares if share.sum() > 0.0]
         if not possible:
             return inner
@@ -368,5 +342,5 @@ class AnyOf(AmbiguitySet):
         return self.inner.compression(points, scales)
 
     def _place(self, points: FloatArray, scales: FloatArray) -> PlacedAnyOf:
-        weights = np.array([one.on(points, self._columns) for one in self.scenarios])
+        weights = np.array([one.on(self._columns, points) for one in self.scenarios])
         return PlacedAnyOf(self.inner.on(points, scales), weights, self.growth.own)

@@ -31,21 +31,17 @@ class Divergence(PlacedSet, AmbiguitySet):
         """The set itself, which fits any contexts."""
         return self
 
+    def extended(self, further: FloatArray) -> Self:
+        """Return the set itself, for further contexts; contexts with a range also need a `dual`."""
+        del further
+        return self
+
     def _place(self, points: FloatArray, scales: FloatArray) -> Self:
         del points, scales
         return self
 
 
-class ExtensibleDivergence(Divergence):
-    """A divergence for contexts with a range: further contexts need no new set."""
-
-    def extended(self, further: FloatArray) -> Self:
-        """Return the set itself."""
-        del further
-        return self
-
-
-class MassDivergence(ExtensibleDivergence):
+class MassDivergence(Divergence):
     """A divergence in which only the mass of an event counts, not the number of its contexts."""
 
     def most_likely(self, radius: float, share: float) -> float:
@@ -53,7 +49,7 @@ class MassDivergence(ExtensibleDivergence):
         return -float(self.worst_case([-1.0, 0.0], [share, 1.0 - share], radius).expectation)
 
 
-class Expectation(ExtensibleDivergence):
+class Expectation(Divergence):
     """The set with the reference alone, for any radius: stochastic optimization.
 
     worst case = sum_i p_i v_i,  distance(p, q) = 0 if p = q, else inf.

@@ -82,13 +82,14 @@ class PlacedLinear(PlacedSet, Generic[Words]):
         most = min(1.0, float(np.where(still, np.inf, ends[1]).min()))
         return (least, most) if least <= most and not never.any() else None
 
-    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual:
         """Return the dual point: threshold(c) = min_i (v_i - y'f(c_i)) + y'f(c)."""
         lowest = float(values.min())
         v = values - lowest  # bounds are rounded relative to the range of the values
         lower, upper = self.bounds(reference, radius)
-        y = self.solved(v[None], self.features, lower, upper)[1][0]
-        base = float((v - self.features @ y).min())
+        u, features = self._reduced(v[None], reference)
+        y = self.solved(u, features, lower, upper)[1][0]
+        base = float((u[0] - features @ y).min())
 
         def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
             level, slope = self.ceiling(points, half, y)
@@ -99,13 +100,15 @@ class PlacedLinear(PlacedSet, Generic[Words]):
 
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
         """Return -sum_j y_j b_j' (m,): y the multipliers, b_j' the derivative of bound j in the radius."""
-        y = self._multipliers(values, reference, radius + NEXT * (1.0 + radius))
+        u, features = self._reduced(values, reference)
+        y = self.solved(u, features, *self.bounds(reference, radius + NEXT * (1.0 + radius)))[1]
         (lower, upper), (lower_at_1, upper_at_1) = (self.bounds(reference, eps) for eps in (0.0, 1.0))
         return 0.0 - support(y, lower_at_1 - lower, upper_at_1 - upper)
 
-    def _multipliers(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
-        """Return the multipliers (m, k) of the bounds for values (m, n)."""
-        return self.solved(values, self.features, *self.bounds(reference, radius))[1]
+    def _reduced(self, values: FloatArray, reference: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the values (m, k) and the features of the variables of the linear program: by default the contexts."""
+        del reference
+        return values, self.features
 
     @abstractmethod
     def bounds(self, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:

@@ -251,8 +251,7 @@ class MMD(AmbiguitySet):
     def __init__(
         self, contexts: ArrayLike | None = None, kernel: Kernel | None = None, *, gram: ArrayLike | None = None
     ) -> None:
-        if kernel is not None and not isinstance(kernel, Kernel):
-            raise TypeError(f"kernel must be a kernel such as RBF(0.1), got {kernel!r}")
+        validation.of_kind("kernel", kernel, (Kernel, type(None)), "a kernel such as RBF(0.1)")
         if gram is not None and (contexts is not None or kernel is not None):
             raise TypeError("gram must be given alone: it replaces contexts and kernel")
         self.kernel = kernel

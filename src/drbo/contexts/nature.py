@@ -181,9 +181,9 @@ class Contexts(ABC):
     def given(self, reference: Any) -> Reference:
         """Return the reference that the caller gives for a round."""
 
-    @abstractmethod
     def check(self, reference: Any) -> None:
-        """Raise unless `given` accepts this reference, without computing its atoms."""
+        """Raise unless `given` accepts this reference."""
+        self.given(reference)
 
     @abstractmethod
     def chosen(self, weights: Any, history: Indices) -> Reference:
@@ -316,10 +316,6 @@ class FiniteContexts(Contexts):
         if isinstance(reference, np.ndarray) and not reference.flags.writeable:  # immutable
             self._last = reference, made
         return made
-
-    def check(self, reference: Any) -> None:
-        """Raise unless the reference is a set of weights of the contexts."""
-        self.given(reference)
 
     def chosen(self, weights: Any, history: Indices) -> Reference:
         """Return the reference of the weights, else of the history, else of the contexts."""

@@ -48,6 +48,7 @@ class FiniteSet(Space):
         self.scales = validation.frozen(np.where(span > 0.0, span, 1.0))
         self.origin, self.units = np.zeros(self.dimension), np.ones(self.dimension)
         self.coordinates = self.points
+        self._values: Sequence[Any] = cast(Sequence[Any], self.points)  # as the user sees them
 
     def __repr__(self) -> str:
         return f"{len(self)} {self.name}"
@@ -138,15 +139,15 @@ class FiniteSet(Space):
             raise ValueError(f"given[{column}] must be a value of that column, such as {few}; got {value!r}")
         return equal, float(there[equal][0])
 
-    def decode(self, point: Point) -> FloatArray:
-        """Return the point (d,) as it was given."""
+    def decode(self, point: Point) -> Any:
+        """Return the point (d,), or the label, as it was given."""
         assert point.index is not None  # points of a finite set have an index
-        return np.asarray(self.points[point.index])
+        return self._values[point.index]
 
     def decode_all(self, coordinates: FloatArray) -> Sequence[Any]:
-        """Return the points (n, d) as they were given; the coordinates must be those of all points, in order."""
+        """Return all points or labels as they were given; the coordinates must be those of all points, in order."""
         del coordinates
-        return cast(Sequence[Any], self.points)
+        return self._values
 
     def at(self, name: str, index: Any) -> Point:
         """Return the point with this index, from 0 to n - 1."""
@@ -209,6 +210,7 @@ class Labels(FiniteSet):
         if None in parameter.choices:
             raise ValueError(f"{name} must not hold None, which means 'not given': use text such as 'none'")
         self.parameter, self.coordinates = parameter, validation.frozen(coordinates)
+        self._values = parameter.choices
         self.origin, self.units = np.full(self.dimension, parameter.origin), np.full(self.dimension, parameter.unit)
         self.scales = validation.frozen(np.full(self.dimension, parameter.extent / math.sqrt(self.dimension)))
         self.given = None if given is None else validation.frozen(validation.finite_array(name, given))
@@ -274,16 +276,6 @@ class Labels(FiniteSet):
         different = Categorical(*dict.fromkeys(there))
         known = different.choices[different.index(f"given[{column}]", value)]
         return np.array([one == known for one in there]), known
-
-    def decode(self, point: Point) -> Any:
-        """Return the label at a point."""
-        assert point.index is not None  # points of a finite set have an index
-        return self.labels[point.index]
-
-    def decode_all(self, coordinates: FloatArray) -> Sequence[Any]:
-        """Return all labels, in order; the coordinates must be those of all labels."""
-        del coordinates
-        return self.labels
 
     def many(self, name: str, value: Any) -> Sequence[Any] | None:
         """Return a list, an array or a table column as several labels; None for one label, which may be a tuple."""

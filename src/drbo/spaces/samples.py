@@ -158,17 +158,18 @@ class Samples:
         atoms: int = 300,
         support: int = 64,
     ) -> None:
-        if within is not None and not isinstance(within, Box):
-            raise TypeError(f"within must be a Box, got {within!r}")
+        validation.of_kind("within", within, (Box, type(None)), "a Box")
         if within is not None and names is not None:
             raise TypeError("names must not be given with within, whose parameters name the columns")
         if within is not None and labels is not None:
             raise TypeError("labels must not be given with within, whose parameters say what the columns are")
+        kinds = "a mapping from names of columns to drbo.Categorical(...) or Ordinal(...)"
+        validation.of_kind("labels", labels, (Mapping, type(None)), kinds)
         self.within = within
         self.space: Box | DataRange
         self.data: FloatArray | dict[str, list[Any]]
         if within is None:
-            self.data, self.space, self.points = _read(data, _names(names), _given_labels(labels))
+            self.data, self.space, self.points = _read(data, _names(names), labels or {})
         else:
             self.data, self.space = _columns(data, within), within
             rows = [dict(zip(self.data, row, strict=True)) for row in zip(*self.data.values(), strict=True)]
@@ -239,13 +240,6 @@ def _names(names: Any) -> list[str] | None:
     return [str(name) for name in names]
 
 
-def _given_labels(labels: Any) -> Mapping[str, Labelled]:
-    """Return the user's declared column types."""
-    if not (labels is None or isinstance(labels, Mapping)):
-        raise TypeError(f"labels must map names of columns to drbo.Categorical(...) or Ordinal(...), got {labels!r}")
-    return labels or {}
-
-
 def _read(
     data: Any, names: Sequence[str] | None, labels: Mapping[str, Labelled]
 ) -> tuple[FloatArray | dict[str, list[Any]], TableRange | DataRange, FloatArray]:
@@ -260,8 +254,7 @@ def _read(
     if unknown:
         raise ValueError(f"labels has unknown {', '.join(map(str, unknown))}; the columns are {', '.join(table)}")
     for name, parameter in labels.items():
-        if not isinstance(parameter, Labelled):
-            raise TypeError(f"labels[{name!r}] must be drbo.Categorical(...) or drbo.Ordinal(...), got {parameter!r}")
+        validation.of_kind(f"labels[{name!r}]", parameter, Labelled, "drbo.Categorical(...) or drbo.Ordinal(...)")
     read = {name: read_column(name, values, labels.get(name)) for name, values in table.items()}
     items = {name: values for name, (values, _) in read.items()}
     parameters = {name: parameter for name, (_, parameter) in read.items()}
