@@ -151,9 +151,7 @@ def read_column(name: str, values: Any, labels: Labelled | None) -> tuple[list[A
 
     `labels` is the parameter that the user declared for the column, if any.
     """
-    if labels is None and hasattr(getattr(values, "dtype", None), "categories"):
-        kind = Ordinal if values.dtype.ordered else Categorical
-        labels = kind.from_arguments((*values.dtype.categories.tolist(),))
+    labels = categories_of(values) if labels is None else labels
     single = isinstance(values, str) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0
     raw = [values] if single else list(values)
     items = [item.item() if isinstance(item, np.number | np.bool_ | np.str_) else item for item in raw]
@@ -171,6 +169,14 @@ def read_column(name: str, values: Any, labels: Labelled | None) -> tuple[list[A
         found = (False, True) if truth else dict.fromkeys(_label(name, item) for item in items)
         labels = Categorical.from_arguments((*found,))
     return [labels.choices[labels.index(f"data[{i}][{name!r}]", item)] for i, item in enumerate(items)], labels
+
+
+def categories_of(values: Any) -> Labelled | None:
+    """Return the categories of a pandas column as a parameter, ordered if they are; None if it has none."""
+    dtype: Any = getattr(values, "dtype", None)
+    if not hasattr(dtype, "categories"):
+        return None
+    return (Ordinal if dtype.ordered else Categorical).from_arguments((*dtype.categories.tolist(),))
 
 
 def _check_one_kind(name: str, items: list[Any]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
-from drbo.spaces.choices import Categorical, Labelled, Ordinal
+from drbo.spaces.choices import Categorical, Labelled, categories_of
 from drbo.spaces.space import Column, Point, Space, unnamed_columns
 from drbo.validation import FloatArray
 
@@ -304,8 +304,9 @@ def finite_set(name: str, given: Any) -> FiniteSet:
         raise TypeError(f"{name} must be ordered, and a set is not: give a list")
     if hasattr(given, "columns"):
         return _rows(name, given)
-    if hasattr(getattr(given, "dtype", None), "categories"):
-        return _categories(name, given)
+    categories = categories_of(given)
+    if categories is not None:
+        return _data(name, _present(name, list(given)), categories)
     if not isinstance(given, Iterable) or isinstance(given, str) or getattr(given, "ndim", 1) != 1:
         return FiniteSet(name, given)
     items = list(given)
@@ -357,16 +358,9 @@ def _weighted(name: str, given: Mapping[Any, Any]) -> Labels:
     return Labels(name, Categorical.from_arguments((*given,)), weights)
 
 
-def _categories(name: str, given: Any) -> Labels:
-    """Return the categories of a pandas Categorical, with its values as history."""
-    kind = Ordinal if given.dtype.ordered else Categorical
-    return _data(name, _present(name, list(given)), kind.from_arguments((*given.dtype.categories.tolist(),)))
-
-
 def _data(name: str, values: Sequence[Any], parameter: Labelled) -> Labels:
     """Return labels with values, in time order, as history."""
-    positions = {label: i for i, label in enumerate(parameter.choices)}
-    return Labels(name, parameter, history=[positions[value] for value in values])
+    return Labels(name, parameter, history=[parameter.index(name, value) for value in values])
 
 
 def _present(name: str, values: Sequence[Any]) -> list[Any]:
