@@ -18,15 +18,7 @@ from scipy.spatial import cKDTree
 from drbo import validation
 from drbo.ambiguity.divergence import Expectation
 from drbo.ambiguity.family import AmbiguitySet, SupportsScenarios, among
-from drbo.ambiguity.placed import (
-    NEXT,
-    Dual,
-    PlacedSet,
-    WorstCase,
-    on_range,
-    shifting,
-    with_slopes,
-)
+from drbo.ambiguity.placed import NEXT, Dual, PlacedSet, WorstCase, on_range, shifting, with_slopes
 from drbo.kernels import Kernel
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Column
