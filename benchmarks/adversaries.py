@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from drbo import GP, MMD, RBF, General, Matern, Optimizer, Product, Wasserstein
-from drbo.ambiguity._mmd_pricing import embed, price_all
+from drbo.ambiguity._mmd_atoms import embed, price_all
 from instances import worst_cases
 from measure import best_of, clock
 from opponents import cvxpy_clarabel

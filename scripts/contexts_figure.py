@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 
 import drbo
 from drbo.ambiguity.placed import on_range
-from drbo.contexts.reference import Reference
+from drbo.contexts.nature import Reference
 from drbo.experiments import style
 from drbo.models.curve import Curve
 from drbo.models.regression import Posterior

@@ -199,7 +199,7 @@ OUTSIDE = [
 """What uses drbo from outside: rooms that nothing else imports, and the programs beside the package."""
 TOOLS = {"drbo._messages", "drbo._files"}
 """Private modules that rooms of the package share: text for terminals, what to install, and how files are written."""
-MEASURED = {"adversaries.py": {"drbo.ambiguity._mmd_pricing"}}
+MEASURED = {"adversaries.py": {"drbo.ambiguity._mmd_atoms"}}
 """A benchmark that measures one step inside of a solver."""
 
 

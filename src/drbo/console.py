@@ -230,7 +230,7 @@ def wind_series(
 def summary(opt: Optimizer) -> dict[str, Any]:
     """Return the displayed data of a run, by JSON types; a bound may be infinite."""
     from drbo.report.plots import course
-    from drbo.spaces.columns import row
+    from drbo.spaces.space import row
 
     run = course(opt)
     results = [
@@ -276,7 +276,7 @@ def view(told: dict[str, Any], name: str, *, ascii_only: bool = False) -> Render
     from rich.table import Table
     from rich.text import Text
 
-    from drbo.spaces.columns import words
+    from drbo.spaces.space import words
 
     def line(text: str, style: str = "") -> Text:
         return Text(printable(text), style)

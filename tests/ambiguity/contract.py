@@ -35,7 +35,7 @@ from drbo.ambiguity.family import SetOrFamily
 from drbo.ambiguity.neighbourhood import PlacedNeighbourhood
 from drbo.ambiguity.placed import on_range, rows_alone
 from drbo.kernels import RBF
-from drbo.spaces.columns import Column
+from drbo.spaces.space import Column
 from tolerances import CLOSED_FORM, FEASIBLE, FINITE_DIFFERENCES, SOLVER
 
 Array = NDArray[np.float64]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from drbo import KL, MMD, RBF, AmbiguitySet, AnyOf, Intersection, Moments, Shares, TotalVariation
-from drbo.spaces.columns import unnamed_columns
+from drbo.spaces.space import unnamed_columns
 from tolerances import SOLVER
 
 RNG = np.random.default_rng(0)

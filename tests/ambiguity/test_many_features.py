@@ -6,9 +6,8 @@ from numpy.typing import NDArray
 
 from ambiguity import contract
 from drbo import MMD, RBF
-from drbo.ambiguity._gram_start import start_on_gram
-from drbo.ambiguity._many_features import FEWEST
-from drbo.ambiguity._mmd_pricing import embed
+from drbo.ambiguity._many_features import FEWEST, start_on_gram
+from drbo.ambiguity._mmd_atoms import embed
 from drbo.ambiguity._mmd_solver import solve_batch
 from tolerances import FEASIBLE, SOLVER
 
@@ -49,7 +48,7 @@ def test_they_are_those_of_the_exact_solver(contexts: Array, kernel: RBF, radius
             np.abs(worst.expectation - alone(mmd, values, reference, radius)) <= SOLVER * np.ptp(values, axis=1)
         )
         for weights in worst.weights:
-            assert mmd.distance(weights / weights.sum(), reference) <= radius + FEASIBLE * mmd.placed.unit
+            assert mmd.distance(weights / weights.sum(), reference) <= radius + FEASIBLE * mmd.placed.growth.unit
 
 
 def test_an_answer_does_not_depend_on_what_was_asked_before() -> None:

@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 
 from drbo import Box, Categorical, Log, Moments
 from drbo.ambiguity.moments import PlacedMoments
-from drbo.spaces.columns import unnamed_columns
+from drbo.spaces.space import unnamed_columns
 from tolerances import SOLVER
 
 CONTEXTS = np.random.default_rng(0).normal([10.0, 0.5], [8.0, 0.2], size=(25, 2))

@@ -186,7 +186,7 @@ def test_errors_name_the_argument() -> None:
         compress(good, RBF(0.3), np.full(9, 1 / 9))
     with pytest.raises(ValueError, match="atoms must be at least 1"):
         compress(good, RBF(0.3), atoms=0)
-    with pytest.raises(TypeError, match="atoms must be an integer"):
+    with pytest.raises(TypeError, match="atoms must be a whole number"):
         compress(good, RBF(0.3), atoms=2.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="lengthscale has 3 entries"):
         compress(good, RBF((0.1, 0.2, 0.3)))

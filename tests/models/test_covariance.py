@@ -9,7 +9,7 @@ from drbo.models.kronecker_posterior import KroneckerPosterior
 from drbo.models.observation import Observation
 from drbo.models.perturbed import PerturbedPosterior
 from drbo.models.regression import Posterior
-from drbo.spaces.space import Shift
+from drbo.spaces.space import Displacement
 from drbo.validation import FloatArray
 
 MODEL = GP(Product(Matern(0.4), RBF(0.3)), 0.2)
@@ -60,7 +60,7 @@ def test_of_a_block_and_what_is_on_top_of_it(n: int) -> None:
 @pytest.mark.parametrize("n", [0, 7])
 def test_of_perturbed_actions(n: int) -> None:
     gp = GP(Product(Matern(0.4), ConstantKernel()), 0.2)
-    shift = Shift(np.array([-0.1, 0.0]), np.array([[0.3, 0.0]]))
+    shift = Displacement(np.array([-0.1, 0.0]), np.array([[0.3, 0.0]]))
     posterior = PerturbedPosterior(gp, shift, X[:0], C)
     posterior = posterior.with_more([Observation.of(*one) for one in SEEN[:n]])
     seen = np.array([x + shift.steps(c[None])[0] for x, c, _ in SEEN[:n]]).reshape(-1, 2)

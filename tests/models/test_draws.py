@@ -19,7 +19,7 @@ from drbo.models.kronecker_posterior import KroneckerPosterior
 from drbo.models.observation import Observation
 from drbo.models.perturbed import PerturbedPosterior
 from drbo.models.regression import Posterior
-from drbo.spaces.space import Point, Shift
+from drbo.spaces.space import Displacement, Point
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES
 
 LARGEST = 5.5
@@ -135,7 +135,7 @@ def test_a_draw_as_a_function_has_mean_and_covariance_of_the_posterior(
 
 def perturbed(actions: NDArray[Any]) -> tuple[PerturbedPosterior, list[Observation]]:
     gp = GP(Product(Matern((0.5, 0.8)), ConstantKernel()), 0.1, noise_correlation=0.3)
-    shift = Shift(np.array([0.1, -0.05]), np.array([[0.0, 0.4]]))
+    shift = Displacement(np.array([0.1, -0.05]), np.array([[0.0, 0.4]]))
     rng = np.random.default_rng(4)
     told = [
         Observation.of(rng.random(2), rng.random(1), float(rng.normal()), before=i % 2, after=1 - i % 2)
@@ -271,7 +271,7 @@ def test_any_kernel_has_draws_on_finite_sets() -> None:
         posterior.draw(np.random.default_rng(1), between=True)
     with pytest.raises(TypeError, match="Periodic"):
         Posterior(gp, np.empty((0, 1)), C).check_draw(between=False)
-    shift = Shift(np.zeros(1), np.eye(1))
+    shift = Displacement(np.zeros(1), np.eye(1))
     with pytest.raises(TypeError, match="Periodic"):
         PerturbedPosterior(GP(Product(Periodic(), ConstantKernel()), 0.1), shift, X, C).check_draw(between=False)
 

@@ -9,12 +9,12 @@ from drbo import GP, ConstantKernel, Matern, Product
 from drbo.kernels import Along, Kernel
 from drbo.models.observation import Observation
 from drbo.models.perturbed import PerturbedPosterior
-from drbo.spaces.space import Point, Shift
+from drbo.spaces.space import Displacement, Point
 from drbo.validation import FloatArray
 from tolerances import FINITE_DIFFERENCES, SOLVER
 
 # Three coordinates, of which perturbations move the last one, and the first one backwards.
-SHIFT = Shift(np.array([0.3, 0.0, -0.1]), np.array([[0.0, 0.0, 0.5], [-0.8, 0.0, 0.0]]))
+SHIFT = Displacement(np.array([0.3, 0.0, -0.1]), np.array([[0.0, 0.0, 0.5], [-0.8, 0.0, 0.0]]))
 KERNEL = Matern((0.7, 1.1, 0.4), amplitude=1.3)
 NOISE, CORRELATION = 0.2, 0.6
 RNG = np.random.default_rng(0)

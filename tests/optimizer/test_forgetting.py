@@ -8,8 +8,7 @@ import pytest
 
 import drbo
 from drbo import GP, RBF, DataDriven, Optimizer, Product, Samples
-from drbo.contexts.finite_contexts import FiniteContexts
-from drbo.contexts.reference import Memory
+from drbo.contexts.nature import FiniteContexts, Memory
 from drbo.contexts.sampled_contexts import SampledContexts
 from drbo.radius import Bootstrap, Calibrated, Constant, Decaying, RadiusRule, Theoretical, empirical
 from drbo.spaces import FiniteSet

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drbo import GP, RBF, Product
-from drbo.contexts.finite_contexts import FiniteContexts
+from drbo.contexts.nature import FiniteContexts
 from drbo.models import GridPosterior
 from drbo.models.observation import Observation
 from drbo.models.outcomes import Units

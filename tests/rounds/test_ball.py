@@ -5,7 +5,7 @@ import pytest
 
 from drbo import GP, MMD, RBF, AmbiguitySet, Expectation, Product, TotalVariation, Wasserstein
 from drbo.ambiguity.family import as_placed
-from drbo.contexts.finite_contexts import FiniteContexts
+from drbo.contexts.nature import FiniteContexts
 from drbo.models import GridPosterior
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.rounds.ball import Ball, first_of_the_best, frozen_copy

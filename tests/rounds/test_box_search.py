@@ -19,7 +19,7 @@ from drbo import (
     TotalVariation,
 )
 from drbo.ambiguity.family import as_placed
-from drbo.contexts.finite_contexts import FiniteContexts
+from drbo.contexts.nature import FiniteContexts
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.regression import Posterior
 from drbo.rounds.ball import Ball

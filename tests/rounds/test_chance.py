@@ -123,11 +123,11 @@ def test_independent_contexts_fail_together_as_often_as_one() -> None:
 def test_events_in_the_units_of_the_model() -> None:
     posterior = beliefs().outcomes
     up, down = Units(1.0, 5.0, 2.0), Units(-1.0, 5.0, 2.0)
-    assert Event(above=9.0).within(up, posterior) == ModelEvent(UPPER, 2.0, 0.0)
-    assert Event(below=9.0).within(up, posterior) == ModelEvent(LOWER, 2.0, 0.0)
+    assert Event(above=9.0).in_model(up, posterior) == ModelEvent(UPPER, 2.0, 0.0)
+    assert Event(below=9.0).in_model(up, posterior) == ModelEvent(LOWER, 2.0, 0.0)
     # v = (-y - 5) / 2, so y > 9 where v < -7
-    assert Event(above=9.0).within(down, posterior) == ModelEvent(LOWER, -7.0, 0.0)
-    assert Event(below=9.0, of="outcome").within(down, posterior) == ModelEvent(UPPER, -7.0, 0.1)
+    assert Event(above=9.0).in_model(down, posterior) == ModelEvent(LOWER, -7.0, 0.0)
+    assert Event(below=9.0, of="outcome").in_model(down, posterior) == ModelEvent(UPPER, -7.0, 0.1)
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from drbo import GP, MMD, RBF, Box, Product, Samples, TotalVariation
-from drbo.contexts.finite_contexts import FiniteContexts
-from drbo.contexts.reference import Reference
+from drbo.contexts.nature import FiniteContexts, Reference
 from drbo.contexts.sampled_contexts import SampledContexts
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.grid import GridPosterior

@@ -20,7 +20,7 @@ from drbo import (
 )
 from drbo.ambiguity import WorstCaseError
 from drbo.ambiguity.family import as_placed
-from drbo.contexts.finite_contexts import FiniteContexts
+from drbo.contexts.nature import FiniteContexts
 from drbo.models import GridPosterior
 from drbo.models.bounds import UPPER, Bound
 from drbo.models.observation import Observation

@@ -9,7 +9,7 @@ import pytest
 import drbo
 from drbo import AmbiguitySet
 from drbo.ambiguity.family import as_placed
-from drbo.contexts.finite_contexts import FiniteContexts
+from drbo.contexts.nature import FiniteContexts
 from drbo.models.bounds import UPPER, AverageBound, Bound
 from drbo.models.grid import GridPosterior
 from drbo.models.observation import Observation

@@ -22,7 +22,7 @@ from drbo import (
     Wasserstein,
 )
 from drbo.ambiguity import WorstCase
-from drbo.contexts.reference import Reference
+from drbo.contexts.nature import Reference
 from drbo.kernels import Kernel
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.curve import Curve

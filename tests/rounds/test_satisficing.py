@@ -25,7 +25,7 @@ from drbo import (
     Wasserstein,
 )
 from drbo.ambiguity.family import SetOrFamily, as_placed
-from drbo.contexts.finite_contexts import FiniteContexts
+from drbo.contexts.nature import FiniteContexts
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball
 from drbo.rounds.box_search import BoxSearch

@@ -22,8 +22,7 @@ from drbo import (
     Uncertain,
     ValueOfInformation,
 )
-from drbo.contexts.finite_contexts import FiniteContexts
-from drbo.contexts.nature import Contexts
+from drbo.contexts.nature import Contexts, FiniteContexts
 from drbo.contexts.sampled_contexts import SampledContexts
 from drbo.radius import Bootstrap, Constant, Theoretical, empirical
 from drbo.rounds.policies import Policy

@@ -7,7 +7,7 @@ from scipy.special import ndtri
 import drbo
 from drbo import GP, RBF, Product, ValueOfInformation
 from drbo.ambiguity.family import as_placed
-from drbo.contexts.finite_contexts import FiniteContexts
+from drbo.contexts.nature import FiniteContexts
 from drbo.models import GridPosterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.grid_search import GridSearch

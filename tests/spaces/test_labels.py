@@ -12,7 +12,7 @@ import pytest
 
 import drbo
 from drbo.spaces import FiniteSet, Labels
-from drbo.spaces.labels import LARGEST_PAST, finite_set
+from drbo.spaces.finite import LARGEST_PAST, finite_set
 from tolerances import ROUNDING
 
 GROUPS = ("young", "middle", "old")

@@ -32,7 +32,7 @@ Indices = NDArray[np.intp]
 
 CLOSED = 1e-10
 """The largest gap of a certificate, as a share of the values' range."""
-_SMALLEST = 1e-4
+SMALLEST = 1e-4
 """The least radius, as a share of the furthest context's distance; entries of M are too coarse for smaller radii."""
 _COARSEST = 64
 _DENSE = 0.2
@@ -115,13 +115,14 @@ class BlockPivoting:
         square = float(p @ mean)
         lowest = int(np.argmin(values[self.order]))
         norms = np.sqrt(np.maximum(gram.diagonal() - 2.0 * mean + square, 0.0))
-        if half == 0.0 or radius < _SMALLEST * norms.max() or norms[lowest] <= radius:
+        if half == 0.0 or radius < SMALLEST * norms.max() or norms[lowest] <= radius:
             return None
         d = (0.5 * values[self.order] - 0.5 * low) / half
         expected = float(p @ d)
         d -= expected
         found = self._on_finer_sets(d, mean, square, radius)
-        return None if found is None else self._certified(*found, reference, d, expected, low, half, radius)
+        certified = None if found is None else self._certified(*found, reference, d, radius)
+        return None if certified is None else (certified[0], low + 2.0 * half * (expected + certified[1]))
 
     def _on_finer_sets(
         self, d: FloatArray, mean: FloatArray, square: float, radius: float
@@ -173,17 +174,9 @@ class BlockPivoting:
                 active = np.concatenate([active, price < own])
 
     def _certified(
-        self,
-        ordered: FloatArray,
-        step: float,
-        reference: FloatArray,
-        d: FloatArray,
-        expected: float,
-        low: float,
-        half: float,
-        radius: float,
+        self, ordered: FloatArray, step: float, reference: FloatArray, d: FloatArray, radius: float
     ) -> tuple[FloatArray, float] | None:
-        """Return the weights within the radius, by context, and the bound; None if it is not tight."""
+        """Return the weights within the radius, by context, and their bound for d; None if it is not tight."""
         weights = np.empty(len(ordered))
         weights[self.order] = ordered / ordered.sum()
         centre = reference @ self._features
@@ -195,4 +188,4 @@ class BlockPivoting:
         bound = float(prices.min()) - radius * distance / step
         if not float(weights[self.order] @ d) - bound <= CLOSED:
             return None
-        return np.maximum(weights, 0.0), low + 2.0 * half * (expected + bound)
+        return np.maximum(weights, 0.0), bound

@@ -35,8 +35,19 @@ import math
 import numpy as np
 
 from drbo._compiled import jit
-from drbo.ambiguity._affine_qr import affine, append, delete, dot, solve_lower, split, walk
-from drbo.ambiguity._mmd_pricing import cheapest_nearby, contains, list_cheap, price_all
+from drbo.ambiguity._mmd_atoms import (
+    affine,
+    append,
+    cheapest_nearby,
+    contains,
+    delete,
+    descent,
+    dot,
+    list_cheap,
+    price_all,
+    split,
+    walk,
+)
 
 OPTIMAL = 1e-13
 """A price below the active set's by less than this share of the values' range is ignored."""
@@ -103,28 +114,21 @@ def _solve_on_hull(d, b, eps, anew, size, active, lam, Q, R, hull, point, y, g, 
     """
     r = point.size
     while True:
-        k = size - 1
-        base = active[0]
         distance = math.sqrt(dot(point, point, r))
-        for i in range(k):
-            rhs[i] = d[active[i + 1]] - d[base]
-        solve_lower(R, k, rhs, g)
-        slope = math.sqrt(dot(g, g, k))
+        slope = math.sqrt(descent(R, size, d, active, rhs, g))
         if slope <= 1e-300:  # one atom, or equal values: stay; inside the ball the multiplier is zero
             touching = distance >= eps * (1.0 - 1e-12)
             for f in range(r):
                 y[f] = point[f] if touching else 0.0
             return size, not touching
         step = math.sqrt(max(eps - distance, 0.0) * (eps + distance)) / slope
-        for i in range(k):
-            rhs[i] = -hull[i] - step * g[i]
-        blocking = walk(R, size, rhs, target, lam)
+        blocking = walk(R, size, hull, step, g, rhs, target, lam)
         if blocking < 0:
             exists = step > 1e-300
             scale = 1.0 / step if exists else 1.0
             for f in range(r):
                 y[f] = scale * point[f]
-            for i in range(k):
+            for i in range(size - 1):
                 share = scale * step * g[i]
                 for f in range(r):
                     y[f] -= share * Q[i, f]
@@ -172,9 +176,7 @@ def _enter_far(b, cheapest, listed, n_listed, active, lam, size, Q, R, hull, poi
 
 
 @jit
-def _solve_one(
-    d, b, bt, norms, eps, asked, size, counts, active, lam, Q, R, y, scratch, listed, most_iterations, most_atoms
-):
+def _solve_one(d, b, bt, norms, eps, asked, size, counts, active, lam, Q, R, y, scratch, listed, most_atoms):
     """Solve for one vector d (n + 1,) of range 1 from the active set given, within eps.
 
     Returns the size of the active set and a lower bound for the radius `asked`. A size above `most_atoms` means that
@@ -187,7 +189,7 @@ def _solve_one(
     last, stalled = math.inf, 0
     lower = -1.0
     n_listed, anew = 0, eps <= _SMALL * largest
-    for _ in range(most_iterations):
+    for _ in range(100 * (n + 10)):
         if anew or counts[1] >= _UPDATES:
             split(Q, size - 1, b[active[0]], b[n], point, hull)
             counts[1] = 0
@@ -330,23 +332,7 @@ def solve_sparse(values, reference, b, bt, norms, eps, most_atoms, state, weight
                 size = _start(d, norms, inner, active, lam, Q, R, b)
                 counts[1] = _UPDATES
             size, lower = _solve_one(
-                d,
-                b,
-                bt,
-                norms,
-                inner,
-                eps,
-                size,
-                counts,
-                active,
-                lam,
-                Q,
-                R,
-                y,
-                scratch,
-                listed,
-                100 * (n + 10),
-                most_atoms,
+                d, b, bt, norms, inner, eps, size, counts, active, lam, Q, R, y, scratch, listed, most_atoms
             )
             if size > most_atoms:
                 counts[0] = size

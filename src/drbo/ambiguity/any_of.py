@@ -19,22 +19,10 @@ from drbo import validation
 from drbo._messages import printable
 from drbo.ambiguity.divergence import Expectation
 from drbo.ambiguity.family import AmbiguitySet, SupportsScenarios, among
-from drbo.ambiguity.placed import (
-    NEXT,
-    Dual,
-    Growth,
-    PlacedSet,
-    SupportsShift,
-    WorstCase,
-    advice_of,
-    on_range,
-    supports,
-    unit_of,
-    with_slopes,
-)
+from drbo.ambiguity.placed import NEXT, Dual, PlacedSet, WorstCase, on_range, shifting, with_slopes
 from drbo.kernels import Kernel
-from drbo.spaces.columns import Column
 from drbo.spaces.samples import Samples
+from drbo.spaces.space import Column
 from drbo.validation import FloatArray
 
 __all__ = ["AnyOf"]
@@ -54,18 +42,9 @@ class Scenario(ABC):
     name: str
     given: Any
 
-    @property
-    def atoms(self) -> tuple[Samples, ...]:
-        """The samples whose points must be among the contexts."""
-        return ()
-
     @abstractmethod
-    def on(self, points: FloatArray, columns: Sequence[Column]) -> FloatArray:
-        """Return the weights (n,) of contexts (n, d) with these columns."""
-
-    @abstractmethod
-    def on_set(self, columns: Sequence[Column]) -> FloatArray:
-        """Return the weights of all contexts of a finite set with these columns."""
+    def on(self, columns: Sequence[Column], points: FloatArray | None = None) -> FloatArray:
+        """Return the weights (n,) of contexts (n, d) with these columns; by default of all contexts of a finite set."""
 
     def agreeing(self, holds: Callable[[Samples], NDArray[np.bool_]]) -> Scenario | None:
         """Return the scenario given a known part of the context, where `holds` selects samples; None if none agrees."""
@@ -79,15 +58,11 @@ class Weighted(Scenario):
     def __init__(self, name: str, weights: Any) -> None:
         self.name, self.given = name, validation.frozen(validation.distribution(name, weights))
 
-    def on(self, points: FloatArray, columns: Sequence[Column]) -> FloatArray:
+    def on(self, columns: Sequence[Column], points: FloatArray | None = None) -> FloatArray:
         """Return the weights; raise if there are not as many contexts."""
-        if len(self.given) != len(points):
-            raise ValueError(f"{self.name} must hold {len(points)} weights, one per context, got {len(self.given)}")
-        return self.on_set(columns)
-
-    def on_set(self, columns: Sequence[Column]) -> FloatArray:
-        """Return the weights."""
         del columns
+        if points is not None and len(self.given) != len(points):
+            raise ValueError(f"{self.name} must hold {len(points)} weights, one per context, got {len(self.given)}")
         return np.asarray(self.given)
 
 
@@ -98,10 +73,11 @@ class ByLabel(Scenario):
         validation.distribution(name, [*weights.values()])
         self.name, self.given = name, dict(weights)
 
-    def on(self, points: FloatArray, columns: Sequence[Column]) -> FloatArray:
+    def on(self, columns: Sequence[Column], points: FloatArray | None = None) -> FloatArray:
         """Return the weights of contexts that are the labels of one column."""
         column = columns[0] if len(columns) == 1 else None
-        if column is None or column.labels is None or len(points) != len(column.labels):
+        points = column.levels if column is not None and points is None else points
+        if column is None or column.labels is None or points is None or len(points) != len(column.labels):
             raise TypeError(f"{self.name} must be weights, one per context: a mapping is for contexts that are labels")
         unknown = [label for label in self.given if label not in column.labels]
         if unknown:
@@ -110,11 +86,6 @@ class ByLabel(Scenario):
             )
         weights = sum(share * column.holds(points, label) for label, share in self.given.items())
         return validation.distribution(self.name, np.asarray(weights))
-
-    def on_set(self, columns: Sequence[Column]) -> FloatArray:
-        """Return the weights of all labels."""
-        levels = columns[0].levels if len(columns) == 1 else None
-        return self.on(np.empty((0, 0)) if levels is None else levels, columns)
 
 
 class Sampled(Scenario):
@@ -126,13 +97,10 @@ class Sampled(Scenario):
         self.name, self.given = name, samples
         self._agree = np.ones(len(samples.points), dtype=bool) if agree is None else agree
 
-    @property
-    def atoms(self) -> tuple[Samples, ...]:
-        """The samples."""
-        return (self.given,)
-
-    def on(self, points: FloatArray, columns: Sequence[Column]) -> FloatArray:
+    def on(self, columns: Sequence[Column], points: FloatArray | None = None) -> FloatArray:
         """Return the weights of contexts; every sample must be one of them."""
+        if points is None:
+            raise TypeError(f"{self.name} must be weights, one per context, where a part of the context is given")
         space = self.given.space
         positions = space.measured(self.given.points[self._agree])
         own = [(column.name, column.labels, column.width) for column in columns]
@@ -155,11 +123,6 @@ class Sampled(Scenario):
         shares = self.given.weights[self._agree]
         np.add.at(weights, nearest, shares / shares.sum())
         return weights
-
-    def on_set(self, columns: Sequence[Column]) -> FloatArray:
-        """Raise: a finite set needs weights."""
-        del columns
-        raise TypeError(f"{self.name} must be weights, one per context, where a part of the context is given")
 
     def agreeing(self, holds: Callable[[Samples], NDArray[np.bool_]]) -> Scenario | None:
         """Return the samples that agree with the known part; None if there are none."""
@@ -193,9 +156,12 @@ class PlacedAnyOf(PlacedSet):
 
     n_contexts: int
 
-    def __init__(self, inner: PlacedSet, weights: FloatArray, growth: Growth) -> None:
-        self.inner, self.weights, self.growth = inner, weights, growth
+    def __init__(self, inner: PlacedSet, weights: FloatArray, own: float | None) -> None:
+        self.inner, self.weights = inner, weights
         self.n_contexts = weights.shape[1]
+        around = f"round the reference and round each of {len(weights)} scenario(s)"
+        means = f"The radius is that of the set {around}; what follows is told round the reference."
+        self.growth = replace(inner.growth, own=own, convex=False, means=means)
 
     def __repr__(self) -> str:
         return f"AnyOf({len(self.weights)} scenario(s), within={self.inner!r})"
@@ -217,35 +183,19 @@ class PlacedAnyOf(PlacedSet):
         k = len(self.weights)
         return "the scenario" if k == 1 else f"one of {k} scenarios"
 
-    @property
-    def radius_means(self) -> str:
-        """The meaning of the radius."""
-        around = f"round the reference and round each of {len(self.weights)} scenario(s)"
-        return f"The radius is that of the set {around}; what follows is told round the reference."
-
-    @property
-    def instead_of_a_rule(self) -> str:
-        """The alternative to a rule that learns the radius from continuous samples."""
-        return advice_of(self.inner)
-
-    @property
-    def unit(self) -> float:
-        """The unit of the radius."""
-        return unit_of(self.inner)
-
     def moved(self, reference: FloatArray, points: FloatArray) -> float:
         """Return the distance of the reference from the same weights on moved contexts; a scenario may be closer."""
-        return _shifting(self.inner).moved(reference, points)
+        return shifting(self.inner).moved(reference, points)
 
     def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
         """Return the shares of the mass that may move in the set around the reference."""
-        return _shifting(self.inner).shares_inside(reference, points, radius)
+        return shifting(self.inner).shares_inside(reference, points, radius)
 
     def extended(self, further: FloatArray) -> PlacedAnyOf:
         """Return the set with further contexts (k, d), which no scenario has."""
         without = np.zeros((len(self.weights), len(further)))
         inner = on_range(self.inner).extended(further)
-        return PlacedAnyOf(inner, np.concatenate([self.weights, without], axis=1), self.growth)
+        return PlacedAnyOf(inner, np.concatenate([self.weights, without], axis=1), self.growth.own)
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
         """Return the duals of all scenarios combined.
@@ -256,8 +206,7 @@ class PlacedAnyOf(PlacedSet):
         del worst
         duals = []
         for p in self._references(reference):
-            one = self.inner.certified(values[None], p, radius)
-            alone = WorstCase(one.expectation[0], one.weights[0], one.lower_bound[0])
+            alone = self.inner.certified(values[None], p, radius)[0]
             found = on_range(self.inner).dual(values, p, radius, alone)
             # Without a dual the distributions around this scenario use no further contexts: its bound holds.
             duals.append((float(alone.lower_bound), None) if found is None else (found.bound, found))
@@ -304,11 +253,6 @@ class PlacedAnyOf(PlacedSet):
         return weights, np.min([one.lower_bound for one in found], axis=0)
 
 
-def _shifting(one: PlacedSet) -> SupportsShift:
-    assert supports(one, SupportsShift)  # `supports` includes the inner set
-    return one
-
-
 class AnyOf(AmbiguitySet):
     """One of several scenarios, each with a set around it: `AnyOf([weekday, weekend, strike], within=MMD())`.
 
@@ -327,8 +271,7 @@ class AnyOf(AmbiguitySet):
     def __init__(self, scenarios: Iterable[Any], within: AmbiguitySet | None = None) -> None:
         if isinstance(scenarios, Samples | Mapping | str) or not isinstance(scenarios, Iterable):
             raise TypeError(f"scenarios must be a list of weights or of Samples, got {scenarios!r}")
-        if not (within is None or isinstance(within, AmbiguitySet)):
-            raise TypeError(f"within must be an ambiguity set such as drbo.MMD(), got {within!r}")
+        validation.of_kind("within", within, (AmbiguitySet, type(None)), "an ambiguity set such as drbo.MMD()")
         self.scenarios = tuple(scenario(f"scenarios[{k}]", given) for k, given in enumerate(scenarios))
         if not self.scenarios:
             raise ValueError("scenarios must hold at least one, got none")
@@ -350,14 +293,9 @@ class AnyOf(AmbiguitySet):
         return self.inner.n_contexts
 
     @property
-    def instead_of_a_rule(self) -> str:
-        """The alternative to a rule that learns the radius from continuous samples."""
-        return advice_of(self.inner)
-
-    @property
     def atoms(self) -> tuple[Samples, ...]:
         """The scenarios that are samples: their points must be among the contexts."""
-        return tuple(samples for one in self.scenarios for samples in one.atoms)
+        return tuple(one.given for one in self.scenarios if isinstance(one, Sampled))
 
     def with_columns(self, columns: Sequence[Column]) -> AnyOf:
         """Return the set for contexts with these columns."""
@@ -371,7 +309,7 @@ class AnyOf(AmbiguitySet):
         A scenario without weight on them is dropped.
         """
         inner = among(self.inner, rows)
-        shares = [one.on_set(self._columns)[rows] for one in self.scenarios]
+        shares = [one.on(self._columns)[rows] for one in self.scenarios]
         possible = [share / share.sum() for share in shares if share.sum() > 0.0]
         if not possible:
             return inner
@@ -397,5 +335,5 @@ class AnyOf(AmbiguitySet):
         return self.inner.compression(points, scales)
 
     def _place(self, points: FloatArray, scales: FloatArray) -> PlacedAnyOf:
-        weights = np.array([one.on(points, self._columns) for one in self.scenarios])
-        return PlacedAnyOf(self.inner.on(points, scales), weights, self.growth)
+        weights = np.array([one.on(self._columns, points) for one in self.scenarios])
+        return PlacedAnyOf(self.inner.on(points, scales), weights, self.growth.own)

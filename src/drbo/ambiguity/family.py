@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import validation
 from drbo.ambiguity.placed import Growth, PlacedSet, WorstCase, check_size, checked, with_slopes
 from drbo.kernels import Kernel
-from drbo.spaces.columns import Column
 from drbo.spaces.samples import Samples
+from drbo.spaces.space import Column
 from drbo.validation import FloatArray
 
 __all__ = ["AmbiguitySet"]

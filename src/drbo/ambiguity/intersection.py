@@ -18,33 +18,29 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drbo._compiled import announce
-from drbo.ambiguity._simplex import solve_rows
 from drbo.ambiguity.any_of import AnyOf
 from drbo.ambiguity.family import AmbiguitySet, among
-from drbo.ambiguity.linear import ROUNDING, Linear, PlacedLinear, Rows, support, usable
+from drbo.ambiguity.linear import ROUNDING, Linear, PlacedLinear, Rows, solve_rows, support, usable
 from drbo.ambiguity.placed import (
     GAP_TOLERANCE,
     Dual,
     PlacedSet,
-    SupportsShift,
     WorstCase,
-    advice_of,
     in_unit_range,
     on_range,
-    supports,
-    unit_of,
+    shifting,
     with_slopes,
 )
 from drbo.ambiguity.shares import Shares
 from drbo.kernels import Kernel
-from drbo.spaces.columns import Column
+from drbo.spaces.space import Column
 from drbo.validation import FloatArray
 
 __all__ = ["Intersection"]
@@ -74,9 +70,9 @@ class PlacedIntersection(PlacedSet):
 
     def __init__(self, inner: PlacedSet, limits: tuple[PlacedLinear[Any], ...]) -> None:
         self.inner, self.limits = inner, limits
-        self.growth, self.n_contexts = inner.growth, limits[0].n_contexts
-
-    radius_means = "The radius is that of the ball. The bounds stand as stated, and a shift that breaks one is outside."
+        self.n_contexts = limits[0].n_contexts
+        means = "The radius is that of the ball. The bounds stand as stated, and a shift that breaks one is outside."
+        self.growth = replace(inner.growth, means=means)
 
     def __repr__(self) -> str:
         return f"Intersection({', '.join(map(repr, (self.inner, *self.limits)))})"
@@ -90,26 +86,14 @@ class PlacedIntersection(PlacedSet):
         """A description of the set from its diameter on."""
         return f"{self.inner.everything} that keeps the bounds"
 
-    @property
-    def instead_of_a_rule(self) -> str:
-        """The alternative to a rule that learns the radius from continuous samples."""
-        return advice_of(self.inner)
-
-    @property
-    def unit(self) -> float:
-        """The unit of the radius."""
-        return unit_of(self.inner)
-
     def moved(self, reference: FloatArray, points: FloatArray) -> float:
         """Return the ball's distance of moved contexts (n, d) from the reference; inf if they violate a bound."""
-        assert supports(self.inner, SupportsShift)  # `supports` includes the ball
         kept = self._kept(reference, points)
-        return float("inf") if kept is None or kept[1] < 1.0 else self.inner.moved(reference, points)
+        return float("inf") if kept is None or kept[1] < 1.0 else shifting(self.inner).moved(reference, points)
 
     def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
         """Return the shares of the mass that may move within the ball and all bounds."""
-        assert supports(self.inner, SupportsShift)  # `supports` includes the ball
-        kept, inside = self._kept(reference, points), self.inner.shares_inside(reference, points, radius)
+        kept, inside = self._kept(reference, points), shifting(self.inner).shares_inside(reference, points, radius)
         return None if kept is None or inside is None else _common([kept, inside])
 
     def _kept(self, reference: FloatArray, points: FloatArray) -> tuple[float, float] | None:
@@ -129,8 +113,7 @@ class PlacedIntersection(PlacedSet):
         bounds = self._bounds(reference)
         y = self._search(v[None], reference, radius, bounds).multipliers[0]
         shifted = v - bounds.features @ y
-        inner = self.inner.certified(shifted[None], reference, radius)
-        alone = WorstCase(inner.expectation[0], inner.weights[0], inner.lower_bound[0])
+        alone = self.inner.certified(shifted[None], reference, radius)[0]
         dual = on_range(self.inner).dual(shifted, reference, radius, alone)
         if dual is None:
             return None
@@ -150,7 +133,7 @@ class PlacedIntersection(PlacedSet):
         """Return the ball's sensitivities (m,) for v - F y, with the prices y of the bounds."""
         bounds = self._bounds(reference)
         v = values - values.min(axis=1, keepdims=True)
-        y = self._search(v, reference, radius + _BEYOND * self.unit, bounds).multipliers
+        y = self._search(v, reference, radius + _BEYOND * self.growth.unit, bounds).multipliers
         return with_slopes(self.inner).slopes(v - y @ bounds.features.T, reference, radius)
 
     def _bounds(self, reference: FloatArray) -> _Bounds:
@@ -276,11 +259,6 @@ class Intersection(AmbiguitySet):
     def n_contexts(self) -> int | None:
         """The number of contexts given to the ball, if any."""
         return self.inner.n_contexts
-
-    @property
-    def instead_of_a_rule(self) -> str:
-        """The alternative to a rule that learns the radius from continuous samples."""
-        return advice_of(self.inner)
 
     def with_columns(self, columns: Sequence[Column]) -> Intersection:
         """Return the set for contexts with these columns."""

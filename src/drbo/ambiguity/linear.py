@@ -7,6 +7,11 @@ is a linear program with few constraints. Certificate: for any multipliers y, no
     min_i (v_i - sum_j y_j f_j(c_i)) + sum_j (y_j lower_j if y_j > 0 else y_j upper_j).
 
 The same y prices every other context: threshold(c) = min_i (v_i - y'f(c_i)) + y'f(c).
+
+The program is solved by a compiled dual simplex method, `solve_rows`. The rows become A w - s = 0 with slacks
+lower <= s <= upper, so a basis has k + 1 columns. All mass on the lowest value, with every slack in the basis, is dual
+feasible: the method starts there, and there is no first phase. It stops at the first basis whose w and s satisfy their
+bounds; y are the multipliers of this basis.
 """
 
 from __future__ import annotations
@@ -18,18 +23,23 @@ from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drbo import validation
-from drbo._compiled import announce
-from drbo.ambiguity._simplex import solve_rows
+from drbo._compiled import announce, in_order
 from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.placed import EPSILON, NEXT, Dual, PlacedSet, WorstCase, in_unit_range
-from drbo.spaces.columns import Column, unnamed_columns
+from drbo.spaces.space import Column, unnamed_columns
 from drbo.validation import FloatArray
 
 ROUNDING = 1e-12
 """Means of a feature that differ by less than this share of its range count as equal."""
-
+_FEASIBLE = 1e-14
+"""Feasibility tolerance of a basic variable. Rows of A are of size one."""
+_PIVOT = 1e-10
+"""Smaller pivots count as zero."""
+_TIE = 1e-9
+"""Accuracy of reduced costs; among nearly equal ratios the largest pivot wins."""
 
 Words = TypeVar("Words", bound="Linear")
 
@@ -72,13 +82,14 @@ class PlacedLinear(PlacedSet, Generic[Words]):
         most = min(1.0, float(np.where(still, np.inf, ends[1]).min()))
         return (least, most) if least <= most and not never.any() else None
 
-    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual:
         """Return the dual point: threshold(c) = min_i (v_i - y'f(c_i)) + y'f(c)."""
         lowest = float(values.min())
         v = values - lowest  # bounds are rounded relative to the range of the values
         lower, upper = self.bounds(reference, radius)
-        y = self.solved(v[None], self.features, lower, upper)[1][0]
-        base = float((v - self.features @ y).min())
+        u, features = self._reduced(v[None], reference)
+        y = self.solved(u, features, lower, upper)[1][0]
+        base = float((u[0] - features @ y).min())
 
         def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
             level, slope = self.ceiling(points, half, y)
@@ -89,13 +100,15 @@ class PlacedLinear(PlacedSet, Generic[Words]):
 
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
         """Return -sum_j y_j b_j' (m,): y the multipliers, b_j' the derivative of bound j in the radius."""
-        y = self._multipliers(values, reference, radius + NEXT * (1.0 + radius))
+        u, features = self._reduced(values, reference)
+        y = self.solved(u, features, *self.bounds(reference, radius + NEXT * (1.0 + radius)))[1]
         (lower, upper), (lower_at_1, upper_at_1) = (self.bounds(reference, eps) for eps in (0.0, 1.0))
         return 0.0 - support(y, lower_at_1 - lower, upper_at_1 - upper)
 
-    def _multipliers(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
-        """Return the multipliers (m, k) of the bounds for values (m, n)."""
-        return self.solved(values, self.features, *self.bounds(reference, radius))[1]
+    def _reduced(self, values: FloatArray, reference: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the values (m, k) and the features of the variables of the linear program: by default the contexts."""
+        del reference
+        return values, self.features
 
     @abstractmethod
     def bounds(self, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
@@ -218,3 +231,173 @@ def certificate(
     centre = 0.5 * (features.max(axis=0) + features.min(axis=0))
     base = ((values - lowest[:, None]) - y @ (features - centre).T).min(axis=1)
     return np.asarray(lowest + (base + support(y, lower - centre, upper - centre)))
+
+
+@in_order
+def solve_rows(
+    costs: FloatArray, A: FloatArray, lower: FloatArray, upper: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return for each row of costs (m, n) the minimiser (m, n), multipliers (m, k) and infeasibility (m,)."""
+    m, n = costs.shape
+    k = len(A)
+    columns = np.ones((n, k + 1))
+    columns[:, 1:] = A.T
+    x = np.zeros((m, n))
+    y = np.zeros((m, k))
+    lacking = np.zeros(m)
+    for row in range(m):
+        lacking[row] = _solve(costs[row], columns, lower, upper, x[row], y[row])
+    return x, y, lacking
+
+
+@in_order
+def _solve(
+    c: FloatArray, columns: FloatArray, lower: FloatArray, upper: FloatArray, x: FloatArray, multipliers: FloatArray
+) -> float:
+    """Write the minimiser (n,) and the multipliers (k,); return the infeasibility that no pivot removes."""
+    n, size = columns.shape
+    k = size - 1
+    basis = np.empty(size, dtype=np.int64)
+    basis[0] = np.argmin(c)
+    basis[1:] = n + np.arange(k)
+    basic = np.zeros(n + k, dtype=np.bool_)
+    basic[basis] = True
+    at_upper = np.zeros(k, dtype=np.bool_)
+    B, inverse = np.empty((size, size)), np.empty((size, size))
+    lacking = 0.0
+    for _ in range(100 + 20 * (n + size)):  # the walk may visit all corners of the convex hull of the contexts
+        cost, right = np.zeros(size), np.zeros(size)
+        right[0] = 1.0
+        for i in range(k):
+            if not basic[n + i]:
+                right[1 + i] = upper[i] if at_upper[i] else lower[i]
+        for i in range(size):
+            if basis[i] < n:
+                B[:, i] = columns[basis[i]]
+                cost[i] = c[basis[i]]
+            else:
+                B[:, i] = 0.0
+                B[1 + basis[i] - n, i] = -1.0
+        if not _invert(B, inverse):
+            return np.inf
+        values = _product(inverse, right)
+        values += _product(inverse, right - _product(B, values))  # one step of refinement
+        y = _product(inverse.T, cost)
+        y += _product(inverse.T, cost - _product(B.T, y))
+
+        leaving, lacking, rises = -1, _FEASIBLE, True
+        for i in range(size):
+            if basis[i] < n:
+                below, above = -values[i], -np.inf
+            else:
+                below, above = lower[basis[i] - n] - values[i], values[i] - upper[basis[i] - n]
+            if below > lacking:
+                leaving, lacking, rises = i, below, True
+            if above > lacking:
+                leaving, lacking, rises = i, above, False
+        if leaving >= 0:
+            entering = _entering(c, columns, lower, upper, basic, at_upper, inverse[leaving], y, rises)
+        if leaving < 0 or entering < 0:
+            if leaving < 0:
+                lacking = 0.0
+            break
+        left = basis[leaving]
+        basic[left], basic[entering] = False, True
+        basis[leaving] = entering
+        if left >= n:
+            at_upper[left - n] = not rises
+    total = 0.0
+    for i in range(size):
+        if basis[i] < n:
+            x[basis[i]] = max(values[i], 0.0)
+            total += x[basis[i]]
+    x /= total
+    multipliers[:] = y[1:]
+    return lacking
+
+
+@in_order
+def _entering(
+    c: FloatArray,
+    columns: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    basic: NDArray[np.bool_],
+    at_upper: NDArray[np.bool_],
+    row: FloatArray,
+    y: FloatArray,
+    rises: bool,
+) -> int:
+    """Return the variable that enters the basis when the one of `row` of the inverse leaves; -1 if none can.
+
+    Harris: of the ratios that are equal up to the rounding of the reduced costs, the one with the largest pivot.
+    """
+    n, size = columns.shape
+    least = np.inf
+    sign = 1.0 if rises else -1.0
+    pivots, ratios = np.zeros(n + size - 1), np.full(n + size - 1, np.inf)
+    for j in range(n + size - 1):
+        if basic[j]:
+            continue
+        if j < n:
+            pivot, reduced = 0.0, c[j]
+            for i in range(size):
+                pivot += row[i] * columns[j, i]
+                reduced -= y[i] * columns[j, i]
+        else:
+            i = j - n
+            if lower[i] == upper[i]:
+                continue
+            pivot, reduced = -row[1 + i], y[1 + i]
+            if at_upper[i]:
+                pivot, reduced = -pivot, -reduced
+        pivot *= -sign
+        if pivot > _PIVOT:
+            pivots[j], ratios[j] = pivot, max(reduced, 0.0) / pivot
+            least = min(least, (max(reduced, 0.0) + _TIE) / pivot)
+    entering, largest = -1, 0.0
+    for j in range(n + size - 1):
+        if ratios[j] <= least and pivots[j] > largest:
+            entering, largest = j, pivots[j]
+    return entering
+
+
+@in_order
+def _product(matrix: FloatArray, vector: FloatArray) -> FloatArray:
+    """Return the product of a small matrix and a vector, with the same bits on every machine."""
+    found = np.zeros(len(matrix))
+    for i in range(len(matrix)):
+        for j in range(len(vector)):
+            found[i] += matrix[i, j] * vector[j]
+    return found
+
+
+@in_order
+def _invert(matrix: FloatArray, inverse: FloatArray) -> bool:
+    """Write the inverse of a small matrix, by elimination with partial pivoting; return whether it exists."""
+    n = len(matrix)
+    left = matrix.copy()
+    inverse[:] = 0.0
+    for i in range(n):
+        inverse[i, i] = 1.0
+    for i in range(n):
+        best = i
+        for r in range(i + 1, n):
+            if abs(left[r, i]) > abs(left[best, i]):
+                best = r
+        if abs(left[best, i]) == 0.0:
+            return False
+        for j in range(n):
+            left[i, j], left[best, j] = left[best, j], left[i, j]
+            inverse[i, j], inverse[best, j] = inverse[best, j], inverse[i, j]
+        pivot = left[i, i]
+        for j in range(n):
+            left[i, j] /= pivot
+            inverse[i, j] /= pivot
+        for r in range(n):
+            factor = left[r, i]
+            if r != i and factor != 0.0:
+                for j in range(n):
+                    left[r, j] -= factor * left[i, j]
+                    inverse[r, j] -= factor * inverse[i, j]
+    return True

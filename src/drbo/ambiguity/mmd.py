@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import validation
 from drbo._compiled import announce
 from drbo.ambiguity._many_features import FEWEST, ManyFeatures
-from drbo.ambiguity._mmd_pricing import embed
+from drbo.ambiguity._mmd_atoms import embed
 from drbo.ambiguity._mmd_solver import ROWS_ALONE, solve_batch, solve_sparse
 from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.pivoted import GramEntries, KernelEntries, PivotedCholesky, factor_gram
@@ -36,7 +36,6 @@ class PlacedMMD(PlacedSet):
     features : (n, r) F with M = F F', up to rounding
     """
 
-    growth = Growth(convex=True)
     rows_alone = ROWS_ALONE
     n_contexts: int
 
@@ -44,6 +43,9 @@ class PlacedMMD(PlacedSet):
         self._factor = factor
         self.features = np.ascontiguousarray(factor.rows.T) if features is None else features
         self.n_contexts = len(self.features)
+        # The unit is the largest sqrt(k_M(c, c)); if k_M >= 0, no distance exceeds sqrt(2) times this.
+        largest = float(np.sqrt((self.features**2).sum(axis=1).max()))
+        self.growth = Growth(convex=True, unit=largest)
         self._embedded: tuple[bytes, _Embedding] | None = None
         self._many: ManyFeatures | None = None
 
@@ -54,18 +56,13 @@ class PlacedMMD(PlacedSet):
         """Return a description of the distributions in the set."""
         return f"within a maximum mean discrepancy (MMD) of {radius:.3g} of the reference"
 
-    @property
-    def unit(self) -> float:
-        """The largest sqrt(k_M(c, c)); if k_M >= 0, no distance exceeds sqrt(2) times this."""
-        return float(np.sqrt((self.features**2).sum(axis=1).max()))
-
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
         """Return ||g|| (m,) of the dual point, a function of the context.
 
         The radius is at least 1e-6 of the largest sqrt(k_M(c, c)). At smaller radii a kernel hardly separates near
         contexts, and g would interpolate every value.
         """
-        eps = max((1.0 + NEXT) * radius, _LEAST * self.unit)
+        eps = max((1.0 + NEXT) * radius, _LEAST * self.growth.unit)
         weights = self.certified(values, reference, eps).weights
         lowest = values.min(axis=1, keepdims=True)
         rows = zip(values - lowest, weights - reference, strict=True)
@@ -249,13 +246,12 @@ class MMD(AmbiguitySet):
     gram : (n, n) the matrix M itself instead of both, symmetric and positive semi-definite
     """
 
-    growth = PlacedMMD.growth
+    growth = Growth(convex=True)
 
     def __init__(
         self, contexts: ArrayLike | None = None, kernel: Kernel | None = None, *, gram: ArrayLike | None = None
     ) -> None:
-        if kernel is not None and not isinstance(kernel, Kernel):
-            raise TypeError(f"kernel must be a kernel such as RBF(0.1), got {kernel!r}")
+        validation.of_kind("kernel", kernel, (Kernel, type(None)), "a kernel such as RBF(0.1)")
         if gram is not None and (contexts is not None or kernel is not None):
             raise TypeError("gram must be given alone: it replaces contexts and kernel")
         self.kernel = kernel

@@ -12,7 +12,7 @@ from drbo import validation
 from drbo._messages import listed, printable
 from drbo.ambiguity.linear import ROUNDING, Linear, PlacedLinear
 from drbo.ambiguity.placed import Growth
-from drbo.spaces.columns import Column, named
+from drbo.spaces.space import Column, named
 from drbo.validation import FloatArray
 
 __all__ = ["Moments"]
@@ -20,8 +20,6 @@ __all__ = ["Moments"]
 
 class PlacedMoments(PlacedLinear["Moments"]):
     """Bounds on means, on contexts."""
-
-    radius_means = "The radius is a factor on the widths: 1 is the set as stated, 0 asks for equal means."
 
     def words(self, radius: float) -> str:
         """Return a description of the distributions in the set."""
@@ -99,7 +97,11 @@ class Moments(Linear):
     named : the widths by the names of the columns, positive, in the units of each column
     """
 
-    growth = Growth(own=1.0, convex=True)
+    growth = Growth(
+        own=1.0,
+        convex=True,
+        means="The radius is a factor on the widths: 1 is the set as stated, 0 asks for equal means.",
+    )
     follows_reference = True
 
     def __init__(

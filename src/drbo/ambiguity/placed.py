@@ -63,6 +63,9 @@ class WorstCase:
         """The attained value minus the certificate, (...), zero or more."""
         return self.expectation - self.lower_bound
 
+    def __getitem__(self, row: int) -> WorstCase:
+        return WorstCase(self.expectation[row], self.weights[row], self.lower_bound[row])
+
 
 @dataclass(frozen=True, eq=False)
 class Dual:
@@ -112,12 +115,19 @@ class Growth:
     matters : whether the set depends on the radius at all
     convex : whether the worst case is a convex function of the radius, as it is for every convex distance
     power : the power of the radius in the derivative `sensitivity`: near radius 0 losses grow with this power
+    unit : the unit of the radius; MMD distances scale with the kernel
+    means : an explanation of the radius beside `words`, if it needs one
+    instead_of_a_rule : the alternative to a rule that learns the radius from continuous samples, for sets without
+        positions: two contexts are equal or different, however close they are. Empty if rules are fine
     """
 
     own: float | None = None
     matters: bool = True
     convex: bool = False
     power: float = 1.0
+    unit: float = 1.0
+    means: str = ""
+    instead_of_a_rule: str = ""
 
 
 class PlacedSet(ABC):
@@ -265,33 +275,11 @@ class SupportsEvents(Protocol):
 
 
 @runtime_checkable
-class SupportsMeaning(Protocol):
-    """A set whose radius needs an explanation beside `words`."""
-
-    radius_means: str
-
-
-@runtime_checkable
 class SupportsLikelihood(Protocol):
     """A set with a radius for `drbo.radius.EmpiricalLikelihood`: KL and chi-square."""
 
     def likelihood_radius(self, z: float) -> float:
         """Return t times the radius that covers an expectation at z standard errors, after t contexts."""
-
-
-@runtime_checkable
-class SupportsUnit(Protocol):
-    """A set whose radius has a unit: MMD distances scale with the kernel."""
-
-    unit: float
-
-
-@runtime_checkable
-class SupportsAdvice(Protocol):
-    """A set without positions: two contexts are equal or different, however close they are."""
-
-    instead_of_a_rule: str
-    """The alternative to a rule that learns the radius from continuous samples."""
 
 
 Capability = TypeVar("Capability")
@@ -315,6 +303,12 @@ def on_range(one: object) -> SupportsRange:
     )
 
 
+def shifting(one: object) -> SupportsShift:
+    """Return the set, typed as one with positions, which `supports` has checked."""
+    assert supports(one, SupportsShift)
+    return one
+
+
 def with_slopes(one: object) -> SupportsSlopes:
     """Return the set, typed as one with a sensitivity; raise if it has none."""
     if supports(one, SupportsSlopes):
@@ -328,16 +322,6 @@ def rows_alone(one: object) -> int:
     This is the set's `rows_alone`, by default 1. A search calls this in every round.
     """
     return getattr(one, "rows_alone", 1)
-
-
-def unit_of(one: object) -> float:
-    """Return the unit of a set's radius."""
-    return one.unit if supports(one, SupportsUnit) else 1.0
-
-
-def advice_of(one: object) -> str:
-    """Return the alternative to a rule that learns the radius from continuous samples; empty if rules are fine."""
-    return one.instead_of_a_rule if supports(one, SupportsAdvice) else ""
 
 
 def check_size(one: PlacedSet, n_contexts: int) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
 from drbo import validation
 from drbo._messages import listed, printable
-from drbo.ambiguity.linear import Linear, PlacedLinear, certificate, support
+from drbo.ambiguity.linear import Linear, PlacedLinear, certificate
 from drbo.ambiguity.placed import Dual, Growth, WorstCase, expectations
-from drbo.spaces.columns import Column, named
+from drbo.spaces.space import Column, named
 from drbo.validation import FloatArray
 
 __all__ = ["Shares"]
@@ -34,11 +34,6 @@ class _Group:
 
 class PlacedShares(PlacedLinear["Shares"]):
     """Bounds on shares, on contexts."""
-
-    radius_means = (
-        "The radius is how far a group may be outside of its bounds, as a share of all days: 0 is the set as stated. "
-        "The bounds do not depend on the past."
-    )
 
     def words(self, radius: float) -> str:
         """Return a description of the distributions in the set."""
@@ -74,36 +69,31 @@ class PlacedShares(PlacedLinear["Shares"]):
                 level[several] += max(float(y[own].max()), 0.0) - here
         return level, np.zeros_like(points)
 
-    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual:
         """Return the dual point; further contexts do not matter inside a group with fixed relative weights."""
+        made = super().dual(values, reference, radius, worst)
         if self.family.free_inside:
-            return super().dual(values, reference, radius, worst)
-        lowest = float(values.min())
+            return made
         cells = _Cells(self.features, reference)
-        u, _ = cells.values((values - lowest)[None])
-        lower, upper = self.bounds(reference, radius)
-        y = self.solved(u, cells.features, lower, upper)[1][0]
-        base = float((u[0] - cells.features @ y).min())
         shown = cells.features[cells.mass > 0.0]
         columns = np.unique(
             [i for g in self.family.groups for i in range(g.column.first, g.column.first + g.column.width)]
         )
 
         def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
-            level, slope = self.ceiling(points, half, y)
+            level, slope = made.threshold(points, half)
             known = ~half[:, columns].any(axis=1)
             closed = known & (self._features(points)[:, None] == shown).all(axis=2).any(axis=1)
-            return np.where(closed, -np.inf, lowest + (base + level)), slope
+            return np.where(closed, -np.inf, level), slope
 
-        bound = lowest + (base + float(support(y, lower, upper)))
-        return Dual(min(bound, float(worst.expectation)), 1.0, threshold)
+        return replace(made, threshold=threshold)
 
-    def _multipliers(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
-        """Return the multipliers (m, k) of the bounds: of whole groups if their relative weights are fixed."""
+    def _reduced(self, values: FloatArray, reference: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the variables of the linear program: whole cells if the relative weights inside are fixed."""
         if self.family.free_inside:
-            return super()._multipliers(values, reference, radius)
+            return super()._reduced(values, reference)
         cells = _Cells(self.features, reference)
-        return self.solved(cells.values(values)[0], cells.features, *self.bounds(reference, radius))[1]
+        return cells.values(values)[0], cells.features
 
     def refuse(self, features: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
         """Raise an error that names a group without contexts, or states that the bounds are contradictory."""
@@ -174,7 +164,12 @@ class Shares(Linear):
     named : for each group the bounds of its share; or for each column a mapping from its groups to bounds
     """
 
-    growth = Growth(own=0.0, convex=True)
+    growth = Growth(
+        own=0.0,
+        convex=True,
+        means="The radius is how far a group may be outside of its bounds, as a share of all days: 0 is the set as "
+        "stated. The bounds do not depend on the past.",
+    )
 
     def __init__(self, shares: Mapping[Any, Any] | None = None, /, *, free_inside: bool = False, **named: Any) -> None:
         if shares is not None and not isinstance(shares, Mapping):

@@ -29,7 +29,7 @@ from drbo.ambiguity.placed import (
     peak,
     reference_alone,
 )
-from drbo.spaces.columns import Column
+from drbo.spaces.space import Column
 from drbo.validation import FloatArray
 
 __all__ = ["Wasserstein"]

@@ -13,8 +13,7 @@ from drbo.contexts.nature import in_words
 from drbo.knowledge.claims import Claim
 from drbo.knowledge.explanation import Deferred, Explanation, as_html, readable, wrapped
 from drbo.rounds.chance import Chance, Event, Of
-from drbo.spaces.columns import row
-from drbo.spaces.space import Point
+from drbo.spaces.space import Point, row
 from drbo.validation import FloatArray
 
 __all__ = ["NotCertifiedError"]

@@ -15,7 +15,7 @@ from drbo.ambiguity.family import AmbiguitySet, SetOrFamily
 from drbo.ambiguity.placed import PlacedSet
 from drbo.analysis.profile import against_radius
 from drbo.analysis.recommend import best_in
-from drbo.contexts.reference import Indices, empirical
+from drbo.contexts.nature import Indices, empirical
 from drbo.contexts.sampled_contexts import SampledContexts
 from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Terms

@@ -22,17 +22,15 @@ from scipy.optimize import brentq
 from drbo import validation
 from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.mmd import MMD
-from drbo.ambiguity.placed import PlacedSet, SupportsEvents, SupportsMeaning, SupportsShift, advice_of, supports
+from drbo.ambiguity.placed import PlacedSet, SupportsEvents, SupportsShift, supports
 from drbo.analysis.radius_explanation import Likelier, RadiusExplanation, Relabelled, Shift, Window
-from drbo.contexts.nature import Contexts
-from drbo.contexts.reference import Indices, Reference, empirical
+from drbo.contexts.nature import Contexts, Indices, Reference, empirical
 from drbo.contexts.sampled_contexts import SampledContexts
 from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.learned_radius import autocorrelation
 from drbo.rounds.range_ball import make_ball
-from drbo.spaces.columns import Column
 from drbo.spaces.samples import Samples
-from drbo.spaces.space import Space
+from drbo.spaces.space import Column, Space
 from drbo.validation import FloatArray
 
 __all__ = ["explain_radius"]
@@ -167,7 +165,7 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
         anything = ambiguity.most_likely(eps, 0.0)
         likelier = tuple(Likelier(share, ambiguity.most_likely(eps, share)) for share in SHARES) if eps > 0.0 else ()
     diameter = ball.diameter
-    known = about.nature.enumerated or not advice_of(ambiguity)
+    known = about.nature.enumerated or not ambiguity.growth.instead_of_a_rule
     fixed = ambiguity.growth.own == 0.0  # bounds that do not depend on the past
     compares = about.nature.in_order and diameter > 0.0 and known and not fixed
     length = window_length(len(reference.history), window) if compares else 0
@@ -176,7 +174,7 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
         radius=eps,
         diameter=diameter,
         within=ambiguity.words(eps),
-        means=ambiguity.radius_means if isinstance(ambiguity, SupportsMeaning) else "",
+        means=ambiguity.growth.means,
         shifts=tuple(shifts),
         relabelled=tuple(relabelled),
         replaced=anything if anything else None,

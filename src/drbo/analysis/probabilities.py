@@ -59,7 +59,7 @@ def _certainty(asked: Snapshot, width: float, of: Of) -> Certainty:
 def _bracket(asked: Snapshot, width: float, event: Event, candidates: Candidates) -> Bracket:
     """Return the worst-case probabilities of an event for candidates."""
     posterior = asked.lower(asked.ball).posterior
-    return of_candidates(asked.ball, event.within(asked.units, posterior), posterior, width, candidates)
+    return of_candidates(asked.ball, event.in_model(asked.units, posterior), posterior, width, candidates)
 
 
 def _probability(asked: Snapshot, width: float, action: Point, event: Event) -> Probability:

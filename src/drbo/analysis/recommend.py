@@ -23,8 +23,7 @@ from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action,
 from drbo.rounds.ball import Ball, Certificate
 from drbo.rounds.grid_search import best_action
 from drbo.rounds.satisficing import Goal, WorstByRadius, check_goal, check_set, critical_radius, fragility, satisfy
-from drbo.spaces.columns import Column
-from drbo.spaces.space import Point
+from drbo.spaces.space import Column, Point
 from drbo.validation import FloatArray
 
 PASSES = 4

@@ -76,11 +76,8 @@ def compress(samples: ArrayLike, kernel: Kernel, weights: ArrayLike | None = Non
     atoms : the largest number of atoms
     """
     points = validation.points("samples", samples)
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel must be a kernel such as RBF(0.1), got {kernel!r}")
-    limit = validation.integer("atoms", atoms)
-    if limit < 1:
-        raise ValueError(f"atoms must be at least 1, got {limit}")
+    validation.of_kind("kernel", kernel, Kernel, "a kernel such as RBF(0.1)")
+    limit = validation.whole_number("atoms", atoms, least=1)
     n = len(points)
     p = np.full(n, 1.0 / n) if weights is None else validation.distribution("weights", weights, n)
     kernel(points[:1], points[:1])  # raises before any work if the lengthscales have another dimension

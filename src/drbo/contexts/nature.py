@@ -1,8 +1,8 @@
 """The contexts that nature chooses from, and how the reference of a round is made from them.
 
-A finite set of contexts is its own set of atoms (`finite_contexts.py`). More than a few hundred samples are compressed
-to weighted atoms, with a bound on the MMD error (`sampled_contexts.py`). Further points of the range, beyond the
-samples, are atoms without weight in the reference.
+The adversary works on a finite set of atoms, with the weights of the reference. A finite set of contexts is its own set
+of atoms. More than a few hundred samples are compressed to weighted atoms, with a bound on the MMD error
+(`sampled_contexts.py`). Further points of the range, beyond the samples, are atoms without weight in the reference.
 
 If contexts have a range (a `Box`), `drbo.rounds.range_ball` adds the points that the adversary needs. Otherwise there
 are no contexts besides the atoms.
@@ -12,20 +12,124 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo._messages import printable
-from drbo.ambiguity.family import AmbiguitySet
-from drbo.contexts.reference import EVERYTHING, Indices, Memory, Reference
+from drbo.ambiguity.family import AmbiguitySet, among
 from drbo.spaces.box import Box
-from drbo.spaces.columns import Column
-from drbo.spaces.space import Point, Space
+from drbo.spaces.finite import FiniteSet
+from drbo.spaces.samples import Samples
+from drbo.spaces.space import Column, Point, Space
 from drbo.validation import FloatArray
+
+__all__ = ["empirical"]
+
+Indices = NDArray[np.intp]
+
+NOTHING_SEEN = np.empty(0, dtype=np.intp)
+"""The history of a reference that is not made from past contexts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A distribution on a finite set of atoms.
+
+    Attributes
+    ----------
+    points : (n, d) the atoms in the model's coordinates
+    weights : (n,) the weight of each; zero on further points
+    error : a bound on the MMD between the samples and the weighted atoms
+    history : (t,) the atom of each past context, in time order, for rules that learn a radius
+    index : (n,) the position of each atom in a finite set, ascending; None for other contexts
+    represented : (k, d) the samples that the atoms represent; no row if every sample is an atom
+    history_weights : (t,) the weight of each past context; None if all are equal
+    """
+
+    points: FloatArray
+    weights: FloatArray
+    error: float
+    history: Indices
+    index: Indices | None
+    represented: FloatArray
+    history_weights: FloatArray | None = None
+
+    def atom(self, j: int) -> Point:
+        """Return atom j."""
+        return Point(self.points[j], None if self.index is None else int(self.index[j]))
+
+    def atoms_of(self, indices: Indices) -> Indices:
+        """Return the atoms at these positions of a finite set; positions without an atom are dropped."""
+        if self.index is None:
+            return indices[:0]
+        return np.searchsorted(self.index, indices[np.isin(indices, self.index)])
+
+    def and_also(self, further: FloatArray) -> Reference:
+        """Return the reference with further atoms (k, d) of zero weight."""
+        if not len(further):
+            return self
+        points = validation.frozen(np.concatenate([self.points, further]))
+        weights = validation.frozen(np.append(self.weights, np.zeros(len(further))))
+        return replace(self, points=points, weights=weights)
+
+
+def empirical(seen: Indices, n_contexts: int, weights: FloatArray | None = None) -> FloatArray:
+    """Return the distribution (n_contexts,) of past contexts with weights (t,); uniform if there is no weight."""
+    if len(seen) == 0:
+        return np.full(n_contexts, 1.0 / n_contexts)
+    if weights is None:
+        return np.bincount(seen, minlength=n_contexts) / len(seen)
+    counted = np.bincount(seen, weights=weights, minlength=n_contexts)
+    return np.asarray(counted / counted.sum())
+
+
+def all_equal(weights: FloatArray) -> bool:
+    """Return whether weights (t,) are all equal, up to rounding."""
+    return float(np.ptp(weights)) <= 1e-12 * float(weights.max()) if len(weights) else True
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The weight of a past context by its age in contexts: 1 for the newest one, and 1 for all by default.
+
+    Attributes
+    ----------
+    window : the number of newest contexts that count
+    half_life : the age difference in contexts that halves the weight
+    """
+
+    window: int | None = None
+    half_life: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.window is not None and self.half_life is not None:
+            raise TypeError("window and half_life must not both be given: choose one way to forget the past")
+        if self.window is not None:
+            object.__setattr__(self, "window", validation.whole_number("window", self.window, least=1))
+        if self.half_life is not None:
+            object.__setattr__(self, "half_life", validation.positive_float("half_life", self.half_life))
+
+    @property
+    def forgets(self) -> bool:
+        """Whether older contexts count less."""
+        return self.window is not None or self.half_life is not None
+
+    def weights(self, count: int) -> FloatArray:
+        """Return the weights (count,) of contexts in time order, the oldest first."""
+        age = np.arange(count - 1.0, -1.0, -1.0)
+        if self.window is not None:
+            return (age < self.window).astype(float)
+        with np.errstate(over="ignore"):  # weights that underflow are 0
+            return np.ones(count) if self.half_life is None else np.exp2(-age / self.half_life)
+
+
+EVERYTHING = Memory()
+"""Nothing is forgotten."""
 
 
 class Contexts(ABC):
@@ -77,9 +181,9 @@ class Contexts(ABC):
     def given(self, reference: Any) -> Reference:
         """Return the reference that the caller gives for a round."""
 
-    @abstractmethod
     def check(self, reference: Any) -> None:
-        """Raise unless `given` accepts this reference, without computing its atoms."""
+        """Raise unless `given` accepts this reference."""
+        self.given(reference)
 
     @abstractmethod
     def chosen(self, weights: Any, history: Indices) -> Reference:
@@ -158,3 +262,106 @@ class Contexts(ABC):
 def in_words(known: Mapping[Any, Any]) -> str:
     """Return the known values as text: weekday = 'Mon'."""
     return ", ".join(f"{printable(name)} = {value!r}" for name, value in known.items())
+
+
+class FiniteContexts(Contexts):
+    """A finite set of contexts: every reference is a vector of weights on its points."""
+
+    space: FiniteSet
+    enumerated = True
+
+    def __init__(self, space: FiniteSet) -> None:
+        self.space = space
+        self._points, self._rows = space.coordinates, np.arange(len(space))  # the points that agree with `known`
+        self._last: tuple[Any, Reference] | None = None  # the last argument of `given`, and its reference
+
+    @property
+    def in_order(self) -> bool:
+        """Whether past contexts are in time order; counts of labels are not."""
+        return self.space.in_order or not self.space.history.size
+
+    @property
+    def columns(self) -> Sequence[Any]:
+        """The positions of the columns."""
+        return self.space.positions
+
+    def narrowed(self, known: Mapping[Any, Any]) -> FiniteContexts:
+        """Return the points with the known values, by the position of their column."""
+        made = FiniteContexts(self.space)
+        made.known, made._rows = self.space.matching(known)
+        made._points = validation.frozen(self.space.coordinates[made._rows])
+        return made
+
+    def holds(self, coordinates: FloatArray) -> NDArray[np.bool_]:
+        """Return whether each context (n, d) agrees with `known`, (n,)."""
+        return np.asarray((coordinates[:, None] == self._points).all(axis=2).any(axis=1))
+
+    def part_of(self, ambiguity: AmbiguitySet) -> AmbiguitySet:
+        """Return the family of sets on the points that agree with `known`."""
+        return among(ambiguity, self._rows) if self.known else ambiguity
+
+    def own(self) -> Reference | None:
+        """Return the reference of the weights given with labels; None for points, which have no distribution."""
+        weights = self.space.weights
+        return None if weights is None else self._weighted(weights, self.space.history)
+
+    def given(self, reference: ArrayLike | Mapping[Any, float]) -> Reference:
+        """Return the reference of weights (n,), probabilities or counts, or of a mapping from labels to weights."""
+        if self._last is not None and self._last[0] is reference:
+            return self._last[1]
+        if isinstance(reference, Samples):
+            raise TypeError("reference must be weights, one per context: these are a finite set")
+        weights = self.space.weights_of("reference", reference)
+        made = self._weighted(weights, NOTHING_SEEN)
+        if isinstance(reference, np.ndarray) and not reference.flags.writeable:  # immutable
+            self._last = reference, made
+        return made
+
+    def chosen(self, weights: Any, history: Indices) -> Reference:
+        """Return the reference of the weights, else of the history, else of the contexts."""
+        n = len(self.space)
+        if history.size and not 0 <= history.min() <= history.max() < n:
+            raise ValueError(f"history must hold indices from 0 to {n - 1}, got {history}")
+        if weights is not None:
+            return self._weighted(self.space.weights_of("reference", weights), history)
+        if history.size:
+            return self._weighted(empirical(history, n), history)
+        own = self.own()
+        if own is None:
+            raise TypeError("Simulator needs a reference distribution, or a history of context indices")
+        return own
+
+    def seen(self, contexts: Sequence[Point], memory: Memory = EVERYTHING) -> Reference:
+        """Return the empirical distribution of past and observed contexts; uniform if there are none."""
+        observed = np.array([point.index for point in contexts], dtype=np.intp)
+        indices = np.concatenate([self.space.history, observed])
+        shares = memory.weights(len(indices))
+        counted = np.isin(indices, self._rows) & (shares > 0.0)
+        history, shares = np.searchsorted(self._rows, indices[counted]), shares[counted]
+        unequal = None if all_equal(shares) else validation.frozen(shares)
+        return self._on_atoms(empirical(history, len(self._rows), unequal), history, unequal)
+
+    def _whole(self, values: Mapping[Any, Any]) -> Any:
+        """Return the point or the label with these values, by the positions of the columns."""
+        return self.space.of_columns("context", values)
+
+    def decode_all(self, reference: Reference) -> Sequence[Any]:
+        """Return the user's points at the atoms."""
+        del reference
+        every = self.space.decode_all(self.space.coordinates)
+        return tuple(every[int(i)] for i in self._rows) if self.known else every
+
+    def _weighted(self, weights: FloatArray, history: Indices) -> Reference:
+        """Return the reference of weights (n,) on the whole set, with a history of indices."""
+        if self.known:
+            total = float(weights[self._rows].sum())
+            if total == 0.0:
+                raise ValueError(f"given says {in_words(self.known)}, which has no weight in the reference")
+            weights = weights[self._rows] / total
+            history = np.searchsorted(self._rows, history[np.isin(history, self._rows)])
+        return self._on_atoms(weights, history, None)
+
+    def _on_atoms(self, weights: FloatArray, history: Indices, unequal: FloatArray | None) -> Reference:
+        if weights.flags.writeable:
+            weights = validation.frozen(weights)
+        return Reference(self._points, weights, 0.0, history, self._rows, self._points[:0], unequal)

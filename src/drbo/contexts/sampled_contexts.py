@@ -13,8 +13,7 @@ from drbo import validation
 from drbo._messages import printable
 from drbo.ambiguity.family import AmbiguitySet, SupportsScenarios
 from drbo.contexts.compression import compress
-from drbo.contexts.nature import Contexts, in_words
-from drbo.contexts.reference import EVERYTHING, NOTHING_SEEN, Indices, Memory, Reference, all_equal
+from drbo.contexts.nature import EVERYTHING, NOTHING_SEEN, Contexts, Indices, Memory, Reference, all_equal, in_words
 from drbo.kernels import RBF
 from drbo.spaces.box import Box
 from drbo.spaces.samples import DataRange, Samples

@@ -53,8 +53,7 @@ from drbo import (
 )
 from drbo.ambiguity import PlacedSet
 from drbo.ambiguity.placed import with_slopes
-from drbo.contexts.nature import Contexts
-from drbo.contexts.reference import Reference
+from drbo.contexts.nature import Contexts, Reference
 from drbo.experiments._tasks import SETTINGS, Goal, Task
 from drbo.models import UPPER, Bound, SupportsGrid
 from drbo.names import MethodName, SettingName

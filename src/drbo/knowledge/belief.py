@@ -13,7 +13,7 @@ from typing import cast
 
 import numpy as np
 
-from drbo.contexts.reference import Reference
+from drbo.contexts.nature import Reference
 from drbo.knowledge.configuration import Configuration, Outcome
 from drbo.knowledge.history import Told
 from drbo.knowledge.state import observations

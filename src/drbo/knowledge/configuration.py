@@ -13,8 +13,7 @@ from drbo import validation
 from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.placed import PlacedSet
-from drbo.contexts.finite_contexts import FiniteContexts
-from drbo.contexts.nature import Contexts
+from drbo.contexts.nature import Contexts, FiniteContexts
 from drbo.contexts.sampled_contexts import SPREAD, SampledContexts
 from drbo.knowledge import claims
 from drbo.knowledge.claims import Claim
@@ -42,8 +41,7 @@ from drbo.rounds.policies import Policy
 from drbo.rounds.search import WholeSearch
 from drbo.rounds.settings import Setting
 from drbo.spaces.box import Box
-from drbo.spaces.finite import FiniteSet
-from drbo.spaces.labels import finite_set
+from drbo.spaces.finite import FiniteSet, finite_set
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point, Space
 

@@ -25,7 +25,7 @@ from drbo._messages import printable
 from drbo.models.bounds import ConstantBeta
 from drbo.models.gp import FittedGP
 from drbo.rounds.radius_rules import Own
-from drbo.spaces.labels import Labels
+from drbo.spaces.finite import Labels
 
 
 def _collected() -> dict[str, type]:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from drbo._messages import printable
-from drbo.spaces.columns import is_number, text, words
+from drbo.spaces.space import is_number, text, words
 from drbo.validation import FloatArray
 
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from drbo import validation
 from drbo.ambiguity.placed import PlacedSet
-from drbo.contexts.nature import Contexts
-from drbo.contexts.reference import Reference
+from drbo.contexts.nature import Contexts, Reference
 from drbo.knowledge.ahead import Ahead, one_step_ahead
 from drbo.knowledge.belief import Belief, Pending, RoundBeliefs
 from drbo.knowledge.configuration import Configuration

@@ -11,8 +11,7 @@ import numpy as np
 from drbo.knowledge.explanation import as_html, readable
 from drbo.knowledge.history import Told
 from drbo.rounds.policies import Reason
-from drbo.spaces.columns import row
-from drbo.spaces.space import Point, Space
+from drbo.spaces.space import Point, Space, row
 from drbo.validation import FloatArray
 
 

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from drbo import validation
 from drbo._messages import listed
-from drbo.spaces import kinds
 from drbo.spaces.box import Box
-from drbo.spaces.choices import Categorical
+from drbo.spaces.choices import Categorical, read_column
 from drbo.spaces.parameters import Integer, Observed, Parameter, Real
 from drbo.spaces.perturbation import Perturbation
 from drbo.spaces.samples import Samples
@@ -170,7 +169,7 @@ def _actions(given: Any, columns: Mapping[str, Any]) -> tuple[Box, dict[str, lis
     tried: dict[str, list[Any]] = {}
     ranges: dict[str, Parameter] = {}
     for name, column in columns.items():
-        _, kind = kinds.read(name, column, None)
+        _, kind = read_column(name, column, None)
         tried[name] = _values(name, column)
         ranges[name] = _range(tried[name], kind, _whole(column) and isinstance(kind, Observed))
         if len(set(tried[name])) == 1:
@@ -185,7 +184,7 @@ def _actions(given: Any, columns: Mapping[str, Any]) -> tuple[Box, dict[str, lis
 
 def _values(name: str, column: Any) -> list[Any]:
     """Return the values of a column: integers, floats or labels."""
-    values, kind = kinds.read(name, column, None)
+    values, kind = read_column(name, column, None)
     return [int(value) for value in values] if _whole(column) and isinstance(kind, Observed) else values
 
 
@@ -203,7 +202,7 @@ def _range(values: list[Any], kind: Parameter, whole: bool) -> Parameter:
 
 def _contexts(given: Any, columns: Mapping[str, Any], order: NDArray[np.intp]) -> tuple[Samples, list[dict[str, Any]]]:
     """Return the contexts as samples ordered by time, and each of them as a mapping."""
-    read = {name: kinds.read(name, column, None) for name, column in columns.items()}
+    read = {name: read_column(name, column, None) for name, column in columns.items()}
     table = {name: [values[i] for i in order.tolist()] for name, (values, _) in read.items()}
     labels = {name: p for name, (_, p) in read.items() if not isinstance(p, Observed)}
     within = given if isinstance(given, Box) else None

@@ -29,7 +29,7 @@ from drbo.models.factor import Process
 from drbo.models.observation import Observation, Scatter
 from drbo.models.regression import Posterior
 from drbo.models.surrogate import Values
-from drbo.spaces.space import Point, Shift
+from drbo.spaces.space import Displacement, Point
 from drbo.validation import FloatArray
 
 _NO_ACTION = np.empty(0)
@@ -50,7 +50,7 @@ class PerturbedPosterior:
     contexts : (n, d_c) the perturbations of the queries
     """
 
-    def __init__(self, gp: Process, shift: Shift, actions: FloatArray, contexts: FloatArray) -> None:
+    def __init__(self, gp: Process, shift: Displacement, actions: FloatArray, contexts: FloatArray) -> None:
         self.gp, self.shift, self.actions, self.contexts = gp, shift, actions, contexts
         of_places = gp.with_kernel(Product(ConstantKernel(), gp.kernel.action))
         self._inner = Posterior(of_places, np.empty((0, 0)), np.empty((0, len(shift.start))))
@@ -242,7 +242,7 @@ class PerturbedDraw(DrawOfRound):
     seen, weights : the outcomes add weights' seen(z)
     """
 
-    shift: Shift
+    shift: Displacement
     fourier: Fourier
     coefficients: FloatArray
     seen: Functions

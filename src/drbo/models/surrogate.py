@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from drbo.models.curve import Curve
 from drbo.models.observation import Observation, Scatter
 from drbo.models.outcomes import Outcomes, Units
-from drbo.spaces.space import AnySpace, Point, Shift
+from drbo.spaces.space import AnySpace, Displacement, Point
 from drbo.validation import FloatArray
 
 Values = Callable[[FloatArray], FloatArray]
@@ -44,7 +44,7 @@ class Inputs:
 
     actions: FloatArray
     d_context: int
-    shift: Shift | None = None
+    shift: Displacement | None = None
 
     @property
     def d_action(self) -> int:

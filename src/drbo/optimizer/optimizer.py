@@ -47,7 +47,7 @@ from drbo.rounds.policies import Policy
 from drbo.rounds.radius_rules import RadiusRule
 from drbo.rounds.settings import DataDriven, Setting
 from drbo.spaces.box import Box
-from drbo.spaces.labels import FiniteGiven
+from drbo.spaces.finite import FiniteGiven
 from drbo.spaces.samples import Samples
 
 if TYPE_CHECKING:

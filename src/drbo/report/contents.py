@@ -33,7 +33,7 @@ from drbo.report.marks import (
 )
 from drbo.report.plots import SHARES, course
 from drbo.report.scales import Labels, Percentages, Whole
-from drbo.spaces.columns import Row, is_number, row, text, words
+from drbo.spaces.space import Row, is_number, row, text, words
 
 
 class Contents:

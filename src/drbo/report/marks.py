@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from drbo.report.scales import Numbers, Scale, edges, pixels
-from drbo.spaces.columns import text
+from drbo.spaces.space import text
 from drbo.validation import FloatArray
 
 

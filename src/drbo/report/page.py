@@ -18,7 +18,7 @@ from drbo import Optimizer, validation
 from drbo._files import write_atomically
 from drbo.report.contents import Contents
 from drbo.report.marks import Figure, escaped, legend
-from drbo.spaces.columns import text
+from drbo.spaces.space import text
 
 
 def write(opt: Optimizer, path: str | os.PathLike[str], title: str | None = None) -> Path:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import Optimizer, validation
 from drbo.analysis import Recommendation
 from drbo.analysis.profile import BLUE, GREEN, GREY, ORANGE, PINK, panels
-from drbo.spaces.columns import is_number, row, text
+from drbo.spaces.space import is_number, row, text
 from drbo.validation import FloatArray
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from drbo.spaces.columns import is_number, text
+from drbo.spaces.space import is_number, text
 from drbo.validation import FloatArray
 
 PIXELS = 250

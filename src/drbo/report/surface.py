@@ -14,7 +14,7 @@ from drbo.analysis import Recommendation
 from drbo.report.marks import BLUE, GREY, ORANGE, RED, Axis, Band, Cells, Figure, Line, Mark, Points
 from drbo.report.scales import scale_of
 from drbo.spaces import FiniteSet, Parameter
-from drbo.spaces.columns import Row, is_number, plain, row
+from drbo.spaces.space import Row, is_number, plain, row
 
 _STEPS = 25
 """Number of values along a numeric axis."""

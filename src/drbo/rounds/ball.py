@@ -17,7 +17,7 @@ import numpy as np
 
 from drbo import validation
 from drbo.ambiguity.placed import Dual, PlacedSet, WorstCase, check_size, on_range
-from drbo.contexts.reference import Reference
+from drbo.contexts.nature import Reference
 from drbo.models.bounds import Bound
 from drbo.models.surrogate import AnyDraw, Estimate, SupportsDraws
 from drbo.spaces.space import Point, Space

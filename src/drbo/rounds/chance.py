@@ -73,7 +73,7 @@ class Event:
         what = "f" if self.of == "f" else "the outcome"
         return f"{what} is above {self.above:g}" if self.above is not None else f"{what} is below {self.below:g}"
 
-    def within(self, units: Units, posterior: Posterior) -> ModelEvent:
+    def in_model(self, units: Units, posterior: Posterior) -> ModelEvent:
         """Return the event in the units of the model."""
         sign = units.sign if self.above is not None else -units.sign
         level = self.above if self.above is not None else self.below
@@ -238,7 +238,7 @@ class Undecided(ContextRule):
         if not beliefs.units.known:
             return Uncertain().pick(ball, beliefs, action)
         posterior, width = beliefs.expected(ball), _width(ball, beliefs)
-        event = self.chance.event.within(beliefs.units, posterior)
+        event = self.chance.event.in_model(beliefs.units, posterior)
         low, high = (Bound(posterior, width, side).of_action(action) for side in (LOWER, UPPER))
         openness = event.openness(low, high)
         return ball.best_context(openness, _no_range, TIE * float(np.abs(openness).max()))
@@ -359,7 +359,7 @@ def _chosen(chance: Chance, rule: ContextRule | None, round: Round, beliefs: Bel
     if not units.known:
         return Optimism(rule).choose(round, beliefs)
     posterior = beliefs.expected(ball)
-    event, found = chance.event.within(units, posterior), None
+    event, found = chance.event.in_model(units, posterior), None
     for chooser in choosers:
         if found is None:
             found = round.search.best_by(ball, functools.partial(chooser, ball, event, beliefs), round.near)

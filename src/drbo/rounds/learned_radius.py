@@ -19,9 +19,7 @@ import numpy as np
 
 from drbo import validation
 from drbo.ambiguity.family import AmbiguitySet, SetOrFamily
-from drbo.ambiguity.placed import advice_of
-from drbo.contexts.nature import Contexts
-from drbo.contexts.reference import Indices, empirical
+from drbo.contexts.nature import Contexts, Indices, empirical
 from drbo.rounds.radius_rules import RadiusRule, effective_number
 from drbo.validation import FloatArray
 
@@ -338,9 +336,9 @@ def _check_block(block: Any) -> None:
 
 
 def _check_samples(rule: RadiusRule, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-    if advice_of(ambiguity) and not contexts.enumerated:
+    if ambiguity.growth.instead_of_a_rule and not contexts.enumerated:
         raise TypeError(
             f"radius={type(rule).__name__}(...) has no answer for {ambiguity!r} on samples: nearly every day is new, "
             f"and the set's distance between two samples says nothing about their distribution. "
-            f"{advice_of(ambiguity)}"
+            f"{ambiguity.growth.instead_of_a_rule}"
         )

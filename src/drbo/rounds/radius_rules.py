@@ -19,9 +19,8 @@ from scipy.special import ndtri
 from drbo import validation
 from drbo.ambiguity.family import AmbiguitySet, SetOrFamily, as_placed
 from drbo.ambiguity.mmd import MMD
-from drbo.ambiguity.placed import SupportsLikelihood, advice_of, supports, unit_of
-from drbo.contexts.nature import Contexts
-from drbo.contexts.reference import Indices
+from drbo.ambiguity.placed import SupportsLikelihood, supports
+from drbo.contexts.nature import Contexts, Indices
 from drbo.contexts.sampled_contexts import SampledContexts
 from drbo.spaces.samples import Samples
 from drbo.validation import FloatArray
@@ -149,7 +148,7 @@ class Theoretical(RadiusRule):
         if t == 0:
             return math.inf
         width = 2.0 + math.sqrt(2.0 * math.log(6.0 * t**2 / self.delta))
-        return self.factor * unit_of(as_placed(ambiguity)) * width / math.sqrt(effective_number(t, weights))
+        return self.factor * as_placed(ambiguity).growth.unit * width / math.sqrt(effective_number(t, weights))
 
 
 @dataclass(frozen=True)
@@ -211,7 +210,7 @@ def _with_likelihood(ambiguity: SetOrFamily) -> SupportsLikelihood:
     """Return the set as one with a likelihood radius, or say that it has none."""
     if supports(ambiguity, SupportsLikelihood):
         return ambiguity
-    instead = advice_of(ambiguity) or "Use drbo.radius.Bootstrap or drbo.radius.Calibrated."
+    instead = ambiguity.growth.instead_of_a_rule or "Use drbo.radius.Bootstrap or drbo.radius.Calibrated."
     raise TypeError(
         f"radius=EmpiricalLikelihood(...) is for drbo.KL() and drbo.ChiSquare(), got {ambiguity!r}. {instead}"
     )

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from drbo.ambiguity.placed import PlacedSet, on_range
-from drbo.contexts.reference import Reference
+from drbo.contexts.nature import Reference
 from drbo.models.bounds import Bound
 from drbo.models.curve import Curve
 from drbo.models.surrogate import AnyCurve, AnyDraw, Estimate, SupportsDraws, Values

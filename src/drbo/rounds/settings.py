@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 from drbo import validation
 from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.placed import PlacedSet
-from drbo.contexts.nature import Contexts
-from drbo.contexts.reference import Indices, Memory, Reference
+from drbo.contexts.nature import Contexts, Indices, Memory, Reference
 from drbo.rounds.context_rules import Informative, Pessimistic, Uncertain
 from drbo.rounds.policies import Optimism, Policy
 from drbo.rounds.radius_rules import Own, RadiusRule, Theoretical, as_rule

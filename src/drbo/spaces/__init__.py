@@ -1,7 +1,6 @@
 """Spaces of actions and contexts: user values <-> model coordinates."""
 
-from drbo.spaces.finite import FiniteSet
-from drbo.spaces.labels import Labels
+from drbo.spaces.finite import FiniteSet, Labels
 from drbo.spaces.parameters import Parameter
 from drbo.spaces.space import Point, Space
 

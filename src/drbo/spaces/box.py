@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from drbo import validation
 from drbo._messages import listed, printable
-from drbo.spaces.columns import Column
 from drbo.spaces.parameters import MOST_COORDINATES, Fixed, Parameter, parameter
-from drbo.spaces.space import Point, Space
+from drbo.spaces.space import Column, Point, Space
 from drbo.validation import FloatArray
 
 __all__ = ["Box"]
@@ -55,7 +54,7 @@ class Box(Space):
                 f"parameters must have at most {MOST_COORDINATES:,} coordinates, one per number and one per choice of "
                 f"a Categorical, got {self.dimension:,}"
             )
-        self._origin, self._unit, extents = (
+        self.origin, self.units, extents = (
             np.repeat([getattr(p, what) for p in self.parameters.values()], widths)
             for what in ("origin", "unit", "extent")
         )
@@ -147,19 +146,10 @@ class Box(Space):
                 raise ValueError(f"{name!r} has no value at the coordinates {coordinates[self._slices[name]].tolist()}")
         return point
 
-    def measured(self, coordinates: FloatArray) -> FloatArray:
-        """Return coordinates (n, d) in the user's units."""
-        return np.asarray(self._origin + coordinates * self._unit)
-
-    @property
-    def units(self) -> FloatArray:
-        """The size of one coordinate unit in the user's units, (d,)."""
-        return self._unit
-
     def widths(self, halves: FloatArray) -> FloatArray:
         """Return half-widths (n, d) in the user's units, enlarged by four ulps of the largest position."""
-        rounding = 4.0 * np.finfo(float).eps * (np.abs(self._origin) + np.abs(self._unit))
-        return np.asarray(halves * self._unit + np.where(halves > 0.0, rounding, 0.0))
+        rounding = 4.0 * np.finfo(float).eps * (np.abs(self.origin) + np.abs(self.units))
+        return np.asarray(halves * self.units + np.where(halves > 0.0, rounding, 0.0))
 
     def movable(self, names: tuple[str, ...] | None, count: int) -> NDArray[np.intp]:
         """Return the coordinates of the named parameters, (count,); they must be real or logarithmic."""

@@ -1,8 +1,17 @@
-"""A finite set of points, in a fixed order."""
+"""A finite set, in a fixed order: of points, or of labels such as groups of patients, days of the week, machines.
+
+The model sees the coordinates of the labels' parameter: one per label for `Categorical`, one for `Ordinal`. For an
+ambiguity set, `Categorical` labels are 0 or 1 apart, and `Ordinal` labels are their number of steps apart. Counts and
+data given with the labels are kept with them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import enum
+import functools
+import math
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
@@ -10,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo._messages import listed
-from drbo.spaces.columns import Column, unnamed_columns
-from drbo.spaces.space import Point, Space
+from drbo.spaces.choices import Categorical, Labelled, categories_of
+from drbo.spaces.space import Column, Point, Space, unnamed_columns
 from drbo.validation import FloatArray
 
 
@@ -38,8 +47,9 @@ class FiniteSet(Space):
         self.dimension = self.points.shape[1]
         span = np.ptp(self.points, axis=0)
         self.scales = validation.frozen(np.where(span > 0.0, span, 1.0))
-        self._low, self._unit = np.zeros(self.dimension), np.ones(self.dimension)
+        self.origin, self.units = np.zeros(self.dimension), np.ones(self.dimension)
         self.coordinates = self.points
+        self._values: Sequence[Any] = cast(Sequence[Any], self.points)  # as the user sees them
 
     def __repr__(self) -> str:
         return f"{len(self)} {self.name}"
@@ -55,8 +65,8 @@ class FiniteSet(Space):
     def in_unit_cube(self) -> Self:
         """Return the same points with coordinates (point - minimum) / range per column."""
         scaled = type(self)(self.name, self.points)
-        scaled._low, scaled._unit = self.points.min(axis=0), self.scales
-        scaled.coordinates = validation.frozen((self.points - scaled._low) / scaled._unit)
+        scaled.origin, scaled.units = self.points.min(axis=0), self.scales
+        scaled.coordinates = validation.frozen((self.points - scaled.origin) / scaled.units)
         return scaled
 
     def spread(self, count: int, seed: int) -> list[Point]:
@@ -130,15 +140,15 @@ class FiniteSet(Space):
             raise ValueError(f"given[{column}] must be a value of that column, such as {few}; got {value!r}")
         return equal, float(there[equal][0])
 
-    def decode(self, point: Point) -> FloatArray:
-        """Return the point (d,) as it was given."""
+    def decode(self, point: Point) -> Any:
+        """Return the point (d,), or the label, as it was given."""
         assert point.index is not None  # points of a finite set have an index
-        return np.asarray(self.points[point.index])
+        return self._values[point.index]
 
     def decode_all(self, coordinates: FloatArray) -> Sequence[Any]:
-        """Return the points (n, d) as they were given; the coordinates must be those of all points, in order."""
+        """Return all points or labels as they were given; the coordinates must be those of all points, in order."""
         del coordinates
-        return cast(Sequence[Any], self.points)
+        return self._values
 
     def at(self, name: str, index: Any) -> Point:
         """Return the point with this index, from 0 to n - 1."""
@@ -173,15 +183,215 @@ class FiniteSet(Space):
 
     def measured(self, coordinates: FloatArray) -> FloatArray:
         """Return the coordinates (n, d) in the units of the points; the full set is returned bit for bit."""
-        if coordinates is self.coordinates:
-            return self.points
-        return np.asarray(self._low + coordinates * self._unit)
+        return self.points if coordinates is self.coordinates else super().measured(coordinates)
+
+
+FiniteGiven = ArrayLike | Iterable[Any] | Labelled
+"""Accepted forms of a finite set: points, or labels in any of the forms of `finite_set`."""
+LARGEST_PAST = 10_000_000
+"""Largest total of counts that is expanded into a history; larger counts are used as weights only."""
+
+
+class Labels(FiniteSet):
+    """A finite set of labels, in a fixed order.
+
+    Parameters
+    ----------
+    name : the name used in errors, such as "contexts"
+    parameter : `Categorical` or `Ordinal`, with the labels
+    given : (n,) optional weights or counts of the labels. Whole numbers are counts of past contexts
+    history : (t,) instead of `given`: the indices of the labels seen in the past, in time order
+    """
+
+    def __init__(
+        self, name: str, parameter: Labelled, given: ArrayLike | None = None, history: ArrayLike | None = None
+    ) -> None:
+        coordinates = parameter.levels(np.arange(parameter.count))
+        super().__init__(name, parameter.origin + coordinates * parameter.unit)
+        if None in parameter.choices:
+            raise ValueError(f"{name} must not hold None, which means 'not given': use text such as 'none'")
+        self.parameter, self.coordinates = parameter, validation.frozen(coordinates)
+        self._values = parameter.choices
+        self.origin, self.units = np.full(self.dimension, parameter.origin), np.full(self.dimension, parameter.unit)
+        self.scales = validation.frozen(np.full(self.dimension, parameter.extent / math.sqrt(self.dimension)))
+        self.given = None if given is None else validation.frozen(validation.finite_array(name, given))
+        self.in_order = history is not None
+        if history is not None:
+            self.history = _indices(name, history, len(self))
+            self.given = np.bincount(self.history, minlength=len(self)).astype(float)
+        if self.given is not None:
+            self.weights = validation.frozen(validation.distribution(f"the weights of {name}", self.given, len(self)))
+            if history is None:
+                self.history = _counted(self.given)
+
+    def __repr__(self) -> str:
+        return f"Labels({', '.join(map(repr, self.labels))})"
 
     @property
-    def units(self) -> FloatArray:
-        """The size of one coordinate unit in the user's units, (d,)."""
-        return self._unit
+    def labels(self) -> tuple[Any, ...]:
+        """The labels, in order."""
+        return self.parameter.choices
 
-    def widths(self, halves: FloatArray) -> FloatArray:
-        """Return the half-widths (n, d) in the units of the points."""
-        return np.asarray(halves * self._unit)
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The one column of the labels, which has no name."""
+        return (self.parameter.column(None, 0),)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the constructor arguments by name."""
+        data = {"given": None, "history": self.history} if self.in_order else {"given": self.given, "history": None}
+        return {"name": self.name, "parameter": self.parameter, **data}
+
+    def movable(self, names: tuple[str, ...] | None, count: int) -> NDArray[np.intp]:
+        """Raise: labels cannot be perturbed."""
+        return Space.movable(self, names, count)
+
+    def in_unit_cube(self) -> Self:
+        """Return the labels unchanged: their coordinates are already from 0 to 1."""
+        return self
+
+    def encode(self, name: str, value: Any) -> Point:
+        """Return the point of a label."""
+        i = self.parameter.index(name, value)
+        return Point(self.coordinates[i], i)
+
+    @property
+    def positions(self) -> range:
+        """The positions within labels that are tuples of equal length; otherwise a label is one column."""
+        return range(len(self._parts[0]))
+
+    def of_columns(self, name: str, values: Mapping[Any, Any]) -> Any:
+        """Return the label with these parts, keyed by position."""
+        parts = super().of_columns(name, values)
+        return tuple(parts) if self._parts[0] is self.labels[0] else parts[0]
+
+    @functools.cached_property
+    def _parts(self) -> tuple[tuple[Any, ...], ...]:
+        """The labels as tuples: unchanged if all are tuples of equal length, otherwise each in a 1-tuple."""
+        lengths = {len(label) if type(label) is tuple else 0 for label in self.labels}
+        return self.labels if len(lengths) == 1 and lengths != {0} else tuple((label,) for label in self.labels)
+
+    def _column_equals(self, column: int, value: Any) -> tuple[NDArray[np.bool_], Any]:
+        """Return a mask (n,) of the labels with this value in the column, and that value; raise if none matches."""
+        there = [parts[column] for parts in self._parts]
+        different = Categorical(*dict.fromkeys(there))
+        known = different.choices[different.index(f"given[{column}]", value)]
+        return np.array([one == known for one in there]), known
+
+    def many(self, name: str, value: Any) -> Sequence[Any] | None:
+        """Return a list, an array or a table column as several labels; None for one label, which may be a tuple."""
+        if isinstance(value, list) or (hasattr(value, "dtype") and hasattr(value, "__len__")):
+            return list(value)
+        return super().many(name, value) if hasattr(value, "columns") else None
+
+    def _position(self, name: str, key: Any) -> int:
+        """Return the position of the label that a mapping key names."""
+        return self.parameter.index(f"a key of {name}", key)
+
+
+def finite_set(name: str, given: Any) -> FiniteSet:
+    """Return the given actions or contexts as a finite set: labels if possible, otherwise points.
+
+    Labels are `Categorical` or `Ordinal`; a mapping from labels to weights or counts; a sequence with entries that are
+    neither numbers nor points; or data: a pandas Categorical or a Series of text, truth values or categories.
+    """
+    if isinstance(given, Labels):
+        return given
+    if isinstance(given, Labelled):
+        return Labels(name, given)
+    if isinstance(given, Mapping):
+        return _weighted(name, given)
+    if isinstance(given, set | frozenset):
+        raise TypeError(f"{name} must be ordered, and a set is not: give a list")
+    if hasattr(given, "columns"):
+        return _rows(name, given)
+    categories = categories_of(given)
+    if categories is not None:
+        return _data(name, _present(name, list(given)), categories)
+    if not isinstance(given, Iterable) or isinstance(given, str) or getattr(given, "ndim", 1) != 1:
+        return FiniteSet(name, given)
+    items = list(given)
+    if all(_is_point(item) for item in items):
+        _refuse_counts(name, given)
+        array: Any = given if hasattr(given, "dtype") else items
+        return FiniteSet(name, array)
+    if hasattr(given, "to_dict"):  # a Series: data, one label per row
+        labels = _present(name, items)
+        return _data(name, labels, Categorical.from_arguments((*dict.fromkeys(labels),)))
+    labels = [validation.label(name, item) for item in items]
+    if len(set(labels)) < len(labels):
+        raise ValueError(
+            f"{name} must be labels that are different from one another; labels that repeat are data: give their "
+            "counts, contexts=collections.Counter(labels), or a pandas Series of them"
+        )
+    return Labels(name, Categorical.from_arguments((*labels,)))
+
+
+def _refuse_counts(name: str, given: Any) -> None:
+    """Raise if numbers are a Series indexed by label, as from `value_counts`: they may be counts of the labels."""
+    index = list(given.index) if hasattr(given, "to_dict") else []
+    if any(isinstance(label, str | bool) for label in index):
+        raise TypeError(
+            f"{name} must be points or labels, got numbers by label ({index[0]!r}, ...): for labels with these weights "
+            f"or counts give {name}=series.to_dict(), and for the numbers themselves {name}=series.to_numpy()"
+        )
+
+
+def _rows(name: str, frame: Any) -> FiniteSet:
+    """Return the rows of a table of numbers as points."""
+    try:
+        return FiniteSet(name, frame)
+    except TypeError as error:
+        raise TypeError(f"{error}; pass a table of conditions with labels as drbo.Samples(table)") from None
+
+
+def _weighted(name: str, given: Mapping[Any, Any]) -> Labels:
+    """Return the labels of a mapping from labels to weights or counts."""
+    for key, value in given.items():
+        if np.ndim(value):
+            raise TypeError(
+                f"{name} must map labels to weights or counts, got {value!r} for {key!r}; pass a table of conditions "
+                "as drbo.Samples(table)"
+            )
+    weights = [validation.finite_float(f"{name}[{key!r}]", value) for key, value in given.items()]
+    if not weights:
+        raise ValueError(f"{name} must hold at least one label, got {given!r}")
+    return Labels(name, Categorical.from_arguments((*given,)), weights)
+
+
+def _data(name: str, values: Sequence[Any], parameter: Labelled) -> Labels:
+    """Return labels with values, in time order, as history."""
+    return Labels(name, parameter, history=[parameter.index(name, value) for value in values])
+
+
+def _present(name: str, values: Sequence[Any]) -> list[Any]:
+    """Return the values as labels; raise if one is missing."""
+    for row, value in enumerate(values):
+        if validation.missing(value):
+            raise ValueError(f"{name} must not hold missing values, but row {row} is one: drop it, or give it a label")
+    return [validation.label(name, value) for value in values]
+
+
+def _is_point(item: Any) -> bool:
+    """Return whether an item is a number, or a sequence of coordinates."""
+    if isinstance(item, tuple):
+        return all(_is_point(part) for part in item)
+    if isinstance(item, bool | enum.Enum):
+        return False
+    return isinstance(item, numbers.Number | list | np.ndarray)
+
+
+def _counted(given: FloatArray) -> NDArray[np.intp]:
+    """Return counts as indices (t,) of past contexts; empty if the weights are shares."""
+    if (given != np.floor(given)).any() or given.sum() > LARGEST_PAST:
+        return np.empty(0, dtype=np.intp)
+    return np.repeat(np.arange(len(given)), given.astype(np.intp))
+
+
+def _indices(name: str, history: ArrayLike, count: int) -> NDArray[np.intp]:
+    """Return the indices of the labels seen, as a read-only array."""
+    indices = np.array(history, dtype=np.intp)
+    if indices.ndim != 1 or not indices.size or not 0 <= indices.min() <= indices.max() < count:
+        raise ValueError(f"{name} must be data of at least one row, with labels from 0 to {count - 1}, got {history!r}")
+    indices.flags.writeable = False
+    return indices

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
-from drbo.spaces.columns import Column
+from drbo.spaces.space import Column
 from drbo.validation import FloatArray
 
 __all__ = ["Integer", "Log", "Real"]
@@ -249,6 +249,8 @@ class Integer(Parameter):
 class Fixed(Parameter):
     """A parameter fixed at one known value, with unchanged coordinates."""
 
+    count = 1
+
     def __init__(self, of: Parameter, name: str, value: Any) -> None:
         """Fix a discrete parameter at one of its values; an error calls the value `name`."""
         self.of, self.width = of, of.width
@@ -284,11 +286,6 @@ class Fixed(Parameter):
         """Return the known value."""
         del coordinates
         return self.value
-
-    @property
-    def count(self) -> int:
-        """One."""
-        return 1
 
     @property
     def ends(self) -> FloatArray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from drbo import validation
 from drbo._messages import listed, printable
 from drbo.spaces.box import Box
 from drbo.spaces.samples import Samples
-from drbo.spaces.space import Shift, Space
+from drbo.spaces.space import Displacement, Space
 from drbo.validation import FloatArray
 
 __all__ = ["Normal", "Perturbation", "Uniform"]
@@ -33,27 +33,12 @@ _SPREAD = 128
 class Distribution(ABC):
     """A named distribution of one number."""
 
-    @property
     @abstractmethod
-    def centre(self) -> float:
-        """The mean."""
-
-    @property
-    @abstractmethod
-    def deviation(self) -> float:
-        """The standard deviation."""
-
-    @abstractmethod
-    def quantile(self, share: float) -> float:
-        """Return the standardised quantile at the probability `share`."""
-
     def atoms(self, count: int) -> FloatArray:
         """Return equally likely numbers (count,), in increasing order, with the exact mean and standard deviation.
 
         They are the quantiles at (i + 1/2) / count, shifted and scaled to match both.
         """
-        quantiles = np.array([self.quantile((i + 0.5) / count) for i in range(count)])
-        return np.asarray(self.centre + self.deviation * ((quantiles - quantiles.mean()) / quantiles.std()))
 
 
 @dataclass(frozen=True)
@@ -67,19 +52,9 @@ class Normal(Distribution):
         object.__setattr__(self, "mean", validation.finite_float("mean", self.mean))
         object.__setattr__(self, "std", validation.positive_float("std", self.std))
 
-    @property
-    def centre(self) -> float:
-        """The mean."""
-        return self.mean
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation."""
-        return self.std
-
-    def quantile(self, share: float) -> float:
-        """Return the standardised quantile at the probability `share`."""
-        return statistics.NormalDist().inv_cdf(share)
+    def atoms(self, count: int) -> FloatArray:
+        """Return equally likely numbers (count,) with this mean and standard deviation."""
+        return _matched(statistics.NormalDist().inv_cdf, count, self.mean, self.std)
 
 
 @dataclass(frozen=True)
@@ -96,19 +71,17 @@ class Uniform(Distribution):
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
 
-    @property
-    def centre(self) -> float:
-        """The mean."""
-        return 0.5 * self.low + 0.5 * self.high
+    def atoms(self, count: int) -> FloatArray:
+        """Return equally likely numbers (count,) with the distribution's mean and standard deviation."""
+        width = math.sqrt(12.0)  # of the standardised distribution
+        mean, std = 0.5 * self.low + 0.5 * self.high, (self.high - self.low) / width
+        return _matched(lambda share: width * (share - 0.5), count, mean, std)
 
-    @property
-    def deviation(self) -> float:
-        """The standard deviation."""
-        return (self.high - self.low) / math.sqrt(12.0)
 
-    def quantile(self, share: float) -> float:
-        """Return the standardised quantile at the probability `share`."""
-        return math.sqrt(12.0) * (share - 0.5)
+def _matched(quantile: Callable[[float], float], count: int, mean: float, std: float) -> FloatArray:
+    """Return the quantiles at (i + 1/2) / count, (count,), with this mean and standard deviation."""
+    quantiles = np.array([quantile((i + 0.5) / count) for i in range(count)])
+    return np.asarray(mean + std * ((quantiles - quantiles.mean()) / quantiles.std()))
 
 
 class Perturbation(Samples):
@@ -172,14 +145,14 @@ class Perturbation(Samples):
         """Return the perturbation with these samples, or these distributions by name."""
         return cls(given)
 
-    def shift(self, actions: Space) -> Shift:
+    def shift(self, actions: Space) -> Displacement:
         """Return the shift that the perturbations apply to the actions of a space."""
         columns = actions.movable(self.names, self.dimension)
         units = actions.units[columns]
         start, directions = np.zeros(actions.dimension), np.zeros((self.dimension, actions.dimension))
         start[columns] = self.space.measured(np.zeros((1, self.dimension)))[0] / units
         directions[np.arange(self.dimension), columns] = self.space.units / units
-        return Shift(validation.frozen(start), validation.frozen(directions))
+        return Displacement(validation.frozen(start), validation.frozen(directions))
 
 
 def _distributions(table: Any) -> dict[str, Distribution]:

@@ -15,12 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo._messages import listed, printable
-from drbo.spaces import kinds
 from drbo.spaces.box import Box, not_a_label, spread
-from drbo.spaces.choices import Labelled
-from drbo.spaces.columns import Column
+from drbo.spaces.choices import Labelled, read_column
 from drbo.spaces.parameters import Observed, Parameter
-from drbo.spaces.space import Point, Shift, Space
+from drbo.spaces.space import Column, Displacement, Point, Space
 from drbo.validation import FloatArray
 
 __all__ = ["Samples"]
@@ -37,7 +35,7 @@ class DataRange(Space):
 
     Attributes
     ----------
-    low, span : (d,) the smallest sample of each column, and the difference to the largest (1 if there is none)
+    origin, units : (d,) the smallest sample of each column, and the difference to the largest (1 if there is none)
     deviations : (d,) the standard deviation of each column
     known : always empty, because continuous numbers cannot be fixed
     """
@@ -45,11 +43,11 @@ class DataRange(Space):
     def __init__(
         self, low: FloatArray, span: FloatArray, names: tuple[str, ...] | None, deviations: FloatArray
     ) -> None:
-        self.low, self.span, self._names = validation.frozen(low), validation.frozen(span), names
+        self.origin, self.units, self._names = validation.frozen(low), validation.frozen(span), names
         self.deviations = validation.frozen(deviations)
         self.known: dict[str, Any] = {}
         self.dimension = len(low)
-        self.scales = self.span
+        self.scales = self.units
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -81,30 +79,17 @@ class DataRange(Space):
         given = np.atleast_1d(validation.finite_array(name, value))
         if given.shape != (self.dimension,):
             raise ValueError(f"{name} must have {self.dimension} number(s), got {value!r}")
-        return Point(np.asarray((given - self.low) / self.span))
+        return Point(np.asarray((given - self.origin) / self.units))
 
     def decode(self, point: Point) -> Any:
         """Return a context in the user's units: a mapping if the columns have names, otherwise an array (d,)."""
-        values = self.low + point.coordinates * self.span
+        values = self.measured(point.coordinates)
         return values if self.names is None else dict(zip(self.names, values.tolist(), strict=True))
 
     def far_outside(self, point: Point) -> str | None:
         """Return text that names the columns far outside the samples' range; None if there are none."""
         names = self.names or [f"[{i}]" for i in range(self.dimension)]
-        return _far(point.coordinates, self.low, self.span, names)
-
-    def measured(self, coordinates: FloatArray) -> FloatArray:
-        """Return coordinates (n, d) in the user's units."""
-        return np.asarray(self.low + coordinates * self.span)
-
-    @property
-    def units(self) -> FloatArray:
-        """The size of one coordinate unit in the user's units, (d,)."""
-        return self.span
-
-    def widths(self, halves: FloatArray) -> FloatArray:
-        """Return half-widths (n, d) in the user's units."""
-        return np.asarray(halves * self.span)
+        return _far(point.coordinates, self.origin, self.units, names)
 
     @property
     def continuous(self) -> NDArray[np.bool_]:
@@ -173,17 +158,18 @@ class Samples:
         atoms: int = 300,
         support: int = 64,
     ) -> None:
-        if within is not None and not isinstance(within, Box):
-            raise TypeError(f"within must be a Box, got {within!r}")
+        validation.of_kind("within", within, (Box, type(None)), "a Box")
         if within is not None and names is not None:
             raise TypeError("names must not be given with within, whose parameters name the columns")
         if within is not None and labels is not None:
             raise TypeError("labels must not be given with within, whose parameters say what the columns are")
+        kinds = "a mapping from names of columns to drbo.Categorical(...) or Ordinal(...)"
+        validation.of_kind("labels", labels, (Mapping, type(None)), kinds)
         self.within = within
         self.space: Box | DataRange
         self.data: FloatArray | dict[str, list[Any]]
         if within is None:
-            self.data, self.space, self.points = _read(data, _names(names), _given_labels(labels))
+            self.data, self.space, self.points = _read(data, _names(names), labels or {})
         else:
             self.data, self.space = _columns(data, within), within
             rows = [dict(zip(self.data, row, strict=True)) for row in zip(*self.data.values(), strict=True)]
@@ -221,7 +207,7 @@ class Samples:
         labels = {name: p for name, p in self._parameters.items() if isinstance(p, Labelled)}
         return {**own, "weights": weights, "names": self.names, "labels": labels or None}
 
-    def shift(self, actions: Space) -> Shift | None:
+    def shift(self, actions: Space) -> Displacement | None:
         """Return the shift that contexts apply to actions; None if the contexts are not perturbations."""
         del actions
         return None
@@ -254,13 +240,6 @@ def _names(names: Any) -> list[str] | None:
     return [str(name) for name in names]
 
 
-def _given_labels(labels: Any) -> Mapping[str, Labelled]:
-    """Return the user's declared column types."""
-    if not (labels is None or isinstance(labels, Mapping)):
-        raise TypeError(f"labels must map names of columns to drbo.Categorical(...) or Ordinal(...), got {labels!r}")
-    return labels or {}
-
-
 def _read(
     data: Any, names: Sequence[str] | None, labels: Mapping[str, Labelled]
 ) -> tuple[FloatArray | dict[str, list[Any]], TableRange | DataRange, FloatArray]:
@@ -270,14 +249,13 @@ def _read(
         if labels:
             raise TypeError("labels must be given for columns with names: give a table, or names=...")
         values, space = _numbers(data, names)
-        return values, space, validation.frozen((values - space.low) / space.span)
+        return values, space, validation.frozen((values - space.origin) / space.units)
     unknown = [name for name in labels if name not in table]
     if unknown:
         raise ValueError(f"labels has unknown {listed(unknown)}; the columns are {listed(table)}")
     for name, parameter in labels.items():
-        if not isinstance(parameter, Labelled):
-            raise TypeError(f"labels[{name!r}] must be drbo.Categorical(...) or drbo.Ordinal(...), got {parameter!r}")
-    read = {name: kinds.read(name, values, labels.get(name)) for name, values in table.items()}
+        validation.of_kind(f"labels[{name!r}]", parameter, Labelled, "drbo.Categorical(...) or drbo.Ordinal(...)")
+    read = {name: read_column(name, values, labels.get(name)) for name, values in table.items()}
     items = {name: values for name, (values, _) in read.items()}
     parameters = {name: parameter for name, (_, parameter) in read.items()}
     _check_lengths(items)

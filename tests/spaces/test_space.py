@@ -7,7 +7,7 @@ import pytest
 
 from drbo import Box, Categorical, Integer, Log, Ordinal, Samples
 from drbo.spaces import FiniteSet, Labels, Point
-from drbo.spaces.columns import named
+from drbo.spaces.space import named
 
 
 def test_a_box() -> None:

@@ -1,5 +1,6 @@
-"""What total variation, KL, chi-square and CVaR share: their duals, CVXPY with Clarabel, and hard inputs."""
+"""Total variation, KL, chi-square and CVaR: what they share (duals, CVXPY, hard inputs), and formulas by hand."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import rel_entr
 
-from drbo import KL, AmbiguitySet, ChiSquare, CVaR, TotalVariation
+from drbo import KL, AmbiguitySet, ChiSquare, CVaR, Expectation, TotalVariation
 from tolerances import CLOSED_FORM, FEASIBLE, ROUNDING, SOLVER
 
 Array = NDArray[np.float64]
@@ -176,3 +177,37 @@ def test_a_huge_radius_reaches_a_weight_of_almost_nothing(ambiguity: AmbiguitySe
 @pytest.mark.parametrize("ambiguity", SETS, ids=repr)
 def test_repr_is_the_call_that_makes_it(ambiguity: AmbiguitySet) -> None:
     assert repr(ambiguity) == f"{type(ambiguity).__name__}()"
+
+
+def test_total_variation_moves_the_highest_mass_onto_the_lowest_value() -> None:
+    worst = TotalVariation().worst_case([3.0, 1.0, 2.0, 0.0], [0.2, 0.3, 0.5, 0.0], 0.3)
+    np.testing.assert_allclose(worst.weights, [0.0, 0.3, 0.4, 0.3], atol=CLOSED_FORM)
+    assert worst.expectation == pytest.approx(1.1, abs=CLOSED_FORM)
+    assert worst.lower_bound == pytest.approx(1.1, abs=CLOSED_FORM)
+
+
+UNIFORM = np.full(4, 0.25)
+
+
+def test_cvar_is_the_mean_of_the_worst_share() -> None:
+    worst = CVaR().worst_case([4.0, 1.0, 3.0, 2.0], UNIFORM, 0.6)  # the worst 40 %: all of 1, and 0.15 of 2
+    np.testing.assert_allclose(worst.weights, [0.0, 0.625, 0.0, 0.375], atol=CLOSED_FORM)
+    assert worst.expectation == pytest.approx(1.375, abs=CLOSED_FORM)
+
+
+def test_cvar_radius_of_one_or_more_is_the_minimum_over_the_support() -> None:
+    for radius in (1 - 1e-16, 1.0, 2.0, np.inf):
+        np.testing.assert_array_equal(CVaR().worst_case([2.0, 1.0, 0.0], [0.5, 0.5, 0.0], radius).weights, [0, 1, 0])
+
+
+REFERENCE = np.full(11, 1 / 11)
+
+
+def test_expectation_ignores_the_radius() -> None:
+    values = np.arange(11.0)
+    for radius in (0.0, 0.3, math.inf):
+        worst = Expectation().worst_case(values, REFERENCE, radius)
+        assert worst.expectation == pytest.approx(5.0)
+        np.testing.assert_array_equal(worst.weights, REFERENCE)
+    assert Expectation().distance(REFERENCE, REFERENCE) == 0.0
+    assert Expectation().distance(np.eye(11)[0], REFERENCE) == math.inf

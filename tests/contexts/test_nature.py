@@ -5,9 +5,7 @@ import pytest
 
 import drbo
 from drbo import MMD, RBF, General, Optimizer, Simulator, TotalVariation
-from drbo.contexts.finite_contexts import FiniteContexts
-from drbo.contexts.nature import Contexts
-from drbo.contexts.reference import Reference, empirical
+from drbo.contexts.nature import Contexts, FiniteContexts, Reference, empirical
 from drbo.contexts.sampled_contexts import SPREAD, SampledContexts
 from drbo.spaces import FiniteSet, Point
 from heating import BOX, FIXED

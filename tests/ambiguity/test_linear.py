@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import linprog
 
 from drbo import Moments
-from drbo.ambiguity._simplex import solve_rows
+from drbo.ambiguity.linear import solve_rows
 from tolerances import CLOSED_FORM, ROUNDING, SOLVER
 
 

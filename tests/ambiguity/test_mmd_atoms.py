@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from drbo.ambiguity._affine_qr import append, delete, split
+from drbo.ambiguity._mmd_atoms import append, delete, split
 
 
 @pytest.mark.parametrize("seed", range(5))
