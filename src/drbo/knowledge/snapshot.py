@@ -16,7 +16,7 @@ from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.knowledge import Knowledge
 from drbo.knowledge.state import State, Terms
 from drbo.models.bounds import LOWER, UPPER, Bound
-from drbo.models.outcomes import Units
+from drbo.models.data import Units
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray

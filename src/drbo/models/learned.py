@@ -21,9 +21,9 @@ from numpy.typing import ArrayLike
 from drbo import validation
 from drbo._threads import one_thread
 from drbo.kernels import RBF, ConstantKernel, Kernel, Matern
-from drbo.models.gp import ExactPosterior, FittedGP, exact_posterior
+from drbo.models.data import Outcomes, standardisation
+from drbo.models.gp import FittedGP, GPPosterior, exact_posterior
 from drbo.models.log_posterior import LARGEST_GIVEN, LogPosterior, Summit
-from drbo.models.outcomes import Outcomes, standardisation
 from drbo.models.surrogate import Data, Inputs
 from drbo.spaces.parameters import MOST_COORDINATES
 from drbo.spaces.space import AnySpace
@@ -117,8 +117,8 @@ class LearnedGP:
         return self._fit(outcomes, last if last.n_outcomes >= 3 else None)
 
     def posterior(
-        self, fit: FittedGP, data: Data, contexts: FloatArray, last: ExactPosterior | None = None
-    ) -> ExactPosterior:
+        self, fit: FittedGP, data: Data, contexts: FloatArray, last: GPPosterior | None = None
+    ) -> GPPosterior:
         """Return the posterior of the observations of `data` on contexts (n, d_c)."""
         return exact_posterior(fit.gp, data, contexts, last)
 

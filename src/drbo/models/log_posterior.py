@@ -8,7 +8,7 @@
     theta    (log l_1, ..., log l_d, log a, log s, log(r / (1 - r)))                      (d + 3,)
 
 The model is y ~ N(0, A) with A = a^2 R_X * R_C + N, elementwise product. N is s^2 I if every outcome was told alone,
-and in general the covariance of `drbo.models.outcomes`. The fit maximises
+and in general the covariance of `drbo.models.data`. The fit maximises
 
     log p(y, theta) = -1/2 y' A^-1 y - 1/2 log det A - t/2 log 2 pi + log N(theta; m, V),
     d/d theta_j     =  1/2 tr((b b' - A^-1) dA/d theta_j) - (V^-1 (theta - m))_j,        b = A^-1 y.
@@ -43,10 +43,9 @@ import numpy as np
 from scipy.optimize import minimize
 
 from drbo.kernels import RBF, Kernel, Matern, Product
+from drbo.models.data import Outcomes
 from drbo.models.gp import GP
-from drbo.models.kronecker import KroneckerLikelihood
-from drbo.models.likelihood import Correlation, DenseLikelihood
-from drbo.models.outcomes import Outcomes
+from drbo.models.likelihood import Correlation, DenseLikelihood, KroneckerLikelihood
 from drbo.validation import FloatArray
 
 LOG_LENGTHSCALE = (math.sqrt(2.0) - 3.0, math.sqrt(3.0))
