@@ -86,36 +86,32 @@ def append_points(U, t, columns, variances, least):
 
 
 @in_order
-def lower_diagonal(U, lowered, t, i, by):
-    """Write to `lowered` the factor of U'U less `by` at entry (i, i), by hyperbolic rotations, for U (t x t).
+def lower_diagonal(U, t, i, by):
+    """Make U (t x t) the factor of U'U less `by` at entry (i, i), by hyperbolic rotations.
 
     With s = x_k / U_kk, row k of U becomes (U_k - s x) / c, and the remaining change x becomes c x - s U_k with the new
-    U_k. This order makes the steps stable. The matrix must stay clearly positive definite. `lowered` may be U.
+    U_k. This order makes the steps stable. The matrix must stay clearly positive definite.
     """
-    for k in range(i):
-        for j in range(k, t):
-            lowered[k, j] = U[k, j]
     x = np.zeros(t)
     x[i] = math.sqrt(by)
     for k in range(i, t):
         s = x[k] / U[k, k]
         c = math.sqrt((1.0 - s) * (1.0 + s))
-        lowered[k, k] = U[k, k] * c
+        U[k, k] *= c
         for j in range(k + 1, t):
-            u = (U[k, j] - s * x[j]) / c
-            lowered[k, j] = u
-            x[j] = c * x[j] - s * u
+            U[k, j] = (U[k, j] - s * x[j]) / c
+            x[j] = c * x[j] - s * U[k, j]
 
 
 @in_order
-def whitened(U, t, y, white):
-    """Write U'^-1 y to `white`, t entries of each."""
-    for i in range(t):
-        white[i] = y[i]
+def whitened(U, t, y):
+    """Return U'^-1 y (t,) for y (t,)."""
+    white = y.copy()
     for i in range(t):
         white[i] /= U[i, i]
         for j in range(i + 1, t):
             white[j] -= U[i, j] * white[i]
+    return white
 
 
 @in_order

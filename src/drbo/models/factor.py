@@ -24,7 +24,7 @@ k_C(c, w) = sum_j w_j k_C(c, c_j).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Protocol, Self
 
@@ -258,16 +258,16 @@ class Factor:
             self._inverse = Inverse(self.U, self.white)
         return self._inverse
 
-    def explained_by_earlier(self, first: int, count: int) -> FloatArray:
-        """Return b = (K_t + ridge I)^-1 k_t of `count` rows t from `first` on, one per column: (first + count, count).
-
-        Each b has t entries; further entries of its column are zero.
-        """
+    def explained_by_earlier(self, first: int, count: int) -> Iterator[FloatArray]:
+        """Yield b = (K_t + ridge I)^-1 k_t (t,) of `count` rows t from `first` on."""
         if count == 1:
             announce(solve)
-            return np.asarray(solve(self._U, first)[:, None])
+            yield solve(self._U, first)
+            return
         announce(solve_points)
-        return np.asarray(solve_points(self._U, first, count))
+        for start in range(first, first + count, BLOCK):
+            columns = solve_points(self._U, start, min(BLOCK, first + count - start))
+            yield from (columns[: start + c, c] for c in range(columns.shape[1]))
 
     def error_variance(self, observation: Observation) -> float:
         """Return the variance of the error of an observation."""
@@ -413,20 +413,18 @@ class Factor:
 
     def _share(self, row: int, t: int) -> None:
         """Merge row t, the last one, into an earlier row of the same point."""
-        U = self._U
         if not self._rows_owned:
-            self._U = np.zeros_like(U)
-            self._white, self._outcomes = self._white.copy(), self._outcomes.copy()
-            self._variances = self._variances.copy()
+            self._U, self._white = self._U.copy(), self._white.copy()
+            self._outcomes, self._variances = self._outcomes.copy(), self._variances.copy()
             self._rows_owned = True
         v, new = float(self._variances[row]), float(self._variances[t])
         share = v / (v + new)
         announce(lower_diagonal)
-        lower_diagonal(U, self._U, t, row, v * share)
+        lower_diagonal(self._U, t, row, v * share)
         self._variances[row] = v * (new / (v + new))
         self._outcomes[row] += share * (self._outcomes[t] - self._outcomes[row])
         announce(whitened)
-        whitened(self._U, t, self._outcomes, self._white)
+        self._white[:t] = whitened(self._U, t, self._outcomes[:t])
         self.n_points = t
         if t in self.averages:
             self.averages = {i: one for i, one in self.averages.items() if i != t}

@@ -38,7 +38,7 @@ from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve, Embedding
 from drbo.models.data import Observation, Scatter
 from drbo.models.draws import Draw, Features, Matheron, Path, Prior, check_features, features_of
-from drbo.models.factor import BLOCK, Factor, Process
+from drbo.models.factor import Factor, Process
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -268,11 +268,8 @@ class Grid:
 
     def update(self, factor: Factor, start: int) -> None:
         """Change mean and variance by the rank-one terms of all rows of the factor from `start` on."""
-        for first in range(start, factor.n_points, BLOCK):
-            count = min(BLOCK, factor.n_points - first)
-            columns = factor.explained_by_earlier(first, count)
-            for c in range(count):
-                self._rank_one(factor, first + c, columns[: first + c, c])
+        for t, b in enumerate(factor.explained_by_earlier(start, factor.n_points - start), start):
+            self._rank_one(factor, t, b)
 
     def _rank_one(self, factor: Factor, t: int, b: FloatArray) -> None:
         k_actions, k_contexts = factor.k_actions, factor.k_contexts
