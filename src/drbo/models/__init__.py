@@ -8,7 +8,7 @@ from drbo.models.bounds import (
     information_gain,
     maximum_information_gain,
 )
-from drbo.models.data import Observation, Outcomes, Units, standardisation
+from drbo.models.data import Observation, Outcomes, Units, outcomes_of, standardisation
 from drbo.models.learned import LearnedGP
 from drbo.models.regression import ExactPosterior
 from drbo.models.surrogate import (
@@ -58,6 +58,7 @@ __all__ = [
     "check_surrogate",
     "information_gain",
     "maximum_information_gain",
+    "outcomes_of",
     "standardisation",
     "supports",
 ]
