@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from drbo import GP, RBF, LearnedGP, Matern, Product
 from drbo.models.data import LEAST_COMMON, Observation, Outcomes, observations_of
 from drbo.models.kronecker import KroneckerPosterior
+from drbo.models.learned import LogPosterior
 from drbo.models.likelihood import Correlation, DenseLikelihood, KroneckerLikelihood
-from drbo.models.log_posterior import LogPosterior
 from drbo.models.regression import ExactPosterior
 from drbo.spaces.space import Point
 from tolerances import FINITE_DIFFERENCES, SOLVER

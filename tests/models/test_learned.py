@@ -15,15 +15,16 @@ from drbo.kernels import Kernel
 from drbo.models import ExactPosterior
 from drbo.models.data import Outcomes, standardisation
 from drbo.models.gp import FittedGP
-from drbo.models.learned import LearnedGP, should_refit
-from drbo.models.log_posterior import (
+from drbo.models.learned import (
     CORRELATION,
     LENGTHSCALES,
     LOG_AMPLITUDE,
     LOG_LENGTHSCALE,
     LOG_NOISE,
     NOISES,
+    LearnedGP,
     LogPosterior,
+    should_refit,
 )
 from efficiency_problems import PROBLEMS, Task
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES, SOLVER

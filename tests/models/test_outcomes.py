@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from drbo import GP, RBF, LearnedGP, Matern, Product, TheoreticalBeta
 from drbo.models import ExactPosterior
 from drbo.models.data import LEAST_ERROR, Observation, Outcomes, standardisation
-from drbo.models.log_posterior import LOGIT_CORRELATION, LogPosterior
+from drbo.models.learned import LOGIT_CORRELATION, LogPosterior
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES, SOLVER
 
 Array = NDArray[Any]

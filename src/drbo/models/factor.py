@@ -66,26 +66,6 @@ class Process(Protocol):
         """Return the same process with another kernel."""
 
 
-class TakenIn:
-    """The observations in their order of arrival, and the row of the factor of each."""
-
-    def __init__(self) -> None:
-        self.observations: list[Observation] = []
-        self.rows: list[int] = []
-        self._last: dict[bytes, int] = {}
-
-    def add(self, observation: Observation, row: int, *, shared: bool) -> None:
-        """Add an observation to a row. If `shared`, later observations of the same point may share the row."""
-        self.observations.append(observation)
-        self.rows.append(row)
-        if shared:
-            self._last[observation.point] = row
-
-    def last(self, observation: Observation) -> int | None:
-        """Return the last row of the same point that may be shared, or None."""
-        return self._last.get(observation.point)
-
-
 class Inverse:
     """(K_t + ridge I)^-1 of t observations in several forms, each computed when first needed.
 
@@ -192,7 +172,9 @@ class Factor:
         self._variances = np.empty(room)  # of the errors
         self._first = np.empty(room, dtype=np.intp)  # the first observation of the same evaluation
         self._inverse: Inverse | None = None
-        self._log = TakenIn()
+        self._observations: list[Observation] = []
+        self._rows: list[int] = []  # of the observations
+        self._last: dict[bytes, int] = {}  # the last row of a point that may be shared
         self._tip = Tip(0)
         self._rows_owned = False  # whether no other view has the arrays that a repeated observation changes
 
@@ -236,12 +218,12 @@ class Factor:
     @property
     def observations(self) -> Sequence[Observation]:
         """The observations in their order of arrival."""
-        return self._log.observations[: self.n_observations]
+        return self._observations[: self.n_observations]
 
     @property
     def rows(self) -> Sequence[int]:
         """The row of each observation."""
-        return self._log.rows[: self.n_observations]
+        return self._rows[: self.n_observations]
 
     def embedding(self) -> Embedding:
         """Return the observed contexts."""
@@ -321,9 +303,9 @@ class Factor:
             for name, value in vars(self).items():
                 if name.startswith("_") and isinstance(value, np.ndarray):
                     setattr(made, name, value.copy())
-            made._log = TakenIn()
+            made._observations, made._rows, made._last = [], [], {}
             for observation, row in zip(self.observations, self.rows, strict=True):
-                made._log.add(observation, row, shared=self._independent(observation))
+                made._note(observation, row)
             made._tip = Tip(self.n_observations)
             made._tip.take(self.n_observations)
         return made
@@ -344,7 +326,7 @@ class Factor:
         new: list[Observation] = []
         points: set[bytes] = set()
         for one in observations:
-            known = self._independent(one) and (one.point in points or self._log.last(one) is not None)
+            known = self._independent(one) and (one.point in points or one.point in self._last)
             if known or len(new) == BLOCK:
                 self._take_in_block(new, update)
                 new, points = [], set()
@@ -360,13 +342,12 @@ class Factor:
         t = self.n_points
         self.append(observation, *self._column(observation, t))
         update(self, t)
-        alone = self._independent(observation)
-        row = self._log.last(observation) if alone else None
-        if row is not None and self._may_share(row, t):
+        row = self._last.get(observation.point, t) if self._independent(observation) else t
+        if row < t and self._may_share(row, t):
             self._share(row, t)
         else:
             row = t
-        self._log.add(observation, row, shared=alone)
+        self._note(observation, row)
 
     def _take_in_block(self, block: Sequence[Observation], update: Callable[[Factor, int], None]) -> None:
         """Condition on a block of new points; the factor has the same bits as one by one."""
@@ -389,7 +370,14 @@ class Factor:
             self._whiten(observation, start + i, float(pivots[i]), float(least[i]))
         update(self, start)
         for i, observation in enumerate(block):
-            self._log.add(observation, start + i, shared=self._independent(observation))
+            self._note(observation, start + i)
+
+    def _note(self, observation: Observation, row: int) -> None:
+        """Keep an observation and its row, for later observations of the same point."""
+        self._observations.append(observation)
+        self._rows.append(row)
+        if self._independent(observation):
+            self._last[observation.point] = row
 
     def append(self, observation: Observation, column: FloatArray, own: float) -> None:
         """Append a row: `column` (t,) is the prior covariance with earlier rows, and `own` the prior variance."""
@@ -436,7 +424,7 @@ class Factor:
         """
         if t == len(self._white):
             self._grow()
-        row = self._log.last(observation)
+        row = self._last.get(observation.point)
         if row is None or t >= len(self._K) or self.averages:
             k_action, k_context, own = self.kernels(observation, t)
             column = k_action * k_context

@@ -127,7 +127,7 @@ class FittedGP:
     ----------
     gp : the model, in standardised units
     offset, scale : of the standardisation
-    log_posterior : log p(y, theta) of `drbo.models.log_posterior` at the hyper-parameters of `gp`; parameters that were
+    log_posterior : log p(y, theta) of `drbo.models.learned` at the hyper-parameters of `gp`; parameters that were
         not learned are left out of the prior
     n_outcomes : the number of outcomes that the model was learned from
     known : False if the scale must be learned and there is no outcome yet

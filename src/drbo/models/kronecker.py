@@ -35,7 +35,7 @@ from scipy.linalg import eigh, solve_triangular
 
 from drbo.models.curve import Curve, Embedding
 from drbo.models.data import Observation
-from drbo.models.draws import Features, Path, Prior, Term, features_of
+from drbo.models.draws import Path, Prior, Term
 from drbo.models.factor import Factor, Process
 from drbo.models.regression import GaussianPosterior, matheron
 from drbo.spaces.space import Point
@@ -76,7 +76,6 @@ class KroneckerPosterior(GaussianPosterior):
 
     Attributes
     ----------
-    block_actions, block_contexts : (T, d_x) and (k, d_c) of the block
     on_top : the observations on top; their prior is the posterior of the block
     n_data : the number of observations of the data that this posterior holds
     """
@@ -287,15 +286,6 @@ class KroneckerPosterior(GaussianPosterior):
         )
         whitening = np.concatenate([upper, lower])
         return Curve(self.gp.kernel, self.gp.ridge, np.ones(len(white)), both, whitening, white, slope)
-
-    def _draw_features(
-        self, rng: np.random.Generator, actions: FloatArray, *, anywhere: bool, between: bool
-    ) -> tuple[Features, Features]:
-        """Return features of actions (m, d_x), and of the contexts of the posterior and the block."""
-        k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
-        left = features_of(k_X, np.concatenate([actions, self.block_actions]), rng, anywhere=anywhere)
-        contexts = np.concatenate([self.contexts, self.block_contexts])
-        return left, features_of(k_C, contexts, rng, anywhere=between)
 
     def moved(self, prior: Prior, rng: np.random.Generator) -> Path:
         """Return draws of the posterior: draws of the prior, updated by the block, then by the observations on top."""

@@ -72,11 +72,14 @@ class GaussianPosterior(ABC):
     gp : the prior
     actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
     contexts : (n, d_c) the contexts of the queries
+    block_actions, block_contexts : (T, d_x) and (k, d_c), where every action was evaluated in every context
     """
 
     gp: Process
     actions: FloatArray
     contexts: FloatArray
+    block_actions: FloatArray
+    block_contexts: FloatArray
 
     @property
     def amplitude(self) -> float:
@@ -92,6 +95,10 @@ class GaussianPosterior(ABC):
     @abstractmethod
     def observed_actions(self) -> FloatArray:
         """The observed actions, (t, d_x)."""
+
+    @abstractmethod
+    def on(self, contexts: FloatArray) -> Self:
+        """Return the posterior of the same observations on other contexts (n, d_c)."""
 
     @abstractmethod
     def with_more(self, observations: Sequence[Observation]) -> Self:
@@ -201,11 +208,14 @@ class GaussianPosterior(ABC):
     def moved(self, prior: Prior, rng: np.random.Generator) -> Path:
         """Return draws of the posterior: draws of the prior, updated by the outcomes."""
 
-    @abstractmethod
     def _draw_features(
         self, rng: np.random.Generator, actions: FloatArray, *, anywhere: bool, between: bool
     ) -> tuple[Features, Features]:
         """Return features of actions (m, d_x), and of the contexts of the posterior."""
+        k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
+        left = features_of(k_X, np.concatenate([actions, self.block_actions]), rng, anywhere=anywhere)
+        contexts = np.concatenate([self.contexts, self.block_contexts])
+        return left, features_of(k_C, contexts, rng, anywhere=between)
 
     def draws(self, rng: np.random.Generator, count: int, actions: FloatArray | None = None) -> FloatArray:
         """Return joint draws of f (count, m, n_contexts) at actions (m, d_x) in all contexts.
@@ -326,6 +336,7 @@ class ExactPosterior(GaussianPosterior):
         self.factor = factor
         self._grid: Grid | None = grid
         self.gp, self.actions, self.contexts = factor.gp, factor.actions, factor.contexts
+        self.block_actions, self.block_contexts = self.actions[:0], self.contexts[:0]
         return self
 
     def _other(self, factor: Factor, grid: Grid | None) -> Self:
@@ -534,13 +545,6 @@ class ExactPosterior(GaussianPosterior):
         return alpha / own, 1.0 / own
 
     # --- draws ------------------------------------------------------------------------------------------------------
-
-    def _draw_features(
-        self, rng: np.random.Generator, actions: FloatArray, *, anywhere: bool, between: bool
-    ) -> tuple[Features, Features]:
-        """Return features of actions (m, d_x), and of the contexts of the posterior."""
-        left = features_of(self.gp.kernel.action, actions, rng, anywhere=anywhere)
-        return left, features_of(self.gp.kernel.context, self.contexts, rng, anywhere=between)
 
     def moved(self, prior: Prior, rng: np.random.Generator) -> Path:
         """Return draws of the posterior: draws of the prior, updated by the outcomes."""
