@@ -246,8 +246,8 @@ class Factor:
             announce(solve)
             yield solve(self._U, first)
             return
-        announce(solve_points)
         for start in range(first, first + count, BLOCK):
+            announce(solve_points)
             columns = solve_points(self._U, start, min(BLOCK, first + count - start))
             yield from (columns[: start + c, c] for c in range(columns.shape[1]))
 
