@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drbo import GP, MMD, RBF, Product
-from drbo.models import GridPosterior
+from drbo.models import ExactPosterior
 from world import Array, SamplePath, gaussian, grid
 
 BETA, NOISE = 2.0, 0.05
@@ -41,11 +41,11 @@ def cholesky(gram: Array) -> Array:
     return np.asarray(np.linalg.cholesky(gram + 1e-10 * np.eye(len(gram))), dtype=np.float64)
 
 
-def posterior_of_a_sample(actions: Array, contexts: Array, n_observations: int, seed: int) -> Iterator[GridPosterior]:
+def posterior_of_a_sample(actions: Array, contexts: Array, n_observations: int, seed: int) -> Iterator[ExactPosterior]:
     """Yield the posterior on the grid after each of the random noisy observations of a sample path; one object."""
     rng = np.random.default_rng(seed)
     f = SamplePath(rng)
-    posterior = GridPosterior.prior(GP(GP_KERNEL, NOISE), actions, contexts)
+    posterior = ExactPosterior.prior(GP(GP_KERNEL, NOISE), actions, contexts)
     for _ in range(n_observations):
         x, c = actions[rng.integers(len(actions))], contexts[rng.integers(len(contexts))]
         posterior = posterior.with_outcome(x, c, f(x, c) + NOISE * rng.normal())

@@ -13,7 +13,7 @@ import numpy as np
 
 from drbo import GP, MMD, RBF, General, Optimizer
 from drbo.experiments.wind_year import WindYear, decide
-from drbo.models import GridPosterior
+from drbo.models import ExactPosterior
 from drbo.problems import la_haute_borne
 from instances import BETA, GP_KERNEL, NOISE, WorstCases, cholesky, worst_cases
 from measure import best_of, clock, peak, reset_peak, resident
@@ -207,7 +207,7 @@ def whole_round_rows(quick: bool) -> list[Row]:
         z = np.stack([np.repeat(play.actions[:, 0], m), np.tile(play.contexts[:, 0], n)], axis=1)
         ours = round_time(n, m, t, 3 if quick else 10)
         posterior = play.optimizer.posterior
-        assert isinstance(posterior, GridPosterior)
+        assert isinstance(posterior, ExactPosterior)
         opponents, note = {}, ""
         own = play.optimizer.ask(reference=play.reference, radius=play.radius).action_index
         dense = cholesky(RBF(0.1)(play.contexts, play.contexts))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from drbo import Box, LearnedGP, Matern, Optimizer, Samples, Simulator
-from drbo.models.kronecker import KroneckerLikelihood
-from drbo.models.likelihood import Correlation, DenseLikelihood
-from drbo.models.outcomes import Outcomes
+from drbo.models.data import Outcomes
+from drbo.models.likelihood import Correlation, DenseLikelihood, KroneckerLikelihood
 from measure import clock
 from rows import Row
 

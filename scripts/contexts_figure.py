@@ -16,7 +16,7 @@ from drbo.ambiguity.placed import on_range
 from drbo.contexts.nature import Reference
 from drbo.experiments import style
 from drbo.models.curve import Curve
-from drbo.models.regression import Posterior
+from drbo.models.regression import ExactPosterior
 from drbo.rounds.range_ball import RangeBall, refine
 from drbo.validation import FloatArray
 
@@ -33,7 +33,7 @@ def one_action() -> Curve:
     """Return the lower confidence bound of one action after 22 noisy outcomes."""
     rng = np.random.default_rng(4)
     gp = drbo.GP(drbo.Product(drbo.RBF(0.3), drbo.RBF(0.12)), 0.05)
-    posterior = Posterior(gp, np.empty((0, 1)), np.zeros((1, 1)))
+    posterior = ExactPosterior(gp, np.empty((0, 1)), np.zeros((1, 1)))
     for c in rng.random(22):
         posterior = posterior.with_outcome(np.array([0.5]), np.array([c]), float(np.cos(9 * c) + 0.4 * np.cos(23 * c)))
     return posterior.curve(np.array([0.5]), -2.0)

@@ -73,8 +73,8 @@ def run(opt: drbo.Optimizer, rounds: int, seed: int = 0) -> list[drbo.knowledge.
     return suggestions
 
 
-def posterior(opt: drbo.Optimizer) -> drbo.models.GridPosterior:
+def posterior(opt: drbo.Optimizer) -> drbo.models.ExactPosterior:
     """Return the posterior on the grid."""
     on_grid = opt.posterior
-    assert isinstance(on_grid, drbo.models.GridPosterior)
+    assert isinstance(on_grid, drbo.models.ExactPosterior)
     return on_grid

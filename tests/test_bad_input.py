@@ -15,7 +15,7 @@ from drbo.experiments import Execution, Plan
 from drbo.optimizer.question import Question
 
 MADE_BY_DRBO = {
-    "Backtest", "Bound", "Choice", "Classification", "Comparison", "Explanation", "GridPosterior", "LeaveOneOut",
+    "Backtest", "Bound", "Choice", "Classification", "Comparison", "Explanation", "ExactPosterior", "LeaveOneOut",
     "MaximumInformationGain", "Narrowing", "Prediction", "Probability", "RadiusExplanation", "RadiusProfile",
     "RadiusSensitivity", "Recommendation", "RegretBound", "Result", "Round", "Suggestion",
     "TargetRecommendation", "ValueAtRisk", "Watch", "WorstCase",

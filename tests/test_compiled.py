@@ -18,7 +18,7 @@ CODE = """
 import drbo, numpy as np
 {ambiguity}.worst_case(np.arange(5.0), np.full(5, 0.2), 0.1)
 points = np.array([[0.0], [1.0]])
-posterior = drbo.models.GridPosterior.prior(drbo.GP(drbo.Product(drbo.RBF(0.2), drbo.RBF(0.2)), 0.1), points, points)
+posterior = drbo.models.ExactPosterior.prior(drbo.GP(drbo.Product(drbo.RBF(0.2), drbo.RBF(0.2)), 0.1), points, points)
 posterior = posterior.with_outcome(np.zeros(1), np.zeros(1), 1.0)
 """
 

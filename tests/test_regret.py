@@ -28,7 +28,7 @@ from drbo import (
     Wasserstein,
     regret,
 )
-from drbo.models import GridPosterior, maximum_information_gain
+from drbo.models import ExactPosterior, maximum_information_gain
 from exact import exact
 from tolerances import CLOSED_FORM
 
@@ -141,7 +141,7 @@ def test_the_sum_of_variances_is_bounded_by_the_information_gain_for_any_ridge()
         gp = GP(Product(RBF(0.2), RBF(0.3)), noise)
         rng = np.random.default_rng(0)
         x, c = rng.random((50, 1)), rng.random((50, 1))
-        posterior = GridPosterior.prior(gp, x, c)
+        posterior = ExactPosterior.prior(gp, x, c)
         total = 0.0
         for t in range(50):
             total += posterior.variance[t, t]
@@ -215,7 +215,7 @@ def one_run(setting: Setting, ridge: float, seed: int, width: float = 1.0) -> di
     for _ in range(HORIZON):
         last = beta.width(exact(opt.posterior).information_gain, ridge, setting.events)
         known = opt.posterior
-        assert isinstance(known, GridPosterior)
+        assert isinstance(known, ExactPosterior)
         held = held and bool((np.abs(known.mean - f) <= width * last * known.std + 1e-12).all())
         s = opt.ask(reference=REFERENCE, radius=RADIUS) if isinstance(setting, General) else opt.ask()
         j = s.context_index

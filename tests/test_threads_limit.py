@@ -15,7 +15,7 @@ import drbo
 from drbo._threads import one_thread
 from drbo.contexts.compression import compress
 from drbo.models import learned
-from drbo.models.outcomes import Outcomes, standardisation
+from drbo.models.data import Outcomes, standardisation
 from interrupts import interrupted, lines
 
 PATIENCE = 30.0

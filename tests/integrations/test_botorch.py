@@ -231,13 +231,14 @@ RBF_KERNEL = drbo.Product(drbo.RBF(LENGTHSCALES[0]), drbo.RBF(LENGTHSCALES[1]))
 class Fixed:
     """The model whose hyper-parameters drbo's own GP has below."""
 
-    def __call__(self, x: Any, c: Any, y: Any) -> Any:
+    def __call__(self, x: Any, c: Any, y: Any, variances: Any = None) -> Any:
         kernel = RBFKernel(ard_num_dims=2)
         kernel.lengthscale = torch.tensor(LENGTHSCALES)
         made = SingleTaskGP(
-            torch.cat([x, c], dim=-1), y, covar_module=kernel, mean_module=ZeroMean(), outcome_transform=None
+            torch.cat([x, c], dim=-1), y, variances, covar_module=kernel, mean_module=ZeroMean(), outcome_transform=None
         )
-        made.likelihood.noise = NOISE**2
+        if variances is None:
+            made.likelihood.noise = NOISE**2
         return made
 
 
@@ -296,11 +297,47 @@ def test_more_observations_are_those_of_the_factory() -> None:
     assert isinstance(fewer.with_more([Observation.of(np.array([0.5]), np.array([0.5]), 1.0)]), Posterior)
 
 
-def torch_grid(**more: Any) -> drbo.Optimizer:
-    setting = more.pop("setting", drbo.Simulator(np.full(5, 0.2), 0.2))
-    return drbo.Optimizer(
-        np.linspace(0, 1, 9), np.linspace(0, 1, 5), setting=setting, surrogate=TorchSurrogate(), **more
+def test_standard_errors_are_those_of_drbos_own_model() -> None:
+    X, y = data()
+    errors = np.linspace(0.01, 1.0, len(y))
+    inputs, surrogate, own = (
+        Inputs(np.empty((0, 1)), 1),
+        TorchSurrogate(Fixed(), fitted=False),
+        drbo.GP(RBF_KERNEL, 0.1),
     )
+    fit = surrogate.refit(Outcomes.of(X[:, :1], X[:, 1:], y, errors, None), surrogate.first(inputs, 1.0))
+    told = [Observation.of(z[:1], z[1:], *one) for z, *one in zip(X, y.tolist(), errors.tolist(), strict=True)]
+    of_torch = surrogate.posterior(fit, Data(inputs).and_also(told), CONTEXTS)
+    of_drbo = own.posterior(own.first(inputs, 1.0), Data(inputs).and_also(told), CONTEXTS)
+    x = np.random.default_rng(1).random((9, 1))
+    for one, two in zip(of_torch.moments(x), of_drbo.moments(x), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-6)
+    assert of_torch.noise == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-6)
+
+
+def without_errors(x: Any, c: Any, y: Any) -> Any:
+    return Fixed()(x, c, y)
+
+
+def test_standard_errors_are_told_with_every_outcome_or_with_none() -> None:
+    opt = torch_grid()
+    for stderr in (0.1, 0.2, 0.3, 0.0):
+        opt.tell(opt.ask(), 1.0 + stderr, stderr=stderr)
+    assert np.isfinite(opt.ask().score)
+    opt.tell(0.5, 1.0, context=0.5)
+    with pytest.raises(ValueError, match="stderr must be told with every outcome or with none"):
+        opt.ask()
+    opt.retract(opt.results[-1])
+    opt.ask()
+    opt = torch_grid(surrogate=TorchSurrogate(without_errors))
+    opt.tell(0.5, 1.0, context=0.5, stderr=0.1)
+    with pytest.raises(TypeError, match="make_model must take the variances of the errors as its fourth argument"):
+        opt.ask()
+
+
+def torch_grid(**more: Any) -> drbo.Optimizer:
+    given = {"setting": drbo.Simulator(np.full(5, 0.2), 0.2), "surrogate": TorchSurrogate(), **more}
+    return drbo.Optimizer(np.linspace(0, 1, 9), np.linspace(0, 1, 5), **given)
 
 
 def torch_box(**more: Any) -> drbo.Optimizer:

@@ -20,7 +20,7 @@ import drbo
 from drbo.integrations.optuna import RobustSampler, get_robust_params, get_robust_trial, observe
 from drbo.integrations.optuna.studies import sampler_of
 from drbo.integrations.optuna.trials import CONFIGURATION, FAILED, SILENT, SUGGESTION
-from drbo.models.regression import Posterior
+from drbo.models.regression import ExactPosterior
 from integrations.weather import FIXED, HISTORY, ROWS, cost, derived, make, objective, recommended, study_of
 
 SPACE: Any = {"setpoint": FloatDistribution(18.0, 24.0), "gain": FloatDistribution(1e-3, 1.0, log=True)}
@@ -105,7 +105,7 @@ def test_integers_on_a_logarithmic_scale_are_learned_on_that_scale() -> None:
         study.add_trial(create_trial(value=0.0, params=params, distributions=space))
     opt = derived(study)
     posterior = opt.posterior
-    assert isinstance(posterior, Posterior)
+    assert isinstance(posterior, ExactPosterior)
     x = posterior.observed_actions[:, 0]
     assert x.tolist() == pytest.approx([0.0, 0.5, 1.0])
 

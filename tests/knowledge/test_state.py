@@ -6,8 +6,8 @@ import pytest
 from drbo.kernels import RBF, Product
 from drbo.knowledge.history import OBJECTIVE, Asked, Cancelled, Proposal, Readings, Told, objective
 from drbo.knowledge.state import State, observations, values_of
+from drbo.models.data import Units
 from drbo.models.gp import GP, FittedGP
-from drbo.models.outcomes import Units
 from drbo.spaces.space import Point
 
 FIT = FittedGP(GP(Product(RBF(0.3), RBF(0.3)), 0.1), 0.0, 1.0, 0.0)

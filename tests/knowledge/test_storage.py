@@ -474,7 +474,7 @@ def test_a_file_of_a_folder_that_cannot_be_written_loads(tmp_path: Path) -> None
 def test_loading_many_results_takes_each_in_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The work of `load` and of the first `ask` after it is counted: it grows with the results, and no faster."""
     taken, rows = [], []
-    column, read = drbo.models.factor.GrowingFactor._column, json.loads
+    column, read = drbo.models.factor.Factor._column, json.loads
 
     def counted(*arguments: Any) -> Any:
         taken.append(arguments)
@@ -495,12 +495,12 @@ def test_loading_many_results_takes_each_in_once(tmp_path: Path, monkeypatch: py
         patched.setattr(json, "loads", parsed)
         loaded = Optimizer.load(tmp_path / "state.json")
     assert len(rows) <= 2 * 120  # each line once, and few others
-    monkeypatch.setattr(drbo.models.factor.GrowingFactor, "_column", counted)
+    monkeypatch.setattr(drbo.models.factor.Factor, "_column", counted)
     loaded.ask(reference=np.full(5, 0.2), radius=0.2)
     # The first outcome enters both posteriors at once, then 79 outcomes the one and all other 119 results the other.
     assert len(taken) == 1 + 79 + 119
     posterior = loaded.posterior
-    assert isinstance(posterior, drbo.models.GridPosterior)
+    assert isinstance(posterior, drbo.models.ExactPosterior)
     assert posterior.n_observations == 80
     assert posterior.n_points <= 30
 

@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from drbo import GP, RBF, Box, Product
 from drbo.kernels import Kernel
-from drbo.models import GridPosterior
+from drbo.models import ExactPosterior
 from drbo.models.curve import Curve
-from drbo.models.regression import Posterior
 
 X = np.linspace(0, 1, 9)[:, None]
 C = np.linspace(0, 1, 11)[:, None]
@@ -19,8 +18,8 @@ def f(x: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.sin(5 * x) * np.cos(3 * c))
 
 
-def observed(gp: GP, xs: NDArray[Any], cs: NDArray[Any], y: NDArray[Any]) -> GridPosterior:
-    posterior = GridPosterior.prior(gp, X, C)
+def observed(gp: GP, xs: NDArray[Any], cs: NDArray[Any], y: NDArray[Any]) -> ExactPosterior:
+    posterior = ExactPosterior.prior(gp, X, C)
     for x, c, outcome in zip(xs, cs, y, strict=True):
         posterior = posterior.with_outcome(x, c, outcome)
     return posterior
@@ -46,7 +45,7 @@ def cube(d: int) -> Box:
 def random_curve(box: Box, seed: int, beta: float = -2.0, kernel: Kernel | None = None) -> Curve:
     """The bound of one action after 25 noisy outcomes of random functions."""
     rng = np.random.default_rng(seed)
-    posterior = Posterior(
+    posterior = ExactPosterior(
         GP(Product(RBF(0.4), kernel or RBF(0.4)), 0.05), np.empty((0, 1)), np.zeros((1, box.dimension))
     )
     for c in box.sample(25, seed):

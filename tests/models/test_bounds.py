@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from drbo import GP, RBF, Product, TheoreticalBeta
-from drbo.models import GridPosterior, information_gain, maximum_information_gain
+from drbo.models import ExactPosterior, information_gain, maximum_information_gain
 from drbo.models.bounds import LOWER, UPPER, Bound, ConstantBeta, Side, as_beta
-from drbo.models.outcomes import Units
+from drbo.models.data import Units
 from drbo.spaces import Point
 from tolerances import CLOSED_FORM
 
@@ -41,7 +41,7 @@ def test_the_ridge_only_rescales_the_problem() -> None:
 
 
 def test_bounds_are_symmetric_about_the_mean() -> None:
-    posterior = GridPosterior.prior(GP(KERNEL, 0.1), X, C)
+    posterior = ExactPosterior.prior(GP(KERNEL, 0.1), X, C)
     posterior = posterior.with_outcome(X[0], C[0], 1.0)
     np.testing.assert_allclose(Bound(posterior, 2.0, UPPER).on_grid(), posterior.mean + 2 * posterior.std)
     np.testing.assert_allclose(Bound(posterior, 2.0, LOWER).on_grid(), posterior.mean - 2 * posterior.std)
@@ -49,7 +49,7 @@ def test_bounds_are_symmetric_about_the_mean() -> None:
 
 @pytest.mark.parametrize("side", [UPPER, LOWER])
 def test_a_bound_answers_alike_on_the_grid_and_off_it(side: Side) -> None:
-    posterior = GridPosterior.prior(GP(KERNEL, 0.1), X, C)
+    posterior = ExactPosterior.prior(GP(KERNEL, 0.1), X, C)
     for i in range(5):
         posterior = posterior.with_outcome(X[i % 4], C[i % 3], float(i))
     bound = Bound(posterior, 1.5, side)
@@ -64,7 +64,7 @@ def test_a_bound_answers_alike_on_the_grid_and_off_it(side: Side) -> None:
 
 @pytest.mark.parametrize("side", [UPPER, LOWER])
 def test_no_average_of_a_bound_exceeds_its_ceiling(side: Side) -> None:
-    posterior = GridPosterior.prior(GP(Product(RBF(0.3, 2.0), RBF(0.4)), 0.1), X, C)
+    posterior = ExactPosterior.prior(GP(Product(RBF(0.3, 2.0), RBF(0.4)), 0.1), X, C)
     for i in range(5):
         posterior = posterior.with_outcome(X[i % 4], C[i % 3], float(i))
     bound = Bound(posterior, 1.5, side)

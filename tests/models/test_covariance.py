@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from drbo import GP, RBF, ConstantKernel, Matern, Product
-from drbo.models import GridPosterior
-from drbo.models.kronecker_posterior import KroneckerPosterior
-from drbo.models.observation import Observation
+from drbo.models import ExactPosterior
+from drbo.models.data import Observation
+from drbo.models.kronecker import KroneckerPosterior
 from drbo.models.perturbed import PerturbedPosterior
-from drbo.models.regression import Posterior
 from drbo.spaces.space import Displacement
 from drbo.validation import FloatArray
 
@@ -37,9 +36,9 @@ def points(x: FloatArray, c: FloatArray) -> FloatArray:
 
 
 @pytest.mark.parametrize("n", [0, 7])
-@pytest.mark.parametrize("kind", [Posterior, GridPosterior])
-def test_of_a_posterior(kind: type[Posterior], n: int) -> None:
-    posterior = kind(MODEL, X if kind is GridPosterior else X[:0], C)
+@pytest.mark.parametrize("actions", [X, X[:0]], ids=["grid", "anywhere"])
+def test_of_a_posterior(actions: FloatArray, n: int) -> None:
+    posterior = ExactPosterior(MODEL, actions, C)
     for x, c, y in SEEN[:n]:
         posterior = posterior.with_outcome(x, c, y)
     seen = np.array([np.concatenate([x, c]) for x, c, _ in SEEN[:n]]).reshape(-1, 3)

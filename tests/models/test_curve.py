@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from drbo import GP, RBF, Matern, Product
 from drbo.kernels import Kernel
 from drbo.models.curve import Curve
+from drbo.models.data import Observation
 from drbo.models.factor import Process
-from drbo.models.observation import Observation
-from drbo.models.regression import Posterior
+from drbo.models.regression import ExactPosterior
 from drbo.validation import FloatArray
 from models.surrogate import C, cube, observed, random_curve
 from tolerances import CLOSED_FORM
@@ -45,7 +45,7 @@ def test_information_is_what_conditioning_takes_from_the_variance(n: int) -> Non
 def test_a_curve_is_the_posterior_of_one_action() -> None:
     rng = np.random.default_rng(0)
     contexts = rng.random((7, 2))
-    posterior = Posterior(GP(Product(RBF(0.4), Matern(0.5)), 0.1), np.empty((0, 1)), contexts)
+    posterior = ExactPosterior(GP(Product(RBF(0.4), Matern(0.5)), 0.1), np.empty((0, 1)), contexts)
     curves = []
     for _ in range(2):
         curve, x = posterior.curve(np.array([0.3]), -1.5), np.array([[0.3]])
@@ -83,7 +83,7 @@ def hard_curve(seed: int) -> tuple[Curve, FloatArray, float]:
     ]
     amplitude = np.sqrt(kernel.variance)
     noise = amplitude * rng.choice([1.01e-7, 1e-5, 1e-3, 0.1])
-    posterior = Posterior(GP(Product(RBF(0.4), kernel), noise), np.empty((0, 1)), np.zeros((1, d)))
+    posterior = ExactPosterior(GP(Product(RBF(0.4), kernel), noise), np.empty((0, 1)), np.zeros((1, d)))
     contexts, x = rng.random((max(t, 1), d)), rng.random(1)
     if rng.random() < 0.5:
         contexts = np.round(4.0 * contexts) / 4.0
@@ -118,7 +118,7 @@ def test_the_bound_over_a_cell_holds_in_many_cases() -> None:
 
 def test_the_bound_of_what_nobody_knows_is_exact() -> None:
     """Far from all results the lower confidence bound is the prior's, in cells of any size."""
-    curve = Posterior(GP(Product(RBF(0.4), RBF(0.01)), 0.05), np.empty((0, 1)), np.zeros((1, 2))).curve(
+    curve = ExactPosterior(GP(Product(RBF(0.4), RBF(0.01)), 0.05), np.empty((0, 1)), np.zeros((1, 2))).curve(
         np.array([0.5]), -2.0
     )
     assert curve.lowest(np.full((1, 2), 0.5), np.full((1, 2), 0.5), np.zeros((1, 2)))[0] == pytest.approx(-2.0)
@@ -126,9 +126,9 @@ def test_the_bound_of_what_nobody_knows_is_exact() -> None:
 
 def with_averages(
     rng: np.random.Generator, d: int, outcomes: int, averages: int
-) -> tuple[Posterior, list[Observation]]:
+) -> tuple[ExactPosterior, list[Observation]]:
     """A posterior of outcomes in one context each and of averages over several, in any order; some have no outcome."""
-    posterior = Posterior(GP(Product(RBF(0.4), Matern(0.5)), 0.1), np.empty((0, 1)), rng.random((6, d)))
+    posterior = ExactPosterior(GP(Product(RBF(0.4), Matern(0.5)), 0.1), np.empty((0, 1)), rng.random((6, d)))
     taken = [Observation.of(rng.random(1), rng.random(d), float(rng.normal())) for _ in range(outcomes)]
     for k in rng.integers(2, 6, averages):
         outcome = float(rng.normal()) if rng.random() < 0.7 else None

@@ -14,11 +14,11 @@ import pytest
 from numpy.typing import NDArray
 
 from drbo import GP, RBF, ConstantKernel, Kernel, Matern, Product
-from drbo.models import GridPosterior, draws
-from drbo.models.kronecker_posterior import KroneckerPosterior
-from drbo.models.observation import Observation
+from drbo.models import ExactPosterior, draws
+from drbo.models.data import Observation
+from drbo.models.kronecker import KroneckerPosterior
 from drbo.models.perturbed import PerturbedPosterior
-from drbo.models.regression import Posterior
+from drbo.models.regression import GaussianPosterior
 from drbo.spaces.space import Displacement, Point
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES
 
@@ -84,10 +84,10 @@ KINDS = ["none", "on the grid, repeated", "together", "anywhere, and averages"]
 @pytest.mark.parametrize("kind", KINDS)
 def test_draws_have_mean_and_covariance_of_the_posterior(kind: str) -> None:
     gp, seen = GP(ROUGH, 0.1, noise_correlation=0.6), observations(kind)
-    on_grid = GridPosterior(gp, X, C)
+    on_grid = ExactPosterior(gp, X, C)
     on_grid = on_grid.with_more(seen)
     check(on_grid.draws(np.random.default_rng(1), 2000).reshape(2000, -1), *dense(gp, seen, *grid(X, C)))
-    anywhere = Posterior(gp, np.empty((0, 1)), C)
+    anywhere = ExactPosterior(gp, np.empty((0, 1)), C)
     anywhere = anywhere.with_more(seen)
     some = np.random.default_rng(2).random((4, 1))
     check(anywhere.draws(np.random.default_rng(1), 2000, some).reshape(2000, -1), *dense(gp, seen, *grid(some, C)))
@@ -95,7 +95,7 @@ def test_draws_have_mean_and_covariance_of_the_posterior(kind: str) -> None:
 
 def test_the_check_can_fail() -> None:
     gp, seen = GP(ROUGH, 0.1), observations("together")
-    on_grid = GridPosterior(gp, X, C)
+    on_grid = ExactPosterior(gp, X, C)
     on_grid = on_grid.with_more(seen)
     mean, covariance = dense(gp, seen, *grid(X, C))
     draws = on_grid.draws(np.random.default_rng(1), 2000).reshape(2000, -1)
@@ -127,7 +127,7 @@ def test_a_draw_as_a_function_has_mean_and_covariance_of_the_posterior(
     """Random frequencies included: the covariance is right on average over them, however few they are."""
     monkeypatch.setattr(draws, "FREQUENCIES", 64)
     gp, seen = GP(ROUGH, 0.1, noise_correlation=0.6), observations(kind)
-    posterior = (GridPosterior if len(actions) else Posterior)(gp, actions, C)
+    posterior = ExactPosterior(gp, actions, C)
     posterior = posterior.with_more(seen)
     drawn = [posterior.draw(np.random.default_rng(i), between=between).at(X).ravel() for i in range(150)]
     check(np.array(drawn), *dense(gp, seen, *grid(X, C)))
@@ -169,11 +169,11 @@ def a_draw(kind: str) -> Any:
     seen = [Observation.of(rng.random(2), rng.random(1), float(rng.normal())) for _ in range(20)]
     if kind == "block":
         x, c, y = rng.random((5, 2)), rng.random((4, 1)), rng.normal(size=(5, 4))
-        posterior: Posterior = KroneckerPosterior(gp, np.empty((0, 2)), C, (x, c, y))
+        posterior: GaussianPosterior = KroneckerPosterior(gp, np.empty((0, 2)), C, (x, c, y))
     elif kind == "grid":
-        posterior = GridPosterior(gp, rng.random((6, 2)), C)
+        posterior = ExactPosterior(gp, rng.random((6, 2)), C)
     else:
-        posterior = Posterior(gp, np.empty((0, 2)), C)
+        posterior = ExactPosterior(gp, np.empty((0, 2)), C)
     posterior = posterior.with_more(seen)
     return posterior
 
@@ -215,7 +215,7 @@ def test_the_same_generator_gives_the_same_bits(kind: str) -> None:
 def test_draws_meet_outcomes_of_hardly_any_noise() -> None:
     """Points that were seen twice, and a kernel that is singular on them."""
     for kernel in (Product(RBF(0.3), RBF(0.3)), Product(Matern(0.3), ConstantKernel())):
-        posterior = GridPosterior(GP(kernel, 1e-6), np.concatenate([X, X, X + 1e-12]), np.concatenate([C, C]))
+        posterior = ExactPosterior(GP(kernel, 1e-6), np.concatenate([X, X, X + 1e-12]), np.concatenate([C, C]))
         for i in (0, 3, 3, 10):
             posterior = posterior.with_outcome(posterior.actions[i], posterior.contexts[i % 10], 0.5 + 0.1 * (i % 7))
         draws = posterior.draws(np.random.default_rng(0), 50)
@@ -233,7 +233,7 @@ def test_many_points_have_random_frequencies(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(draws, "EXACT", 6)
     monkeypatch.setattr(draws, "FREQUENCIES", 64)
     gp, seen = GP(ROUGH, 0.1), observations("together")
-    posterior = GridPosterior(gp, X, C)
+    posterior = ExactPosterior(gp, X, C)
     posterior = posterior.with_more(seen)
     drawn = [posterior.draw(np.random.default_rng(i)).on_grid().ravel() for i in range(150)]
     check(np.array(drawn), *dense(gp, seen, *grid(X, C)))
@@ -261,7 +261,7 @@ class Periodic(Kernel):
 
 def test_any_kernel_has_draws_on_finite_sets() -> None:
     gp, seen = GP(Product(Periodic(), Periodic()), 0.1), observations("together")
-    posterior = GridPosterior(gp, X, C)
+    posterior = ExactPosterior(gp, X, C)
     posterior = posterior.with_more(seen)
     posterior.check_draw(between=False)
     check(posterior.draws(np.random.default_rng(1), 2000).reshape(2000, -1), *dense(gp, seen, *grid(X, C)))
@@ -270,7 +270,7 @@ def test_any_kernel_has_draws_on_finite_sets() -> None:
     with pytest.raises(TypeError, match="Periodic"):
         posterior.draw(np.random.default_rng(1), between=True)
     with pytest.raises(TypeError, match="Periodic"):
-        Posterior(gp, np.empty((0, 1)), C).check_draw(between=False)
+        ExactPosterior(gp, np.empty((0, 1)), C).check_draw(between=False)
     shift = Displacement(np.zeros(1), np.eye(1))
     with pytest.raises(TypeError, match="Periodic"):
         PerturbedPosterior(GP(Product(Periodic(), ConstantKernel()), 0.1), shift, X, C).check_draw(between=False)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from drbo import GP, RBF, Matern, Product
 from drbo.kernels import Kernel
-from drbo.models import GridPosterior, factor
-from drbo.models.kronecker_posterior import KroneckerPosterior
-from drbo.models.observation import Observation
-from drbo.models.regression import Posterior
+from drbo.models import ExactPosterior, factor
+from drbo.models.data import Observation
+from drbo.models.kronecker import KroneckerPosterior
+from drbo.models.regression import GaussianPosterior, Grid
 from models.surrogate import C, X
 from tolerances import CLOSED_FORM, SOLVER
 
@@ -65,7 +65,7 @@ def dense(gp: GP, told: list[Observation]) -> tuple[NDArray[Any], ...]:
 @pytest.mark.parametrize("correlation", [0.0, 0.5])
 def test_repeated_points_tell_what_all_their_outcomes_do(kind: str, correlation: float) -> None:
     gp, told = GP(KERNEL, 0.3, noise_correlation=correlation), repeated(60, kind)
-    posterior = GridPosterior.prior(gp, X, C)
+    posterior = ExactPosterior.prior(gp, X, C)
     posterior = posterior.with_more(told)
     mean, variance, residual, of_outcome, gain = dense(gp, told)
     assert posterior.n_observations == 60
@@ -77,7 +77,7 @@ def test_repeated_points_tell_what_all_their_outcomes_do(kind: str, correlation:
     assert posterior.information_gain == pytest.approx(gain, rel=CLOSED_FORM)
     if kind != "failures":
         np.testing.assert_allclose(posterior.leave_one_out(), [residual, of_outcome], rtol=SOLVER)
-    twin = GridPosterior.prior(gp, X, C)
+    twin = ExactPosterior.prior(gp, X, C)
     for one in told:
         twin = twin.with_more([one])
     np.testing.assert_array_equal(twin.mean, posterior.mean)
@@ -85,7 +85,7 @@ def test_repeated_points_tell_what_all_their_outcomes_do(kind: str, correlation:
 
 
 def test_draws_scatter_as_the_posterior_says() -> None:
-    posterior = Posterior(GP(KERNEL, 0.3), np.empty((0, 1)), C)
+    posterior = ExactPosterior(GP(KERNEL, 0.3), np.empty((0, 1)), C)
     posterior = posterior.with_more(repeated(200, "alike"))
     drawn = posterior.draws(np.random.default_rng(0), 4000, X[:4])
     mean, variance = posterior.moments(X[:4])
@@ -100,7 +100,7 @@ def test_thousands_of_repetitions_do_not_drift(noise: float) -> None:
     gp, rng = GP(KERNEL, noise), np.random.default_rng(1)
     at, y = rng.integers(0, 20, 3000), rng.normal(size=3000)
     x, c = rng.random((20, 1)), rng.random((20, 1))
-    posterior, average = (Posterior(gp, np.empty((0, 1)), C) for _ in range(2))
+    posterior, average = (ExactPosterior(gp, np.empty((0, 1)), C) for _ in range(2))
     posterior = posterior.with_more([Observation.of(x[i], c[i], float(one)) for i, one in zip(at, y, strict=True)])
     for i in dict.fromkeys(at.tolist()):
         own = y[at == i]
@@ -111,7 +111,7 @@ def test_thousands_of_repetitions_do_not_drift(noise: float) -> None:
 
 def test_what_rows_are_not_shared() -> None:
     def rows(gp: GP, *told: Observation) -> int:
-        posterior = Posterior(gp, np.empty((0, 1)), C)
+        posterior = ExactPosterior(gp, np.empty((0, 1)), C)
         posterior = posterior.with_more(told)
         assert posterior.n_observations == len(told)
         return posterior.n_points
@@ -127,7 +127,7 @@ def test_what_rows_are_not_shared() -> None:
     assert rows(GP(KERNEL, 0.3), one, replace(one, weights=np.array([0.5]))) == 2
 
 
-def everything(posterior: Posterior) -> list[NDArray[Any]]:
+def everything(posterior: Any) -> list[NDArray[Any]]:
     """All that a posterior says, in bits."""
     found = [*posterior.predict(*GRID), *posterior.moments(X), *posterior.leave_one_out(), *posterior.on_grid()]
     w = np.full(len(C), 1 / len(C))
@@ -135,10 +135,10 @@ def everything(posterior: Posterior) -> list[NDArray[Any]]:
     return [*(part.copy() for part in found), np.array([posterior.information_gain, posterior.n_observations])]
 
 
-def kinds(told: list[Observation]) -> list[Posterior]:
+def kinds(told: list[Observation]) -> list[GaussianPosterior]:
     gp = GP(KERNEL, 0.3)
     block = X[:3], C[:2], np.arange(6.0).reshape(3, 2)
-    made = [GridPosterior.prior(gp, X, C), Posterior(gp, X, C), KroneckerPosterior(gp, X, C, block)]
+    made = [ExactPosterior.prior(gp, X, C), ExactPosterior(gp, X[:0], C), KroneckerPosterior(gp, X, C, block)]
     return [one.with_more(told) for one in made]
 
 
@@ -170,7 +170,7 @@ def test_an_interrupted_addition_leaves_no_trace(monkeypatch: pytest.MonkeyPatch
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(GridPosterior, "_update", stopped)
+    monkeypatch.setattr(Grid, "update", stopped)
     with pytest.raises(KeyboardInterrupt):
         base.with_more(told[20:])
     monkeypatch.undo()
@@ -189,7 +189,7 @@ def test_two_threads_add_to_one_posterior() -> None:
 
 def test_other_contexts_have_the_bits_of_a_posterior_made_on_them() -> None:
     gp, told, elsewhere = GP(KERNEL, 0.3), repeated(60, "errors of their own"), np.linspace(0.1, 0.7, 5)[:, None]
-    moved, made = GridPosterior.prior(gp, X, C), GridPosterior.prior(gp, X, elsewhere)
+    moved, made = ExactPosterior.prior(gp, X, C), ExactPosterior.prior(gp, X, elsewhere)
     moved = moved.with_more(told[:40])
     moved = moved.on(elsewhere)
     moved = moved.with_more(told[40:])
@@ -202,13 +202,13 @@ def test_other_contexts_have_the_bits_of_a_posterior_made_on_them() -> None:
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[Observation]:
     """Return a list of the observations whose kernels are computed, which grows as they are."""
     computed: list[Observation] = []
-    once = GridPosterior._kernels
+    once = factor.Factor.kernels
 
-    def counted(self: GridPosterior, observation: Observation, t: int) -> Any:
+    def counted(self: factor.Factor, observation: Observation, t: int) -> Any:
         computed.append(observation)
         return once(self, observation, t)
 
-    monkeypatch.setattr(GridPosterior, "_kernels", counted)
+    monkeypatch.setattr(factor.Factor, "kernels", counted)
     return computed
 
 
@@ -220,12 +220,12 @@ def test_kernels_of_known_points_are_looked_up_with_the_same_bits(
     gp, rng = GP(Product(kernel, RBF(0.25)), noise), np.random.default_rng(3)
     told = [Observation.of(X[i], C[j], float(rng.normal())) for i, j in rng.integers(0, 9, (150, 2))]
     computed = counting(monkeypatch)
-    looked_up = GridPosterior.prior(gp, X, C)
+    looked_up = ExactPosterior.prior(gp, X, C)
     for one in told:
         looked_up = looked_up.with_more([one])
     assert len(computed) == len({one.point for one in told}) < 100
     monkeypatch.setattr(factor, "LOOKED_UP", 16)
-    few = GridPosterior.prior(gp, X, C)
+    few = ExactPosterior.prior(gp, X, C)
     few = few.with_more(told)
     assert len(computed) > 200  # from the 17th point on, all of them
     np.testing.assert_array_equal(few.mean, looked_up.mean)
@@ -236,7 +236,7 @@ def test_kernels_of_known_points_are_looked_up_with_the_same_bits(
 def test_kernels_with_averages_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel of an average with a point, and of that point with the average, may differ in the last bit."""
     computed = counting(monkeypatch)
-    posterior = GridPosterior.prior(GP(KERNEL, 0.3), X, C)
+    posterior = ExactPosterior.prior(GP(KERNEL, 0.3), X, C)
     point, average = Observation.of(X[0], C[0], 1.0), Observation(X[1], C[:3], np.array([0.2, 0.5, 0.3]), 1.0)
     posterior = posterior.with_more([point, point, point])
     assert len(computed) == 1

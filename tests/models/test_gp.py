@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 import drbo
 from drbo import GP, RBF, Matern, Product
-from drbo.models import GridPosterior
-from drbo.models.observation import Observation
-from drbo.models.regression import Posterior
+from drbo.models import ExactPosterior
+from drbo.models.data import Observation
 from models.surrogate import C, X, data
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES
 
@@ -19,7 +18,7 @@ from tolerances import CLOSED_FORM, FINITE_DIFFERENCES
 def test_actions_off_the_grid_agree_with_the_grid() -> None:
     gp = GP(Product(RBF(0.2), Matern(0.3)), 0.1)
     xs, cs, y = data("anywhere", 30, 0.1)
-    on, off = GridPosterior.prior(gp, X, C), Posterior(gp, np.empty((0, 1)), C)
+    on, off = ExactPosterior.prior(gp, X, C), ExactPosterior(gp, np.empty((0, 1)), C)
     for posterior in (on, off):
         for x, c, outcome in zip(xs, cs, y, strict=True):
             posterior = posterior.with_outcome(x, c, outcome)
@@ -32,7 +31,7 @@ def test_actions_off_the_grid_agree_with_the_grid() -> None:
 
 def test_averages_are_those_of_the_contexts() -> None:
     rng = np.random.default_rng(0)
-    posterior = Posterior(GP(Product(Matern(0.4, 1.5), RBF(0.3)), 0.1), np.empty((0, 2)), C)
+    posterior = ExactPosterior(GP(Product(Matern(0.4, 1.5), RBF(0.3)), 0.1), np.empty((0, 2)), C)
     actions, weights = rng.random((7, 2)), rng.dirichlet(np.ones(len(C))) * (rng.random(len(C)) > 0.5)
     weights /= weights.sum()
     for t in (0, 1, 30):
@@ -45,7 +44,7 @@ def test_averages_are_those_of_the_contexts() -> None:
 @pytest.mark.parametrize("kernel", [Product(RBF((0.2, 0.4)), Matern(0.3)), Product(Matern(0.4, 2.0, nu=1.5), RBF(0.3))])
 def test_gradient_of_the_score_by_finite_differences(kernel: Product) -> None:
     rng = np.random.default_rng(0)
-    posterior = Posterior(GP(kernel, 0.1), np.empty((0, 2)), C)
+    posterior = ExactPosterior(GP(kernel, 0.1), np.empty((0, 2)), C)
     for _ in range(20):
         posterior = posterior.with_outcome(rng.random(2), rng.random(1), rng.normal())
     weights = rng.dirichlet(np.ones(len(C))) * (rng.random(len(C)) > 0.5)
@@ -86,7 +85,7 @@ def test_bad_input() -> None:
         GP(kernel, 1e-8)
     with pytest.raises(TypeError, match="kernel must be a Product"):
         GP(RBF(0.2), 0.1)  # type: ignore[arg-type]
-    posterior = GridPosterior.prior(GP(kernel, 0.1), X, C)
+    posterior = ExactPosterior.prior(GP(kernel, 0.1), X, C)
     with pytest.raises(ValueError, match="outcome must be finite"):
         posterior = posterior.with_outcome(X[0], C[0], float("nan"))
     with pytest.raises(ValueError, match=r"contexts must have shape \(2, 1\)"):

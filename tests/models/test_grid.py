@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from drbo import GP, RBF, Matern, Product
-from drbo.models import GridPosterior
+from drbo.models import ExactPosterior
 from drbo.models.bounds import information_gain
-from drbo.models.observation import Observation
+from drbo.models.data import Observation
 from drbo.spaces import Point
 from models.surrogate import C, X, data, f, observed
 from tolerances import CLOSED_FORM, SOLVER
@@ -91,7 +91,7 @@ def test_grid_and_arbitrary_points_agree(kernel: Product) -> None:
 
 
 def test_prior() -> None:
-    posterior = GridPosterior.prior(GP(Product(RBF(0.2, 2.0), RBF(0.3, 3.0)), 0.1), X, C)
+    posterior = ExactPosterior.prior(GP(Product(RBF(0.2, 2.0), RBF(0.3, 3.0)), 0.1), X, C)
     assert (posterior.mean == 0.0).all()
     np.testing.assert_allclose(posterior.variance, 36.0)
     mean, variance = posterior.predict([[0.3]], [[0.4]])
@@ -111,7 +111,7 @@ def test_information_gain_is_the_log_determinant() -> None:
 
 
 def test_variance_is_that_of_f_not_of_an_outcome() -> None:
-    posterior = GridPosterior.prior(GP(Product(RBF(0.2), RBF(0.3)), 0.5), X, C)
+    posterior = ExactPosterior.prior(GP(Product(RBF(0.2), RBF(0.3)), 0.5), X, C)
     for _ in range(500):
         posterior = posterior.with_outcome(X[3], C[4], 1.0)
     assert posterior.variance[3, 4] == pytest.approx(0.25 / 500, rel=1e-3)
@@ -133,7 +133,7 @@ def test_an_average_over_contexts_is_a_linear_functional() -> None:
     kernel = Product(RBF(0.2), RBF(0.3))
     gp = GP(kernel, 0.1)
     weights = np.random.default_rng(0).dirichlet(np.ones(len(C)))
-    posterior = GridPosterior.prior(gp, X, C)
+    posterior = ExactPosterior.prior(gp, X, C)
     posterior = posterior.with_more([Observation(X[2], C, weights, None)])
     posterior = posterior.with_more([Observation(X[4], C[3:4], np.ones(1), None)])
     K = np.kron(kernel.action(X, X), kernel.context(C, C))
@@ -160,7 +160,7 @@ def many(n: int) -> list[Observation]:
 def test_many_at_once_have_the_bits_of_one_by_one(n: int, first: int) -> None:
     """A rebuilt posterior is that which grew: in its factor, on its grid, and anywhere."""
     gp, taken = GP(Product(Matern(0.3), RBF(0.3)), 1e-3), many(first + n)
-    grown, rebuilt = (GridPosterior.prior(gp, X, C) for _ in range(2))
+    grown, rebuilt = (ExactPosterior.prior(gp, X, C) for _ in range(2))
     for observation in taken[:first]:
         rebuilt = rebuilt.with_more([observation])
     rebuilt = rebuilt.with_more(taken[first:])
@@ -178,7 +178,7 @@ def test_many_at_once_have_the_bits_of_one_by_one(n: int, first: int) -> None:
 @pytest.mark.parametrize("n", [0, 3, 64, 150])
 def test_other_contexts_have_the_bits_of_a_posterior_made_on_them(n: int) -> None:
     gp, taken, elsewhere = GP(Product(Matern(0.3), RBF(0.3)), 0.05), many(n + 1), np.linspace(0.1, 0.7, 5)[:, None]
-    moved, made = GridPosterior.prior(gp, X, C), GridPosterior.prior(gp, X, elsewhere)
+    moved, made = ExactPosterior.prior(gp, X, C), ExactPosterior.prior(gp, X, elsewhere)
     moved = moved.with_more(taken[:n])
     moved = moved.on(elsewhere)
     made = made.with_more(taken[:n])

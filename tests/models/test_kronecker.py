@@ -8,13 +8,11 @@ import pytest
 from numpy.typing import NDArray
 
 from drbo import GP, RBF, LearnedGP, Matern, Product
-from drbo.models.kronecker import KroneckerLikelihood
-from drbo.models.kronecker_posterior import KroneckerPosterior
-from drbo.models.likelihood import Correlation, DenseLikelihood
-from drbo.models.log_posterior import LogPosterior
-from drbo.models.observation import Observation, observations_of
-from drbo.models.outcomes import LEAST_COMMON, Outcomes
-from drbo.models.regression import Posterior
+from drbo.models.data import LEAST_COMMON, Observation, Outcomes, observations_of
+from drbo.models.kronecker import KroneckerPosterior
+from drbo.models.learned import LogPosterior
+from drbo.models.likelihood import Correlation, DenseLikelihood, KroneckerLikelihood
+from drbo.models.regression import ExactPosterior
 from drbo.spaces.space import Point
 from tolerances import FINITE_DIFFERENCES, SOLVER
 
@@ -107,12 +105,14 @@ def test_the_fit_of_a_block_is_the_best_nearby() -> None:
 # --- the posterior ----------------------------------------------------------------------------------------------------
 
 
-def both(outcomes: Outcomes, gp: GP, contexts: Array, extra: list[Observation]) -> tuple[Posterior, KroneckerPosterior]:
+def both(
+    outcomes: Outcomes, gp: GP, contexts: Array, extra: list[Observation]
+) -> tuple[ExactPosterior, KroneckerPosterior]:
     """Return the dense posterior and that of the block, with further observations on top."""
     common = outcomes.common()
     assert common is not None
     actions = np.random.default_rng(9).random((7, 2))
-    dense = Posterior(gp, actions, contexts)
+    dense = ExactPosterior(gp, actions, contexts)
     in_order = [*common.block.ravel(), *common.rest]
     dense = dense.with_more(observations_of(outcomes.of_rows(np.array(in_order))))
     dense = dense.with_more(extra)

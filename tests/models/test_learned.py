@@ -12,19 +12,20 @@ from scipy.stats import multivariate_normal, norm
 import fits
 from drbo import GP, RBF, Matern, Product
 from drbo.kernels import Kernel
-from drbo.models import GridPosterior
+from drbo.models import ExactPosterior
+from drbo.models.data import Outcomes, standardisation
 from drbo.models.gp import FittedGP
-from drbo.models.learned import LearnedGP, should_refit
-from drbo.models.log_posterior import (
+from drbo.models.learned import (
     CORRELATION,
     LENGTHSCALES,
     LOG_AMPLITUDE,
     LOG_LENGTHSCALE,
     LOG_NOISE,
     NOISES,
+    LearnedGP,
     LogPosterior,
+    should_refit,
 )
-from drbo.models.outcomes import Outcomes, standardisation
 from efficiency_problems import PROBLEMS, Task
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES, SOLVER
 
@@ -225,7 +226,7 @@ def test_the_standardised_outcomes_are_what_the_gp_takes() -> None:
 def log_density(z: Array, y: Array, test: Array, values: Array) -> float:
     """Mean log density of the values at test points under a fit to (z, y); the last dimension is the context."""
     fit = LearnedGP().fit(z[:, :-1], z[:, -1:], y)
-    posterior = GridPosterior.prior(fit.gp, z[:1, :-1], z[:1, -1:])
+    posterior = ExactPosterior.prior(fit.gp, z[:1, :-1], z[:1, -1:])
     for point, outcome in zip(z, fit.standardise(y), strict=True):
         posterior = posterior.with_outcome(point[:-1], point[-1:], outcome)
     mean, variance = posterior.predict(test[:, :-1], test[:, -1:])
@@ -277,7 +278,7 @@ def test_degenerate_data_give_a_sound_gp(config: LearnedGP, kind: str, t: int, d
         lengthscales = scales(kernel)
         assert lengthscales.min() >= LENGTHSCALES[0] * (1 - 1e-9)
         assert lengthscales.max() <= LENGTHSCALES[1] * (1 + 1e-9)
-    posterior = GridPosterior.prior(gp, x, c)
+    posterior = ExactPosterior.prior(gp, x, c)
     for point, context, outcome in zip(x, c, fit.standardise(y), strict=True):
         posterior = posterior.with_outcome(point, context, outcome)
     assert np.isfinite(posterior.mean).all()

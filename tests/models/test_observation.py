@@ -5,7 +5,8 @@ import pytest
 
 from drbo import RBF, Matern
 from drbo.kernels import Kernel
-from drbo.models.observation import Embedding, Observation, averaged
+from drbo.models.curve import Embedding
+from drbo.models.data import Observation, averaged
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES
 
 RNG = np.random.default_rng(0)

@@ -8,10 +8,9 @@ import pytest
 from numpy.typing import NDArray
 
 from drbo import GP, RBF, LearnedGP, Matern, Product, TheoreticalBeta
-from drbo.models import GridPosterior
-from drbo.models.log_posterior import LOGIT_CORRELATION, LogPosterior
-from drbo.models.observation import Observation
-from drbo.models.outcomes import LEAST_ERROR, Outcomes, standardisation
+from drbo.models import ExactPosterior
+from drbo.models.data import LEAST_ERROR, Observation, Outcomes, standardisation
+from drbo.models.learned import LOGIT_CORRELATION, LogPosterior
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES, SOLVER
 
 Array = NDArray[Any]
@@ -56,7 +55,7 @@ def test_the_posterior_is_the_formula(correlation: float) -> None:
     gp = GP(KERNEL, noise=0.2, noise_correlation=correlation)
     rng = np.random.default_rng(1)
     x, c = rng.random((5, 2)), rng.random((4, 1))
-    posterior = GridPosterior.prior(gp, x, c)
+    posterior = ExactPosterior.prior(gp, x, c)
     posterior = posterior.with_more(observed(outcomes))
     k_X, k_C = KERNEL.action, KERNEL.context
     K = k_X(outcomes.x, outcomes.x) * k_C(outcomes.c, outcomes.c)
@@ -69,7 +68,7 @@ def test_the_posterior_is_the_formula(correlation: float) -> None:
     gain = np.linalg.slogdet(K + N)[1] - np.linalg.slogdet(N)[1]
     assert posterior.information_gain == pytest.approx(gain, abs=SOLVER)
     assert posterior.errors_known
-    one_by_one = GridPosterior.prior(gp, x, c)
+    one_by_one = ExactPosterior.prior(gp, x, c)
     for observation in observed(outcomes):
         one_by_one = one_by_one.with_more([observation])
     assert one_by_one.mean.tobytes() == posterior.mean.tobytes()
@@ -80,7 +79,7 @@ def test_outcomes_told_alone_do_not_depend_on_the_correlation() -> None:
     x, c, y = rng.random((8, 2)), rng.random((8, 1)), rng.normal(size=8)
     found = []
     for correlation in (0.0, 0.9):
-        posterior = GridPosterior.prior(GP(KERNEL, 0.1, noise_correlation=correlation), x[:3], c[:3])
+        posterior = ExactPosterior.prior(GP(KERNEL, 0.1, noise_correlation=correlation), x[:3], c[:3])
         for row in zip(x, c, y, strict=True):
             posterior = posterior.with_outcome(*row)
         found.append((posterior.mean.tobytes(), posterior.variance.tobytes(), posterior.information_gain))
@@ -140,7 +139,7 @@ def test_errors_too_small_for_the_arithmetic_count_as_the_least_one() -> None:
     step = 1e-5 * np.eye(theta.size)[-3]
     quotient = (posterior(theta + step)[0] - posterior(theta - step)[0]) / 2e-5
     assert posterior(theta)[1][-3] == pytest.approx(quotient, rel=FINITE_DIFFERENCES)
-    on_grid = GridPosterior.prior(GP(KERNEL, 0.1), outcomes.x[:1], outcomes.c[:1])
+    on_grid = ExactPosterior.prior(GP(KERNEL, 0.1), outcomes.x[:1], outcomes.c[:1])
     on_grid = on_grid.with_more([Observation.of(outcomes.x[0], outcomes.c[0], 1.0, noise=0.0)])
     least = (LEAST_ERROR * 1.5) ** 2
     assert on_grid.variance[0, 0] == pytest.approx(2.25 * least / (2.25 + least), rel=1e-4)

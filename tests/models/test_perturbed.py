@@ -7,7 +7,7 @@ import pytest
 
 from drbo import GP, ConstantKernel, Matern, Product
 from drbo.kernels import Along, Kernel
-from drbo.models.observation import Observation
+from drbo.models.data import Observation
 from drbo.models.perturbed import PerturbedPosterior
 from drbo.spaces.space import Displacement, Point
 from drbo.validation import FloatArray

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from drbo.models.outcomes import Units
+from drbo.models.data import Units
 from tolerances import CLOSED_FORM
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from bits import bits
 from drbo import GP, RBF, Box, DataDriven, LearnedGP, Optimizer, Product, Samples, Setting, Simulator, TheoreticalBeta
-from drbo.models.kronecker_posterior import KroneckerPosterior
-from drbo.models.outcomes import Outcomes
+from drbo.models.data import Outcomes
+from drbo.models.kronecker import KroneckerPosterior
 from exact import exact
 from tolerances import SOLVER
 from twins import TWINS

@@ -40,7 +40,7 @@ def test_an_interrupt_in_the_middle_of_an_update_leaves_no_trace(monkeypatch: py
     s = ask(opt)
     opt.tell(s, 1.0)
     whole = copy.deepcopy(opt)
-    rank_one = drbo.models.grid._rank_one
+    rank_one = drbo.models.regression._rank_one
 
     def stopped(*arguments: Any) -> None:
         rank_one(*arguments)
@@ -49,7 +49,7 @@ def test_an_interrupt_in_the_middle_of_an_update_leaves_no_trace(monkeypatch: py
     for call in (Optimizer.ask, Optimizer.recommend, Optimizer.recommend_iterate):
         opt = copy.deepcopy(whole)
         with monkeypatch.context() as patch:
-            patch.setattr(drbo.models.grid, "_rank_one", stopped)
+            patch.setattr(drbo.models.regression, "_rank_one", stopped)
             with pytest.raises(KeyboardInterrupt):
                 call(opt)
         assert state(opt) == state(copy.deepcopy(whole))
@@ -193,7 +193,7 @@ def test_an_interrupted_tell_can_be_repeated(monkeypatch: pytest.MonkeyPatch) ->
     for some in (opt, twin):
         some.tell(s, 1.0)
     assert opt.n_told == 3
-    monkeypatch.setattr(drbo.models.regression.Posterior, "_whiten", stopped)
+    monkeypatch.setattr(drbo.models.factor.Factor, "_whiten", stopped)
     with pytest.raises(KeyboardInterrupt):
         opt.ask()
     monkeypatch.undo()
@@ -204,7 +204,7 @@ def test_an_interrupt_while_the_model_is_made_anew(monkeypatch: pytest.MonkeyPat
     opt = Optimizer(ranges.ACTIONS, ranges.CONTEXTS, setting=DataDriven(radius=0.2), surrogate=ranges.FIXED)
     ranges.run(opt, 4)
     opt._start_anew()
-    whiten, left = drbo.models.regression.Posterior._whiten, [2]
+    whiten, left = drbo.models.factor.Factor._whiten, [2]
 
     def stopped(*arguments: Any) -> None:
         left[0] -= 1
@@ -212,7 +212,7 @@ def test_an_interrupt_while_the_model_is_made_anew(monkeypatch: pytest.MonkeyPat
             raise KeyboardInterrupt
         whiten(*arguments)
 
-    monkeypatch.setattr(drbo.models.regression.Posterior, "_whiten", stopped)
+    monkeypatch.setattr(drbo.models.factor.Factor, "_whiten", stopped)
     with pytest.raises(KeyboardInterrupt):
         opt.ask()
     monkeypatch.undo()

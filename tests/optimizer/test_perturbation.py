@@ -31,7 +31,7 @@ from drbo import (
     TheoreticalBeta,
     Uniform,
 )
-from drbo.models.outcomes import Outcomes
+from drbo.models.data import Outcomes
 from exact import fitted
 from tolerances import ROUNDING, SOLVER
 from twins import TWINS

@@ -10,7 +10,7 @@ import drbo
 import heating
 from drbo import GP, RBF, LearnedGP, Optimizer, Product, Simulator
 from drbo.knowledge import Prediction
-from drbo.models.regression import Posterior
+from drbo.models.regression import ExactPosterior
 from exact import exact
 
 X, C = np.array([[0.0, 1.0], [0.5, 2.0], [1.0, 4.0]]), np.linspace(0.0, 1.0, 5)
@@ -120,14 +120,14 @@ def test_before_the_first_outcome_bounds_are_infinite() -> None:
 
 
 def test_all_rows_are_one_call_of_the_posterior(monkeypatch: pytest.MonkeyPatch) -> None:
-    opt, plain = house(), Posterior.predict
+    opt, plain = house(), ExactPosterior.predict
     calls: list[int] = []
 
-    def counted(self: Posterior, x: Any, c: Any) -> Any:
+    def counted(self: ExactPosterior, x: Any, c: Any) -> Any:
         calls.append(len(x))
         return plain(self, x, c)
 
-    monkeypatch.setattr(Posterior, "predict", counted)
+    monkeypatch.setattr(ExactPosterior, "predict", counted)
     opt.predict(ACTIONS, WEATHER)
     assert calls == [3]
 

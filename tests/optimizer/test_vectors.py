@@ -230,7 +230,7 @@ def test_several_contexts_are_picked_one_after_the_other(pick: Any) -> None:
     belief = opt.posterior
     chosen = [float(c[0]) for c in s.contexts]
     if pick == "uncertain":
-        from drbo.models.observation import Observation
+        from drbo.models.data import Observation
 
         for j, c in enumerate(chosen):
             _, variance = exact(belief).of_action(s.action_point)

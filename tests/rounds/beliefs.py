@@ -7,10 +7,8 @@ import numpy as np
 
 from drbo import GP, RBF, Product
 from drbo.contexts.nature import FiniteContexts
-from drbo.models import GridPosterior
-from drbo.models.observation import Observation
-from drbo.models.outcomes import Units
-from drbo.models.regression import Posterior
+from drbo.models import ExactPosterior
+from drbo.models.data import Observation, Units
 from drbo.rounds.ball import Ball
 from drbo.spaces import FiniteSet
 from drbo.spaces.space import Point
@@ -26,17 +24,17 @@ KERNEL = Product(RBF(0.3), RBF(0.3))
 class FixedBeliefs:
     """The same posteriors in every ball: of outcomes alone, and with what is under way."""
 
-    outcomes: Posterior
-    ahead: Posterior
+    outcomes: ExactPosterior
+    ahead: ExactPosterior
     width: float = 2.0
     certificate_width: float = 2.0
     units: Units = UNITS
 
-    def certain(self, ball: Ball) -> Posterior:
+    def certain(self, ball: Ball) -> ExactPosterior:
         del ball
         return self.outcomes
 
-    def expected(self, ball: Ball) -> Posterior:
+    def expected(self, ball: Ball) -> ExactPosterior:
         del ball
         return self.ahead
 
@@ -51,7 +49,7 @@ class FixedBeliefs:
 
 def beliefs(seed: int = 0, n: int = 10, pending: int = 2) -> FixedBeliefs:
     rng = np.random.default_rng(seed)
-    outcomes = GridPosterior.prior(GP(KERNEL, 0.1), ACTIONS.points, CONTEXTS.points)
+    outcomes = ExactPosterior.prior(GP(KERNEL, 0.1), ACTIONS.points, CONTEXTS.points)
     for _ in range(n):
         outcomes = outcomes.with_outcome(rng.random(1), rng.random(1), rng.normal())
     ahead = outcomes

@@ -6,7 +6,7 @@ import pytest
 from drbo import GP, MMD, RBF, AmbiguitySet, Expectation, Product, TotalVariation, Wasserstein
 from drbo.ambiguity.family import as_placed
 from drbo.contexts.nature import FiniteContexts
-from drbo.models import GridPosterior
+from drbo.models import ExactPosterior
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.rounds.ball import Ball, first_of_the_best, frozen_copy
 from drbo.spaces import FiniteSet, Point
@@ -26,7 +26,7 @@ def ball_of(ambiguity: AmbiguitySet, radius: float = 0.2) -> Ball:
 
 def bound_of(side: int) -> Bound:
     rng = np.random.default_rng(1)
-    posterior = GridPosterior.prior(GP(Product(RBF(0.3), RBF(0.3)), 0.1), np.linspace(0, 1, 5), SPACE.coordinates)
+    posterior = ExactPosterior.prior(GP(Product(RBF(0.3), RBF(0.3)), 0.1), np.linspace(0, 1, 5), SPACE.coordinates)
     for _ in range(10):
         posterior = posterior.with_outcome(rng.random(1), rng.random(1), rng.normal())
     return Bound(posterior, 2.0, UPPER if side > 0 else LOWER)

@@ -21,7 +21,7 @@ from drbo import (
 from drbo.ambiguity.family import as_placed
 from drbo.contexts.nature import FiniteContexts
 from drbo.models.bounds import LOWER, UPPER, Bound
-from drbo.models.regression import Posterior
+from drbo.models.regression import ExactPosterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.box_search import BoxSearch, Objective, best_in_box
 from drbo.spaces import FiniteSet, Point
@@ -38,7 +38,7 @@ def ball_of(ambiguity: AmbiguitySet, seed: int = 0) -> Ball:
     return Ball(as_placed(ambiguity), FiniteContexts(space).given(REFERENCE), 0.2, space, seed)
 
 
-def bound_of(posterior: Posterior, beta: float) -> Bound:
+def bound_of(posterior: ExactPosterior, beta: float) -> Bound:
     """An upper bound of width beta, or a lower one for a negative beta."""
     return Bound(posterior, abs(beta), UPPER if beta >= 0.0 else LOWER)
 
@@ -47,7 +47,7 @@ def random_objective(box: Box, seed: int, beta: float = 2.0) -> Objective:
     rng = np.random.default_rng(seed)
     d = box.dimension
     kernel = Product(Matern(tuple(rng.uniform(0.2, 0.8, d) * np.sqrt(d))), RBF(0.3))
-    posterior = Posterior(GP(kernel, 0.05), np.empty((0, d)), CONTEXTS)
+    posterior = ExactPosterior(GP(kernel, 0.05), np.empty((0, d)), CONTEXTS)
     for x in box.sample(5 + 5 * d, seed):
         posterior = posterior.with_outcome(x, rng.random(1), rng.normal())
     ambiguity = MMD(CONTEXTS, RBF(0.2)) if seed % 2 else Expectation()
@@ -105,20 +105,20 @@ def test_few_actions_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     objective = random_objective(box, 1)
     scored = 0
 
-    def counted(self: Posterior, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def counted(self: ExactPosterior, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
         nonlocal scored
         scored += len(actions)
         return moments(self, actions)
 
-    moments = Posterior.moments
-    monkeypatch.setattr(Posterior, "moments", counted)
+    moments = ExactPosterior.moments
+    monkeypatch.setattr(ExactPosterior, "moments", counted)
     objective.leaders(box.sample(1024, 0), 8)
     assert scored <= 128
 
 
 def test_nothing_is_known_before_the_first_outcome() -> None:
     box = Box(x=(0.0, 1.0), kind=Categorical("a", "b"))
-    posterior = Posterior(GP(Product(Matern(0.3), RBF(0.3)), 0.05), np.empty((0, 3)), CONTEXTS)
+    posterior = ExactPosterior(GP(Product(Matern(0.3), RBF(0.3)), 0.05), np.empty((0, 3)), CONTEXTS)
     objective = Objective(ball_of(MMD(CONTEXTS, RBF(0.2))), bound_of(posterior, 2.0))
     point = best_in_box(box, objective, np.empty((0, 3)), np.empty((0, 3)), 0)
     assert objective.scores(point[None])[0] == pytest.approx(2.0, abs=CLOSED_FORM)
@@ -211,6 +211,6 @@ def test_the_search_answers_with_a_point_and_its_score() -> None:
     assert found.score == pytest.approx(objective.scores(found.action.coordinates[None])[0], rel=CLOSED_FORM)
     other = search.best(objective.ball, objective.bound, nowhere, nowhere, failed=[found.action])
     assert np.abs(other.action.coordinates - found.action.coordinates).max() >= 0.01
-    prior = Posterior(GP(Product(RBF(0.2), RBF(0.2)), 0.1), np.empty((0, 2)), CONTEXTS)
+    prior = ExactPosterior(GP(Product(RBF(0.2), RBF(0.2)), 0.1), np.empty((0, 2)), CONTEXTS)
     assert prior.n_observations == 0
     np.testing.assert_array_equal(prior.contexts, CONTEXTS)

@@ -22,7 +22,7 @@ from drbo import (
 )
 from drbo.ambiguity.family import as_placed
 from drbo.models.bounds import LOWER, UPPER, Bound, simultaneous
-from drbo.models.outcomes import Units
+from drbo.models.data import Units
 from drbo.rounds.ball import Ball
 from drbo.rounds.chance import Event, ModelEvent, bracket, worst_quantile
 from drbo.rounds.grid_search import GridSearch

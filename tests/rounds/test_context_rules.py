@@ -5,8 +5,8 @@ import pytest
 
 from drbo import KL, MMD, RBF, AmbiguitySet, Informative, Neighbourhood, Pessimistic, TotalVariation, Uncertain
 from drbo.ambiguity.family import as_placed
-from drbo.models.observation import Observation
-from drbo.models.regression import Posterior
+from drbo.models.data import Observation
+from drbo.models.regression import ExactPosterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import ContextRule
 from drbo.spaces import Point
@@ -25,7 +25,7 @@ def test_the_context_of_which_we_know_least(seed: int) -> None:
         assert Uncertain().pick(ball, known, action).index == int(np.argmax(variance))
 
 
-def of_average(posterior: Posterior, action: Point, w: np.ndarray) -> float:
+def of_average(posterior: ExactPosterior, action: Point, w: np.ndarray) -> float:
     """The variance of <w, f(x, .)>, from what an average over the contexts would still tell."""
     ahead = posterior.with_more([Observation(action.coordinates, CONTEXTS.coordinates, w, None)])
     return float(ahead.gp.ridge * np.expm1(ahead.information_gain - posterior.information_gain))

@@ -7,8 +7,7 @@ from drbo import GP, MMD, RBF, Box, Product, Samples, TotalVariation
 from drbo.contexts.nature import FiniteContexts, Reference
 from drbo.contexts.sampled_contexts import SampledContexts
 from drbo.models.bounds import LOWER, UPPER, Bound
-from drbo.models.grid import GridPosterior
-from drbo.models.regression import Posterior
+from drbo.models.regression import ExactPosterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.box_search import BoxSearch
 from drbo.rounds.floors import Budget, FewActions, Floor, SafeSearch
@@ -23,7 +22,7 @@ CONTEXTS = FiniteSet("contexts", np.linspace(0.0, 1.0, 7))
 NONE = np.empty((0, 1))
 
 
-def observed(posterior: Posterior, count: int = 12, seed: int = 0) -> Posterior:
+def observed(posterior: ExactPosterior, count: int = 12, seed: int = 0) -> ExactPosterior:
     rng = np.random.default_rng(seed)
     for _ in range(count):
         x, c = 0.3 + 0.3 * rng.random(1), rng.random(1)
@@ -39,11 +38,11 @@ def ball(radius: float = 0.2) -> Ball:
 
 
 def test_a_difference_has_the_joint_posterior() -> None:
-    posterior = observed(Posterior(GP(KERNEL, 0.1), np.empty((0, 1)), CONTEXTS.coordinates))
+    posterior = observed(ExactPosterior(GP(KERNEL, 0.1), np.empty((0, 1)), CONTEXTS.coordinates))
     actions, other = np.array([[0.1], [0.45], [0.9]]), np.array([0.4])
     mean, variance = posterior.difference(actions, other)
     # Dense oracle: the joint posterior of all points, and differences of its entries.
-    seen_x, seen_c = posterior.observed_actions, posterior._context_points[7 : 7 + 12]
+    seen_x, seen_c = posterior.observed_actions, posterior.factor.embedding().points
     K = KERNEL.action(seen_x, seen_x) * KERNEL.context(seen_c, seen_c) + 0.01 * np.eye(12)
     for i, x in enumerate(actions):
         for j, c in enumerate(CONTEXTS.coordinates):
@@ -58,7 +57,7 @@ def test_a_difference_has_the_joint_posterior() -> None:
 
 
 def test_nothing_differs_from_itself() -> None:
-    posterior = observed(Posterior(GP(KERNEL, 0.1), np.empty((0, 1)), CONTEXTS.coordinates))
+    posterior = observed(ExactPosterior(GP(KERNEL, 0.1), np.empty((0, 1)), CONTEXTS.coordinates))
     mean, variance = posterior.difference(np.array([[0.4]]), np.array([0.4]))
     assert not mean.any()
     assert not variance.any()
@@ -69,7 +68,7 @@ def test_nothing_differs_from_itself() -> None:
 def test_the_best_permitted_action_of_a_grid(below: float, left: float) -> None:
     actions = FiniteSet("actions", np.linspace(0.0, 1.0, 41))
     search, b = GridSearch(actions), ball()
-    posterior = observed(GridPosterior.prior(GP(KERNEL, 0.1), actions.points, CONTEXTS.points))
+    posterior = observed(ExactPosterior.prior(GP(KERNEL, 0.1), actions.points, CONTEXTS.points))
     beliefs = FixedBeliefs(posterior, posterior, WIDTH)
     today = actions.at("baseline", 16)
     lowest = b.worst_cases(Bound(posterior, WIDTH, LOWER).on_grid()).lower_bound
@@ -93,7 +92,7 @@ def test_the_best_permitted_action_of_a_grid(below: float, left: float) -> None:
 
 def test_an_action_that_failed_is_left_out() -> None:
     actions = FiniteSet("actions", np.linspace(0.0, 1.0, 11))
-    posterior = observed(GridPosterior.prior(GP(KERNEL, 0.1), actions.points, CONTEXTS.points))
+    posterior = observed(ExactPosterior.prior(GP(KERNEL, 0.1), actions.points, CONTEXTS.points))
     today, bound = actions.at("baseline", 4), Bound(posterior, WIDTH, UPPER)
     search = SafeSearch(GridSearch(actions), today, [Floor(FixedBeliefs(posterior, posterior, WIDTH), -1.0)])
     first = search.best(ball(), bound, NONE, NONE).action
@@ -104,7 +103,7 @@ def test_an_action_that_failed_is_left_out() -> None:
 @pytest.mark.parametrize("below", [0.01, 0.1, 1.0])
 def test_a_box_is_searched_as_well_as_a_fine_grid(below: float) -> None:
     box, b = Box(x=(0.0, 1.0)), ball()
-    posterior = observed(Posterior(GP(KERNEL, 0.1), np.empty((0, 1)), CONTEXTS.coordinates))
+    posterior = observed(ExactPosterior(GP(KERNEL, 0.1), np.empty((0, 1)), CONTEXTS.coordinates))
     beliefs = FixedBeliefs(posterior, posterior, WIDTH)
     fine = np.linspace(0.0, 1.0, 2001)[:, None]
     lowest = b.worst_cases(Bound(posterior, WIDTH, LOWER).at(fine)).lower_bound
@@ -122,7 +121,7 @@ def test_the_floor_holds_on_the_whole_range() -> None:
     reference = contexts.own()
     assert isinstance(reference, Reference)
     b = make_ball(TotalVariation(), reference, 0.5, contexts.space, 0, contexts.range)
-    posterior = Posterior(GP(Product(RBF(0.3), RBF(0.1)), 0.1), np.empty((0, 1)), b.contexts)
+    posterior = ExactPosterior(GP(Product(RBF(0.3), RBF(0.1)), 0.1), np.empty((0, 1)), b.contexts)
     for c in (0.4, 0.6):
         for x in (0.3, 0.5):
             posterior = posterior.with_outcome(np.array([x]), np.array([c]), 1.0)
@@ -141,7 +140,7 @@ def test_the_floor_holds_on_the_whole_range() -> None:
 
 
 def test_few_actions_are_compared_as_they_are() -> None:
-    posterior = observed(Posterior(GP(KERNEL, 0.1), np.empty((0, 1)), CONTEXTS.coordinates))
+    posterior = observed(ExactPosterior(GP(KERNEL, 0.1), np.empty((0, 1)), CONTEXTS.coordinates))
     bound, few = Bound(posterior, WIDTH, UPPER), [Point(np.array([0.2])), Point(np.array([0.5]))]
     found = FewActions(BoxSearch(Box(x=(0.0, 1.0))), few).best(ball(), bound, NONE, NONE)
     scores = [float(ball().worst_case(bound.of_action(point)).expectation) for point in few]

@@ -21,9 +21,9 @@ from drbo import (
 from drbo.ambiguity import WorstCaseError
 from drbo.ambiguity.family import as_placed
 from drbo.contexts.nature import FiniteContexts
-from drbo.models import GridPosterior
+from drbo.models import ExactPosterior
 from drbo.models.bounds import UPPER, Bound
-from drbo.models.observation import Observation
+from drbo.models.data import Observation
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
 from drbo.rounds.grid_search import GridSearch, best_action, robust_scores
 from drbo.spaces import FiniteSet, Point
@@ -163,7 +163,7 @@ def ball_and_bound(ambiguity: AmbiguitySet, seed: int = 0) -> tuple[GridSearch, 
     rng = np.random.default_rng(seed)
     actions, contexts = FiniteSet("actions", np.linspace(0, 1, 12)), FiniteSet("contexts", CONTEXTS)
     search = GridSearch(actions)
-    posterior = GridPosterior.prior(GP(Product(RBF(0.2), RBF(0.3)), 0.1), actions.coordinates, contexts.coordinates)
+    posterior = ExactPosterior.prior(GP(Product(RBF(0.2), RBF(0.3)), 0.1), actions.coordinates, contexts.coordinates)
     for _ in range(20):
         posterior = posterior.with_more([Observation.of(rng.random(1), rng.random(1), rng.normal())])
     reference = FiniteContexts(contexts).given(rng.dirichlet(np.ones(N_CONTEXTS)))

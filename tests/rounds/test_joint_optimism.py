@@ -11,8 +11,8 @@ from drbo import AmbiguitySet
 from drbo.ambiguity.family import as_placed
 from drbo.contexts.nature import FiniteContexts
 from drbo.models.bounds import UPPER, AverageBound, Bound
-from drbo.models.grid import GridPosterior
-from drbo.models.observation import Observation
+from drbo.models.data import Observation
+from drbo.models.regression import ExactPosterior
 from drbo.rounds import joint_optimism
 from drbo.rounds.ball import Ball
 from drbo.rounds.joint_optimism import LeastBound, worst_average
@@ -33,8 +33,8 @@ def told(seed: int, count: int = 10) -> list[Observation]:
     return [Observation.of(X[i], C[j], float(rng.normal())) for i, j in rng.integers(0, (7, 6), size=(count, 2))]
 
 
-def posterior(seed: int, count: int = 10) -> GridPosterior:
-    made = GridPosterior(GP, X, C)
+def posterior(seed: int, count: int = 10) -> ExactPosterior:
+    made = ExactPosterior(GP, X, C)
     made = made.with_more(told(seed, count))
     return made
 

@@ -7,10 +7,9 @@ import pytest
 
 import drbo
 from drbo.models.bounds import UPPER, AverageBound, Bound
-from drbo.models.grid import GridPosterior
-from drbo.models.kronecker_posterior import KroneckerPosterior
-from drbo.models.observation import Observation
-from drbo.models.regression import Posterior
+from drbo.models.data import Observation
+from drbo.models.kronecker import KroneckerPosterior
+from drbo.models.regression import ExactPosterior, GaussianPosterior
 from drbo.problems import benchmark_1
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -30,9 +29,9 @@ KINDS = ("grid", "anywhere", "block")
 
 
 def posterior(kind: str) -> Any:
-    made: Posterior = GridPosterior(GP, X, C)
+    made: GaussianPosterior = ExactPosterior(GP, X, C)
     if kind == "anywhere":
-        made = Posterior(GP, np.empty((0, 1)), C)
+        made = ExactPosterior(GP, np.empty((0, 1)), C)
     if kind == "block":
         made = KroneckerPosterior(GP, X, C, (X[:4], C[:3], BLOCK))
     made = made.with_more([*TOLD, HIDDEN])

@@ -26,7 +26,7 @@ from drbo.contexts.nature import Reference
 from drbo.kernels import Kernel
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.curve import Curve
-from drbo.models.regression import Posterior
+from drbo.models.regression import ExactPosterior
 from drbo.rounds.range_ball import RangeBall, best_context, make_ball, refine
 from drbo.spaces import Point
 from drbo.validation import FloatArray
@@ -209,7 +209,7 @@ def test_the_most_uncertain_context_of_a_box() -> None:
 def test_ties_go_to_the_first_atom() -> None:
     box = cube(2)
     atoms, _ = atoms_of(box, 0)
-    nothing_known = Posterior(GP(Product(RBF(0.4), RBF(0.4)), 0.05), np.empty((0, 1)), atoms).curve(
+    nothing_known = ExactPosterior(GP(Product(RBF(0.4), RBF(0.4)), 0.05), np.empty((0, 1)), atoms).curve(
         np.array([0.5]), 1.0
     )
     np.testing.assert_array_equal(best_context(nothing_known.variance, atoms, box, 1e-10, 0), atoms[0])
@@ -218,11 +218,11 @@ def test_ties_go_to_the_first_atom() -> None:
 # --- the ball of a round ----------------------------------------------------------------------------------------------
 
 
-def some_ball(seed: int = 0) -> tuple[RangeBall, Posterior]:
+def some_ball(seed: int = 0) -> tuple[RangeBall, ExactPosterior]:
     rng = np.random.default_rng(seed)
     box = cube(2)
     atoms, weights = atoms_of(box, seed)
-    posterior = Posterior(GP(Product(RBF(0.4), RBF(0.4)), 0.05), np.empty((0, 1)), atoms)
+    posterior = ExactPosterior(GP(Product(RBF(0.4), RBF(0.4)), 0.05), np.empty((0, 1)), atoms)
     for c in box.sample(25, seed):
         posterior = posterior.with_outcome(rng.random(1), c, np.sin(4 * c.sum() + seed) + 0.3 * rng.normal())
     return ball_of(FAMILIES["MMD"], atoms, weights, 0.2, box, seed), posterior

@@ -8,7 +8,7 @@ from drbo import GP, MMD, RBF, Matern, Optimizer, Product, Samples, Simulator
 from drbo.ambiguity.placed import on_range
 from drbo.contexts.sampled_contexts import SampledContexts
 from drbo.models import LOWER, Bound
-from drbo.models.regression import Posterior
+from drbo.models.regression import ExactPosterior
 from drbo.rounds.ball import Prices
 from drbo.rounds.range_ball import RepresentedBall, lowest_excess, make_ball
 from drbo.spaces import Point
@@ -17,9 +17,9 @@ from tolerances import CLOSED_FORM
 ACTION = Point(np.array([0.4]))
 
 
-def posterior(contexts: np.ndarray, kernel: drbo.Kernel, n: int, seed: int) -> Posterior:
+def posterior(contexts: np.ndarray, kernel: drbo.Kernel, n: int, seed: int) -> ExactPosterior:
     rng = np.random.default_rng(seed)
-    known = Posterior(GP(Product(RBF(0.4), kernel), 0.05), np.empty((0, 1)), contexts)
+    known = ExactPosterior(GP(Product(RBF(0.4), kernel), 0.05), np.empty((0, 1)), contexts)
     for _ in range(n):
         known = known.with_outcome(rng.random(1), rng.random((contexts.shape[1],)), float(rng.normal()))
     return known

@@ -8,7 +8,7 @@ import drbo
 from drbo import GP, RBF, Product, ValueOfInformation
 from drbo.ambiguity.family import as_placed
 from drbo.contexts.nature import FiniteContexts
-from drbo.models import GridPosterior
+from drbo.models import ExactPosterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.grid_search import GridSearch
 from drbo.rounds.policies import Round
@@ -89,7 +89,7 @@ def test_where_two_outcomes_are_needed_it_goes_on_exploring() -> None:
 def test_gains_are_those_of_brute_force(ambiguity: drbo.AmbiguitySet, radius: float) -> None:
     rng = np.random.default_rng(1)
     actions, contexts = np.linspace(0, 1, 4)[:, None], np.linspace(0, 1, 3)[:, None]
-    posterior = GridPosterior.prior(GP(Product(RBF(0.4), RBF(0.5)), 0.2), actions, contexts)
+    posterior = ExactPosterior.prior(GP(Product(RBF(0.4), RBF(0.5)), 0.2), actions, contexts)
     for _ in range(3):
         posterior = posterior.with_outcome(rng.random(1), rng.random(1), rng.normal())
     space = FiniteSet("contexts", contexts)
@@ -116,11 +116,11 @@ def test_gains_are_those_of_brute_force(ambiguity: drbo.AmbiguitySet, radius: fl
         assert found.gains[z] == pytest.approx(expected, rel=0.1, abs=3.0 * found.errors[z] + 2e-3)
 
 
-def dense_covariance(posterior: GridPosterior) -> np.ndarray:
+def dense_covariance(posterior: ExactPosterior) -> np.ndarray:
     """Return the covariance of f on the grid, row by row, without the methods of the posterior."""
     n = len(posterior.contexts)
     x, c = np.repeat(posterior.actions, n, axis=0), np.tile(posterior.contexts, (len(posterior.actions), 1))
-    seen_x, seen_c = posterior.observed_actions, posterior._embedding().points
+    seen_x, seen_c = posterior.observed_actions, posterior.factor.embedding().points
     k_X, k_C = posterior.gp.kernel.action, posterior.gp.kernel.context
     K = k_X(seen_x, seen_x) * k_C(seen_c, seen_c) + posterior.gp.ridge * np.eye(len(seen_x))
     k = k_X(seen_x, x) * k_C(seen_c, c)

@@ -18,7 +18,7 @@ from drbo.knowledge.explanation import AnyColumn, Deferred, Evaluation, Explanat
 from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Terms
 from drbo.models.bounds import LOWER, Bound
-from drbo.models.outcomes import Units
+from drbo.models.data import Units
 from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action, supports
 from drbo.rounds.ball import Ball, Certificate
 from drbo.rounds.grid_search import best_action

@@ -13,6 +13,7 @@ BoTorch maximises, and so does this module. Shapes are BoTorch's: `batch_shape x
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from drbo import AmbiguitySet, validation
 from drbo._messages import require
-from drbo.models import Data, Inputs, Observation, Outcomes, Units, standardisation
+from drbo.models import Data, Inputs, Observation, Outcomes, Units, outcomes_of, standardisation
 from drbo.validation import FloatArray
 
 for package in ("torch", "botorch"):
@@ -58,6 +59,8 @@ _AT_ONCE = 512
 """Batch size of GPyTorch predictions; a batch computes its full covariance."""
 _LEAST_FITTED = 3
 """Least number of outcomes for a fit; with fewer, `make_model` sets the hyper-parameters."""
+_LEAST_VARIANCE = 1e-6
+"""Least variance of a told error, in standardised outcomes; GPyTorch takes no smaller one."""
 
 
 class _Minimum(torch.autograd.Function):  # type: ignore[misc]  # torch has no types here
@@ -201,9 +204,12 @@ class RobustExpectation(RiskMeasureMCObjective):  # type: ignore[misc]
 class SingleTask:
     """The default model of `TorchSurrogate`: BoTorch's `SingleTaskGP` with its own kernel and priors."""
 
-    def __call__(self, x: Tensor, c: Tensor, y: Tensor) -> Any:
-        """Return a model of outcomes y (t, 1), standardised, at actions x (t, d_x) and contexts c (t, d_c)."""
-        return SingleTaskGP(torch.cat([x, c], dim=-1), y, outcome_transform=None)
+    def __call__(self, x: Tensor, c: Tensor, y: Tensor, variances: Tensor | None = None) -> Any:
+        """Return a model of outcomes y (t, 1), standardised, at actions x (t, d_x) and contexts c (t, d_c).
+
+        `variances` (t, 1) are those of the errors; by default one noise is learned.
+        """
+        return SingleTaskGP(torch.cat([x, c], dim=-1), y, train_Yvar=variances, outcome_transform=None)
 
 
 @dataclass(frozen=True)
@@ -233,20 +239,22 @@ class TorchSurrogate:
 
     `drbo.Optimizer(..., surrogate=TorchSurrogate(make_model))` supports the exact adversary, bounds, reports and
     Optuna. It refuses features that need draws of f (`Thompson`, `ValueOfInformation`), bounds over cells of contexts
-    (contexts with a range) or outcomes of hidden contexts. Standard errors of outcomes are ignored: the model learns
-    one noise. A posterior is 50 to 500 times slower than that of `drbo.LearnedGP`.
+    (contexts with a range) or outcomes of hidden contexts. The model learns one noise, or takes the standard errors of
+    all outcomes; a standard error for some of them is an error. A posterior is 50 to 500 times slower than that of
+    `drbo.LearnedGP`.
 
     Parameters
     ----------
     make_model : a function that returns a model such as `SingleTaskGP` of `make_model(x, c, y)`: actions (t, d_x) and
         contexts (t, d_c) in the unit cube, and standardised outcomes (t, 1) to maximise, as double tensors. The inputs
-        of the model are the columns of x, then those of c. The function is called for every fit and every posterior,
+        of the model are the columns of x, then those of c. Where standard errors were told, a fourth argument holds
+        the variances (t, 1) of the errors of y. The function is called for every fit and every posterior,
         and must return the same model for the same data. To save an optimizer, make it a frozen dataclass with a method
         `__call__`, and pass it to `load(path, classes=[TorchSurrogate, TorchFit, MyModel])`
     fitted : whether BoTorch fits the hyper-parameters; otherwise `make_model` sets them
     """
 
-    make_model: Callable[[Tensor, Tensor, Tensor], Any] = SingleTask()
+    make_model: Callable[..., Any] = SingleTask()
     fitted: bool = True
     learns: ClassVar[bool] = True
     certificate_width: ClassVar[float] = 3.0
@@ -276,7 +284,7 @@ class TorchSurrogate:
         """Return the fit to all outcomes so far; it does not depend on the last fit."""
         del last
         offset, scale = standardisation(outcomes)
-        model = self._model(outcomes.x, outcomes.c, (outcomes.y - offset) / scale)
+        model = self._model(outcomes.standardised(offset, scale))
         if self.fitted and len(outcomes.y) >= _LEAST_FITTED:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(0)  # a failed fit is repeated from a random start
@@ -301,8 +309,7 @@ class TorchSurrogate:
         """Return the model of a fit, conditioned on outcomes; None if there are none."""
         if not told or not fit.state:
             return None
-        x, c = np.array([one.action for one in told]), np.array([one.contexts[0] for one in told])
-        model = self._model(x, c, np.array([one.outcome for one in told], dtype=float))
+        model = self._model(outcomes_of(told))
         own = model.state_dict()
         state = {
             name: torch.tensor(values, dtype=torch.double).reshape(shape).to(own[name])
@@ -311,10 +318,26 @@ class TorchSurrogate:
         model.load_state_dict(state)
         return model.eval()
 
-    def _model(self, x: FloatArray, c: FloatArray, y: FloatArray) -> Any:
+    def _model(self, outcomes: Outcomes) -> Any:
+        """Return the model of standardised outcomes."""
+        data = [_tensor(outcomes.x), _tensor(outcomes.c), _tensor(outcomes.y)[:, None]]
+        if outcomes.errors_known:
+            if np.isnan(outcomes.stderr).any():
+                raise ValueError(
+                    "stderr must be told with every outcome or with none, as a BoTorch model learns one noise or takes "
+                    "all errors: amend or retract the other results"
+                )
+            data.append(_tensor(np.maximum(outcomes.stderr**2, _LEAST_VARIANCE))[:, None])
+            try:
+                inspect.signature(self.make_model).bind(*data)
+            except TypeError:
+                raise TypeError(
+                    "make_model must take the variances of the errors as its fourth argument, as outcomes were told "
+                    f"with stderr, got {self.make_model!r}"
+                ) from None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputDataWarning)  # a few outcomes may not be standardised
-            return self.make_model(_tensor(x), _tensor(c), _tensor(y)[:, None])
+            return self.make_model(*data)
 
 
 def _tensor(array: Any) -> Tensor:

@@ -17,8 +17,7 @@ from drbo.contexts.nature import Reference
 from drbo.knowledge.configuration import Configuration, Outcome
 from drbo.knowledge.history import Told
 from drbo.knowledge.state import observations
-from drbo.models.observation import Observation
-from drbo.models.outcomes import Units
+from drbo.models.data import Observation, Units
 from drbo.models.surrogate import Data, Fit, Posterior, SupportsHiddenContexts, require
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point

@@ -24,7 +24,7 @@ from drbo.knowledge.production import Wishes
 from drbo.knowledge.state import Iterate, State, Terms, kept, values_of
 from drbo.knowledge.suggestion import Suggestion
 from drbo.models.bounds import LOWER, Beta, Bound
-from drbo.models.outcomes import Units
+from drbo.models.data import Units
 from drbo.models.surrogate import Fit, SupportsInformationGain, supports
 from drbo.rounds.ball import Ball, frozen_copy
 from drbo.rounds.policies import Round

@@ -18,7 +18,7 @@ from drbo.knowledge.belief import RoundBeliefs
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import OBJECTIVE, Proposal
 from drbo.knowledge.state import State
-from drbo.models.outcomes import Units
+from drbo.models.data import Units
 from drbo.rounds.ball import Ball
 from drbo.rounds.floors import Budget, FewActions, Floor, Reach, Requirement, SafeSearch
 from drbo.rounds.search import Search, WholeSearch

@@ -18,7 +18,7 @@ from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.knowledge import Knowledge
 from drbo.knowledge.state import State, Terms
 from drbo.models.bounds import LOWER, UPPER, Bound
-from drbo.models.outcomes import Units
+from drbo.models.data import Units
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray

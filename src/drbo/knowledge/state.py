@@ -12,8 +12,7 @@ import numpy as np
 
 from drbo import validation
 from drbo.knowledge.history import Amended, Asked, Cancelled, Proposal, Retracted, Told
-from drbo.models.observation import Observation
-from drbo.models.outcomes import Outcomes, Units
+from drbo.models.data import Observation, Outcomes, Units
 from drbo.models.surrogate import Fit
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point

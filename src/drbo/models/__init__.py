@@ -8,10 +8,9 @@ from drbo.models.bounds import (
     information_gain,
     maximum_information_gain,
 )
-from drbo.models.grid import GridPosterior
+from drbo.models.data import Observation, Outcomes, Units, outcomes_of, standardisation
 from drbo.models.learned import LearnedGP
-from drbo.models.observation import Observation
-from drbo.models.outcomes import Outcomes, Units, standardisation
+from drbo.models.regression import ExactPosterior
 from drbo.models.surrogate import (
     Data,
     Fit,
@@ -36,8 +35,8 @@ __all__ = [
     "UPPER",
     "Bound",
     "Data",
+    "ExactPosterior",
     "Fit",
-    "GridPosterior",
     "Inputs",
     "LearnedGP",
     "MaximumInformationGain",
@@ -59,6 +58,7 @@ __all__ = [
     "check_surrogate",
     "information_gain",
     "maximum_information_gain",
+    "outcomes_of",
     "standardisation",
     "supports",
 ]

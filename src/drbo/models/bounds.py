@@ -13,10 +13,9 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from drbo import validation
 from drbo._compiled import announce, in_order
+from drbo.models.data import Observation, Scatter, Units
 from drbo.models.gp import GP
-from drbo.models.grid import GridPosterior
-from drbo.models.observation import Observation, Scatter
-from drbo.models.outcomes import Units
+from drbo.models.regression import ExactPosterior
 from drbo.models.surrogate import (
     AnyCurve,
     Posterior,
@@ -341,7 +340,7 @@ def maximum_information_gain(gp: GP, actions: ArrayLike, contexts: ArrayLike, ho
     """
     horizon = validation.whole_number("horizon", horizon, least=1, most=10**6)
     validation.of_kind("gp", gp, GP, "a drbo.GP")
-    posterior = GridPosterior.prior(gp, actions, contexts)
+    posterior = ExactPosterior.prior(gp, actions, contexts)
     greedy = np.zeros(horizon + 1)
     marginal = np.zeros(horizon + 1)
     for t in range(horizon + 1):

@@ -3,14 +3,83 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from drbo.kernels import Along, Product
-from drbo.models.observation import Embedding, EmbeddingAlong
+from drbo.kernels import Along, Kernel, Product
+from drbo.models.data import Observation, averaged
 from drbo.validation import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """The kernel functions of t observed contexts (t, d_c), points or averages over several contexts."""
+
+    kernel: Kernel
+    points: FloatArray
+    averages: Mapping[int, Observation]
+
+    @property
+    def dimension(self) -> int:
+        """The number of coordinates of a context."""
+        return int(self.points.shape[1])
+
+    def __call__(self, contexts: FloatArray) -> FloatArray:
+        """Return the kernel of every observation's context with contexts (m, d_c), (t, m)."""
+        k = self.kernel(self.points, contexts)
+        for i, average in self.averages.items():
+            k[i] = averaged(average.weights, self.kernel(average.contexts, contexts))
+        return k
+
+    def slope(self, contexts: FloatArray) -> FloatArray:
+        """Return the gradient of the kernel in the context, at contexts (m, d_c), (t, m, d_c)."""
+        slope = -self.kernel.gradient(self.points, contexts)
+        for i, average in self.averages.items():
+            slope[i] = -np.einsum("s,sjk->jk", average.weights, self.kernel.gradient(average.contexts, contexts))
+        return slope
+
+    def through(self, features: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Return features (r, t) of the observed contexts; `features` maps contexts (m, d_c) to (r, m)."""
+        found = features(self.points)
+        for i, average in self.averages.items():
+            found[:, i] = features(average.contexts) @ average.weights
+        return found
+
+    def gram(self) -> FloatArray:
+        """Return the kernel of the observed contexts with each other, (t, t)."""
+        k = self(self.points)
+        for i, average in self.averages.items():
+            k[:, i] = self(average.contexts) @ average.weights
+        return k
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingAlong:
+    """The same observations as a function of c' (d',), where the context is start + c' M, M (d', d_c)."""
+
+    inner: Embedding | EmbeddingAlong
+    start: FloatArray
+    directions: FloatArray
+
+    @property
+    def dimension(self) -> int:
+        """The number of coordinates of c'."""
+        return len(self.directions)
+
+    def __call__(self, contexts: FloatArray) -> FloatArray:
+        """Return the kernel of every observed context with that of c' (m, d'), (t, m)."""
+        return self.inner(self.start + contexts @ self.directions)
+
+    def slope(self, contexts: FloatArray) -> FloatArray:
+        """Return the gradient of the kernel in c', at c' (m, d'), (t, m, d')."""
+        return np.asarray(self.inner.slope(self.start + contexts @ self.directions) @ self.directions.T)
+
+    def gram(self) -> FloatArray:
+        """Return the kernel of the observed contexts with each other, (t, t)."""
+        return self.inner.gram()
 
 
 @dataclass(frozen=True)

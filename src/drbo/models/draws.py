@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
 from drbo.kernels import Kernel
-from drbo.models.observation import Embedding
+from drbo.models.curve import Embedding
 from drbo.models.surrogate import Values
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray

@@ -6,7 +6,7 @@
     W           U'^-1, so that W'W = (K_t + ridge I)^-1            (t, t)
     white       U'^-1 y                                            (t,)
 
-Where the errors of the observations differ or are correlated, ridge I is their covariance (`drbo.models.outcomes`).
+Where the errors of the observations differ or are correlated, ridge I is their covariance (`drbo.models.data`).
 
 Observations of the same point are equivalent to their average, weighted by 1 / error variance, so they share one row of
 the factor. With v the variance of the average's error so far, and u that of a new observation y',
@@ -23,21 +23,20 @@ k_C(c, w) = sum_j w_j k_C(c, c_j).
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from drbo import validation
 from drbo._compiled import announce
 from drbo.kernels import Product
-from drbo.models._cholesky import LANES, append_point, append_points, lower_diagonal, whitened
-from drbo.models.observation import Embedding, Observation, averaged
-from drbo.models.outcomes import LARGEST_ERROR, LEAST_ERROR
+from drbo.models._cholesky import LANES, append_point, append_points, lower_diagonal, solve, solve_points, whitened
+from drbo.models.curve import Embedding
+from drbo.models.data import LARGEST_ERROR, LEAST_ERROR, Observation, averaged
+from drbo.models.draws import DrawnErrors
 from drbo.validation import FloatArray
 
 BLOCK = 32
@@ -67,26 +66,6 @@ class Process(Protocol):
         """Return the same process with another kernel."""
 
 
-class TakenIn:
-    """The observations in their order of arrival, and the row of the factor of each."""
-
-    def __init__(self) -> None:
-        self.observations: list[Observation] = []
-        self.rows: list[int] = []
-        self._last: dict[bytes, int] = {}
-
-    def add(self, observation: Observation, row: int, *, shared: bool) -> None:
-        """Add an observation to a row. If `shared`, later observations of the same point may share the row."""
-        self.observations.append(observation)
-        self.rows.append(row)
-        if shared:
-            self._last[observation.point] = row
-
-    def last(self, observation: Observation) -> int | None:
-        """Return the last row of the same point that may be shared, or None."""
-        return self._last.get(observation.point)
-
-
 class Inverse:
     """(K_t + ridge I)^-1 of t observations in several forms, each computed when first needed.
 
@@ -102,11 +81,6 @@ class Inverse:
         if len(U):  # invert U', not U: W U' is then closer to I, and W k closer to the whitened k
             self.W, _ = lapack.dtrtri(self.W, lower=1, overwrite_c=1)
         self.alpha: FloatArray = white @ self.W
-
-    def __deepcopy__(self, memo: Any) -> Self:
-        """Return the inverse itself: it is immutable."""
-        del memo
-        return self
 
     @cached_property
     def lower(self) -> FloatArray:
@@ -158,139 +132,228 @@ class Tip:
         self._count.append(count)
 
 
-class GrowingFactor:
-    """Observations of f and the factor of their covariance, for queries on a finite set of contexts. Immutable.
+class Factor:
+    """Observations of f, the factor of their covariance, and their kernels with the points of queries.
 
-    `with_more` returns a new object. Both share the arrays of the factor, and new rows are appended. A repeated
-    observation of a point changes earlier rows, which are copied first.
+    A factor never changes under its holder. `opened` returns a view that takes in more observations until `close`. Both
+    views share arrays, and new rows are appended. A repeated observation of a point changes earlier rows, so the view
+    first gets arrays of its own for them.
 
     Attributes
     ----------
     gp : the prior
-    actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
-    contexts : (n, d_c) the contexts of the queries
+    actions, contexts : (n_actions, d_x) and (n, d_c) the points of queries; either may have no row
     n_observations : the number of observations
     n_points : the number of rows of the factor, one per distinct point
     information_gain : log det(I + K_t / ridge) of the observations (eq. 4 without the maximum), or, for errors of
         covariance N, log det(I + N^-1/2 K_t N^-1/2)
     errors_known : whether any observation has a known standard error instead of the model's noise
+    averages : the observations of several contexts, by row
     """
 
-    _BY_ROW: ClassVar[tuple[str, ...]] = (
-        "_action_points", "_context_points", "_k_contexts", "_white", "_outcomes", "_variances", "_first",
-    )  # fmt: skip
-    """The arrays with room for one row per observation, besides U and K."""
-
     def __init__(self, gp: Process, actions: FloatArray, contexts: FloatArray) -> None:
-        """`actions` (n_actions, d_x) is a grid that a subclass keeps up to date; no row if there is none."""
         self.gp = gp
         self.actions = actions
         self.contexts = contexts
         self.n_observations = self.n_points = 0
         self.information_gain = 0.0
         self.errors_known = False
+        self.averages: Mapping[int, Observation] = {}
         room = 16
-        # The grid, then the observed actions: one call gives a new observation's kernel with both.
+        # The points of queries, then the observed ones: one call gives a new observation's kernel with both.
         self._action_points = np.concatenate([actions, np.empty((room, actions.shape[1]))])
         self._context_points = np.concatenate([contexts, np.empty((room, contexts.shape[1]))])
-        self._averages: dict[int, Observation] = {}  # observations of several contexts
-        self._k_contexts = np.empty((room, len(contexts)))  # k_C(observed, contexts)
+        self._k_actions = np.empty((room, len(actions)))
+        self._k_contexts = np.empty((room, len(contexts)))
         self._K = np.empty((room, room))  # k(observed, observed) below the diagonal, for the first points
         self._U = np.zeros((room, room + LANES))
         self._white = np.empty(room)
         self._outcomes = np.empty(room)
         self._variances = np.empty(room)  # of the errors
         self._first = np.empty(room, dtype=np.intp)  # the first observation of the same evaluation
-        self._inverse: Inverse | None = None  # of K_t + ridge I, once needed
-        self._log = TakenIn()
+        self._inverse: Inverse | None = None
+        self._observations: list[Observation] = []
+        self._rows: list[int] = []  # of the observations
+        self._last: dict[bytes, int] = {}  # the last row of a point that may be shared
         self._tip = Tip(0)
-        self._rows_copied = False  # whether the arrays of the factor's rows are unshared
+        self._rows_owned = False  # whether no other view has the arrays that a repeated observation changes
 
-    def with_outcome(self, action: FloatArray, context: FloatArray, outcome: float) -> Self:
-        """Return the posterior with the outcome of action (d_x,) in context (d_c,)."""
-        x = validation.finite_array("action", action, ndim=1)
-        c = validation.finite_array("context", context, ndim=1)
-        for name, given, own in (("action", x, self._action_points), ("context", c, self._context_points)):
-            if given.shape != own.shape[1:]:
-                raise ValueError(f"{name} must have shape {own.shape[1:]}, got {given.shape}")
-        return self.with_more([Observation.of(x, c, validation.finite_float("outcome", outcome))])
+    # --- what is known ----------------------------------------------------------------------------------------------
 
-    def with_more(self, observations: Sequence[Observation]) -> Self:
-        """Return the posterior with further observations of checked shapes.
+    @property
+    def observed_actions(self) -> FloatArray:
+        """The observed actions, (t, d_x)."""
+        return self._action_points[len(self.actions) :][: self.n_points]
 
-        A batch gives the same bits as one observation after the other, in less time.
+    @property
+    def k_actions(self) -> FloatArray:
+        """The kernel of the observed actions with `actions`, (t, n_actions)."""
+        return self._k_actions[: self.n_points]
+
+    @property
+    def k_contexts(self) -> FloatArray:
+        """The kernel of the observed contexts with `contexts`, (t, n)."""
+        return self._k_contexts[: self.n_points]
+
+    @property
+    def U(self) -> FloatArray:  # noqa: N802
+        """The Cholesky factor, (t, t)."""
+        return self._U[: self.n_points, : self.n_points]
+
+    @property
+    def white(self) -> FloatArray:
+        """U'^-1 y, (t,)."""
+        return self._white[: self.n_points]
+
+    @property
+    def outcomes(self) -> FloatArray:
+        """The outcome of each row, (t,): the average of its observations."""
+        return self._outcomes[: self.n_points]
+
+    @property
+    def variances(self) -> FloatArray:
+        """The error variance of each row, (t,)."""
+        return self._variances[: self.n_points]
+
+    @property
+    def observations(self) -> Sequence[Observation]:
+        """The observations in their order of arrival."""
+        return self._observations[: self.n_observations]
+
+    @property
+    def rows(self) -> Sequence[int]:
+        """The row of each observation."""
+        return self._rows[: self.n_observations]
+
+    def embedding(self) -> Embedding:
+        """Return the observed contexts."""
+        n, t = len(self.contexts), self.n_points
+        return Embedding(self.gp.kernel.context, self._context_points[n : n + t], self.averages)
+
+    def errors(self) -> DrawnErrors:
+        """Return the distribution of the errors."""
+        return DrawnErrors(np.sqrt(self.variances), self._first[: self.n_points], self.gp.noise_correlation)
+
+    def inverse(self) -> Inverse:
+        """Return the inverse of K_t + ridge I, made once: a product is faster than a solve."""
+        if self._inverse is None:
+            self._inverse = Inverse(self.U, self.white)
+        return self._inverse
+
+    def explained_by_earlier(self, first: int, count: int) -> Iterator[FloatArray]:
+        """Yield b = (K_t + ridge I)^-1 k_t (t,) of `count` rows t from `first` on."""
+        if count == 1:
+            announce(solve)
+            yield solve(self._U, first)
+            return
+        for start in range(first, first + count, BLOCK):
+            announce(solve_points)
+            columns = solve_points(self._U, start, min(BLOCK, first + count - start))
+            yield from (columns[: start + c, c] for c in range(columns.shape[1]))
+
+    def error_variance(self, observation: Observation) -> float:
+        """Return the variance of the error of an observation."""
+        variance = self.gp.ridge
+        if observation.noise is not None:
+            amplitude = math.sqrt(self.gp.kernel.variance)
+            variance = min(max(observation.noise, LEAST_ERROR * amplitude), LARGEST_ERROR * amplitude) ** 2
+        return variance + observation.scatter
+
+    # --- other contexts ---------------------------------------------------------------------------------------------
+
+    def on(self, contexts: FloatArray) -> Self:
+        """Return the same observations for queries on other contexts (n, d_c).
+
+        The factor is kept, so new contexts cost only their kernel with the observations.
         """
-        if not observations:
-            return self
-        made = object.__new__(type(self))  # copy.copy takes ten times as long
-        made.__dict__.update(self.__dict__)
-        made._rows_copied = not self._tip.take(self.n_observations)
-        if made._rows_copied:
-            made._separate()
-        made._averages = dict(self._averages)
-        made._start()
-        if len(observations) == 1:
-            made._take_in(observations[0])
-        else:
-            made._take_in_all(observations)
-        made._tip.give(made.n_observations)
+        return self._with_contexts(contexts, self.embedding()(contexts))
+
+    def averaged(self, gp: Process, weights: FloatArray) -> Self:
+        """Return the same observations for queries of averages over contexts of weights (n,), as one context of `gp`.
+
+        No further observations are possible: the contexts are gone.
+        """
+        used = np.flatnonzero(weights)
+        averages = self.k_contexts[:, used] @ weights[used, None]
+        made = self._with_contexts(np.zeros((1, self.contexts.shape[1])), averages)
+        made.gp = gp
         return made
 
-    def _separate(self) -> None:
-        """Copy the shared arrays so that observations can be appended."""
-        for name in (*self._BY_ROW, "_U", "_K"):
-            setattr(self, name, getattr(self, name).copy())
-        log, self._log = self._log, TakenIn()
-        count = self.n_observations
-        for observation, row in zip(log.observations[:count], log.rows[:count], strict=True):
-            self._log.add(observation, row, shared=self._independent(observation))
-        self._tip = Tip(count)
-        self._tip.take(count)
+    def _with_contexts(self, contexts: FloatArray, k_contexts: FloatArray) -> Self:
+        made = self._clone()
+        made.contexts = contexts
+        made._context_points = np.concatenate([contexts, self._context_points[len(self.contexts) :]])
+        made._k_contexts = np.empty((len(self._white), len(contexts)))
+        made._k_contexts[: self.n_points] = k_contexts
+        return made
 
-    def _start(self) -> None:
-        """Copy whatever further observations change in place; nothing here."""
+    def _clone(self) -> Self:
+        made = object.__new__(type(self))  # copy.copy takes ten times as long
+        made.__dict__.update(self.__dict__)
+        return made
 
-    def _take_in(self, observation: Observation) -> None:
-        """Condition on one more observation."""
-        t = self.n_points
-        if t == len(self._white):
-            self._grow()
-        column, own = self._column(observation, t)
-        noise, least = self._add_noise(observation, t, column)
-        announce(append_point)
-        pivot = append_point(self._U, t, column, own + noise, least)
-        self._whiten(observation, t, pivot, least)
-        self._update(t)
-        alone = self._independent(observation)
-        row = self._log.last(observation) if alone else None
-        if row is not None and self._may_share(row, t):
-            self._share(row, t)
-        else:
-            row, self.n_points = t, t + 1
-        self._log.add(observation, row, shared=alone)
-        self.n_observations += 1
+    # --- more observations ------------------------------------------------------------------------------------------
 
-    def _take_in_all(self, observations: Sequence[Observation]) -> None:
-        """Condition on many observations, faster than one by one and with the same bits."""
+    def opened(self) -> Self:
+        """Return a view that can take in more observations; its arrays are copies if another view did so before."""
+        made = self._clone()
+        made._inverse = None
+        made._rows_owned = not self._tip.take(self.n_observations)
+        if made._rows_owned:
+            for name, value in vars(self).items():
+                if name.startswith("_") and isinstance(value, np.ndarray):
+                    setattr(made, name, value.copy())
+            made._observations, made._rows, made._last = [], [], {}
+            for observation, row in zip(self.observations, self.rows, strict=True):
+                made._note(observation, row)
+            made._tip = Tip(self.n_observations)
+            made._tip.take(self.n_observations)
+        return made
+
+    def close(self) -> None:
+        """Let the next view append to the arrays of this one."""
+        self._tip.give(self.n_observations)
+
+    def take_in(self, observations: Sequence[Observation], update: Callable[[Factor, int], None]) -> None:
+        """Condition on more observations of checked shapes.
+
+        A batch gives the same bits as one observation after the other, in less time. `update(self, start)` is called
+        when new points have the rows from `start` on, before one of them is merged into an earlier row.
+        """
+        if len(observations) == 1:
+            self._take_in_one(observations[0], update)
+            return
         new: list[Observation] = []
         points: set[bytes] = set()
         for one in observations:
-            known = self._independent(one) and (one.point in points or self._log.last(one) is not None)
+            known = self._independent(one) and (one.point in points or one.point in self._last)
             if known or len(new) == BLOCK:
-                self._take_in_block(new)
+                self._take_in_block(new, update)
                 new, points = [], set()
             if known:
-                self._take_in(one)
+                self._take_in_one(one, update)
             else:
                 new.append(one)
                 points.add(one.point)
-        self._take_in_block(new)
+        self._take_in_block(new, update)
 
-    def _take_in_block(self, block: Sequence[Observation]) -> None:
+    def _take_in_one(self, observation: Observation, update: Callable[[Factor, int], None]) -> None:
+        """Condition on one more observation."""
+        t = self.n_points
+        self.append(observation, *self._column(observation, t))
+        update(self, t)
+        row = self._last.get(observation.point, t) if self._independent(observation) else t
+        if row < t and self._may_share(row, t):
+            self._share(row, t)
+        else:
+            row = t
+        self._note(observation, row)
+
+    def _take_in_block(self, block: Sequence[Observation], update: Callable[[Factor, int], None]) -> None:
         """Condition on a block of new points; the factor has the same bits as one by one."""
         if len(block) < 2:
             for observation in block:
-                self._take_in(observation)
+                self._take_in_one(observation, update)
             return
         start = self.n_points
         while start + len(block) > len(self._white):
@@ -305,11 +368,23 @@ class GrowingFactor:
         pivots = append_points(self._U, start, columns, own + noise, least)
         for i, observation in enumerate(block):
             self._whiten(observation, start + i, float(pivots[i]), float(least[i]))
-        self.n_points = start + len(block)
-        self._update_all(start)
+        update(self, start)
         for i, observation in enumerate(block):
-            self._log.add(observation, start + i, shared=self._independent(observation))
-        self.n_observations += len(block)
+            self._note(observation, start + i)
+
+    def _note(self, observation: Observation, row: int) -> None:
+        """Keep an observation and its row, for later observations of the same point."""
+        self._observations.append(observation)
+        self._rows.append(row)
+        if self._independent(observation):
+            self._last[observation.point] = row
+
+    def append(self, observation: Observation, column: FloatArray, own: float) -> None:
+        """Append a row: `column` (t,) is the prior covariance with earlier rows, and `own` the prior variance."""
+        t = self.n_points
+        noise, least = self._add_noise(observation, t, column)
+        announce(append_point)
+        self._whiten(observation, t, append_point(self._U, t, column, own + noise, least), least)
 
     def _independent(self, observation: Observation) -> bool:
         """Return whether the error is independent of all others, so that the observation may share a row."""
@@ -326,10 +401,10 @@ class GrowingFactor:
 
     def _share(self, row: int, t: int) -> None:
         """Merge row t, the last one, into an earlier row of the same point."""
-        if not self._rows_copied:
-            for name in ("_U", "_white", "_outcomes", "_variances"):
-                setattr(self, name, getattr(self, name).copy())
-            self._rows_copied = True
+        if not self._rows_owned:
+            self._U, self._white = self._U.copy(), self._white.copy()
+            self._outcomes, self._variances = self._outcomes.copy(), self._variances.copy()
+            self._rows_owned = True
         v, new = float(self._variances[row]), float(self._variances[t])
         share = v / (v + new)
         announce(lower_diagonal)
@@ -338,53 +413,56 @@ class GrowingFactor:
         self._outcomes[row] += share * (self._outcomes[t] - self._outcomes[row])
         announce(whitened)
         self._white[:t] = whitened(self._U, t, self._outcomes[:t])
-        self._averages.pop(t, None)
+        self.n_points = t
+        if t in self.averages:
+            self.averages = {i: one for i, one in self.averages.items() if i != t}
 
     def _column(self, observation: Observation, t: int) -> tuple[FloatArray, float]:
-        """Return the kernel of observation t with earlier ones, (t,), and with itself; cache both.
+        """Return the kernel of observation t with earlier ones, (t,), and with itself; store its other kernels.
 
         The kernel of a repeated point is looked up, with the same bits.
         """
-        row = self._log.last(observation)
-        if row is None or t >= len(self._K) or self._averages:
-            k_action, k_context, own = self._kernels(observation, t)
-            n_x, n_c = len(self.actions), len(self.contexts)
-            column = k_action[n_x:] * k_context[n_c:]
-            self._remember(observation, t, k_action[:n_x], k_context[:n_c])
+        if t == len(self._white):
+            self._grow()
+        row = self._last.get(observation.point)
+        if row is None or t >= len(self._K) or self.averages:
+            k_action, k_context, own = self.kernels(observation, t)
+            column = k_action * k_context
         else:
             own = self.gp.kernel.variance
             column = np.empty(t)
             column[:row], column[row], column[row + 1 :] = self._K[row, :row], own, self._K[row + 1 : t, row]
-            self._remember(observation, t, self._k_grid(row), self._k_contexts[row])
+            self._remember(observation, t, self._k_actions[row], self._k_contexts[row])
         if t < len(self._K):
             self._K[t, :t] = column
         return column, own
 
-    def _k_grid(self, row: int) -> FloatArray:
-        """Return the kernel of the action of a row with the grid of actions, (n_actions,)."""
-        del row  # no grid of actions here
-        return np.empty(0)
-
-    def _kernels(self, observation: Observation, t: int) -> tuple[FloatArray, FloatArray, float]:
-        """Return the kernels of an observation: (n_actions + t,), (n_contexts + t,), and its own variance."""
+    def kernels(self, observation: Observation, t: int) -> tuple[FloatArray, FloatArray, float]:
+        """Return the kernels of observation t with earlier ones, both (t,), and with itself; store the others."""
+        if t == len(self._white):
+            self._grow()
         k_X, k_C = self.gp.kernel.action, self.gp.kernel.context
-        n = len(self.contexts)
-        k_action = k_X(observation.action[None, :], self._action_points[: len(self.actions) + t])[0]
-        k_context = k_C(observation.contexts, self._context_points[: n + t])
-        for i, average in self._averages.items():
-            k_context[:, n + i] = k_C(observation.contexts, average.contexts) @ average.weights
+        m, n = len(self.actions), len(self.contexts)
+        k_action = k_X(observation.action[None, :], self._action_points[: m + t])[0]
+        k_places = k_C(observation.contexts, self._context_points[: n + t])
+        for i, average in self.averages.items():
+            k_places[:, n + i] = k_C(observation.contexts, average.contexts) @ average.weights
         if len(observation.weights) == 1:
-            return k_action, k_context[0], self.gp.kernel.variance
-        own = observation.weights @ k_C(observation.contexts, observation.contexts) @ observation.weights
-        return k_action, averaged(observation.weights, k_context), k_X.variance * float(own)
+            k_context, own = k_places[0], self.gp.kernel.variance
+        else:
+            k_context = averaged(observation.weights, k_places)
+            itself = observation.weights @ k_C(observation.contexts, observation.contexts) @ observation.weights
+            own = k_X.variance * float(itself)
+        self._remember(observation, t, k_action[:m], k_context[:n])
+        return k_action[m:], k_context[n:], own
 
     def _remember(self, observation: Observation, t: int, k_action: FloatArray, k_context: FloatArray) -> None:
-        """Store the action and the contexts of observation t, and its kernels with the grid."""
-        del k_action  # no grid of actions here
+        """Store the action and the contexts of observation t, and its kernels with the points of queries."""
         self._action_points[len(self.actions) + t] = observation.action
         self._context_points[len(self.contexts) + t] = observation.contexts[0]
         if len(observation.weights) > 1:
-            self._averages[t] = observation
+            self.averages = {**self.averages, t: observation}
+        self._k_actions[t] = k_action
         self._k_contexts[t] = k_context
 
     def _add_noise(self, observation: Observation, t: int, column: FloatArray) -> tuple[float, float]:
@@ -396,39 +474,29 @@ class GrowingFactor:
         n, r = observation.before, self.gp.noise_correlation
         self._first[t] = t - n if r > 0.0 else t
         self.errors_known = self.errors_known or observation.noise is not None
-        self._variances[t] = variance = self._error_variance(observation)
+        self._variances[t] = variance = self.error_variance(observation)
         if n == 0 or r == 0.0:
             return variance, variance
         column[t - n :] += r * math.sqrt(variance) * np.sqrt(self._variances[t - n : t])
         return variance, variance * (1.0 - r) * (1.0 + n * r) / (1.0 + (n - 1) * r)
 
-    def _error_variance(self, observation: Observation) -> float:
-        """Return the variance of the error of an observation."""
-        variance = self.gp.ridge
-        if observation.noise is not None:
-            amplitude = math.sqrt(self.gp.kernel.variance)
-            variance = min(max(observation.noise, LEAST_ERROR * amplitude), LARGEST_ERROR * amplitude) ** 2
-        return variance + observation.scatter
-
     def _whiten(self, observation: Observation, t: int, pivot: float, least: float) -> None:
-        """Add the outcome of observation t, whose column of U exists already."""
+        """Add the outcome of observation t, whose column of U exists already, and count it."""
         expected = float(self._U[:t, t] @ self._white[:t])
         outcome = expected if observation.outcome is None else observation.outcome
         self._outcomes[t] = outcome
         self._white[t] = (outcome - expected) / self._U[t, t]
         self.information_gain += math.log(pivot / least)
-        self._inverse = None
-
-    def _update(self, t: int) -> None:
-        """Update the grid for observation t; there is no grid here."""
-
-    def _update_all(self, start: int) -> None:
-        """Update the grid for all observations from `start` on; there is no grid here."""
+        self.n_points = t + 1
+        self.n_observations += 1
 
     def _grow(self) -> None:
         """Double the room for observations."""
         room = len(self._white)
-        for name in self._BY_ROW:
+        for name in (
+            "_action_points", "_context_points", "_k_actions", "_k_contexts", "_white", "_outcomes", "_variances",
+            "_first",
+        ):  # fmt: skip
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.empty((room, *old.shape[1:]), dtype=old.dtype)]))
         if room < LOOKED_UP:
@@ -438,37 +506,3 @@ class GrowingFactor:
         U = np.zeros((2 * room, 2 * room + LANES))
         U[:room, : room + LANES] = self._U
         self._U = U
-
-    def on(self, contexts: FloatArray) -> Self:
-        """Return the posterior of the same observations on other contexts (n, d_c).
-
-        The factor is kept, so new contexts cost only their kernel with the observations.
-        """
-        moved = copy.copy(self)
-        t, n = self.n_points, len(self.contexts)
-        moved.contexts = contexts
-        moved._context_points = np.concatenate([contexts, self._context_points[n:]])
-        moved._k_contexts = np.empty((len(self._white), len(contexts)))
-        moved._k_contexts[:t] = self._embedding()(contexts)
-        return moved
-
-    @property
-    def observed_actions(self) -> FloatArray:
-        """The observed actions, (t, d_x)."""
-        return self._action_points[len(self.actions) :][: self.n_points]
-
-    def _embedding(self) -> Embedding:
-        """Return the observed contexts; later observations do not change the result."""
-        n, t = len(self.contexts), self.n_points
-        return Embedding(self.gp.kernel.context, self._context_points[n : n + t].copy(), dict(self._averages))
-
-    def _made(self) -> Inverse:
-        """Return the inverse of K_t + ridge I, cached until the next observation: a product is faster than a solve."""
-        if self._inverse is None:
-            t = self.n_points
-            self._inverse = Inverse(self._U[:t, :t], self._white[:t])
-        return self._inverse
-
-    def _whitening(self) -> FloatArray:
-        """Return W = U'^-1 (t, t)."""
-        return self._made().W

@@ -12,18 +12,16 @@ from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo.kernels import ConstantKernel, Product
-from drbo.models.grid import GridPosterior
-from drbo.models.kronecker_posterior import KroneckerPosterior
-from drbo.models.observation import Observation, observations_of, outcomes_of
-from drbo.models.outcomes import LEAST_COMMON, Outcomes, Units
+from drbo.models.data import LEAST_COMMON, Observation, Outcomes, Units, observations_of, outcomes_of
+from drbo.models.kronecker import KroneckerPosterior
 from drbo.models.perturbed import PerturbedPosterior
-from drbo.models.regression import Posterior
+from drbo.models.regression import ExactPosterior
 from drbo.models.surrogate import Data, Inputs
 from drbo.spaces.space import AnySpace
 from drbo.validation import FloatArray
 
 __all__ = ["GP"]
-ExactPosterior = Posterior | PerturbedPosterior
+GPPosterior = ExactPosterior | KroneckerPosterior | PerturbedPosterior
 """The posteriors of a Gaussian process: on a grid, of a block of evaluations, or of perturbed actions."""
 
 
@@ -115,8 +113,8 @@ class GP:
         return last
 
     def posterior(
-        self, fit: FittedGP, data: Data, contexts: FloatArray, last: ExactPosterior | None = None
-    ) -> ExactPosterior:
+        self, fit: FittedGP, data: Data, contexts: FloatArray, last: GPPosterior | None = None
+    ) -> GPPosterior:
         """Return the posterior of the observations of `data` on contexts (n, d_c)."""
         return exact_posterior(fit.gp, data, contexts, last)
 
@@ -129,7 +127,7 @@ class FittedGP:
     ----------
     gp : the model, in standardised units
     offset, scale : of the standardisation
-    log_posterior : log p(y, theta) of `drbo.models.log_posterior` at the hyper-parameters of `gp`; parameters that were
+    log_posterior : log p(y, theta) of `drbo.models.learned` at the hyper-parameters of `gp`; parameters that were
         not learned are left out of the prior
     n_outcomes : the number of outcomes that the model was learned from
     known : False if the scale must be learned and there is no outcome yet
@@ -151,7 +149,7 @@ class FittedGP:
         return np.asarray((validation.finite_array("outcomes", outcomes) - self.offset) / self.scale)
 
 
-def exact_posterior(gp: GP, data: Data, contexts: FloatArray, last: ExactPosterior | None = None) -> ExactPosterior:
+def exact_posterior(gp: GP, data: Data, contexts: FloatArray, last: GPPosterior | None = None) -> GPPosterior:
     """Return the posterior of a Gaussian process after observations, on contexts (n, d_c).
 
     Many evaluations in the same contexts form a block, which is rebuilt when it grows. Otherwise the posterior `last`
@@ -169,11 +167,11 @@ def exact_posterior(gp: GP, data: Data, contexts: FloatArray, last: ExactPosteri
     if block is not None:
         return block
     if last is None or isinstance(last, KroneckerPosterior):
-        last = (GridPosterior if len(inputs.actions) else Posterior)(gp, inputs.actions, contexts)
+        last = ExactPosterior(gp, inputs.actions, contexts)
     return _extended(last, data)
 
 
-def _extended(posterior: ExactPosterior, data: Data) -> ExactPosterior:
+def _extended(posterior: GPPosterior, data: Data) -> GPPosterior:
     return posterior.with_more(data.observations[posterior.n_data :])
 
 

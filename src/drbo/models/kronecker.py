@@ -1,4 +1,4 @@
-"""Many evaluations in the same contexts: the likelihood of thousands of outcomes in O(T^3 + k^3).
+"""Many evaluations in the same contexts: the posterior of thousands of outcomes in O(T^3 + k^3).
 
     X, C         the T actions and the k contexts of a block; every action was evaluated in every context
     Y            its outcomes                                                            (T, k)
@@ -12,22 +12,37 @@ The covariance of all outcomes is the Kronecker product K_X (x) K_C + I (x) S, a
 
     (Q (x) B) diag(G) (Q (x) B)'.
 
-Outcomes outside the block enter through its Schur complement. The posterior of f is in
-`drbo.models.kronecker_posterior`.
+With q(x) = Q'k_X(X, x) (T,) and b(c) = B'k_C(C, c) (k,), the posterior of f is
+
+    mean      q(x)' (G * Q'Y B) b(c)                                       elementwise product
+    Cov       k(z, z') - sum_ij q_i(x) q_i(x') G_ij b_j(c) b_j(c').
+
+Outcomes outside the block and pending or failed evaluations are conditioned on one by one. The posterior of the block
+is their prior, and their factor is the factor of its Schur complement.
 """
 
 from __future__ import annotations
 
+import copy
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import eigh, lapack, solve_triangular
+from numpy.typing import NDArray
+from scipy.linalg import eigh, solve_triangular
 
-from drbo.models.likelihood import Correlation, Errors, parts, traces
-from drbo.models.outcomes import Common, Outcomes
+from drbo.models.curve import Curve, Embedding
+from drbo.models.data import Observation
+from drbo.models.draws import Path, Prior, Term
+from drbo.models.factor import Factor, Process
+from drbo.models.regression import GaussianPosterior, matheron
+from drbo.spaces.space import Point
 from drbo.validation import FloatArray
+
+_AT_ONCE = 2**20
+"""Largest number of entries of an intermediate result."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,93 +70,267 @@ class KroneckerFactors:
         B = solve_triangular(L, V, lower=True, trans="T", check_finite=False)
         return cls(Q, lam, B, gamma, 1.0 / (1.0 + np.outer(lam, gamma)), 2.0 * float(np.log(np.diag(L)).sum()))
 
-    def __deepcopy__(self, memo: Any) -> Self:
-        """Return the factors themselves: they are immutable."""
-        del memo
-        return self
 
+class KroneckerPosterior(GaussianPosterior):
+    """The posterior of a block of evaluations in the same contexts, and of further observations on top of it.
 
-class KroneckerLikelihood:
-    """log p(y | theta) as in `DenseLikelihood`, for outcomes that are mostly one block."""
+    Attributes
+    ----------
+    on_top : the observations on top; their prior is the posterior of the block
+    n_data : the number of observations of the data that this posterior holds
+    """
 
-    def __init__(self, kernels: tuple[Correlation, Correlation], outcomes: Outcomes, common: Common) -> None:
-        """`outcomes` are standardised."""
-        self.kernels, self.parts = kernels, parts(outcomes)
-        self.y = outcomes.y[common.block]
-        self.rest = outcomes.of_rows(common.rest)
-        self.errors = Errors(self.rest)
-        x = np.concatenate([outcomes.x[common.block[:, 0]], self.rest.x])
-        c = np.concatenate([outcomes.c[common.block[0]], self.rest.c])
-        self.tables = [kernel.table(z) for kernel, z in zip(kernels, (x, c), strict=True)]
+    def __init__(
+        self,
+        gp: Process,
+        actions: FloatArray,
+        contexts: FloatArray,
+        block: tuple[FloatArray, FloatArray, FloatArray],
+        n_data: int = 0,
+        order: NDArray[np.intp] | None = None,
+    ) -> None:
+        """`block`: actions (T, d_x), contexts (k, d_c) and outcomes (T, k), in the model's units.
 
-    def __call__(self, theta: FloatArray, correlation: float) -> tuple[float, FloatArray]:
-        """Return log p(y | theta) and its gradient (d + 3,) as if every entry were free; `correlation` is r.
-
-        M_X is the matrix for which 1/2 tr((b b' - A^-1) dA) = 1/2 <M_X, dK_X> for a change of the action kernel. M_C
-        and M_S are the same for the context kernel and S. Rows and columns of M_X are the actions of the block, then
-        the actions of the rest.
+        `order` holds the index in the data of each outcome of the block, then of each observation on top; by default
+        these are in order.
         """
-        (T, k), E, d = self.y.shape, len(self.rest.y), len(theta) - 3
-        variance, ridge = np.exp(2.0 * theta[d : d + 2])
-        weights = np.exp(-2.0 * theta[:d])  # 1 / l^2
-        (K_X, slope_X), (R_C, slope_C) = (
-            kernel.at(table, weights[part])
-            for kernel, table, part in zip(self.kernels, self.tables, self.parts, strict=True)
+        self.gp, self.actions, self.contexts = gp, actions, contexts
+        self.n_data, self._order = n_data, order
+        self.block_actions, self.block_contexts, y = block
+        k_X, k_C = gp.kernel.action, gp.kernel.context
+        self._factors = own = KroneckerFactors.of(
+            k_X(self.block_actions, self.block_actions),
+            k_C(self.block_contexts, self.block_contexts),
+            gp.ridge,
+            gp.noise_correlation,
         )
-        K_C = variance * R_C
-        own = KroneckerFactors.of(K_X[:T, :T], K_C[:k, :k], ridge, correlation)
-        Q, B, G, lam, gamma = own.Q, own.B, own.G, own.action_values, own.context_values
-        white = Q.T @ self.y @ B
-        shrunk = G * white  # b of the block, in the coordinates of the factors
-        value = -0.5 * np.einsum("ij,ij", white, shrunk) + 0.5 * np.log(G).sum() - 0.5 * T * own.log_det_errors
-        value -= 0.5 * (T * k + E) * math.log(2.0 * math.pi)
-        M_X, M_C, Q_rest = np.empty_like(K_X), np.empty_like(K_C), np.empty((E, E))
-        M_X[:T, :T] = -(Q * (G @ gamma)) @ Q.T
-        M_C[:k, :k] = -(B * (lam @ G)) @ B.T
-        M_S = -(B * G.sum(axis=0)) @ B.T
-        if E:
-            # In the coordinates of the factors the kernel of rest and block is q_ie b_je; Z is A^-1 times this kernel.
-            q, b = Q.T @ K_X[:T, T:], B.T @ K_C[:k, k:]
-            raw = (q[:, None, :] * b[None, :, :]).reshape(T * k, E)
-            Z = G.reshape(-1, 1) * raw
-            complement = K_X[T:, T:] * K_C[k:, k:] - raw.T @ Z
-            self.errors.add_to(complement, variance, ridge, correlation)
-            U, failed = lapack.dpotrf(complement, lower=0)
-            if failed:
-                raise np.linalg.LinAlgError(f"the covariance of the outcomes is not positive at {theta.tolist()}")
-            residual = self.rest.y - shrunk.ravel() @ raw
-            inverse = solve_triangular(U, np.eye(E), check_finite=False)
-            P = inverse @ inverse.T
-            b_rest = P @ residual
-            value += -0.5 * residual @ b_rest - np.log(np.diag(U)).sum()
-            shrunk = shrunk - (Z @ b_rest).reshape(T, k)
-            known = (Z @ inverse).reshape(T, k, E)  # given the rest, the inverse of the block grows by known known'
-            left = Q @ (known * np.sqrt(gamma)[:, None]).reshape(T, -1)
-            right = B @ known.transpose(1, 0, 2).reshape(k, -1)
-            M_X[:T, :T] -= left @ left.T
-            M_C[:k, :k] -= (right * np.repeat(lam, E)) @ right.T
-            M_S -= right @ right.T
-            cross = (Z @ P).reshape(T, k, E)
-            alpha = Q @ shrunk @ B.T
-            M_X[:T, T:] = (alpha @ K_C[:k, k:]) * b_rest + Q @ np.einsum("ije,je->ie", cross, b)
-            M_C[:k, k:] = (alpha.T @ K_X[:T, T:]) * b_rest + B @ np.einsum("ije,ie->je", cross, q)
-            M_X[T:, :T], M_C[k:, :k] = M_X[:T, T:].T, M_C[:k, k:].T
-            Q_rest = np.outer(b_rest, b_rest) - P
-            M_X[T:, T:], M_C[k:, k:] = Q_rest * K_C[k:, k:], Q_rest * K_X[T:, T:]
-        alpha = Q @ shrunk @ B.T
-        M_X[:T, :T] += alpha @ K_C[:k, :k] @ alpha.T
-        M_C[:k, :k] += alpha.T @ K_X[:T, :T] @ alpha
-        M_S += alpha.T @ alpha
+        self._shrunk = own.G * (own.Q.T @ y @ own.B)
+        self.on_top = Factor(gp, actions[:0], contexts)
+        self._q, self._b = np.empty((0, len(self.block_actions))), np.empty((0, len(self.block_contexts)))
+        self._b_contexts = self._features(contexts)
+        self._on_grid: tuple[FloatArray, FloatArray] | None = None
 
-        gradient = np.zeros_like(theta)
-        if slope_X is not None:
-            gradient[self.parts[0]] = 0.5 * weights[self.parts[0]] * traces(self.tables[0], M_X * slope_X)
-        if slope_C is not None:
-            gradient[self.parts[1]] = 0.5 * variance * weights[self.parts[1]] * traces(self.tables[1], M_C * slope_C)
-        of_pairs = Q_rest[self.errors.first, self.errors.second]
-        gradient[d:] = self.errors.gradient(np.diag(Q_rest), of_pairs, variance, ridge, correlation)
-        gradient[d] += np.einsum("ij,ij", M_X, K_X)
-        total, own_part = M_S.sum(), np.trace(M_S)
-        gradient[d + 1] += ridge * ((1.0 - correlation) * own_part + correlation * total)
-        gradient[d + 2] += 0.5 * correlation * (1.0 - correlation) * ridge * (total - own_part)
-        return float(value), gradient
+    # --- observations -----------------------------------------------------------------------------------------------
+
+    def with_more(self, observations: Sequence[Observation]) -> Self:
+        """Return the posterior with further observations of checked shapes."""
+        if not observations:
+            return self
+        made = copy.copy(self)
+        made.on_top, made._on_grid = self.on_top.opened(), None
+        for observation in observations:
+            made._take_in(observation)
+        made.on_top.close()
+        return made
+
+    def _take_in(self, observation: Observation) -> None:
+        """Condition on one more observation."""
+        k_action, k_context, own = self.on_top.kernels(observation, self.on_top.n_points)
+        G = self._factors.G
+        q = self._factors.Q.T @ self.gp.kernel.action(self.block_actions, observation.action[None, :])[:, 0]
+        b = self._features(observation.contexts) @ observation.weights
+        column = k_action * k_context - self._pairs(q) @ b
+        if observation.outcome is not None:
+            observation = replace(observation, outcome=observation.outcome - float(q @ self._shrunk @ b))
+        self.on_top.append(observation, column, own - float((q * q) @ G @ (b * b)))
+        self._q, self._b = np.vstack([self._q, q]), np.vstack([self._b, b])
+
+    @property
+    def n_observations(self) -> int:
+        """The number of observations on top."""
+        return self.on_top.n_observations
+
+    @property
+    def information_gain(self) -> float:
+        """The information gain of all observations, as in `Factor`."""
+        return self.on_top.information_gain - float(np.log(self._factors.G).sum())
+
+    @property
+    def errors_known(self) -> bool:
+        """Whether any observation has a known standard error instead of the model's noise."""
+        return self.on_top.errors_known
+
+    @property
+    def observed_actions(self) -> FloatArray:
+        """The actions of the block, then of the observations on top, (T + t, d_x)."""
+        return np.concatenate([self.block_actions, self.on_top.observed_actions])
+
+    def on(self, contexts: FloatArray) -> Self:
+        """Return the posterior of the same observations on other contexts (n, d_c)."""
+        return self._with(self.on_top.on(contexts), self._features(contexts))
+
+    def averaged(self, weights: FloatArray) -> Self:
+        """Return the posterior of sum_j w_j f(x, c_j), as for one context."""
+        averaged = self.on_top.averaged(self._average(weights), weights)
+        return self._with(averaged, self._b_contexts @ weights[:, None])
+
+    def _with(self, on_top: Factor, b_contexts: FloatArray) -> Self:
+        made = copy.copy(self)
+        made.on_top, made.gp, made.contexts = on_top, on_top.gp, on_top.contexts
+        made._b_contexts, made._on_grid = b_contexts, None
+        return made
+
+    def _features(self, contexts: FloatArray) -> FloatArray:
+        """Return b(c) = B'k_C(C, c) of contexts (m, d_c), (k, m)."""
+        return np.asarray(self._factors.B.T @ self.gp.kernel.context(self.block_contexts, contexts))
+
+    def _pairs(self, q: FloatArray) -> FloatArray:
+        """Return rows v_e (t, k): the block explains v_e'b(c) of Cov(f(x, c), observation e), for q = q(x) (T,)."""
+        return np.asarray((self._q * q) @ self._factors.G * self._b)
+
+    # --- queries ----------------------------------------------------------------------------------------------------
+
+    def on_grid(self) -> tuple[FloatArray, FloatArray]:
+        """Return the cached mean and variance (n_actions, n_contexts) of f on the grid of actions."""
+        if self._on_grid is None:
+            self._on_grid = self.moments(self.actions)
+        return self._on_grid
+
+    def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (n_contexts,) of f for one action."""
+        mean, variance = self.moments(action.coordinates[None, :])
+        return mean[0], variance[0]
+
+    def _moments(self, k_action: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, n_contexts) of m linear functionals of f(., c), in every context c."""
+        return self._moments_at(k_action, own, slice(None))
+
+    def _moments_at(self, k_action: FloatArray, own: FloatArray, used: Any) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, n_used) of m linear functionals of f(., c), in the contexts `used`."""
+        T, t, G = len(self.block_actions), self.on_top.n_points, self._factors.G
+        b, k_contexts = self._b_contexts[:, used], self.on_top.k_contexts[:, used]
+        q = self._factors.Q.T @ k_action[:T]
+        mean = q.T @ (self._shrunk @ b)
+        variance = (own * self.gp.kernel.context.variance)[:, None] - (q * q).T @ (G @ (b * b))
+        if t:
+            size = max(_AT_ONCE // (t * max(T, b.shape[1])), 1)
+            for start in range(0, len(own), size):
+                rows = slice(start, start + size)
+                joint = (self._q[:, None, :] * q[:, rows].T) @ G * self._b[:, None, :]  # (t, rows, k)
+                covariance = k_action[T:, rows, None] * k_contexts[:, None, :] - joint @ b
+                white = np.tensordot(self.on_top.inverse().W, covariance, axes=1)
+                mean[rows] += np.tensordot(self.on_top.white, white, axes=1)
+                variance[rows] -= np.einsum("emn,emn->mn", white, white)
+        return mean, np.maximum(variance, 0.0)
+
+    def averages(self, actions: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return sum_j w_j mean(x, c_j) and sum_j w_j variance(x, c_j), each (m,), at actions (m, d_x) anywhere."""
+        used = np.flatnonzero(weights)
+        k_X = self.gp.kernel.action
+        own = np.full(len(actions), k_X.variance)
+        mean, variance = self._moments_at(k_X(self.observed_actions, actions), own, used)
+        return mean @ weights[used], variance @ weights[used]
+
+    def _explained(
+        self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
+    ) -> FloatArray:
+        """Return the part (p, m, k) of `covariance` that the block and the observations on top explain."""
+        T, t, G = len(self.block_actions), self.on_top.n_points, self._factors.G
+        k_action = self.gp.kernel.action(self.observed_actions, actions)
+        q = (self._factors.Q.T @ k_action[:T]).T
+        b = weights @ self._b_contexts.T  # of the averages, (m, k, n_block)
+        by_pair = np.tensordot(q[:, None, :] * q, G, axes=1)  # (m, m, n_block)
+        explained = np.einsum("pmj,mkj->pmk", by_pair[rows] * self._b_contexts.T[columns][:, None, :], b, optimize=True)
+        if t:
+            pairs = np.array([self._pairs(one) for one in q])  # (m, t, n_block)
+            k_contexts = self.on_top.k_contexts
+            of_points = k_action[T:].T[rows] * k_contexts[:, columns].T
+            of_points -= np.einsum("ptj,jp->pt", pairs[rows], self._b_contexts[:, columns])
+            of_averages = k_action[T:].T[:, None, :] * (weights @ k_contexts.T) - b @ pairs.transpose(0, 2, 1)
+            W = self.on_top.inverse().W
+            explained += np.tensordot(of_points @ W.T, of_averages @ W.T, axes=(1, 2))
+        return np.asarray(explained)
+
+    def gradient(self, action: FloatArray, weights: FloatArray, slope: float) -> FloatArray:
+        """Return the gradient in x of sum_j w_j (mean + slope std)(x, c_j) at one action (d_x,), shape (d_x,).
+
+        The sum depends on x through k_X(x, .) for the actions of the block, by q(x), and of the observations on top.
+        """
+        T, G = len(self.block_actions), self._factors.G
+        k_X, observed = self.gp.kernel.action, self.observed_actions
+        used = np.flatnonzero(weights)
+        w, b, k_contexts = weights[used], self._b_contexts[:, used], self.on_top.k_contexts[:, used]
+        k_action = k_X(observed, action[None, :])
+        _, variance = self._moments_at(k_action, np.array([k_X.variance]), used)
+        std = np.sqrt(np.maximum(variance[0], 1e-12 * self.gp.kernel.variance))
+        v = slope * w / std  # twice the derivative of the sum in each variance
+        q = self._factors.Q.T @ k_action[:T, 0]
+        by_q = self._shrunk @ (b @ w) - q * (G @ ((b * b) @ v))
+        W = self.on_top.inverse().W
+        covariance = k_action[T:] * k_contexts - self._pairs(q) @ b
+        by_covariance = np.outer(self.on_top.white @ W, w) - (W.T @ (W @ covariance)) * v
+        by_q -= (self._q * ((self._b * (by_covariance @ b.T)) @ G.T)).sum(axis=0)
+        per_point = np.concatenate([self._factors.Q @ by_q, (by_covariance * k_contexts).sum(axis=1)])
+        return np.asarray(per_point @ k_X.gradient(action[None], observed)[0])
+
+    def curve(self, action: FloatArray, slope: float) -> Curve:
+        """Return mean + slope std of f(x, .) for one action (d_x,), as a function of any contexts.
+
+        For one action the block is equivalent to k observations: with h_j = sum_i q_i(x)^2 G_ij its whitened kernel is
+        sqrt(h_j) b_j(c), and its mean sum_j p_j b_j(c), p = (G * Q'Y B)'q(x), where |p_j| <= sqrt(h_j) |y|.
+        """
+        T, t = len(self.block_actions), self.on_top.n_points
+        k_action = self.gp.kernel.action(self.observed_actions, action[None, :])[:, 0]
+        q = self._factors.Q.T @ k_action[:T]
+        root = np.sqrt((q * q) @ self._factors.G)
+        p = q @ self._shrunk
+        W, B = self.on_top.inverse().W, self._factors.B
+        upper = np.concatenate([root[:, None] * B.T, np.zeros((len(root), t))], axis=1)
+        lower = np.concatenate([-W @ (self._pairs(q) @ B.T), W * k_action[T:]], axis=1)
+        white = np.concatenate([np.divide(p, root, out=np.zeros_like(p), where=root > 0.0), self.on_top.white])
+        embedding = self.on_top.embedding()
+        both = Embedding(
+            self.gp.kernel.context,
+            np.concatenate([self.block_contexts, embedding.points]),
+            {len(root) + i: average for i, average in embedding.averages.items()},
+        )
+        whitening = np.concatenate([upper, lower])
+        return Curve(self.gp.kernel, self.gp.ridge, np.ones(len(white)), both, whitening, white, slope)
+
+    def moved(self, prior: Prior, rng: np.random.Generator) -> Path:
+        """Return draws of the posterior: draws of the prior, updated by the block, then by the observations on top."""
+        own, r = self._factors, self.gp.noise_correlation
+        Q, B, G, q, b = own.Q, own.B, own.G, self._q, self._b
+        drawn = prior.left(self.block_actions).T @ prior.weights @ prior.right(self.block_contexts)
+        alone, shock = rng.standard_normal(drawn.shape), rng.standard_normal((*drawn.shape[:-1], 1))
+        drawn = drawn + self.gp.noise * (math.sqrt(1.0 - r) * alone + math.sqrt(r) * shock)
+        known = G * (Q.T @ drawn @ B)  # for the draw; `_shrunk` is the same for the outcomes
+        on_top = matheron(self.on_top)
+        values = on_top.values(prior, rng) - (q @ known * b).sum(axis=-1)
+        update = on_top.update(values + on_top.errors.drawn(rng, prior.shape))
+        shrunk = self._shrunk - known - G * ((update.weights[..., :, None] * q).swapaxes(-1, -2) @ b)
+        block_x = Embedding(self.gp.kernel.action, self.block_actions, {})
+        block_c = Embedding(self.gp.kernel.context, self.block_contexts, {})
+        return Path((prior, Term(block_x, Q @ shrunk @ B.T, block_c), update))
+
+    def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
+        """Return for every observation the outcome minus its prediction from all others, and the variance.
+
+        Both are (T k + t,), in the order told.
+        """
+        own, W = self._factors, self.on_top.inverse().W
+        alpha, diagonal = self.on_top.white @ W, np.einsum("ij,ij->j", W, W)
+        Z = own.G * self._q[:, :, None] * self._b[:, None, :]
+        b = own.Q @ (self._shrunk - np.tensordot(alpha, Z, axes=1)) @ own.B.T
+        in_block = (own.Q * own.Q) @ own.G @ (own.B * own.B).T  # diagonal of the inverse, without observations on top
+        for row in np.tensordot(W, Z, axes=1):
+            in_block += np.square(own.Q @ row @ own.B.T)
+        inverse = np.concatenate([in_block.ravel(), diagonal])
+        back = slice(None) if self._order is None else np.argsort(self._order)
+        return (np.concatenate([b.ravel(), alpha]) / inverse)[back], (1.0 / inverse)[back]
+
+    def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i)."""
+        T, t, G = len(self.block_actions), self.on_top.n_points, self._factors.G
+        k_action = self.gp.kernel.action(self.observed_actions, x)
+        q, b = self._factors.Q.T @ k_action[:T], self._features(c)
+        mean = np.einsum("jm,jm->m", self._shrunk.T @ q, b)
+        variance = self.gp.kernel.variance - np.einsum("jm,jm->m", G.T @ (q * q), b * b)
+        if t:
+            covariance = k_action[T:] * self.on_top.embedding()(c)
+            for e in range(t):
+                covariance[e] -= np.einsum("jm,jm->m", G.T @ (self._q[e, :, None] * q), self._b[e, :, None] * b)
+            white = self.on_top.inverse().W @ covariance
+            mean = mean + self.on_top.white @ white
+            variance -= np.einsum("em,em->m", white, white)
+        return mean, np.maximum(variance, 0.0)

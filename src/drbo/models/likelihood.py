@@ -1,7 +1,7 @@
-"""log p(y | theta) of outcomes under a Gaussian process, and its gradient, by one dense factor.
+"""log p(y | theta) of outcomes under a Gaussian process, and its gradient.
 
 theta    (log l_1, ..., log l_d, log a, log s, logit r)                               (d + 3,)
-A        a^2 R_X * R_C + N, elementwise product; N the covariance of the errors (`drbo.models.outcomes`)
+A        a^2 R_X * R_C + N, elementwise product; N the covariance of the errors (`drbo.models.data`)
 b        A^-1 y
 Q        b b' - A^-1
 
@@ -10,6 +10,9 @@ log p(y | theta) = -1/2 y'b - 1/2 log det A - t/2 log 2 pi,        d/d theta_j =
 The matrices are symmetric, so only pairs i < j are computed, row by row. A learned correlation is P(s) exp(-s)
 (`RadialKernel.shape`), so the product of two needs one exponential. The factor and then the inverse overwrite A. The
 rest of the gradient is one pass over the pairs.
+
+Outcomes that are mostly a block of evaluations in the same contexts have a cheaper form (`drbo.models.kronecker`).
+Outcomes outside the block enter through its Schur complement.
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import lapack, solve_triangular
 
 from drbo._compiled import announce, jit
 from drbo.kernels import RBF, Kernel, Matern, Shape
-from drbo.models.outcomes import LARGEST_ERROR, LEAST_ERROR, Outcomes
+from drbo.models.data import LARGEST_ERROR, LEAST_ERROR, Common, Outcomes
+from drbo.models.kronecker import KroneckerFactors
 from drbo.validation import FloatArray
 
 
@@ -178,6 +182,92 @@ class DenseLikelihood:
         of_pairs = b[first] * b[second] - inverse[first, second]
         gradient[d:] = self.errors.gradient(own, of_pairs, variance, ridge, correlation)
         gradient[d] += 2.0 * by_amplitude + variance * own.sum()
+        return float(value), gradient
+
+
+class KroneckerLikelihood:
+    """log p(y | theta) as in `DenseLikelihood`, for outcomes that are mostly one block."""
+
+    def __init__(self, kernels: tuple[Correlation, Correlation], outcomes: Outcomes, common: Common) -> None:
+        """`outcomes` are standardised."""
+        self.kernels, self.parts = kernels, parts(outcomes)
+        self.y = outcomes.y[common.block]
+        self.rest = outcomes.of_rows(common.rest)
+        self.errors = Errors(self.rest)
+        x = np.concatenate([outcomes.x[common.block[:, 0]], self.rest.x])
+        c = np.concatenate([outcomes.c[common.block[0]], self.rest.c])
+        self.tables = [kernel.table(z) for kernel, z in zip(kernels, (x, c), strict=True)]
+
+    def __call__(self, theta: FloatArray, correlation: float) -> tuple[float, FloatArray]:
+        """Return log p(y | theta) and its gradient (d + 3,) as if every entry were free; `correlation` is r.
+
+        M_X is the matrix for which 1/2 tr((b b' - A^-1) dA) = 1/2 <M_X, dK_X> for a change of the action kernel. M_C
+        and M_S are the same for the context kernel and S. Rows and columns of M_X are the actions of the block, then
+        the actions of the rest.
+        """
+        (T, k), E, d = self.y.shape, len(self.rest.y), len(theta) - 3
+        variance, ridge = np.exp(2.0 * theta[d : d + 2])
+        weights = np.exp(-2.0 * theta[:d])  # 1 / l^2
+        (K_X, slope_X), (R_C, slope_C) = (
+            kernel.at(table, weights[part])
+            for kernel, table, part in zip(self.kernels, self.tables, self.parts, strict=True)
+        )
+        K_C = variance * R_C
+        own = KroneckerFactors.of(K_X[:T, :T], K_C[:k, :k], ridge, correlation)
+        Q, B, G, lam, gamma = own.Q, own.B, own.G, own.action_values, own.context_values
+        white = Q.T @ self.y @ B
+        shrunk = G * white  # b of the block, in the coordinates of the factors
+        value = -0.5 * np.einsum("ij,ij", white, shrunk) + 0.5 * np.log(G).sum() - 0.5 * T * own.log_det_errors
+        value -= 0.5 * (T * k + E) * math.log(2.0 * math.pi)
+        M_X, M_C, Q_rest = np.empty_like(K_X), np.empty_like(K_C), np.empty((E, E))
+        M_X[:T, :T] = -(Q * (G @ gamma)) @ Q.T
+        M_C[:k, :k] = -(B * (lam @ G)) @ B.T
+        M_S = -(B * G.sum(axis=0)) @ B.T
+        if E:
+            # In the coordinates of the factors the kernel of rest and block is q_ie b_je; Z is A^-1 times this kernel.
+            q, b = Q.T @ K_X[:T, T:], B.T @ K_C[:k, k:]
+            raw = (q[:, None, :] * b[None, :, :]).reshape(T * k, E)
+            Z = G.reshape(-1, 1) * raw
+            complement = K_X[T:, T:] * K_C[k:, k:] - raw.T @ Z
+            self.errors.add_to(complement, variance, ridge, correlation)
+            U, failed = lapack.dpotrf(complement, lower=0)
+            if failed:
+                raise np.linalg.LinAlgError(f"the covariance of the outcomes is not positive at {theta.tolist()}")
+            residual = self.rest.y - shrunk.ravel() @ raw
+            inverse = solve_triangular(U, np.eye(E), check_finite=False)
+            P = inverse @ inverse.T
+            b_rest = P @ residual
+            value += -0.5 * residual @ b_rest - np.log(np.diag(U)).sum()
+            shrunk = shrunk - (Z @ b_rest).reshape(T, k)
+            known = (Z @ inverse).reshape(T, k, E)  # given the rest, the inverse of the block grows by known known'
+            left = Q @ (known * np.sqrt(gamma)[:, None]).reshape(T, -1)
+            right = B @ known.transpose(1, 0, 2).reshape(k, -1)
+            M_X[:T, :T] -= left @ left.T
+            M_C[:k, :k] -= (right * np.repeat(lam, E)) @ right.T
+            M_S -= right @ right.T
+            cross = (Z @ P).reshape(T, k, E)
+            alpha = Q @ shrunk @ B.T
+            M_X[:T, T:] = (alpha @ K_C[:k, k:]) * b_rest + Q @ np.einsum("ije,je->ie", cross, b)
+            M_C[:k, k:] = (alpha.T @ K_X[:T, T:]) * b_rest + B @ np.einsum("ije,ie->je", cross, q)
+            M_X[T:, :T], M_C[k:, :k] = M_X[:T, T:].T, M_C[:k, k:].T
+            Q_rest = np.outer(b_rest, b_rest) - P
+            M_X[T:, T:], M_C[k:, k:] = Q_rest * K_C[k:, k:], Q_rest * K_X[T:, T:]
+        alpha = Q @ shrunk @ B.T
+        M_X[:T, :T] += alpha @ K_C[:k, :k] @ alpha.T
+        M_C[:k, :k] += alpha.T @ K_X[:T, :T] @ alpha
+        M_S += alpha.T @ alpha
+
+        gradient = np.zeros_like(theta)
+        if slope_X is not None:
+            gradient[self.parts[0]] = 0.5 * weights[self.parts[0]] * traces(self.tables[0], M_X * slope_X)
+        if slope_C is not None:
+            gradient[self.parts[1]] = 0.5 * variance * weights[self.parts[1]] * traces(self.tables[1], M_C * slope_C)
+        of_pairs = Q_rest[self.errors.first, self.errors.second]
+        gradient[d:] = self.errors.gradient(np.diag(Q_rest), of_pairs, variance, ridge, correlation)
+        gradient[d] += np.einsum("ij,ij", M_X, K_X)
+        total, own_part = M_S.sum(), np.trace(M_S)
+        gradient[d + 1] += ridge * ((1.0 - correlation) * own_part + correlation * total)
+        gradient[d + 2] += 0.5 * correlation * (1.0 - correlation) * ridge * (total - own_part)
         return float(value), gradient
 
 

@@ -24,10 +24,10 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import validation
 from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve
+from drbo.models.data import Observation, Scatter
 from drbo.models.draws import Anchored, DrawOfRound, Fourier, Functions, Prior, check_features
 from drbo.models.factor import Process
-from drbo.models.observation import Observation, Scatter
-from drbo.models.regression import Posterior
+from drbo.models.regression import ExactPosterior
 from drbo.models.surrogate import Values
 from drbo.spaces.space import Displacement, Point
 from drbo.validation import FloatArray
@@ -40,7 +40,7 @@ _AT_ONCE = 2**18
 class PerturbedPosterior:
     """The posterior of f(x + xi) for actions anywhere, on a finite set of perturbations and at any other one.
 
-    It has the methods of `Posterior`.
+    It has the methods of `ExactPosterior`.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class PerturbedPosterior:
     def __init__(self, gp: Process, shift: Displacement, actions: FloatArray, contexts: FloatArray) -> None:
         self.gp, self.shift, self.actions, self.contexts = gp, shift, actions, contexts
         of_places = gp.with_kernel(Product(ConstantKernel(), gp.kernel.action))
-        self._inner = Posterior(of_places, np.empty((0, 0)), np.empty((0, len(shift.start))))
+        self._inner = ExactPosterior(of_places, np.empty((0, 0)), np.empty((0, len(shift.start))))
         self._on_grid: tuple[FloatArray, FloatArray] | None = None
 
     @property
@@ -78,7 +78,7 @@ class PerturbedPosterior:
 
     @property
     def information_gain(self) -> float:
-        """The information gain of the observed places, as in `Posterior`."""
+        """The information gain of the observed places, as in `ExactPosterior`."""
         return self._inner.information_gain
 
     @property
@@ -150,7 +150,7 @@ class PerturbedPosterior:
     def covariance(
         self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
     ) -> FloatArray:
-        """Return the covariance (p, m, k) of f at p points with k averages for each of m actions, as in `Posterior`."""
+        """Return the covariance (p, m, k) of f at p points with k averages for each of m actions."""
         m, k, n = weights.shape
         places = self.shift.places(actions, self.contexts)
         points = places.reshape(m, n, -1)[rows, columns]

@@ -19,8 +19,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from drbo.models.curve import Curve
-from drbo.models.observation import Observation, Scatter
-from drbo.models.outcomes import Outcomes, Units
+from drbo.models.data import Observation, Outcomes, Scatter, Units
 from drbo.spaces.space import AnySpace, Displacement, Point
 from drbo.validation import FloatArray
 

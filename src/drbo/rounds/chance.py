@@ -29,7 +29,7 @@ from scipy.special import ndtr
 
 from drbo import validation
 from drbo.models.bounds import LOWER, UPPER, Bound, Side, simultaneous
-from drbo.models.outcomes import Units
+from drbo.models.data import Units
 from drbo.models.surrogate import Posterior
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
 from drbo.rounds.context_rules import Beliefs, ContextRule, Uncertain, check_rule

@@ -13,8 +13,7 @@ import numpy as np
 
 from drbo import validation
 from drbo.models.bounds import LOWER, Bound
-from drbo.models.observation import Observation
-from drbo.models.outcomes import Units
+from drbo.models.data import Observation, Units
 from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action, supports
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
 from drbo.spaces.space import Point
