@@ -6,7 +6,7 @@
     python benchmarks/screen.py uncertain --table                 # what is there already
 
 A variant is a function of the radius that returns further arguments of `drbo.Optimizer` (policy, surrogate, setting,
-certificate_beta). Runs have 60 evaluations; runs of the same problem, seed and objective have the same draws and the
+bound_beta). Runs have 60 evaluations; runs of the same problem, seed and objective have the same draws and the
 same errors, so that regrets are paired. One file per run goes to `--out/VARIANT`, so that a sweep that was stopped goes
 on where it was. The default is run too, once for all variants; empty its folder after a change of the library.
 
@@ -45,7 +45,7 @@ VARIANTS: dict[str, Variant] = {
     "uncertain": lambda radius: {"setting": drbo.Simulator(radius=radius, pick="uncertain")},
     "valuable": lambda radius: {"setting": drbo.Simulator(radius=radius, pick="valuable")},
     "joint": lambda radius: {"policy": drbo.JointOptimism(drbo.Informative())},  # noqa: ARG005  # it does not depend on the radius
-    "wide": lambda radius: {"certificate_beta": 4.0},  # noqa: ARG005  # it does not depend on the radius
+    "wide": lambda radius: {"bound_beta": 4.0},  # noqa: ARG005  # it does not depend on the radius
 }
 
 

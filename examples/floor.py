@@ -39,7 +39,7 @@ def main(days: int = 10) -> list[float]:
     """Return what each day earned."""
     opt, earned = start(), []
     for day in range(days):
-        s = opt.ask(guarantee=LEAST)
+        s = opt.ask(floor=LEAST)
         seen = demand(day)
         earned.append(profit(s.action["order"], seen))
         opt.tell(s, earned[-1], context={"demand": seen})

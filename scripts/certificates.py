@@ -147,7 +147,7 @@ def run(case: Case, seed: int, pick: Any = "uncertain") -> list[dict[str, Any]]:
 def with_width(opt: drbo.Optimizer, width: float) -> drbo.Optimizer:
     """Return an optimizer of the same facts whose certificates have another width."""
     state = opt.__getstate__()
-    state["arguments"] = {**state["arguments"], "certificate_beta": width}
+    state["arguments"] = {**state["arguments"], "bound_beta": width}
     other = drbo.Optimizer.__new__(drbo.Optimizer)
     other.__setstate__(state)
     return other

@@ -34,9 +34,9 @@ def expected(order: float, mean: float) -> float:
     return PRICE * (order - left_over) - COST * order
 
 
-def by_optimizer(guarantee: float | None = None) -> Way:
+def by_optimizer(floor: float | None = None) -> Way:
     """Return the way that orders what `ask` suggests."""
-    return lambda opt, _: opt.ask(guarantee=guarantee)
+    return lambda opt, _: opt.ask(floor=floor)
 
 
 def by_recommendation(opt: Optimizer, seen: list[float]) -> Suggestion:
@@ -52,7 +52,7 @@ def by_quantile(opt: Optimizer, seen: list[float]) -> Suggestion:
 
 WAYS: dict[str, tuple[Way, float | None]] = {
     "`ask()`, as version 0.1": (by_optimizer(), None),
-    f"`ask(guarantee={FLOOR:g})`": (by_optimizer(guarantee=FLOOR), None),
+    f"`ask(floor={FLOOR:g})`": (by_optimizer(floor=FLOOR), None),
     "`explore_budget=300`": (by_optimizer(), 300.0),
     "`ask(action=opt.recommend().action)`": (by_recommendation, None),
     "moving quantile, with the prices known": (by_quantile, None),

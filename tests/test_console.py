@@ -52,7 +52,7 @@ def test_a_summary_says_what_the_optimizer_says(maximize: bool) -> None:
     assert told["pending"][0]["contexts"] == [{"context": waiting[0].context[0]}]
     bounds = opt.under().narrowing(best.action)
     assert told["evaluation"] == bounds.evaluations.tolist()
-    assert told["guarantee"] == bounds.guarantee.tolist()
+    assert told["bound"] == bounds.bound.tolist()
     assert told["optimistic"] == bounds.optimistic.tolist()
     assert [one["result"] for one in told["last results"]] == [3, 4, 5, 6, 7]
     text = printed(opt)

@@ -140,7 +140,7 @@ def test_choose_radius(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0.02 < radius < 0.2  # version 0.1 said 0.217, and a sixth of everything is 0.19
     assert meaning.share < 0.2
     assert "every day's demand lower by" in str(meaning)
-    assert (np.diff(table.guarantee) <= 1e-6).all()
+    assert (np.diff(table.bound) <= 1e-6).all()
 
 
 def test_optuna_with_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

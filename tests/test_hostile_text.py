@@ -22,7 +22,7 @@ import drbo
 import queries
 from drbo import console
 from drbo.cli import app
-from drbo.integrations.optuna import RobustSampler, observe, plot_guarantees, plot_radii, plot_worst_case
+from drbo.integrations.optuna import RobustSampler, observe, plot_bounds, plot_radii, plot_worst_case
 from drbo.problems import WindSeries, read_wind_csv
 from drbo.report.page import page
 from integrations.weather import FIXED, study_of
@@ -289,7 +289,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> optuna.Study:
     return made
 
 
-@pytest.mark.parametrize("draw", [plot_guarantees, plot_worst_case, lambda study: plot_radii(study, [0.0, 0.1])])
+@pytest.mark.parametrize("draw", [plot_bounds, plot_worst_case, lambda study: plot_radii(study, [0.0, 0.1])])
 def test_figures_of_a_study_show_text(study: optuna.Study, draw: Callable[[optuna.Study], Any]) -> None:
     shown = json.loads(draw(study).to_json())
     del shown["layout"]["template"]

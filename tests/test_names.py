@@ -45,7 +45,7 @@ EXAMPLES: dict[str, Any] = {
     "Uniform": lambda: drbo.Uniform(-0.1, 0.1),
 }
 """How a class is made that needs arguments."""
-NO_CONFIGURATION = {"NotCertifiedError", "Optimizer"}
+NO_CONFIGURATION = {"NotReachedError", "Optimizer"}
 
 
 def test_the_stub_is_what_the_modules_list() -> None:

@@ -63,7 +63,7 @@ from drbo.rounds.settings import General as General
 from drbo.rounds.settings import Setting as Setting
 from drbo.rounds.settings import Simulator as Simulator
 from drbo.rounds.value_of_information import ValueOfInformation as ValueOfInformation
-from drbo.analysis.answers import NotCertifiedError as NotCertifiedError
+from drbo.analysis.answers import NotReachedError as NotReachedError
 from drbo.analysis.backtest import backtest as backtest
 from drbo.analysis.explain_radius import explain_radius as explain_radius
 from drbo.optimizer.optimizer import Optimizer as Optimizer

@@ -263,7 +263,7 @@ def summary(opt: Optimizer) -> dict[str, Any]:
             for s in opt.pending
         ],
         "evaluation": run.at.tolist(),
-        "guarantee": run.guarantee.tolist(),
+        "bound": run.bound.tolist(),
         "optimistic": run.optimistic.tolist(),
         "maximize": opt.configuration.maximize,
         "last results": results[-_LISTED:],
@@ -289,7 +289,7 @@ def view(told: dict[str, Any], name: str, *, ascii_only: bool = False) -> Render
         parts += [line(f"deploy {words(deploy['action'])}", "bold green"), line(deploy["promise"])]
     counts = f"{told['outcomes']} outcomes, {len(told['failed'])} failed, {len(told['pending'])} pending"
     parts.append(line(counts))
-    for name, key in (("its guarantee by evaluation", "guarantee"), ("its optimistic bound", "optimistic")):
+    for name, key in (("its bound by evaluation", "bound"), ("its optimistic bound", "optimistic")):
         values = [value for value in told[key] if math.isfinite(value)]
         if values:
             bars = _bars(values[-_WIDTH:], _PLAIN_BARS if ascii_only else _BARS)

@@ -59,7 +59,7 @@ def test_two_actions_compare_as_the_joint_posterior_says(maximize: bool) -> None
     means = [[opt.predict(x, c).mean for c in np.linspace(0, 1, 5)] for x in (0.75, 0.25)]
     assert found.expected == pytest.approx(sign * (np.mean(means[0]) - np.mean(means[1])), abs=1e-9)
     assert found.worst <= found.lower <= found.expected <= found.upper
-    assert found.certified
+    assert found.complete
     back = opt.under(**ROUND).compare(0.25, 0.75)
     assert back.expected == pytest.approx(-found.expected, abs=1e-9)
     assert back.lower == pytest.approx(-found.upper, abs=1e-9)
@@ -90,7 +90,7 @@ def test_a_range_is_not_certified() -> None:
     for i in range(6):
         opt.tell({"x": i / 5}, float(i % 3), context={"c": i / 6})
     before = opt.history
-    assert not opt.under().compare({"x": 0.2}, {"x": 0.8}).certified
+    assert not opt.under().compare({"x": 0.2}, {"x": 0.8}).complete
     assert len(opt.leave_one_out().outcome) == 6
     assert opt.history == before
 
@@ -108,12 +108,12 @@ def test_bounds_narrow_as_optimizers_with_fewer_results_say(maximize: bool) -> N
         for result in results[count:]:
             shorter.retract(result.id)
         expected = shorter.bound(0.75, **ROUND).value
-        assert found.guarantee[count - 1] == pytest.approx(expected, rel=1e-8)
+        assert found.bound[count - 1] == pytest.approx(expected, rel=1e-8)
         flipped = [shorter.predict(0.75, c) for c in np.linspace(0, 1, 5)]
         best = np.array([p.upper if maximize else -p.lower for p in flipped])
         worst = MMD(np.linspace(0, 1, 5), kernel=RBF(0.3)).worst_case(best, np.full(5, 0.2), 0.1).expectation
         assert found.optimistic[count - 1] == pytest.approx(worst if maximize else -worst, rel=1e-8)
-    assert found.guarantee[4] == found.guarantee[3]  # a failure tells nothing
+    assert found.bound[4] == found.bound[3]  # a failure tells nothing
 
 
 def test_bounds_of_a_box_with_a_range_end_at_the_certificate() -> None:
@@ -129,7 +129,7 @@ def test_bounds_of_a_box_with_a_range_end_at_the_certificate() -> None:
         r = opt.recommend()
         found = opt.under().narrowing(r.action, steps=3)
         assert found.evaluations.tolist() == [1, 4, 7]
-        assert found.guarantee[-1] == pytest.approx(opt.bound(r.action).value, rel=1e-9)
-        assert (found.optimistic >= found.guarantee).all()
+        assert found.bound[-1] == pytest.approx(opt.bound(r.action).value, rel=1e-9)
+        assert (found.optimistic >= found.bound).all()
     with pytest.raises(ValueError, match="steps"):
         opt.under().narrowing(r.action, steps=0)

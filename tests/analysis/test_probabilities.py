@@ -23,7 +23,7 @@ from drbo import (
     DataDriven,
     General,
     LevelSet,
-    NotCertifiedError,
+    NotReachedError,
     Optimizer,
     Samples,
     Simulator,
@@ -78,7 +78,7 @@ def test_values_at_risk(maximize: bool) -> None:
     for level in (0.05, 0.25):
         for i, x in enumerate(ACTIONS):
             found = opt.under(**ROUND).value_at_risk(x, level)
-            for values, answer in ((good[i], found.guaranteed), (bad[i], found.reachable)):
+            for values, answer in ((good[i], found.value), (bad[i], found.reachable)):
                 holds = [
                     t
                     for t in values
@@ -86,10 +86,10 @@ def test_values_at_risk(maximize: bool) -> None:
                 ]
                 assert sign * answer == pytest.approx(max(holds), abs=1e-9)
             # What a quantile promises: the event has that probability.
-            nudged: dict[str, Any] = {"above" if maximize else "below": found.guaranteed - sign * 1e-9}
+            nudged: dict[str, Any] = {"above" if maximize else "below": found.value - sign * 1e-9}
             assert opt.under(**ROUND).probability(x, **nudged).lower >= 1 - level - 1e-8
     noisy = opt.under(**ROUND).value_at_risk(0.5, 0.05, of="outcome")
-    assert sign * noisy.guaranteed < sign * opt.under(**ROUND).value_at_risk(0.5, 0.05).guaranteed
+    assert sign * noisy.value < sign * opt.under(**ROUND).value_at_risk(0.5, 0.05).value
 
 
 def test_classification_recommendation_and_their_agreement() -> None:
@@ -123,11 +123,11 @@ def test_classification_recommendation_and_their_agreement() -> None:
 
 def test_no_action_that_is_certified() -> None:
     opt = grid()
-    with pytest.raises(NotCertifiedError, match="no action is certified to meet the constraint that f is above 9 with"):
+    with pytest.raises(NotReachedError, match="no action is certified to meet the constraint that f is above 9 with"):
         opt.recommend(**ROUND, subject_to=Chance(0.9, above=9.0))
     assert set(opt.under(**ROUND).classify(Chance(0.9, above=9.0)).labels) == {"out"}
     empty = Optimizer(ACTIONS, CONTEXTS, setting=General())
-    with pytest.raises(NotCertifiedError, match="no outcome"):
+    with pytest.raises(NotReachedError, match="no outcome"):
         empty.under(**ROUND).probability(0.5, above=0.0)
 
 
@@ -244,8 +244,8 @@ def test_labels_boxes_samples_and_learned_models() -> None:
 
 def test_limits_in_production() -> None:
     opt = grid(baseline=0.5, policy=ChanceConstrained(Chance(0.8, above=0.9)))
-    assert opt.ask(guarantee=50.0, **ROUND).fallback
-    safe = opt.ask(guarantee=0.8, **ROUND)
+    assert opt.ask(floor=50.0, **ROUND).fallback
+    safe = opt.ask(floor=0.8, **ROUND)
     assert safe.fallback or opt.bound(safe.action).value >= 0.8 - 1e-9
 
 

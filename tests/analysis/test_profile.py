@@ -53,12 +53,12 @@ def test_rows_are_their_definition_on_a_grid(maximize: bool) -> None:
         scores = robust_scores(lower, opt.configuration.placed, p, radius)
         best = int(np.argmax(scores))
         assert told.actions[i] == pytest.approx(GRID[best])
-        assert told.guarantee[i] == pytest.approx(sign * scores[best], abs=1e-7)
+        assert told.bound[i] == pytest.approx(sign * scores[best], abs=1e-7)
         assert told.expected[i] == pytest.approx(sign * float(mean[best] @ p), abs=1e-9)
         assert told.price[i] == pytest.approx(float((mean[stochastic] - mean[best]) @ p), abs=1e-9)
         assert told.protection[i] == pytest.approx(scores[best] - scores[stochastic], abs=1e-7)
         recommended = opt.recommend(radius=radius)
-        assert told.guarantee[i] == pytest.approx(recommended.value, rel=ROUNDING)
+        assert told.bound[i] == pytest.approx(recommended.value, rel=ROUNDING)
     assert told.present == 0.3
     assert (told.price >= 0.0).all()
     assert (told.protection >= 0.0).all()
@@ -84,13 +84,13 @@ def test_every_kind_of_space(actions: Any, contexts: Any, setting: drbo.Setting)
     twin = copy.deepcopy(opt)
     told = opt.under().profile(RADII)
     order = np.argsort(RADII)
-    assert (np.diff(told.guarantee[order]) <= 1e-6).all()  # a larger set guarantees less
+    assert (np.diff(told.bound[order]) <= 1e-6).all()  # a larger set guarantees less
     assert (told.protection >= 0.0).all()
     assert (told.price >= -1e-6).all()
     assert len(opt.history) == len(twin.history)
     assert opt.ask() == twin.ask()
     if isinstance(setting, Simulator):
-        assert told.guarantee[2] >= twin.recommend(radius=0.2).value - 1e-6
+        assert told.bound[2] >= twin.recommend(radius=0.2).value - 1e-6
         assert told.present == 0.2
 
 
@@ -101,7 +101,7 @@ def test_general_setting() -> None:
     told = opt.under(reference=WEIGHTS).profile(RADII)
     assert math.isnan(told.present)
     again = run(GRID, CONTEXTS, Simulator(WEIGHTS, 0.3, pick="uncertain")).under().profile(RADII)
-    np.testing.assert_allclose(told.guarantee, again.guarantee, rtol=ROUNDING)
+    np.testing.assert_allclose(told.bound, again.bound, rtol=ROUNDING)
 
 
 def test_a_failed_action_is_in_no_row() -> None:

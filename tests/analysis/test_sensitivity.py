@@ -60,11 +60,11 @@ def test_certificates_of_two_radii(ambiguity: drbo.AmbiguitySet, maximize: bool)
         more = (radius**found.power + step) ** (1.0 / found.power)
         here, there = (opt.bound(found.action, radius=r).value for r in (radius, more))
         assert sign * (here - there) / step == pytest.approx(own, rel=1e-3, abs=1e-6)
-    assert found.guarantee == opt.bound(found.action).value
+    assert found.bound == opt.bound(found.action).value
     assert found.at_reference == pytest.approx(opt.bound(found.action, radius=0.0).value, rel=1e-12)
     lost = found.sensitivity_at_reference * 0.2**found.power
     assert found.approximation == pytest.approx(found.at_reference - sign * lost, rel=1e-12)
-    assert found.error == pytest.approx(sign * (found.approximation - found.guarantee), abs=1e-12)
+    assert found.error == pytest.approx(sign * (found.approximation - found.bound), abs=1e-12)
 
 
 def test_another_action_radius_and_reference() -> None:
@@ -111,7 +111,7 @@ def test_contexts_with_a_range_and_actions_of_a_box() -> None:
     samples = opt.predict(found.action, np.linspace(0.3, 0.6, 10)[:, None]).lower
     assert found.sensitivity_at_reference == pytest.approx(float(samples.max() - lower.min()), rel=1e-3)
     more = opt.bound(found.action, radius=0.1001).value
-    assert (found.guarantee - more) / 1e-4 == pytest.approx(found.sensitivity, rel=0.02)
+    assert (found.bound - more) / 1e-4 == pytest.approx(found.sensitivity, rel=0.02)
 
 
 def test_compressed_samples_and_mixed_columns() -> None:
@@ -121,7 +121,7 @@ def test_compressed_samples_and_mixed_columns() -> None:
     ranges.run(opt, 4)
     found = opt.under().sensitivity()
     more = opt.bound(found.action, radius=0.21).value
-    assert 0.0 < (found.guarantee - more) / 0.01 < 1.05 * found.sensitivity + 1e-3  # convex, up to the tolerance
+    assert 0.0 < (found.bound - more) / 0.01 < 1.05 * found.sensitivity + 1e-3  # convex, up to the tolerance
     assert found.error < 0.0
 
 

@@ -22,7 +22,7 @@ from drbo import (
     DataDriven,
     Expectation,
     General,
-    NotCertifiedError,
+    NotReachedError,
     Optimizer,
     Product,
     Samples,
@@ -96,10 +96,10 @@ def test_a_target_that_is_met_everywhere_and_one_that_is_met_nowhere() -> None:
     easy = opt.under(reference=ROUND["reference"]).recommend_for(-5.0)
     assert (easy.radius, easy.fragility) == (math.inf, 0.0)
     assert easy.recommendation.value >= -5.0
-    with pytest.raises(NotCertifiedError, match="no action is certified to reach the target 9"):
+    with pytest.raises(NotReachedError, match="no action is certified to reach the target 9"):
         opt.under(reference=ROUND["reference"]).recommend_for(9.0)
     empty = Optimizer(ACTIONS, CONTEXTS, setting=General())
-    with pytest.raises(NotCertifiedError, match="no outcome"):
+    with pytest.raises(NotReachedError, match="no outcome"):
         empty.under(reference=ROUND["reference"]).recommend_for(1.0)
 
 
@@ -198,13 +198,13 @@ def test_the_policy_learns_to_reach_the_target() -> None:
 
 def test_the_policy_with_limits_in_production() -> None:
     opt = grid(baseline=0.5, policy=Satisficing(0.9))
-    safe = opt.ask(guarantee=0.8, **ROUND)
+    safe = opt.ask(floor=0.8, **ROUND)
     assert safe.fallback or opt.bound(safe.action).value >= 0.8 - 1e-9
-    assert opt.ask(guarantee=50.0, **ROUND).fallback
+    assert opt.ask(floor=50.0, **ROUND).fallback
     assert opt.ask(action=0.25, **ROUND).action[0] == 0.25
     boxed = heating_with_limits()
     with pytest.raises(TypeError, match="every context as an atom"):
-        boxed.ask(guarantee=-5.0)
+        boxed.ask(floor=-5.0)
 
 
 def heating_with_limits() -> Optimizer:

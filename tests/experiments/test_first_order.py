@@ -112,5 +112,5 @@ def test_a_floor_that_no_action_meets_gives_the_baseline(policy: Policy, ambigui
         baseline=ACTIONS.points[2],
     )
     opt.tell(ACTIONS.points[2], 0.0, context_index=0)
-    s = opt.ask(guarantee=1e6)
+    s = opt.ask(floor=1e6)
     assert (s.action_index, s.fallback) == (2, True)

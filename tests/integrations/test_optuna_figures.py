@@ -3,7 +3,7 @@
 import optuna
 import pytest
 
-from drbo.integrations.optuna import plot_guarantees, plot_radii, plot_worst_case
+from drbo.integrations.optuna import plot_bounds, plot_radii, plot_worst_case
 from integrations.weather import make, objective, recommended, study_of
 
 pytest.importorskip("plotly", reason="figures need plotly, which drbo[optuna] brings")
@@ -18,7 +18,7 @@ def study() -> optuna.Study:
 
 
 def test_values_and_guarantees(study: optuna.Study) -> None:
-    figure = plot_guarantees(study)
+    figure = plot_bounds(study)
     values, guarantees = figure.data
     assert list(values.y) == [t.value for t in study.trials]
     assert list(guarantees.x) == [1, 2, 3, 4, 5]  # the first trial was made before the space was known

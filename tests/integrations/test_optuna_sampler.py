@@ -119,7 +119,7 @@ def test_running_trials_count_as_pending_and_no_two_are_the_same() -> None:
     assert [s.number for s in opt.pending] == [3, 4, 5, 6, 7]
     for shown in study.trials[3:]:  # what a dashboard shows
         (proposal,) = shown.system_attrs[SUGGESTION]["asked"]["proposals"]
-        assert shown.user_attrs == {"drbo:guarantee": proposal["guarantee"], "drbo:radius": pytest.approx(0.1)}
+        assert shown.user_attrs == {"drbo:bound": proposal["bound"], "drbo:radius": pytest.approx(0.1)}
     for t, s in zip(asked, opt.pending, strict=True):
         assert {**s.action, **s.context} == pytest.approx(t.params)
     study.tell(asked[3], 1.0)

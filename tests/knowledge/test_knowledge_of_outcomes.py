@@ -42,7 +42,7 @@ def test_each_outcome_has_the_posterior_of_an_optimizer_of_its_own() -> None:
         np.testing.assert_array_equal(variance, expected[1])
     asked = Snapshot.of(known, Terms())
     beliefs = known.beliefs(known.state, asked.ball)
-    assert [(name, one.width, one.certificate_width) for name, one in beliefs.items()] == [
+    assert [(name, one.width, one.bound_width) for name, one in beliefs.items()] == [
         (OBJECTIVE, 2.0, 2.0),
         ("peak", 1.0, 2.5),
     ]

@@ -88,7 +88,7 @@ NAN = '{"kind": "float", "value": "nan"}'
         ("cancelled", "number", "0", "suggestion 0 is cancelled, but was not pending"),
         ("retracted", "result", "5", "result 5 is corrected, but does not exist"),
         ("asked", "radius", "-1.0", "radius must be zero or more"),
-        ("asked", "guarantee", NAN, "it holds nan instead of a number"),
+        ("asked", "bound", NAN, "it holds nan instead of a number"),
         ("asked", "number", "-1", "it holds -1 instead of a count"),
         ("asked", "number", "true", "it holds True instead of a count"),
         ("optimizer", "format", f"1{'0' * 4000}", r"is of format 1000.* \.\.\.; this drbo reads"),

@@ -51,7 +51,7 @@ ROUND: dict[str, Any] = {"reference": np.full(6, 1 / 6), "radius": 0.2}
 def test_u10_the_first_order_is_not_a_bet() -> None:
     """Without limits the first order is at the end of the range, where the profit may be far below that of today."""
     assert shop().ask().action["order"] > 150.0
-    s = shop().ask(guarantee=60.0)
+    s = shop().ask(floor=60.0)
     assert not s.fallback
     assert s.action["order"] < 130.0
 
@@ -60,25 +60,25 @@ def test_a_learned_model_goes_little_beyond_what_has_been_tried() -> None:
     """Orders from 85 to 95 tell nothing of an order of 200, although a smooth model believes that they do."""
     opt = shop(apart=5.0)
     assert opt.predict({"order": 200.0}, {"demand": 100.0}).lower > profit(200.0, 100.0)
-    assert 77.0 - 1e-6 <= opt.ask(guarantee=60.0).action["order"] <= 103.0 + 1e-6
+    assert 77.0 - 1e-6 <= opt.ask(floor=60.0).action["order"] <= 103.0 + 1e-6
     steps = Optimizer([0, 10, 20, 30], [0.0, 1.0], setting=Simulator([1, 1], 0.1, pick="uncertain"), baseline=10)
     for i in range(6):
         steps.tell(10 * (i % 2), float(i), context_index=i % 2)
-    assert {s.action_index for s in steps.ask(4, guarantee=-1e6)} <= {0, 1, 2}
+    assert {s.action_index for s in steps.ask(4, floor=-1e6)} <= {0, 1, 2}
 
 
 def test_a_floor_is_what_a_recommendation_would_certify() -> None:
     opt = shop()
-    s = opt.ask(guarantee=60.0)
+    s = opt.ask(floor=60.0)
     known = opt._known
     ball = known.ball(known.state, Terms())
     beliefs = known.certifying(known.state, ball)
-    lower = drbo.models.bounds.Bound(beliefs.certain(ball), beliefs.certificate_width, drbo.models.bounds.LOWER)
+    lower = drbo.models.bounds.Bound(beliefs.certain(ball), beliefs.bound_width, drbo.models.bounds.LOWER)
     assert beliefs.belief.units.outward(ball.certificate(lower, s.action_point).lower_bound) >= 60.0
 
 
 def test_a_floor_that_nothing_meets_gives_the_baseline() -> None:
-    s = shop().ask(guarantee=1e4)
+    s = shop().ask(floor=1e4)
     assert s.fallback
     assert s.action["order"] == pytest.approx(90.0)
     assert "the baseline" in str(s)
@@ -86,29 +86,29 @@ def test_a_floor_that_nothing_meets_gives_the_baseline() -> None:
 
 def test_a_learned_model_of_one_action_stays_at_the_baseline() -> None:
     opt = shop(told=0)
-    assert opt.ask(guarantee=-1e6).fallback
+    assert opt.ask(floor=-1e6).fallback
     for demand in PAST[:6]:
         opt.tell({"order": 90.0}, profit(90.0, demand), context={"demand": demand})
-    assert opt.ask(guarantee=-1e6).fallback
+    assert opt.ask(floor=-1e6).fallback
     opt.tell({"order": 95.0}, profit(95.0, 100.0), context={"demand": 100.0})
-    assert not opt.ask(guarantee=-1e6).fallback
+    assert not opt.ask(floor=-1e6).fallback
 
 
 def test_a_floor_of_a_cost_is_a_ceiling() -> None:
     opt = shop(maximize=False)
-    s = opt.ask(guarantee=-60.0)
+    s = opt.ask(floor=-60.0)
     assert not s.fallback
     assert s.action["order"] < 130.0
-    assert opt.ask(guarantee=-1e4).fallback
+    assert opt.ask(floor=-1e4).fallback
 
 
 def test_a_floor_on_a_grid_permits_what_every_certificate_does() -> None:
     opt = grid()
     recommended = opt.recommend(**ROUND)
-    s = opt.ask(guarantee=recommended.value - 1e-9, **ROUND)
+    s = opt.ask(floor=recommended.value - 1e-9, **ROUND)
     assert s.action_index == recommended.action_index
-    assert opt.ask(guarantee=recommended.value + 0.01, **ROUND).fallback
-    assert opt.ask(guarantee=-100.0, **ROUND).action_index == grid().ask(**ROUND).action_index
+    assert opt.ask(floor=recommended.value + 0.01, **ROUND).fallback
+    assert opt.ask(floor=-100.0, **ROUND).action_index == grid().ask(**ROUND).action_index
 
 
 @pytest.mark.parametrize("make", [grid, shop])
@@ -165,7 +165,7 @@ def test_several_suggestions_share_a_budget() -> None:
 def test_a_saved_one_goes_on_as_the_live_one(make: Any, tmp_path: Path) -> None:
     opt = make(explore_budget=50.0)
     given = ROUND if make is grid else {}
-    opt.ask(guarantee=-1.0 if make is grid else 50.0, **given)
+    opt.ask(floor=-1.0 if make is grid else 50.0, **given)
     opt.ask(action=opt.configuration.arguments["baseline"], **given)
     opt.save(tmp_path / "shop.json")
     loaded, copied = Optimizer.load(tmp_path / "shop.json"), copy.deepcopy(opt)
@@ -173,7 +173,7 @@ def test_a_saved_one_goes_on_as_the_live_one(make: Any, tmp_path: Path) -> None:
         assert one.pending == opt.pending
         assert [p.loss for p in one.pending] == [p.loss for p in opt.pending]
         assert [p.fallback for p in one.pending] == [p.fallback for p in opt.pending]
-    asked = [one.ask(guarantee=-1.0, **given) for one in (opt, loaded, copied)]
+    asked = [one.ask(floor=-1.0, **given) for one in (opt, loaded, copied)]
     assert asked[0] == asked[1] == asked[2]
 
 
@@ -196,15 +196,15 @@ def test_bad_asks_change_nothing() -> None:
     opt = shop(baseline=None)
     facts = opt.history
     for bad, error, text in (
-        ({"guarantee": 1.0}, TypeError, "guarantee needs a baseline"),
-        ({"guarantee": 1.0, "action": {"order": 90.0}}, TypeError, "guarantee must not be given with action"),
+        ({"floor": 1.0}, TypeError, "floor needs a baseline"),
+        ({"floor": 1.0, "action": {"order": 90.0}}, TypeError, "floor must not be given with action"),
         ({"action": {"order": 9000.0}}, ValueError, "action"),
         ({"action": "order"}, TypeError, "action"),
     ):
         with pytest.raises(error, match=text):
             opt.ask(**bad)
-    with pytest.raises(ValueError, match="guarantee"):
-        shop().ask(guarantee=float("nan"))
+    with pytest.raises(ValueError, match="bound"):
+        shop().ask(floor=float("nan"))
     assert opt.history == facts
 
 

@@ -36,7 +36,7 @@ class Polynomial:
     degree: int = 3
     noise: float = 0.1
     learns: ClassVar[bool] = True
-    certificate_width: ClassVar[float] = 2.0
+    bound_width: ClassVar[float] = 2.0
 
     def adapted(self, space: Any) -> Any:
         return space.in_unit_cube()

@@ -148,7 +148,7 @@ class TestTheoreticalBeta:
         assert r.beta == pytest.approx(self.rule.width(gain, GP.ridge, events=2), rel=1e-12)
 
     def test_the_stricter_of_two_rules_counts(self) -> None:
-        opt = tell_all(optimizer(beta=2.0, certificate_beta=self.rule))
+        opt = tell_all(optimizer(beta=2.0, bound_beta=self.rule))
         _, covariance = dense(GP, lambda p: max(closed_form(p), self.half_range(p) ** 2 * GP.ridge / 0.3**2))
         found = opt.predict(np.repeat(X, len(C))[:, None], np.tile(C, len(X))[:, None])
         np.testing.assert_allclose(found.std**2, np.diag(covariance), atol=CLOSED_FORM)

@@ -451,9 +451,9 @@ def test_the_bound_on_the_regret_is_that_of_all_actions(ambiguity: drbo.Ambiguit
     least = ambiguity.worst_case(lower, reference, 0.1).expectation.max()
     assert found.value == pytest.approx(most - least, rel=1e-6)
     assert found.reachable == pytest.approx(sign * most, rel=1e-6)
-    assert found.guaranteed == pytest.approx(sign * least, rel=1e-6)
-    assert found.guaranteed == opt.recommend().value
-    assert found.certified
+    assert found.bound == pytest.approx(sign * least, rel=1e-6)
+    assert found.bound == opt.recommend().value
+    assert found.exhaustive
     assert "estimated to be at most" in str(found)
     assert "(certified)" in str(found)
     assert bits(opt.history) == before
@@ -467,7 +467,7 @@ def test_the_bound_leaves_out_what_failed_and_is_infinite_at_first() -> None:
     opt = make(surrogate=drbo.LearnedGP())
     first = opt.under().regret_bound()
     assert first.value == math.inf
-    assert (first.guaranteed, first.reachable) == (-math.inf, math.inf)
+    assert (first.bound, first.reachable) == (-math.inf, math.inf)
     opt = make()
     for i in range(7):
         opt.tell(GRID[i], failed=True, context=GRID[0])
@@ -484,12 +484,12 @@ def test_the_bound_on_a_box_is_searched() -> None:
     )  # fmt: skip
     drbo.run(opt, lambda action, context: outcome([action["x"]], context), 8, workers=2, progress=False)
     found = opt.under().regret_bound()
-    assert not found.certified
+    assert not found.exhaustive
     assert "(searched)" in str(found)
     grid = [[opt.predict({"x": x}, c).upper for c in GRID] for x in np.linspace(0.0, 1.0, 21)]
     most = drbo.TotalVariation().worst_case(grid, np.full(8, 1 / 8), 0.1).expectation.max()
     assert found.reachable >= most - 1e-3
-    assert found.value == pytest.approx(found.reachable - found.guaranteed)
+    assert found.value == pytest.approx(found.reachable - found.bound)
 
 
 def test_threads_are_the_default() -> None:

@@ -161,7 +161,7 @@ def test_hyper_parameters_are_learned_at_the_places() -> None:
 
 
 def test_a_certificate_is_the_worst_case_of_the_dense_model() -> None:
-    opt = grid(ambiguity=drbo.TotalVariation(), certificate_beta=2.0)
+    opt = grid(ambiguity=drbo.TotalVariation(), bound_beta=2.0)
     x, xi = [0.0, 1.0, 2.5, 1.5], [0.2, -0.5, 0.0, 0.5]
     for a, c in zip(x, xi, strict=True):
         opt.tell(a, f(a, c), context=c)
@@ -219,7 +219,7 @@ def test_every_query_answers(make: Callable[[], Optimizer]) -> None:
     assert np.isfinite([r.explain().expected, r.value]).all()
     profile = opt.under().profile([0.0, 0.1])
     sign = 1.0 if opt.configuration.maximize else -1.0
-    assert sign * profile.guarantee[0] >= sign * profile.guarantee[1] - SOLVER
+    assert sign * profile.bound[0] >= sign * profile.bound[1] - SOLVER
     same = opt.under().compare(r.action, r.action)
     assert (same.expected, same.worst) == pytest.approx((0.0, 0.0), abs=SOLVER)
     assert len(opt.leave_one_out().mean) == 4
@@ -271,9 +271,9 @@ def test_a_baseline_a_floor_and_a_budget() -> None:
     opt = grid(baseline=[1.0], explore_budget=2.0)
     for i in range(6):
         step(opt, i)
-    s = opt.ask(guarantee=-5.0)
+    s = opt.ask(floor=-5.0)
     assert s.loss <= 2.0
-    assert opt.under().compare([1.5]).certified
+    assert opt.under().compare([1.5]).complete
 
 
 def test_many_samples_are_compressed_and_still_certified() -> None:

@@ -98,10 +98,10 @@ def test_with_a_floor_a_given_action_and_several_contexts() -> None:
             opt.tell(x, float(x), context=c)
     assert opt.ask(action=X[3]).action_index == 3
     assert len(opt.ask(n_contexts=3).contexts) == 3
-    safe = opt.ask(guarantee=0.1)
+    safe = opt.ask(floor=0.1)
     assert opt.recommend().value > 0.1
     assert not safe.fallback
-    assert opt.ask(guarantee=50.0).action_index == 2
+    assert opt.ask(floor=50.0).action_index == 2
 
 
 def test_it_finds_the_robust_optimum() -> None:

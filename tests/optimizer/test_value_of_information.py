@@ -97,10 +97,10 @@ def test_with_a_floor_a_given_action_and_several_contexts() -> None:
     several = opt.ask(n_contexts=3)
     assert len({c.item() for c in several.contexts}) == 3
     opt.tell(several, [0.3, 0.4, 0.2])  # a vector
-    safe = opt.ask(guarantee=0.1)
+    safe = opt.ask(floor=0.1)
     assert not safe.fallback
     assert opt.predict(X[safe.action_index], 0.0).lower > -0.5
-    assert opt.ask(guarantee=50.0).action_index == 2
+    assert opt.ask(floor=50.0).action_index == 2
 
 
 def test_a_floor_where_contexts_have_a_range() -> None:
@@ -108,8 +108,8 @@ def test_a_floor_where_contexts_have_a_range() -> None:
     for x in X[:4]:
         for c in C:
             opt.tell(x, float(x), context={"c": c})
-    assert opt.ask(guarantee=-1.0).context is not None
-    assert opt.ask(guarantee=50.0).action_index == 2
+    assert opt.ask(floor=-1.0).context is not None
+    assert opt.ask(floor=50.0).action_index == 2
 
 
 @pytest.mark.parametrize("learned", [False, True])

@@ -177,7 +177,7 @@ def false_certificates(runs: int, surrogate: Any, correlation: float) -> int:
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         truth = (root @ rng.normal(size=30)).reshape(6, 5)
-        opt = grid(surrogate=surrogate, ambiguity=Expectation(), certificate_beta=2.0)
+        opt = grid(surrogate=surrogate, ambiguity=Expectation(), bound_beta=2.0)
         for i in [*range(6)] * 3:
             shock, own = np.sqrt(correlation) * rng.normal(), np.sqrt(1.0 - correlation) * rng.normal(size=5)
             opt.tell(X[i], truth[i] + shock + own, contexts=C)

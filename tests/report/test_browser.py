@@ -164,7 +164,7 @@ def test_the_dial_shows_what_the_profile_says(chromium: Any, reports: Reports, n
         actions, numbers = (
             opened.page.locator(f"#dial-stops .shown dl >> nth={which} >> dd").all_inner_texts() for which in (0, 1)
         )
-        expected = (found.guarantee[i], found.expected[i], found.price[i], found.protection[i])
+        expected = (found.bound[i], found.expected[i], found.price[i], found.protection[i])
         assert [float(number) for number in numbers] == pytest.approx([float(e) for e in expected], rel=1e-3, abs=1e-3)
         seen.add(tuple(actions))
         assert opened.page.locator("#dial-meaning .shown").inner_text().startswith(f"Radius {radius:.3g}: ")

@@ -32,11 +32,11 @@ def test_the_course_is_that_of_results_and_of_the_recommended_action(maximize: b
     best, bounds = opt.recommend(), opt.under().narrowing(opt.recommend().action)
     assert run.recommended is not None
     assert run.recommended.action_index == best.action_index
-    np.testing.assert_array_equal(run.guarantee, bounds.guarantee)
+    np.testing.assert_array_equal(run.bound, bounds.bound)
     np.testing.assert_array_equal(run.optimistic, bounds.optimistic)
-    assert run.guarantee[-1] == best.value
+    assert run.bound[-1] == best.value
     sign = 1.0 if maximize else -1.0
-    assert (sign * (run.optimistic - run.guarantee) > 0.0).all()
+    assert (sign * (run.optimistic - run.bound) > 0.0).all()
 
 
 def test_nothing_told_has_no_course() -> None:
@@ -44,7 +44,7 @@ def test_nothing_told_has_no_course() -> None:
     run = course(opt)
     assert run.recommended is None
     assert run.why_not == "no outcome has been told yet"
-    assert run.outcomes.size == run.at.size == run.guarantee.size == run.failed.size == 0
+    assert run.outcomes.size == run.at.size == run.bound.size == run.failed.size == 0
     opt.tell(opt.ask(), failed=True)
     assert course(opt).recommended is None
     opt.tell(opt.ask(), 1.0)

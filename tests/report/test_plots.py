@@ -43,13 +43,13 @@ def test_progress() -> None:
     opt.ask(2)
     shown = lines(drawn(opt.plot.progress()))
     assert shown.keys() == {
-        "outcome", "optimistic bound of the recommended action", "its guarantee", "failed", "pending",
+        "outcome", "optimistic bound of the recommended action", "its bound", "failed", "pending",
     }  # fmt: skip
     np.testing.assert_array_equal(shown["outcome"].get_ydata(), [0.0, 1.0, 2.0, np.nan, 4.0])
     assert shown["failed"].get_xdata().tolist() == [4.0]
     assert shown["pending"].get_xdata().tolist() == [6.0, 7.0]
     bounds = opt.under().narrowing(opt.recommend().action)
-    np.testing.assert_array_equal(shown["its guarantee"].get_ydata(), bounds.guarantee)
+    np.testing.assert_array_equal(shown["its bound"].get_ydata(), bounds.bound)
     np.testing.assert_array_equal(shown["optimistic bound of the recommended action"].get_ydata(), bounds.optimistic)
 
 
@@ -68,7 +68,7 @@ def test_the_dial_is_that_of_the_profile() -> None:
     assert radii[0] == 0.0
     assert radii[-1] == pytest.approx(opt.recommend().diameter)
     shown = lines(drawn(opt.plot.dial()))
-    np.testing.assert_allclose(shown["guaranteed"].get_ydata(), opt.under().profile(radii).guarantee, rtol=1e-12)
+    np.testing.assert_allclose(shown["guaranteed"].get_ydata(), opt.under().profile(radii).bound, rtol=1e-12)
     assert len(lines(opt.plot.dial([0.0, 0.2]))["guaranteed"].get_ydata()) == 2
 
 

@@ -27,7 +27,7 @@ class FixedBeliefs:
     outcomes: ExactPosterior
     ahead: ExactPosterior
     width: float = 2.0
-    certificate_width: float = 2.0
+    bound_width: float = 2.0
     units: Units = UNITS
 
     def certain(self, ball: Ball) -> ExactPosterior:

@@ -154,7 +154,7 @@ def test_a_check_never_breaks_a_floor() -> None:
             opt.tell([x], f(x, label) + 0.01 * rng.normal(), context=label)
     reasons = set()
     for _ in range(10):
-        s = opt.ask(guarantee=0.5)
+        s = opt.ask(floor=0.5)
         reasons.add(s.reason)
         if not s.fallback:
             assert (

@@ -141,10 +141,10 @@ def test_the_choice_in_a_box() -> None:
 
 def test_floors_budgets_and_picked_contexts_go_with_it() -> None:
     opt = optimizer(X, baseline=X[0], policy=drbo.MeanEmbedding(drbo.Informative()))
-    s = opt.ask(reference=W, radius=0.1, guarantee=-50.0)
+    s = opt.ask(reference=W, radius=0.1, floor=-50.0)
     assert s.action_index == best(X)[0]
     assert s.context_index is not None
-    assert opt.ask(reference=W, radius=0.1, guarantee=50.0).fallback
+    assert opt.ask(reference=W, radius=0.1, floor=50.0).fallback
     assert len(opt.ask(reference=W, radius=0.1, n_contexts=3).contexts) == 3
 
 

@@ -16,7 +16,7 @@ from drbo.rounds.chance import Chance, Event, Of
 from drbo.spaces.space import Point, row
 from drbo.validation import FloatArray
 
-__all__ = ["NotCertifiedError"]
+__all__ = ["NotReachedError"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class ValueAtRisk:
     ----------
     level : the share of the worst cases that is ignored
     of : "f" or "outcome"
-    guaranteed : the bound: every distribution of the set reaches this value (or less, for an outcome to minimise) with
+    value : the bound: every distribution of the set reaches this value (or less, for an outcome to minimise) with
         a probability of at least 1 - level
     reachable : some distribution of the set reaches no better value with that probability
     maximize : whether outcomes are maximised
@@ -93,7 +93,7 @@ class ValueAtRisk:
 
     level: float
     of: Of
-    guaranteed: float
+    value: float
     reachable: float
     maximize: bool
     certainty: Certainty
@@ -101,7 +101,7 @@ class ValueAtRisk:
     def __str__(self) -> str:
         own, what = self.certainty, "f" if self.of == "f" else "the outcome"
         least = "at least" if self.maximize else "at most"
-        promise = f"{own.word}: {what} is {least} {self.guaranteed:.4g} with a probability of at least"
+        promise = f"{own.word}: {what} is {least} {self.value:.4g} with a probability of at least"
         return "\n".join([wrapped(f"{promise} {1.0 - self.level:.4g} in every distribution {own.within},"), str(own)])
 
     __repr__ = __str__
@@ -140,7 +140,7 @@ class Classification:
     __repr__ = __str__
 
 
-class NotCertifiedError(RuntimeError):
+class NotReachedError(RuntimeError):
     """No action has a bound that meets the request; the message says how close the best one comes."""
 
 
@@ -151,21 +151,21 @@ class RegretBound:
     Attributes
     ----------
     value : the largest possible advantage of any action over the recommended one; infinite without outcomes
-    guaranteed : the bound of the recommended action
+    bound : the bound of the recommended action
     reachable : the best possible worst case of all actions that have not failed
-    certified : whether all actions were considered. False on a box: the search for `reachable` may miss a larger one
+    exhaustive : whether all actions were considered. False on a box: the search for `reachable` may miss a larger one
     claim : the claim about the confidence bounds, with its theorem or measurement
     """
 
     value: float
-    guaranteed: float
+    bound: float
     reachable: float
-    certified: bool
+    exhaustive: bool
     claim: Claim
 
     def __str__(self) -> str:
         word = "guaranteed" if self.claim.proven else "estimated"
-        how = "certified" if self.certified else "searched"
+        how = "all actions were considered" if self.exhaustive else "as far as a search found"
         return f"{word} to be at most {self.value:.4g} from the best action in the worst case ({how})"
 
 

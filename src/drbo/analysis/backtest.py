@@ -192,7 +192,7 @@ def backtest_known(asked: Snapshot, radii: ArrayLike, window: int, past: Any, ac
     ambiguity = own.ambiguity.on(own.nature.space.measured(points), own.nature.space.scales)
     belief = known.belief(asked.state, points, fresh=True)
     coordinates = asked.rows(candidates)
-    lower = Bound(belief.certain, known.width(belief, own.certificate_beta), LOWER).at(coordinates)
+    lower = Bound(belief.certain, known.width(belief, own.bound_beta), LOWER).at(coordinates)
     mean = Bound(belief.certain, 0.0, LOWER).at(coordinates)
     made = _replayed(lower, ambiguity, days, radii, window, mean[:, days].T)
     outward = np.vectorize(belief.units.outward, otypes=[float])

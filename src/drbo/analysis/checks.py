@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
-from drbo.analysis.recommend import guaranteed
+from drbo.analysis.recommend import action_bound
 from drbo.knowledge.belief import Belief
 from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot
@@ -61,7 +61,7 @@ class Comparison:
     ----------
     expected, lower, upper : the expected difference under the reference, and its bounds
     worst : a lower bound of the difference in the worst distribution of the set
-    certified : whether `worst` covers the whole set. False if contexts have a range or were compressed: `worst` then
+    complete : whether `worst` covers the whole set. False if contexts have a range or were compressed: `worst` then
         covers distributions on the atoms alone
     """
 
@@ -69,7 +69,7 @@ class Comparison:
     lower: float
     upper: float
     worst: float
-    certified: bool
+    complete: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +81,12 @@ class Narrowing:
     Attributes
     ----------
     evaluations : (k,) numbers of evaluations, failed ones included, from 1 to all of them
-    guarantee : (k,) the bound of the action in the worst distribution of the set
+    bound : (k,) the bound of the action in the worst distribution of the set
     optimistic : (k,) the worst case of its upper confidence bound
     """
 
     evaluations: NDArray[np.intp]
-    guarantee: FloatArray
+    bound: FloatArray
     optimistic: FloatArray
 
 
@@ -94,7 +94,7 @@ def narrowing(asked: Snapshot, action: Point, steps: int) -> Narrowing:
     """Return the bounds of an action over time, at `steps` numbers of evaluations at most."""
     most = validation.whole_number("steps", steps, least=1, most=10_000)
     known, own, told = asked.known, asked.configuration, asked.state.told_so_far
-    found = guaranteed(asked, action, asked.ball)
+    found = action_bound(asked, action, asked.ball)
     ball = found.ball.extended(found.certificate.reference.points[len(found.ball.contexts) :])
     fit = known.fit(asked.state, fresh=True)
     belief = Belief.prior(own, OBJECTIVE, fit, ball.contexts)
@@ -102,7 +102,7 @@ def narrowing(asked: Snapshot, action: Point, steps: int) -> Narrowing:
     values = np.empty((2, len(at), len(ball.weights)))
     for i, count in enumerate(at.tolist()):
         belief = belief.after(told[:count])
-        width = known.width(belief, own.certificate_beta)
+        width = known.width(belief, own.bound_beta)
         for side, row in zip((LOWER, UPPER), values, strict=True):
             row[i] = Bound(belief.certain, width, side).of_action(action)
     lower, upper = ball.worst_cases(values[0]).lower_bound, ball.worst_cases(values[1]).expectation
@@ -121,7 +121,7 @@ def leave_one_out(asked: Snapshot) -> LeaveOneOut:
     require(belief.certain, (SupportsLeaveOneOut,), "leave_one_out", belief.outcome.surrogate)
     residual, variance = cast(SupportsLeaveOneOut, belief.certain).leave_one_out()
     units = belief.units
-    width = known.width(belief, known.configuration.certificate_beta)
+    width = known.width(belief, known.configuration.bound_beta)
     return LeaveOneOut(
         id=ids,
         outcome=outcomes,
@@ -148,5 +148,5 @@ def compare(asked: Snapshot, action: Point, other: Point) -> Comparison:
         lower=units.length_outward(lower),
         upper=units.length_outward(upper),
         worst=units.length_outward(float(worst)),
-        certified=ball.on_atoms,
+        complete=ball.on_atoms,
     )

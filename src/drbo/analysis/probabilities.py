@@ -16,12 +16,12 @@ from drbo import validation
 from drbo.analysis.answers import (
     Certainty,
     Classification,
-    NotCertifiedError,
+    NotReachedError,
     Probability,
     Recommendation,
     ValueAtRisk,
 )
-from drbo.analysis.recommend import guaranteed, recommendation
+from drbo.analysis.recommend import action_bound, recommendation
 from drbo.knowledge import claims
 from drbo.knowledge.snapshot import Snapshot
 from drbo.models.bounds import LOWER, UPPER, Bound, simultaneous
@@ -41,9 +41,9 @@ def _width(asked: Snapshot, n_actions: int = 1) -> float:
     check_atoms(asked.ball)
     beliefs = asked.beliefs(asked.ball)
     if not beliefs.units.known:
-        raise NotCertifiedError("nothing is certified: the model has seen no outcome yet")
-    one = beliefs.certificate_width
-    if asked.configuration.certificate_beta.proven:
+        raise NotReachedError("no bound is known: the model has seen no outcome yet")
+    one = beliefs.bound_width
+    if asked.configuration.bound_beta.proven:
         return one
     return simultaneous(one, n_actions * len(np.unique(asked.ball.contexts, axis=0)))
 
@@ -51,7 +51,7 @@ def _width(asked: Snapshot, n_actions: int = 1) -> float:
 def _certainty(asked: Snapshot, width: float, of: Of) -> Certainty:
     """Return the basis of bounds of a width."""
     own, ball = asked.configuration, asked.ball
-    beta = own.certificate_beta
+    beta = own.bound_beta
     claim = claims.everywhere(own.surrogate, beta, noisy=of == "outcome")
     return Certainty(ball.radius, ball.words, width, beta.delta if beta.proven else None, claim)
 
@@ -88,7 +88,7 @@ def value_at_risk(asked: Snapshot, action: Point, level: float, of: Of) -> Value
     return ValueAtRisk(
         level=float(level),
         of=of,
-        guaranteed=units.outward(least),
+        value=units.outward(least),
         reachable=units.outward(most),
         maximize=asked.configuration.maximize,
         certainty=_certainty(asked, width, of),
@@ -150,9 +150,9 @@ def best_with(asked: Snapshot, chance: Chance) -> Recommendation:
 
     found = asked.configuration.search.best_by(ball, pick, asked.near, asked.failed)
     if found is None:
-        raise NotCertifiedError(
-            f"no action is certified to meet the constraint that {chance}: the largest certified probability of any is "
+        raise NotReachedError(
+            f"no action is known to meet the constraint that {chance}: the largest bound on the probability of any is "
             f"{closest:.4g}. Give an easier constraint, or evaluate more"
         )
-    made = recommendation(asked, guaranteed(asked, found.action, ball))
+    made = recommendation(asked, action_bound(asked, found.action, ball))
     return replace(made, chance=_probability(asked, width, found.action, chance.event))

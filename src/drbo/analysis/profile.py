@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo._messages import require
-from drbo.analysis.recommend import best_in, guaranteed
+from drbo.analysis.recommend import action_bound, best_in
 from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point
@@ -66,10 +66,10 @@ class RadiusProfile:
     ----------
     radius : (k,) the radii in the given order
     actions : k actions, the recommendation for each radius
-    guarantee : (k,) the bound: no distribution of the set does worse if the confidence bound holds
+    bound : (k,) the bound: no distribution of the set does worse if the confidence bound holds
     expected : (k,) the posterior mean of the action's outcome under the reference
     price : (k,) the cost of robustness if the reference is true: how much worse `expected` is than for `stochastic`
-    protection : (k,) the benefit of robustness in the worst case: how much better `guarantee` is than for `stochastic`
+    protection : (k,) the benefit of robustness in the worst case: how much better `bound` is than for `stochastic`
     stochastic : the action of the best posterior mean under the reference
     present : the radius of the present round; nan if the setting has none yet
     maximize : whether outcomes are maximised
@@ -77,7 +77,7 @@ class RadiusProfile:
 
     radius: FloatArray
     actions: tuple[Any, ...]
-    guarantee: FloatArray
+    bound: FloatArray
     expected: FloatArray
     price: FloatArray
     protection: FloatArray
@@ -100,7 +100,7 @@ class RadiusProfile:
 
     def plot(self) -> Figure:
         """Return a matplotlib figure: bound and expectation, and cost and benefit of robustness."""
-        outcome = {"guaranteed": self.guarantee, "expected": self.expected}
+        outcome = {"bound": self.bound, "expected": self.expected}
         return against_radius(
             self.radius,
             {"Outcome": outcome, "Robustness": {"price": self.price, "protection": self.protection}},
@@ -108,7 +108,7 @@ class RadiusProfile:
         )
 
 
-_NUMBERS = ("radius", "guarantee", "expected", "price", "protection")
+_NUMBERS = ("radius", "bound", "expected", "price", "protection")
 
 
 def profile(asked: Snapshot, radii: ArrayLike) -> RadiusProfile:
@@ -122,12 +122,12 @@ def profile(asked: Snapshot, radii: ArrayLike) -> RadiusProfile:
         near = np.concatenate([near, asked.rows([rows[one].action])])
     space = asked.actions
     in_order = [rows[one] for one in eps.tolist()]
-    numbers = np.array([(row.guarantee, row.expected, row.price, row.protection) for row in in_order])
-    guarantee, expected, price, protection = (validation.frozen(column) for column in numbers.T)
+    numbers = np.array([(row.bound, row.expected, row.price, row.protection) for row in in_order])
+    bound, expected, price, protection = (validation.frozen(column) for column in numbers.T)
     return RadiusProfile(
         radius=validation.frozen(eps),
         actions=tuple(space.decode(row.action) for row in in_order),
-        guarantee=guarantee,
+        bound=bound,
         expected=expected,
         price=price,
         protection=protection,
@@ -142,7 +142,7 @@ class _Row:
     """One row of the table, with the action as a point."""
 
     action: Point
-    guarantee: float
+    bound: float
     expected: float
     price: float
     protection: float
@@ -150,12 +150,13 @@ class _Row:
 
 def _row(asked: Snapshot, ball: Ball, stochastic: Point, near: FloatArray) -> _Row:
     """Return the row of one set."""
-    found, other, mean, units = best_in(asked, ball, near), guaranteed(asked, stochastic, ball), asked.mean, asked.units
+    found, other = best_in(asked, ball, near), action_bound(asked, stochastic, ball)
+    mean, units = asked.mean, asked.units
     best = max((found, other), key=lambda one: one.certificate.lower_bound)  # a search over a box may miss the best
     expected, under_reference = (float(ball.weights @ mean(ball).of_action(x)) for x in (best.action, stochastic))
     return _Row(
         action=best.action,
-        guarantee=units.outward(best.certificate.lower_bound),
+        bound=units.outward(best.certificate.lower_bound),
         expected=units.outward(expected),
         price=units.length_outward(under_reference - expected),
         protection=units.length_outward(best.certificate.lower_bound - other.certificate.lower_bound),

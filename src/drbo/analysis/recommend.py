@@ -12,7 +12,7 @@ import numpy as np
 
 from drbo import validation
 from drbo._threads import one_thread
-from drbo.analysis.answers import NotCertifiedError, Recommendation, RegretBound, TargetRecommendation
+from drbo.analysis.answers import NotReachedError, Recommendation, RegretBound, TargetRecommendation
 from drbo.analysis.trust import Check, Trust, check_of, trust
 from drbo.knowledge.explanation import AnyColumn, Deferred, Evaluation, Explanation, summary
 from drbo.knowledge.snapshot import Snapshot
@@ -31,7 +31,7 @@ PASSES = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Guaranteed:
+class ActionBound:
     """An action and its bound.
 
     Attributes
@@ -57,7 +57,7 @@ class Guaranteed:
     given: Mapping[Any, Any] | None
 
 
-def guaranteed(asked: Snapshot, action: Point, ball: Ball) -> Guaranteed:
+def action_bound(asked: Snapshot, action: Point, ball: Ball) -> ActionBound:
     """Return the bound of an action in a set."""
     bound = asked.lower(ball)
     made = ball.certificate(bound, action)
@@ -67,10 +67,10 @@ def guaranteed(asked: Snapshot, action: Point, ball: Ball) -> Guaranteed:
         curve = curve_of(bound.posterior, action.coordinates, 0.0)
         mean, variance = curve(made.reference.points), curve.variance(made.reference.points)
     units, given = asked.units, asked.given
-    return Guaranteed(action, made, ball, bound.width, units, mean, variance, bound.posterior, given)
+    return ActionBound(action, made, ball, bound.width, units, mean, variance, bound.posterior, given)
 
 
-def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> Guaranteed:
+def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> ActionBound:
     """Return the action of the largest worst-case lower confidence bound among those that have not failed.
 
     `near` (k, d) are actions that a search over a box starts near.
@@ -79,7 +79,7 @@ def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> Guar
     search, failed, found = asked.configuration.search, asked.failed, []
     for _ in range(PASSES):
         action = search.best(ball, asked.lower(ball), start, asked.rows([]), failed).action
-        found.append(guaranteed(asked, action, ball))
+        found.append(action_bound(asked, action, ball))
         wider = ball.adopting(found[-1].certificate)
         if wider is ball:  # no further contexts
             break
@@ -87,19 +87,19 @@ def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> Guar
     return max(found, key=lambda one: one.certificate.lower_bound)
 
 
-def regret_bound(asked: Snapshot, best: Guaranteed) -> RegretBound:
+def regret_bound(asked: Snapshot, best: ActionBound) -> RegretBound:
     """Return the bound on the distance of the recommended action from the best one."""
     most, least, units, own = _reachable(asked, best), best.certificate.lower_bound, best.units, asked.configuration
     return RegretBound(
         value=units.length_outward(most - least) if units.known else math.inf,
-        guaranteed=units.outward(least),
+        bound=units.outward(least),
         reachable=units.outward(most),
-        certified=own.search.exhaustive,
+        exhaustive=own.search.exhaustive,
         claim=own.objective.claim,
     )
 
 
-def _reachable(asked: Snapshot, best: Guaranteed) -> float:
+def _reachable(asked: Snapshot, best: ActionBound) -> float:
     """Return the largest worst-case upper confidence bound of all actions that have not failed, in the model's units.
 
     The set is that of `best`, whose own upper bound is included. On a range of contexts the worst case on the atoms
@@ -111,19 +111,19 @@ def _reachable(asked: Snapshot, best: Guaranteed) -> float:
     return max(found.score, float(best.ball.worst_case(bound.of_action(best.action)).expectation))
 
 
-def best_iterate(asked: Snapshot) -> Guaranteed:
+def best_iterate(asked: Snapshot) -> ActionBound:
     """Return the iterate of the largest worst-case lower confidence bound at its ask (eq. 10), bounded now."""
     iterate = asked.state.incumbent
     if iterate is None:
         raise RuntimeError("recommend_iterate needs an iterate that has not failed: call ask first")
     its_round = replace(asked, terms=Terms(iterate.reference, None, iterate.given))
-    return guaranteed(its_round, iterate.proposal.action, asked.known.ball_of(asked.state, iterate))
+    return action_bound(its_round, iterate.proposal.action, asked.known.ball_of(asked.state, iterate))
 
 
-def recommendation(asked: Snapshot, found: Guaranteed) -> Recommendation:
+def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
     """Return an action and its bound in the user's units."""
     made, units, own = found.certificate, found.units, asked.configuration
-    beta, nature = own.certificate_beta, asked.known.nature(found.given)
+    beta, nature = own.bound_beta, asked.known.nature(found.given)
     action, contexts = asked.actions.decode(found.action), nature.decode_all(made.reference)
     evaluated = asked.state.evaluated(failures=False)
     check = check_of(action, made.reference.points, made.worst_case.weights, evaluated, contexts)
@@ -150,7 +150,7 @@ def recommendation(asked: Snapshot, found: Guaranteed) -> Recommendation:
     )
 
 
-def _trust(asked: Snapshot, found: Guaranteed, check: Check) -> Trust:
+def _trust(asked: Snapshot, found: ActionBound, check: Check) -> Trust:
     """Return the verdict on a bound."""
     made, radius = found.certificate, found.ball.radius
     with one_thread():
@@ -165,26 +165,26 @@ class Satisfied:
     ----------
     radius : the largest radius at which the bound reaches the target, without the cost of compression
     fragility : an upper bound of the fragility
-    guaranteed : the bound at that radius
+    bound : the bound at that radius
     """
 
     radius: float
     fragility: float
-    guaranteed: Guaranteed
+    bound: ActionBound
 
 
 def recommend_for(asked: Snapshot, target: float, goal: Goal) -> TargetRecommendation:
     """Return the best action for a goal, in the user's units."""
     wanted, chosen = validation.finite_float("target", target), check_goal(goal)
     found = _best_for(asked, wanted, chosen)
-    at = recommendation(asked, found.guaranteed)
+    at = recommendation(asked, found.bound)
     return TargetRecommendation(
         action=at.action,
         action_index=at.action_index,
         target=wanted,
         goal=chosen,
         radius=found.radius,
-        fragility=found.guaranteed.units.length_outward(found.fragility),
+        fragility=found.bound.units.length_outward(found.fragility),
         recommendation=at,
     )
 
@@ -199,7 +199,7 @@ def _best_for(asked: Snapshot, target: float, goal: Goal) -> Satisfied:
     check_set(ball)
     search, units, failed = asked.configuration.search, asked.units, asked.failed
     if not units.known:
-        raise NotCertifiedError("no action is certified to reach the target: the model has seen no outcome yet")
+        raise NotReachedError("no action is known to reach the target: the model has seen no outcome yet")
     level, best, near = units.inward(target), None, asked.near
     for _ in range(PASSES):
         bound = asked.lower(ball)
@@ -208,7 +208,7 @@ def _best_for(asked: Snapshot, target: float, goal: Goal) -> Satisfied:
             break
         worst = WorstByRadius.certified(ball, bound, found.action)
         radius = critical_radius(worst, level)
-        made = guaranteed(asked, found.action, ball.at(max(radius, 0.0)))
+        made = action_bound(asked, found.action, ball.at(max(radius, 0.0)))
         if radius >= 0.0:
             one = Satisfied(radius, fragility(worst, level).value, made)
             if best is None or _rank(goal, one) > _rank(goal, best):
@@ -221,8 +221,8 @@ def _best_for(asked: Snapshot, target: float, goal: Goal) -> Satisfied:
         bound = asked.lower(ball)
         closest = search.best(ball.at(0.0), bound, near, asked.rows([]), failed)
         reached = units.outward(ball.at(0.0).certificate(bound, closest.action).lower_bound)
-        raise NotCertifiedError(
-            f"no action is certified to reach the target {target:.6g}: the best one is certified to have "
+        raise NotReachedError(
+            f"no bound reaches the target {target:.6g}: the best one is "
             f"{reached:.6g} under the reference itself. Give an easier target, or evaluate more"
         )
     return best
@@ -238,7 +238,7 @@ _AT_ONCE = 2**20
 """Batch size for variances."""
 
 
-def explain(found: Guaranteed, action: Any, contexts: Sequence[Any], columns: Sequence[Column]) -> Explanation:
+def explain(found: ActionBound, action: Any, contexts: Sequence[Any], columns: Sequence[Column]) -> Explanation:
     """Return the explanation of a bound, in the user's units.
 
     `action` and `contexts` (n,) are the action and the atoms of the certificate in the user's form; `columns` are the
@@ -268,7 +268,7 @@ def explain(found: Guaranteed, action: Any, contexts: Sequence[Any], columns: Se
         )
 
 
-def _worst_mean(found: Guaranteed, expected: float) -> float:
+def _worst_mean(found: ActionBound, expected: float) -> float:
     """Return the worst case of the mean; contexts without outcomes count as no worse than `expected`."""
     made, bound = found.certificate, Bound(found.posterior, 0.0, LOWER)
     atoms = len(made.reference.points)
@@ -283,7 +283,7 @@ def _worst_mean(found: Guaranteed, expected: float) -> float:
     return float(ball.worst_case(mean + left * np.maximum(expected - mean, 0.0)).expectation)
 
 
-def _evaluation(found: Guaranteed, action: Any, contexts: Sequence[Any]) -> Evaluation | None:
+def _evaluation(found: ActionBound, action: Any, contexts: Sequence[Any]) -> Evaluation | None:
     """Return the evaluation of the action that raises its bound most if the outcome equals the posterior mean.
 
     Such an outcome in context c leaves the mean unchanged, and lowers the variance to `Curve.variance_after`. The bound

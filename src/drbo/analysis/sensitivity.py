@@ -26,7 +26,7 @@ class RadiusSensitivity:
     ----------
     action, action_index : the action; its index is None if actions are not a finite set
     radius : eps
-    guarantee : G(eps), as in `bound`
+    bound : G(eps), as in `bound`
     sensitivity : the loss of G per unit of eps^a at this radius, zero or more; the right derivative at a kink of G
     power : a
     at_reference : G(0)
@@ -39,7 +39,7 @@ class RadiusSensitivity:
     action: Any
     action_index: int | None
     radius: float
-    guarantee: float
+    bound: float
     sensitivity: float
     power: float
     at_reference: float
@@ -51,7 +51,7 @@ class RadiusSensitivity:
         per = {1.0: "unit of the radius", 0.5: "unit of the square root of the radius"}
         unit = per.get(self.power, f"unit of the radius to the power {self.power:g}")
         lines = (
-            (f"guaranteed at radius {self.radius:.4g}", self.guarantee, f"worse by {self.sensitivity:.4g} per {unit}"),
+            (f"bound at radius {self.radius:.4g}", self.bound, f"worse by {self.sensitivity:.4g} per {unit}"),
             ("at the reference", self.at_reference, f"worse by {self.sensitivity_at_reference:.4g} per {unit}"),
             ("to first order from the reference", self.approximation, f"off by {self.error:.4g}"),
         )
@@ -75,7 +75,7 @@ def sensitivity(asked: Snapshot, action: Point | None) -> RadiusSensitivity:
         action=asked.actions.decode(action),
         action_index=action.index,
         radius=ball.radius,
-        guarantee=units.outward(here.lower_bound),
+        bound=units.outward(here.lower_bound),
         sensitivity=units.length_outward(slope),
         power=ball.ambiguity.growth.power,
         at_reference=units.outward(reference.lower_bound),

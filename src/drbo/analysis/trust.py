@@ -117,7 +117,7 @@ def _surprises(ahead: Ahead) -> str:
 def _remedy(ahead: Ahead) -> str:
     outliers = ahead.beyond(_OUTLIER)
     mistake = f"{_results(outliers)} if it is a mistake (amend, retract)" if outliers else "outcomes that are mistakes"
-    return f"correct {mistake}; otherwise evaluate more, or give a larger certificate_beta"
+    return f"correct {mistake}; otherwise evaluate more, or give a larger bound_beta"
 
 
 def _outliers(outliers: list[int]) -> str:

@@ -38,7 +38,7 @@ from drbo import (
     LevelSet,
     MeanEmbedding,
     Neighbourhood,
-    NotCertifiedError,
+    NotReachedError,
     Optimism,
     Optimizer,
     Pessimistic,
@@ -216,7 +216,7 @@ def _for_the_target(optimizer: Optimizer, task: Task) -> int:
     assert isinstance(policy, Satisficing)
     try:
         return int(optimizer.under().recommend_for(policy.target, policy.goal).action_index)
-    except NotCertifiedError:
+    except NotReachedError:
         return _recommended(optimizer, task)
 
 
@@ -232,7 +232,7 @@ def _within_the_constraint(optimizer: Optimizer, task: Task) -> int:
     """
     try:
         return int(optimizer.recommend(subject_to=task.constraint).action_index)
-    except NotCertifiedError:
+    except NotReachedError:
         mean, _ = cast(SupportsGrid, optimizer.posterior).on_grid()
         return task.constrained_solution(mean)
 

@@ -257,7 +257,7 @@ class TorchSurrogate:
     make_model: Callable[..., Any] = SingleTask()
     fitted: bool = True
     learns: ClassVar[bool] = True
-    certificate_width: ClassVar[float] = 3.0
+    bound_width: ClassVar[float] = 3.0
 
     def __post_init__(self) -> None:
         if not callable(self.make_model):

@@ -168,7 +168,7 @@ class RoundBeliefs:
     belief: Belief
     pending: Sequence[Pending]
     width: float
-    certificate_width: float
+    bound_width: float
     _placed: list[Belief] = field(default_factory=list)  # cache: the last contexts
     _expected: list[tuple[FloatArray, Posterior]] = field(default_factory=list)  # cache
 
@@ -194,7 +194,7 @@ class RoundBeliefs:
     def also(self, ball: Ball, action: Point, contexts: Sequence[Point]) -> RoundBeliefs:
         """Return the beliefs with one more pending evaluation: an action, in these contexts."""
         under_way = [*self.pending, Pending(action, tuple(contexts), ball.reference)]
-        return RoundBeliefs(self.belief, under_way, self.width, self.certificate_width, self._placed[:])
+        return RoundBeliefs(self.belief, under_way, self.width, self.bound_width, self._placed[:])
 
     def _on(self, ball: Ball) -> Belief:
         placed = self._placed[0] if self._placed else self.belief

@@ -57,25 +57,25 @@ class Outcome:
     ----------
     surrogate : its model
     sign : 1 if it is maximised, -1 if it is minimised
-    beta, certificate_beta : the width rules of its confidence bounds: of the search, and of a recommendation
+    beta, bound_beta : the width rules of its confidence bounds: of the search, and of a recommendation
     first_fit : its hyper-parameters before any value is known
     """
 
     surrogate: Surrogate
     sign: float
     beta: Beta
-    certificate_beta: Beta
+    bound_beta: Beta
     first_fit: Fit
 
     @property
     def widths(self) -> tuple[Beta, Beta]:
         """The width rules of all confidence bounds."""
-        return self.beta, self.certificate_beta
+        return self.beta, self.bound_beta
 
     @property
     def claim(self) -> Claim:
         """The claim of its bounds."""
-        return claims.certificate(self.surrogate, self.certificate_beta)
+        return claims.certificate(self.surrogate, self.bound_beta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class Configuration:
     search : the search over the actions
     nature : the contexts, and the way from them to references
     ambiguity : the family of ambiguity sets
-    setting, surrogate, policy, beta, certificate_beta, maximize, seed : as for `Optimizer`
+    setting, surrogate, policy, beta, bound_beta, maximize, seed : as for `Optimizer`
     baseline : the current action, None if there is none
     explore_budget : the largest total loss against the baseline over all rounds; infinite if there is no limit
     outcomes : the modelled outcomes by name; the objective has the empty name
@@ -107,7 +107,7 @@ class Configuration:
     surrogate: Surrogate
     policy: Policy
     beta: Beta
-    certificate_beta: Beta
+    bound_beta: Beta
     maximize: bool
     seed: int
     baseline: Point | None
@@ -134,7 +134,7 @@ class Configuration:
         setting: Any,
         surrogate: Any,
         beta: Any,
-        certificate_beta: Any,
+        bound_beta: Any,
         maximize: Any,
         policy: Any,
         seed: Any,
@@ -158,10 +158,7 @@ class Configuration:
         setting.check(nature)
         setting.check_radius(nature, family)
         rule = as_beta(beta)
-        if certificate_beta is None:
-            certifying = rule.at_least(model.certificate_width)
-        else:
-            certifying = as_beta(certificate_beta, "certificate_beta")
+        certifying = rule.at_least(model.bound_width) if bound_beta is None else as_beta(bound_beta, "bound_beta")
         for one in (rule, certifying):
             claims.certificate(model, one)  # raises if there is no such claim
         upward = validation.flag("maximize", maximize)
@@ -193,7 +190,7 @@ class Configuration:
             "setting": setting,
             "surrogate": model,
             "beta": rule,
-            "certificate_beta": None if certificate_beta is None else certifying,
+            "bound_beta": None if bound_beta is None else certifying,
             "maximize": upward,
             "policy": policy,
             "seed": number,
@@ -212,7 +209,7 @@ class Configuration:
             surrogate=model,
             policy=chosen,
             beta=rule,
-            certificate_beta=certifying,
+            bound_beta=certifying,
             maximize=upward,
             seed=number,
             baseline=today,

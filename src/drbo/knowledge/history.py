@@ -76,7 +76,7 @@ class Proposal:
     radius : the radius of its round's set, including the cost of compression; nan if unknown, as for a trial enqueued
         elsewhere, which is then bounded for the present set
     score : the worst-case expectation of the upper bound or draw that it was chosen for, in the user's units
-    guarantee : its worst-case lower confidence bound when it was asked, on the atoms of that time, in the user's units;
+    bound : its worst-case lower confidence bound when it was asked, on the atoms of that time, in the user's units;
         eq. 10 picks by it
     further : (k, d) the adversary's contexts that became atoms with this suggestion
     loss : its largest expected loss against the baseline, in the user's units; 0 without a budget
@@ -90,7 +90,7 @@ class Proposal:
     context: Point | None
     radius: float
     score: float
-    guarantee: float
+    bound: float
     further: FloatArray
     loss: float = 0.0
     fallback: bool = False

@@ -307,7 +307,7 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
         context=None if choice.context is None else frozen_copy(choice.context),
         radius=ball.radius,
         score=units.outward(choice.score),
-        guarantee=units.outward(float(worst.lower_bound)),
+        bound=units.outward(float(worst.lower_bound)),
         further=validation.frozen(wider.contexts[len(ball.contexts) :]),
         loss=limits.loss(choice.ball, choice.action),
         fallback=limits.fallback(choice.ball, choice.action),

@@ -84,34 +84,34 @@ class Wishes:
     Attributes
     ----------
     action : the action that the user chose, None if the policy chooses
-    guarantee : the floor in the user's units, None if there is none
+    floor : the floor in the user's units, None if there is none
     baseline : the current action, None if there is none
     budget : the largest total loss of all suggestions against the baseline; infinite if there is no limit
     learns : whether the model learns its hyper-parameters
     """
 
     action: Point | None
-    guarantee: float | None
+    floor: float | None
     baseline: Point | None
     budget: float
     learns: bool
 
     @classmethod
-    def of(cls, configuration: Configuration, action: Any, guarantee: Any) -> Self:
+    def of(cls, configuration: Configuration, action: Any, floor: Any) -> Self:
         """Return the limits of an ask with these arguments."""
         own = configuration
-        if action is not None and guarantee is not None:
-            raise TypeError("guarantee must not be given with action: the action is your own choice")
-        if guarantee is not None and own.baseline is None:
-            raise TypeError("guarantee needs a baseline: Optimizer(..., baseline=the current action)")
+        if action is not None and floor is not None:
+            raise TypeError("floor must not be given with action: the action is your own choice")
+        if floor is not None and own.baseline is None:
+            raise TypeError("floor needs a baseline: Optimizer(..., baseline=the current action)")
         chosen = None if action is None else own.search.space.encode("action", action)
-        level = None if guarantee is None else validation.finite_float("guarantee", guarantee)
+        level = None if floor is None else validation.finite_float("floor", floor)
         return cls(chosen, level, own.baseline, own.explore_budget, own.surrogate.learns)
 
     @property
     def fresh(self) -> bool:
         """Whether hyper-parameters must be learned from every outcome so far, as a bound needs."""
-        return self.guarantee is not None or math.isfinite(self.budget)
+        return self.floor is not None or math.isfinite(self.budget)
 
     def limits(
         self, state: State, beliefs: RoundBeliefs, ball: Ball, before: Sequence[Proposal], search: WholeSearch
@@ -120,8 +120,8 @@ class Wishes:
         units = beliefs.units
         requirements: list[Requirement] = []
         budget = None
-        if self.guarantee is not None:
-            requirements.append(Floor(beliefs, units.inward(self.guarantee)))
+        if self.floor is not None:
+            requirements.append(Floor(beliefs, units.inward(self.floor)))
         if math.isfinite(self.budget):
             budget = self._budget(state, beliefs, ball, before)
             requirements.append(budget)

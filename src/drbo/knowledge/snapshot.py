@@ -121,12 +121,12 @@ class Snapshot:
     def lower(self, ball: Ball, outcome: str = OBJECTIVE) -> Bound:
         """Return the lower confidence bound of an outcome on the atoms of a set."""
         beliefs = self.beliefs(ball, outcome)
-        return Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
+        return Bound(beliefs.certain(ball), beliefs.bound_width, LOWER)
 
     def upper(self, ball: Ball, outcome: str = OBJECTIVE) -> Bound:
         """Return the upper confidence bound of an outcome on the atoms of a set."""
         beliefs = self.beliefs(ball, outcome)
-        return Bound(beliefs.certain(ball), beliefs.certificate_width, UPPER)
+        return Bound(beliefs.certain(ball), beliefs.bound_width, UPPER)
 
     def mean(self, ball: Ball) -> Bound:
         """Return the posterior mean of f on the atoms of a set, as a bound of width 0."""

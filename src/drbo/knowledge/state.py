@@ -216,7 +216,7 @@ class State:
         if self._has_failed(iterate.proposal.action):
             return
         best = self.incumbent
-        if best is None or self._sign * iterate.proposal.guarantee > self._sign * best.proposal.guarantee:
+        if best is None or self._sign * iterate.proposal.bound > self._sign * best.proposal.bound:
             self.incumbent = iterate
 
     def _has_failed(self, action: Point) -> bool:

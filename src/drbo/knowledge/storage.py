@@ -205,9 +205,10 @@ def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None
         if head["format"] not in READABLE:
             other = shortened(repr(head["format"]))
             raise RefusedError(f"{printable(path)} is of format {other}; this drbo reads formats 3 and 4")
+        stored = head["configuration"] if head["format"] == FORMAT else _of_format_3(head["configuration"])
         if like is not None:
-            _check_alike(path, head["configuration"], encode(like))
-        configuration = decode(head["configuration"], classes)
+            _check_alike(path, stored, encode(like))
+        configuration = decode(stored, classes)
         references = [r["value"] for r in records if r["kind"] == "reference"]
         file = File(
             target,
@@ -219,6 +220,20 @@ def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None
             {json.dumps(value, allow_nan=False): i for i, value in enumerate(references)},
         )
         return Contents(configuration, records[1:], file, classes)
+
+
+def _of_format_3(stored: Any) -> Any:
+    """Return a configuration of format 3 as format 4 writes it.
+
+    A width has another name now. Format 3 names the default of `pick` although the user may not have named it.
+    """
+    if isinstance(stored, list):
+        if stored == ["pick", "informative"]:
+            return ["pick", None]
+        return ["bound_beta" if part == "certificate_beta" else _of_format_3(part) for part in stored]
+    if isinstance(stored, dict):
+        return {name: _of_format_3(part) for name, part in stored.items()}
+    return stored
 
 
 def _check_alike(path: Path, theirs: dict[str, Any], ours: dict[str, Any]) -> None:

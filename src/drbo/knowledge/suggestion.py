@@ -28,7 +28,7 @@ class Suggestion:
     reference, radius : the ambiguity set of this round
     score : the worst-case expectation that the action was chosen for: of an upper bound, or of a draw (`Thompson`)
     action_point, context_points : both as points of their spaces
-    fallback : True if it is the baseline because no action met `ask(guarantee=...)` or the budget
+    fallback : True if it is the baseline because no action met `ask(floor=...)` or the budget
     loss : the largest expected loss against the baseline; 0 without `explore_budget`
     given : the known part of the context; None if nothing was known
     reason : "search" for a better action, or "verify" the recommended action where nobody has looked (`Checked`)

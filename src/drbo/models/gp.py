@@ -47,7 +47,7 @@ class GP:
     noise_correlation: float = 0.0
     learns: ClassVar[bool] = False
     """Whether anything is learned from the outcomes."""
-    certificate_width: ClassVar[float] = 0.0
+    bound_width: ClassVar[float] = 0.0
     """The least default width of a certificate: 0, since the kernel is given."""
 
     def __post_init__(self) -> None:

@@ -109,7 +109,7 @@ class LearnedGP:
 
     learns: ClassVar[bool] = True
     """Whether anything is learned from the outcomes: always the offset and the scale."""
-    certificate_width: ClassVar[float] = 3.0
+    bound_width: ClassVar[float] = 3.0
     """The least default width of a certificate, chosen by measured coverage (docs/evidence.md)."""
 
     family: RBF | Matern = Matern(nu=2.5)  # noqa: RUF009 (frozen)

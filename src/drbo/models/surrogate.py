@@ -149,14 +149,14 @@ class Surrogate(Protocol):
     Attributes
     ----------
     learns : whether anything is learned from the outcomes, offset and scale included
-    certificate_width : the least default width of a bound, in standard deviations
+    bound_width : the least default width of a bound, in standard deviations
     """
 
     @property
     def learns(self) -> bool: ...  # noqa: D102
 
     @property
-    def certificate_width(self) -> float: ...  # noqa: D102
+    def bound_width(self) -> float: ...  # noqa: D102
 
     def adapted(self, space: AnySpace) -> AnySpace:
         """Return a finite set in the model's coordinates: the set itself, or `space.in_unit_cube()`."""
@@ -301,7 +301,7 @@ def require(posterior: Posterior, capabilities: Sequence[Capability], who: str, 
 def check_surrogate(surrogate: object) -> Surrogate:
     """Return the surrogate unchanged; raise if a member of the contract is missing."""
     if isinstance(surrogate, type) or not isinstance(surrogate, Surrogate):
-        members = ("learns", "certificate_width", "adapted", "first", "due", "refit", "posterior")
+        members = ("learns", "bound_width", "adapted", "first", "due", "refit", "posterior")
         missing = [name for name in members if not hasattr(surrogate, name)]
         lacks = f", which has no {', '.join(missing)}" if missing else ""
         raise TypeError(

@@ -79,16 +79,16 @@ class Optimizer:
     surrogate : the model of f: a `GP` with fixed hyper-parameters, or a `LearnedGP` (default). Kernels use the
         coordinates of a finite set, and the unit cube for labels, boxes, samples and learned models
     beta : the width of the confidence bounds, a number or a `TheoreticalBeta`
-    certificate_beta : the width of the confidence bounds of a recommendation. The default is `beta`, but at least 3 for
+    bound_beta : the width of the confidence bounds of a recommendation. The default is `beta`, but at least 3 for
         a surrogate that learns: on smooth functions fewer than 1 in 100 bounds were then false, on real simulators 32
         of 111 (docs/evidence.md)
     maximize : False to minimise outcomes
     policy : the choice of the next evaluation; the default is that of the setting
     seed : the seed of the candidates of a search over a box; nothing is random for finite sets
-    baseline : the current action, which `ask(guarantee=...)` and `explore_budget` fall back to
+    baseline : the current action, which `ask(floor=...)` and `explore_budget` fall back to
     explore_budget : the largest total loss of suggestions against the baseline over all rounds, in the units of the
         outcomes. A suggestion's loss is bounded in expectation, in the worst distribution of its round's set, by the
-        bounds of `certificate_beta`. One suggestion may use a tenth of the remaining budget. The baseline is suggested
+        bounds of `bound_beta`. One suggestion may use a tenth of the remaining budget. The baseline is suggested
         if no other action fits
     """
 
@@ -101,7 +101,7 @@ class Optimizer:
         setting: Setting,
         surrogate: Surrogate | None = None,
         beta: float | TheoreticalBeta = 2.0,
-        certificate_beta: float | TheoreticalBeta | None = None,
+        bound_beta: float | TheoreticalBeta | None = None,
         maximize: bool = True,
         policy: Policy | None = None,
         seed: int = 0,
@@ -115,7 +115,7 @@ class Optimizer:
             setting=setting,
             surrogate=surrogate,
             beta=beta,
-            certificate_beta=certificate_beta,
+            bound_beta=bound_beta,
             maximize=maximize,
             policy=policy,
             seed=seed,
@@ -172,7 +172,7 @@ class Optimizer:
         reference: Any = None,
         radius: float | None = None,
         action: Any = None,
-        guarantee: float | None = None,
+        floor: float | None = None,
         n_contexts: int = 1,
         given: Any = None,
     ) -> Suggestion: ...
@@ -185,7 +185,7 @@ class Optimizer:
         reference: Any = None,
         radius: float | None = None,
         action: Any = None,
-        guarantee: float | None = None,
+        floor: float | None = None,
         n_contexts: int = 1,
         given: Any = None,
     ) -> list[Suggestion]: ...
@@ -198,7 +198,7 @@ class Optimizer:
         reference: ArrayLike | Mapping[Any, float] | Samples | None = None,
         radius: float | None = None,
         action: Any = None,
-        guarantee: float | None = None,
+        floor: float | None = None,
         n_contexts: int = 1,
         given: Mapping[Any, Any] | None = None,
     ) -> Suggestion | list[Suggestion]:
@@ -212,8 +212,8 @@ class Optimizer:
 
         `action` is an action that you choose, such as `recommend().action`; the policy still picks the context.
 
-        `guarantee` is a floor for production: the worst-case expectation of a suggestion, under the set of this round,
-        must be at least this good (at most, if outcomes are minimised) by the bounds of `certificate_beta`. If no
+        `floor` is a floor for production: the worst-case expectation of a suggestion, under the set of this round,
+        must be at least this good (at most, if outcomes are minimised) by the bounds of `bound_beta`. If no
         action meets the floor, the baseline is suggested, which may itself be below the floor. The floor is for an
         expectation, not for the outcome of one day. Bounds of a fixed width sometimes fail, so over many rounds some
         suggestions will be below the floor. A learned model needs five outcomes of at least two actions; until then
@@ -232,7 +232,7 @@ class Optimizer:
         count = 1 if n is None else validation.whole_number("n", n, least=1, most=_MOST_AT_ONCE)
         each = validation.whole_number("n_contexts", n_contexts, least=1, most=_MOST_AT_ONCE)
         state = self._known.state
-        wishes = Wishes.of(self._configuration, action, guarantee)
+        wishes = Wishes.of(self._configuration, action, floor)
         fits = self._known.new_fits(state, fresh=wishes.fresh)
         terms = self._known.terms(reference, radius, given)
         proposals: list[Proposal] = []
@@ -386,7 +386,7 @@ class Optimizer:
         gives a frame with the same index and the columns mean, std, lower and upper.
 
         Model and bounds are those of a recommendation: hyper-parameters learned from every outcome, and the width of
-        `certificate_beta`.
+        `bound_beta`.
         """
         own = self._configuration
         given = (
@@ -395,7 +395,7 @@ class Optimizer:
         )
         x, c = telling.paired(*given)
         belief = self._known.belief(self._known.state, fresh=True)
-        predicted = belief.prediction(x, c, self._known.width(belief, own.certificate_beta))
+        predicted = belief.prediction(x, c, self._known.width(belief, own.bound_beta))
         if all(part.single for part in given):
             return Prediction(*(float(column[0]) for column in predicted))
         index = next((part.index for part in given if part.index is not None), None)
@@ -512,7 +512,7 @@ class Optimizer:
         ambiguity: AmbiguitySet | None = None,
         surrogate: Surrogate | None = None,
         beta: float | TheoreticalBeta = 2.0,
-        certificate_beta: float | TheoreticalBeta | None = None,
+        bound_beta: float | TheoreticalBeta | None = None,
         maximize: bool = True,
         policy: Policy | None = None,
         seed: int = 0,
@@ -545,7 +545,7 @@ class Optimizer:
             setting=DataDriven(radius=radius) if setting is None else setting,
             surrogate=surrogate,
             beta=beta,
-            certificate_beta=certificate_beta,
+            bound_beta=bound_beta,
             maximize=maximize,
             policy=policy,
             seed=seed,

@@ -43,7 +43,7 @@ class Progress:
     def __init__(self, opt: Optimizer, evaluations: int | None, shown: bool) -> None:
         self._opt, self._evaluations, self._shown = opt, evaluations, shown
         self._written = -_PAUSE  # time of the last line
-        self._guarantee, self._due = "", 0.0  # the best bound as text, and its next time
+        self._bound, self._due = "", 0.0  # the best bound as text, and its next time
         self._width = 0
 
     def show(self, under_way: int, *, last: bool = False) -> None:
@@ -54,14 +54,14 @@ class Progress:
         if not (terminal or last or now - self._written >= _PAUSE):
             return
         if last or now >= self._due:
-            self._guarantee = self._best_guarantee()
+            self._bound = self._best_bound()
             took = time.monotonic() - now
             self._due = now + (1.0 + _SHARE) * took
         told, failed = self._opt.n_told, sum(result.failed for result in self._opt.results)
         line = f"drbo: {told}{f' of {self._evaluations}' if self._evaluations else ''} evaluations"
         line += f" ({failed} failed)" if failed else ""
         line += f", {under_way} under way" if under_way else ""
-        line += self._guarantee
+        line += self._bound
         if terminal:
             sys.stderr.write("\r" + line.ljust(self._width) + ("\n" if last else ""))
         else:
@@ -69,7 +69,7 @@ class Progress:
         sys.stderr.flush()
         self._written, self._width = now, len(line)
 
-    def _best_guarantee(self) -> str:
+    def _best_bound(self) -> str:
         if not any(not result.failed for result in self._opt.results):
             return ""
         try:

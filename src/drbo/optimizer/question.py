@@ -25,7 +25,7 @@ from drbo.analysis.explain_radius import explain_all, explain_present
 from drbo.analysis.probabilities import best_with, checked_chance, classify, probability, value_at_risk
 from drbo.analysis.profile import RadiusProfile, profile
 from drbo.analysis.radius_explanation import RadiusExplanation
-from drbo.analysis.recommend import Guaranteed, best_in, guaranteed, recommend_for, recommendation, regret_bound
+from drbo.analysis.recommend import ActionBound, action_bound, best_in, recommend_for, recommendation, regret_bound
 from drbo.analysis.sensitivity import RadiusSensitivity, sensitivity
 from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.chance import Chance, Event, Of
@@ -77,7 +77,7 @@ class Question:
 
     _asked: Snapshot
     _guard: Guard
-    _found: list[Guaranteed] = field(default_factory=list)  # cache: the best action
+    _found: list[ActionBound] = field(default_factory=list)  # cache: the best action
 
     def __repr__(self) -> str:
         told, given = len(self._asked.state.told_so_far), self._asked.given
@@ -97,7 +97,7 @@ class Question:
     def _action(self, action: Any, name: str = "action") -> Point:
         return self._asked.actions.encode(name, action)
 
-    def _best(self) -> Guaranteed:
+    def _best(self) -> ActionBound:
         if not self._found:
             self._found[:] = [best_in(self._asked, self._asked.ball)]
         return self._found[0]
@@ -108,7 +108,7 @@ class Question:
 
         An action that failed is never recommended. `subject_to=Chance(0.9, above=2.0)` restricts the choice to actions
         whose bound gives f above 2 a probability of at least 0.9 in every distribution of the set; `chance` of the
-        answer is that bound. `NotCertifiedError` is raised if there is no such action.
+        answer is that bound. `NotReachedError` is raised if there is no such action.
         """
         if subject_to is None:
             return recommendation(self._asked, self._best())
@@ -124,14 +124,14 @@ class Question:
         2023). Both numbers are returned, by the lower confidence bounds of `recommend`. An action that failed is never
         recommended.
 
-        `NotCertifiedError` is raised if no bound reaches the target under the reference itself.
+        `NotReachedError` is raised if no bound reaches the target under the reference itself.
         """
         return recommend_for(self._asked, target, goal)
 
     @computing
     def bound(self, action: Any) -> Recommendation:
         """Return the worst-case bound of an action: as `recommend`, but for this action."""
-        return recommendation(self._asked, guaranteed(self._asked, self._action(action), self._asked.ball))
+        return recommendation(self._asked, action_bound(self._asked, self._action(action), self._asked.ball))
 
     @computing
     def compare(self, action: Any, other: Any = None) -> Comparison:

@@ -52,7 +52,7 @@ class Contents:
         if r is None:
             return {"action": {}, "sentence": f"There is nothing to deploy: {self.course.why_not}.", "text": ""}
         bound = "at least" if r.maximize else "at most"
-        word = "Guaranteed" if r.claim.proven else "Estimated"
+        word = "ActionBound" if r.claim.proven else "Estimated"
         sentence = f"{word}: {bound} {r.value:.4g} on average in every distribution {r.within}."
         return {
             "action": row(r.action, "action"),
@@ -68,7 +68,7 @@ class Contents:
         if not math.isfinite(left.value):
             return "Too little is known yet to say how much better another action could be."
         word = "guaranteed" if left.claim.proven else "estimated"
-        how = "all actions were considered" if left.certified else "as far as a search found"
+        how = "all actions were considered" if left.exhaustive else "as far as a search found"
         return f"In the worst case, another action may still be better by at most {left.value:.4g} ({word}, {how})."
 
     # --- 2: progress ------------------------------------------------------------------------------------------------
@@ -84,14 +84,14 @@ class Contents:
         sentence += f", {_counted(len(failed), 'failed evaluation')}" if failed else ""
         sentence += f", {len(waiting)} pending." if waiting else "."
         if len(run.at):
-            at, guarantee, optimistic = run.at.tolist(), run.guarantee.tolist(), run.optimistic.tolist()
+            at, bound, optimistic = run.at.tolist(), run.bound.tolist(), run.optimistic.tolist()
             marks += [
-                Band(at, guarantee, optimistic, BLUE),
+                Band(at, bound, optimistic, BLUE),
                 Line(at, optimistic, "optimistic bound of the recommended action", ORANGE, "dot"),
-                Line(at, guarantee, "its guarantee", BLUE),
+                Line(at, bound, "its bound", BLUE),
             ]
-            seen += [value for value in (*guarantee, *optimistic) if math.isfinite(value)]
-            ends = [sorted((guarantee[i], optimistic[i])) for i in (0, -1)]
+            seen += [value for value in (*bound, *optimistic) if math.isfinite(value)]
+            ends = [sorted((bound[i], optimistic[i])) for i in (0, -1)]
             sentence += (
                 f" In the worst case, the recommended action was known to bring between {ends[0][0]:.4g} and "
                 f"{ends[0][1]:.4g} after the first evaluation, and between {ends[1][0]:.4g} and {ends[1][1]:.4g} now."
@@ -124,7 +124,7 @@ class Contents:
                 "present": radius == present,
                 "share": radius / diameter,
                 "action": row(action, "action"),
-                "guarantee": float(found.guarantee[i]),
+                "bound": float(found.bound[i]),
                 "expected": float(found.expected[i]),
                 "price": float(found.price[i]),
                 "protection": float(found.protection[i]),
@@ -134,11 +134,11 @@ class Contents:
         ]
         marks = [
             Line(radii, [s["expected"] for s in stops], "expected under the reference", GREEN),
-            Line(radii, [s["guarantee"] for s in stops], "guaranteed", BLUE),
+            Line(radii, [s["bound"] for s in stops], "bound", BLUE),
             Rule(present, "radius of this run", GREY, "dot"),
             Rule(present, "radius of the dial", GREY, id="dial-mark"),
         ]
-        alt = "guarantee and expectation of the deployed action by radius"
+        alt = "bound and expectation of the deployed action by radius"
         drawn = Figure(marks, Axis("radius", pad=0.02), Axis("outcome"), alt, "half")
         for stop, at in zip(stops, drawn.scales()[0].at(radii).tolist(), strict=True):
             stop["at"] = percent(at)
@@ -185,7 +185,7 @@ class Contents:
         sentence = (
             f"Today's action is {words(row(today, 'action'))}. The recommended one is expected to bring "
             f"{found.expected:.4g} {unit} under the reference. In the worst distribution of the set it is {worst}"
-            f"{'' if found.certified else ', as far as its atoms show'}."
+            f"{'' if found.complete else ', as far as its atoms show'}."
         )
         rows = {
             "better under the reference by, expected": found.expected,

@@ -122,7 +122,7 @@ def _dial(stops: Sequence[Mapping[str, Any]], drawn: Figure) -> str:
         chosen = " shown" if i == start else ""
         name = f"{mine} (this run)" if i == start else f"{stop['radius']:.4g} (this run: {mine})"
         brings = {
-            "guaranteed": stop["guarantee"],
+            "bound": stop["bound"],
             "expected under the reference": stop["expected"],
             "price: lost if the reference is true": stop["price"],
             "protection: gained in the worst case": stop["protection"],

@@ -32,7 +32,7 @@ class Course:
     outcomes : (n,) the outcome of each evaluation; nan if it failed
     pending : number of pending evaluations
     at : (k,) numbers of outcomes, from 1, of the bounds
-    guarantee : (k,) the worst-case bound of the recommended action after them
+    bound : (k,) the worst-case bound of the recommended action after them
     optimistic : (k,) the worst case of its upper confidence bound after them
     """
 
@@ -41,7 +41,7 @@ class Course:
     outcomes: FloatArray
     pending: int
     at: NDArray[np.intp]
-    guarantee: FloatArray
+    bound: FloatArray
     optimistic: FloatArray
 
     @property
@@ -65,14 +65,14 @@ def course(opt: Optimizer) -> Course:
     results = opt.results
     outcomes = np.array([np.nan if result.outcome is None else result.outcome for result in results])
     recommended, why_not = _recommended(opt, outcomes)
-    at, guarantee, optimistic = np.empty(0, np.intp), np.empty(0), np.empty(0)
+    at, bound, optimistic = np.empty(0, np.intp), np.empty(0), np.empty(0)
     if recommended is not None:
         found = opt.under().narrowing(recommended.action)
         # Outcomes told together share an id: they are one evaluation of the model, but one step each here.
         ids = np.array([result.id for result in results])
         last = np.append(np.flatnonzero(np.diff(ids)) + 1, len(ids))
-        at, guarantee, optimistic = last[found.evaluations - 1], found.guarantee, found.optimistic
-    return Course(recommended, why_not, outcomes, len(opt.pending), at, guarantee, optimistic)
+        at, bound, optimistic = last[found.evaluations - 1], found.bound, found.optimistic
+    return Course(recommended, why_not, outcomes, len(opt.pending), at, bound, optimistic)
 
 
 def _recommended(opt: Optimizer, outcomes: FloatArray) -> tuple[Recommendation | None, str]:
@@ -112,9 +112,9 @@ class Plots:
             axes.plot(run.evaluations, run.outcomes, "o", color=GREY, markersize=4, label="outcome")
         if len(run.at):
             bounds = "optimistic bound of the recommended action"
-            axes.fill_between(run.at, run.guarantee, run.optimistic, color=BLUE, alpha=0.12, linewidth=0.0)
+            axes.fill_between(run.at, run.bound, run.optimistic, color=BLUE, alpha=0.12, linewidth=0.0)
             axes.plot(run.at, run.optimistic, ":", color=ORANGE, label=bounds)
-            axes.plot(run.at, run.guarantee, color=BLUE, linewidth=2, label="its guarantee")
+            axes.plot(run.at, run.bound, color=BLUE, linewidth=2, label="its bound")
         low = axes.get_ylim()[0]  # failures and pending evaluations are drawn at the lower edge
         for name, marker, where, colour in (("failed", "x", run.failed, PINK), ("pending", "D", run.waiting, GREEN)):
             if len(where):

@@ -250,7 +250,7 @@ def _no_range() -> Any:
 
 def _width(ball: Ball, beliefs: Beliefs, n_actions: int = 1) -> float:
     """Return a width of bounds that hold for several actions in all contexts at once, against premature labels."""
-    return simultaneous(max(beliefs.width, beliefs.certificate_width), n_actions * len(ball.contexts))
+    return simultaneous(max(beliefs.width, beliefs.bound_width), n_actions * len(ball.contexts))
 
 
 @dataclass(frozen=True)

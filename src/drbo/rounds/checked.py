@@ -104,12 +104,12 @@ class Checked(Policy):
     def _check(self, round: Round, beliefs: Beliefs) -> Choice | None:
         """Return the check of the recommended action; None if its worst distribution was looked at."""
         ball: Ball = round.ball
-        lower = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
+        lower = Bound(beliefs.certain(ball), beliefs.bound_width, LOWER)
         if not beliefs.units.known:
             return None
         found = round.search.best(ball, lower, round.near, round.under_way[:0])
         ball, _ = ball.widened(lower, found.action, found.score)
-        bound = Bound(beliefs.certain(ball), beliefs.certificate_width, LOWER)
+        bound = Bound(beliefs.certain(ball), beliefs.bound_width, LOWER)
         worst = ball.worst_case(bound.of_action(found.action))
         mass, at = to_check(ball.contexts, worst.weights, round.evaluated())
         if mass <= MOST_OUTSIDE:

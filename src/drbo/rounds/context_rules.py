@@ -29,7 +29,7 @@ class Beliefs(Protocol):
         """The width beta_t of the confidence bounds."""
 
     @property
-    def certificate_width(self) -> float:
+    def bound_width(self) -> float:
         """The width of the bounds of a certificate."""
 
     @property

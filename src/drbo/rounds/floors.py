@@ -74,7 +74,7 @@ class Floor(Requirement):
         return ball.certificate(self._bound(ball), action).lower_bound - self.level
 
     def _bound(self, ball: Ball) -> Bound:
-        return Bound(self.beliefs.certain(ball), self.beliefs.certificate_width, LOWER)
+        return Bound(self.beliefs.certain(ball), self.beliefs.bound_width, LOWER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +112,7 @@ class Budget(Requirement):
     def _losses(self, ball: Ball, actions: FloatArray) -> FloatArray:
         posterior = cast(SupportsCovariance, self.beliefs.certain(ball))
         mean, variance = posterior.difference(actions, self.baseline.coordinates)
-        lower = mean - self.beliefs.certificate_width * np.sqrt(variance)
+        lower = mean - self.beliefs.bound_width * np.sqrt(variance)
         losses = np.maximum(-ball.worst_cases(lower).lower_bound, 0.0)
         return np.where((actions == self.baseline.coordinates).all(axis=1), 0.0, losses)
 
@@ -234,7 +234,7 @@ class SafeSearch(Search):
         """Return the best permitted action; None if there is none, or `pick` finds none."""
         if not ball.on_atoms:
             raise TypeError(
-                "guarantee and explore_budget need every context as an atom with a policy that does not maximise a "
+                "floor and explore_budget need every context as an atom with a policy that does not maximise a "
                 "worst case: give a finite set of contexts, or Samples without within= and with room for all, atoms=..."
             )
 

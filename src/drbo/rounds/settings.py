@@ -301,7 +301,7 @@ class Simulator(Setting):
 
     def check_policy(self, policy: Policy) -> None:
         """Raise if `pick` was given, too; in a file of version 0.2 both may be set, and then the policy counts."""
-        if self.pick is None or (self._read and self.pick == _DEFAULT_PICK):
+        if self.pick is None:
             return
         both = f"setting=Simulator(pick={self.pick!r}) and policy={policy!r}"
         if not self._read:

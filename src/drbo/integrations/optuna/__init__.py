@@ -14,7 +14,7 @@ from drbo.integrations.optuna.studies import (  # noqa: E402
     get_robust_params,
     get_robust_trial,
     observe,
-    plot_guarantees,
+    plot_bounds,
     plot_radii,
     plot_worst_case,
 )
@@ -25,7 +25,7 @@ __all__ = [
     "get_robust_params",
     "get_robust_trial",
     "observe",
-    "plot_guarantees",
+    "plot_bounds",
     "plot_radii",
     "plot_worst_case",
 ]

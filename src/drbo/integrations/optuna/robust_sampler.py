@@ -5,7 +5,7 @@ All state is derived from the trials of the study (`trials.py`). The sampler add
     of the study     drbo:configuration     the arguments of the sampler, once
     of a trial       drbo:suggestion        the suggested action and conditions, and drbo's record of the round: its
                                             radius, its bound, and the hyper-parameters learned for it
-                     drbo:guarantee         user attributes for dashboards: the worst-case bound of the action at that
+                     drbo:bound         user attributes for dashboards: the worst-case bound of the action at that
                      drbo:radius            time, and the radius of its set
                      drbo:failed            the evaluation failed, as reported by its worker
                      drbo:silent            other workers gave up waiting for its suggestion
@@ -73,7 +73,7 @@ class RobustSampler(BaseSampler):
     ----------
     contexts : `drbo.Samples` of past conditions with named columns, or a `drbo.Box` of possible conditions
     setting : `drbo.Simulator(radius=...)`: the sampler picks the conditions; `drbo.DataDriven(...)`: nature does
-    ambiguity, surrogate, beta, certificate_beta, policy, seed : as for `drbo.Optimizer`
+    ambiguity, surrogate, beta, bound_beta, policy, seed : as for `drbo.Optimizer`
     patience : the longest time, in seconds, that a trial waits for the suggestion of an earlier running trial
     """
 
@@ -85,7 +85,7 @@ class RobustSampler(BaseSampler):
         ambiguity: drbo.AmbiguitySet | None = None,
         surrogate: Surrogate | None = None,
         beta: float | drbo.TheoreticalBeta = 2.0,
-        certificate_beta: float | drbo.TheoreticalBeta | None = None,
+        bound_beta: float | drbo.TheoreticalBeta | None = None,
         policy: drbo.Policy | None = None,
         seed: int = 0,
         patience: float = 30.0,
@@ -108,7 +108,7 @@ class RobustSampler(BaseSampler):
             "ambiguity": ambiguity,
             "surrogate": surrogate,
             "beta": beta,
-            "certificate_beta": certificate_beta,
+            "bound_beta": bound_beta,
             "policy": policy,
             "seed": seed,
         }
@@ -266,7 +266,7 @@ class RobustSampler(BaseSampler):
             mark(study, trial, SUGGESTION, stored)
             if "asked" in stored:  # dashboards show user attributes only
                 (proposal,) = stored["asked"]["proposals"]
-                for name in ("guarantee", "radius"):
+                for name in ("bound", "radius"):
                     study._storage.set_trial_user_attr(trial._trial_id, f"drbo:{name}", proposal[name])
         return stored
 

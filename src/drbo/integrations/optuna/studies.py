@@ -70,7 +70,7 @@ _SHOWN = 30
 """Number of conditions in the figure of a worst case."""
 
 
-def plot_guarantees(study: optuna.Study) -> go.Figure:
+def plot_bounds(study: optuna.Study) -> go.Figure:
     """Return a figure of each trial's value, and of its action's bound when it was suggested.
 
     A value holds for the conditions of its own trial. The bound is for all distributions of the trial's set. The line
@@ -81,21 +81,20 @@ def plot_guarantees(study: optuna.Study) -> go.Figure:
     trials = study.get_trials(deepcopy=False)
     done = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     asked = [trial for trial in trials if "asked" in trial.system_attrs.get(SUGGESTION, {})]
-    guarantees = [
-        drbo.knowledge.from_json(trial.system_attrs[SUGGESTION]["asked"]["proposals"][0]["guarantee"])
-        for trial in asked
+    bounds = [
+        drbo.knowledge.from_json(trial.system_attrs[SUGGESTION]["asked"]["proposals"][0]["bound"]) for trial in asked
     ]
     today = sampler.recommend(study)
     numbers, values = [trial.number for trial in done], [trial.value for trial in done]
-    figure = plotly.Figure(layout=_layout("Values and guarantees", "Trial", "Objective value"))
+    figure = plotly.Figure(layout=_layout("Values and bounds", "Trial", "Objective value"))
     figure.add_trace(plotly.Scatter(x=numbers, y=values, mode="markers", name="value in the trial's conditions"))
     figure.add_trace(
         plotly.Scatter(
             x=[trial.number for trial in asked],
-            y=guarantees,
+            y=bounds,
             mode="markers",
             marker={"symbol": "line-ew-open", "size": 9},
-            name="guarantee of its action at that time",
+            name="bound of its action at that time",
         )
     )
     figure.add_hline(y=today.value, annotation_text=f"{_word(today)}: {today.value:.4g}")

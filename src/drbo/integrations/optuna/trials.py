@@ -281,7 +281,7 @@ class Replayed:
             "context": None if context is None else {"value": context},
             "radius": drbo.knowledge.to_json(math.nan),
             "score": drbo.knowledge.to_json(math.nan),
-            "guarantee": drbo.knowledge.to_json(last),
+            "bound": drbo.knowledge.to_json(last),
             "further": [],
         }
         return [{"kind": "asked", "time": None, "reference": None, "radius": None, "fits": {}, "proposals": [proposal]}]
