@@ -1,4 +1,4 @@
-"""How often certified probabilities are false, by the width of the bounds: runs on draws of a GP, and a table.
+"""How often bounds on probabilities are false, by their width: runs on draws of a GP, and a table.
 
     python scripts/chance_coverage.py OUT.jsonl --seeds 500 --learned 100     runs, or goes on where it stopped
     python scripts/chance_coverage.py OUT.jsonl --table                       prints the table
@@ -13,7 +13,7 @@ the truth, by several widths:
     everything   widened by the union bound over contexts and actions: what `opt.classify` uses
     Lemma 1      TheoreticalBeta with the true norm, on functions of a known norm
 
-"chosen" is the action whose certified probability is largest, as the same outcomes say: its lower bound is false if it
+"chosen" is the action whose bound on the probability is largest, as the same outcomes say: its lower bound is false if it
 exceeds the truth. "any" is whether the lower or the upper bound of any of the 12 actions is false.
 """
 

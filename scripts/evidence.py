@@ -3,7 +3,7 @@
     export OPENBLAS_NUM_THREADS=1
     python scripts/evidence.py run [problem ...]   # a quarter of an hour on two cores; rows go to out/evidence.jsonl
     python scripts/evidence.py ask                 # the time of one ask
-    python scripts/evidence.py range               # what a certificate leaves open on a range of contexts, and its time
+    python scripts/evidence.py range               # what branch and bound leaves open on a range of contexts, and its time
     python scripts/evidence.py table               # the tables of the page
 
 BoTorch takes part if it is installed. A run that was stopped goes on where it was: what has rows already is not run
@@ -250,7 +250,7 @@ def run_botorch(problem: Problem, seed: int) -> dict[str, FloatArray]:
 
 
 def run_robust(problem: Problem) -> dict[str, float]:
-    """One run with the default set, radius 0.1: what is certified, and what is true of f in the same set."""
+    """One run with the default set, radius 0.1: the bound, and what is true of f in the same set."""
     rng = np.random.default_rng([0, 2])
     opt = drbo.Optimizer(
         problem.box, problem.samples(0, support=64), setting=drbo.Simulator(radius=RADIUS, pick="uncertain")
@@ -268,7 +268,7 @@ def run_robust(problem: Problem) -> dict[str, float]:
     found: dict[str, float] = {"optimum": maximum(worst, problem.box)[1]}
     for name, r in (("recommend", last), ("final", opt.recommend())):
         x = point(r.action)[None]
-        found |= {f"{name}: certified": r.value, f"{name}: true worst case": float(worst(x)[0])}
+        found |= {f"{name}: bound": r.value, f"{name}: true worst case": float(worst(x)[0])}
         found[f"{name}: expectation"] = float(problem.expectation(x)[0])
     return found
 
@@ -369,11 +369,11 @@ def table() -> None:
     for name in PROBLEMS:
         seconds = {m: [r["cpu"] for r in rows if r["problem"] == name and r["method"] == m] for m in methods}
         print(name, {m: round(float(np.median(s)), 1) for m, s in seconds.items() if s})
-    print("\n| problem | recommendation | certified | true worst case | best possible | true expectation |")
+    print("\n| problem | recommendation | bound | true worst case | best possible | true expectation |")
     print("|---" * 6 + "|")
     for r in rows:
         for label in ("recommend", "final") if r["method"] == "robust" else ():
-            numbers = [r[f"{label}: certified"], r[f"{label}: true worst case"], r["optimum"]]
+            numbers = [r[f"{label}: bound"], r[f"{label}: true worst case"], r["optimum"]]
             numbers.append(r[f"{label}: expectation"])
             print(f"| {r['problem']} | {label} | " + " | ".join(f"{v:.4f}" for v in numbers) + " |")
 
@@ -404,8 +404,8 @@ def time_ask() -> None:
         opt.cancel(s)
 
 
-def certify_range() -> None:
-    """Print what certificates on boxes of contexts leave open, and the time of an ask, for docs/contexts.md."""
+def time_range() -> None:
+    """Print what branch and bound leaves open on boxes of contexts, and the time of an ask, for docs/contexts.md."""
     actions = drbo.Box(**{f"x{k}": (0.0, 1.0) for k in range(6)})
     for d in (1, 2, 3, 4):
         rng = np.random.default_rng(d)
@@ -444,7 +444,7 @@ if __name__ == "__main__":
         case ["ask"]:
             time_ask()
         case ["range"]:
-            certify_range()
+            time_range()
         case ["table"]:
             table()
         case _:

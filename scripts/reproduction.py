@@ -110,10 +110,10 @@ def radius(samples: int = 100_000) -> Iterator[Row]:
 
 
 def bounds(runs: int) -> Iterator[Row]:
-    """Yield the bounds of Theorem 2 for functions of norm 2, beside the regret, and how far certificates are from f.
+    """Yield the bounds of Theorem 2 for functions of norm 2, beside the regret, and how far bounds are from f.
 
     20 actions, 10 contexts, noise 0.1, delta 0.1, uniform reference, MMD radius 0.2, contexts drawn from the reference.
-    The gap is the true worst case of the recommended action less its certified value.
+    The gap is the true worst case of the recommended action less its bound.
     """
     actions, contexts = np.linspace(0.0, 1.0, 20)[:, None], np.linspace(0.0, 1.0, 10)[:, None]
     kernel, noise, norm, delta = Product(RBF(0.2), Matern(0.3, nu=1.5)), 0.1, 2.0, 0.1
@@ -204,7 +204,7 @@ class Variant:
     noise : standard deviation of an outcome, which the GP knows
     size : of the grid of actions and of contexts
     kernel : of the GP; None for the problem's
-    iterate : whether to deploy the iterate of eq. (10), or otherwise the best guaranteed action
+    iterate : whether to deploy the iterate of eq. (10), or otherwise the action of the best bound
     """
 
     ambiguity: Callable[[Problem], AmbiguitySet] = lambda problem: problem.ambiguity
@@ -235,14 +235,14 @@ METHODS = {
 SHARP = Product(Matern(0.3, amplitude=3.0, nu=1.5), Matern(0.3, nu=1.5))
 ABLATION = {
     "as in figure 3": PAPER,
-    "deploy the best guaranteed action": replace(PAPER, iterate=False),
+    "deploy the action of the best bound": replace(PAPER, iterate=False),
     "informative contexts": replace(PAPER, contexts=Informative()),
     "both": replace(PAPER, contexts=Informative(), iterate=False),
     "a tenth of the noise": replace(PAPER, noise=0.001),
     "300 rounds": replace(PAPER, rounds=300),
     "grid of 25 x 25": replace(PAPER, size=25),
     "Matern 3/2, amplitude 3": replace(PAPER, kernel=SHARP),
-    "informative, best guaranteed, 300 rounds": replace(PAPER, contexts=Informative(), iterate=False, rounds=300),
+    "informative, best bound, 300 rounds": replace(PAPER, contexts=Informative(), iterate=False, rounds=300),
     "the same, a tenth of the noise": replace(PAPER, contexts=Informative(), iterate=False, rounds=300, noise=0.001),
 }
 

@@ -670,7 +670,7 @@ def test_a_trial_without_conditions_does_not_count_and_says_so() -> None:
 # --- define-by-run --------------------------------------------------------------------------------------------------
 
 
-def test_parameters_outside_the_common_space_leave_no_certificate() -> None:
+def test_parameters_outside_the_common_space_leave_no_bound() -> None:
     study = study_of(make())
 
     def branches(t: optuna.Trial) -> float:
@@ -678,10 +678,10 @@ def test_parameters_outside_the_common_space_leave_no_certificate() -> None:
         return objective(t) + 0.01 * extra
 
     study.optimize(objective, n_trials=2)
-    assert "NO CERTIFICATE" not in str(recommended(study))
+    assert "NO BOUND" not in str(recommended(study))
     study.optimize(branches, n_trials=4)
     r = recommended(study)
-    assert "NO CERTIFICATE, as low, steps differ between trials" in str(r)
+    assert "NO BOUND, as low, steps differ between trials" in str(r)
     assert (r.claim.proven, set(r.action)) == (False, {"setpoint", "gain"})
 
 
@@ -699,7 +699,7 @@ def test_constants_are_no_parameters() -> None:
     study = study_of(make())
     study.optimize(lambda t: objective(t) + t.suggest_float("one", 1.0, 1.0), n_trials=3)
     assert derived(study).configuration.actions.names == ("gain", "setpoint")
-    assert "NO CERTIFICATE" not in str(recommended(study))
+    assert "NO BOUND" not in str(recommended(study))
 
 
 def test_the_space_must_be_known() -> None:

@@ -103,7 +103,7 @@ def test_every_combination_claims_what_the_table_says() -> None:
             refused += 1
             continue
         opt = make(surrogate, beta, setting, ambiguity, contexts, policy)
-        claim = claims.certificate(opt.configuration.surrogate, opt.configuration.beta)
+        claim = claims.bound(opt.configuration.surrogate, opt.configuration.beta)
         assert claim.proven == proven
         regret = claims.regret(
             opt.configuration.surrogate,

@@ -162,7 +162,7 @@ def compare(records: Table, problems: list[str]) -> Figure:
             _regret_panel(missed, own, "infeasible", total=False)
             _regret_panel(undecided, own, "open", total=False)
             missed.set(title="the constraint is missed", ylabel="share of runs that recommend such an action")
-            undecided.set(title="not certified either way", ylabel="open actions")
+            undecided.set(title="without a label", ylabel="open actions")
     for panel in axes[-1]:
         panel.set_xlabel("round")
     return figure

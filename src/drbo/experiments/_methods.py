@@ -194,7 +194,7 @@ def _neighbourhood(problem: Problem, _: Goal) -> tuple[AmbiguitySet, float]:
 
 
 def _recommended(optimizer: Optimizer, task: Task) -> int:
-    """Return the action with the best guaranteed value under the method's own set."""
+    """Return the action with the best bound under the method's own set."""
     del task
     return int(optimizer.recommend().action_index)
 
@@ -211,7 +211,7 @@ def _satisficing(task: Task) -> Policy:
 
 
 def _for_the_target(optimizer: Optimizer, task: Task) -> int:
-    """Return the least fragile action; the best guaranteed one while no action is certified to reach the target."""
+    """Return the least fragile action; the one of the best bound while no bound reaches the target."""
     policy = optimizer.configuration.policy
     assert isinstance(policy, Satisficing)
     try:
@@ -226,7 +226,7 @@ def _level_set(task: Task) -> Policy:
 
 
 def _within_the_constraint(optimizer: Optimizer, task: Task) -> int:
-    """Return the best guaranteed action among those certified to meet the constraint of the task.
+    """Return the action of the best bound among those whose bounds meet the constraint of the task.
 
     If there is none, return the best action if the posterior mean were f.
     """

@@ -283,7 +283,7 @@ def judged(table: Table, task: Task) -> Table:
 
     `infeasible` : 1 if the recommended action violates the constraint, otherwise 0
     `constrained regret` : the worst case of the best feasible action, less that of the recommended one
-    `open`, `false labels` : the numbers of actions not certified either way, and falsely certified; nan if not recorded
+    `open`, `false labels` : the numbers of actions without a label, and with a false one; nan if not recorded
     """
     own, chosen = task.problem, table["recommended"]
     robust = task.aim.worst_cases(own, own.values)

@@ -172,7 +172,7 @@ def run(
 
     `recommend`: add the recommended action after each round, its regret in the ball of the round, and the processor
     seconds of `ask` and `tell`. Only the seconds depend on the machine. For a method with a constraint, also add the
-    number of actions certified as feasible and as infeasible, and the number of false certificates.
+    number of actions labelled as feasible and as infeasible, and the number of false labels.
 
     `share`: the share of Corollary 4's radius, in the data-driven setting.
     """

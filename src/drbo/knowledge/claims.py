@@ -80,7 +80,7 @@ REFUSED = (
 )
 
 
-def certificate(surrogate: Surrogate, beta: Beta) -> Claim:
+def bound(surrogate: Surrogate, beta: Beta) -> Claim:
     """Return the claim of a bound; the claim does not depend on setting, set, contexts or policy.
 
     A fixed GP with `TheoreticalBeta` has the bound of Lemma 1 for all actions, contexts and times at once. The bound
@@ -99,7 +99,7 @@ def everywhere(surrogate: Surrogate, beta: Beta, *, noisy: bool) -> Claim:
     The bounds of Lemma 1 do. Other bounds are widened by the union bound over the contexts.
     `noisy`: the claim is about the outcome rather than f, so the distribution of the noise matters.
     """
-    if not certificate(surrogate, beta).proven:
+    if not bound(surrogate, beta).proven:
         return LEARNED_EVERYWHERE if surrogate.learns else EVERYWHERE
     return NORMAL_NOISE if noisy else LEMMA_1
 
@@ -110,6 +110,6 @@ def regret(
     """Return the claim about the cost of the evaluations; `exact`: whether actions and contexts are finite sets."""
     by_nature = isinstance(ambiguity, MMD) and setting.delta in (None, beta.delta)
     theorem = policy.theorem(setting.theorem if by_nature else None)
-    if certificate(surrogate, beta).proven and exact and theorem is not None:
+    if bound(surrogate, beta).proven and exact and theorem is not None:
         return Claim(True, theorem, f"the robust regret of all rounds is bounded by {theorem}")
     return Claim(False, "none", "nothing is claimed about the regret")

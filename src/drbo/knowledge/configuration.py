@@ -75,7 +75,7 @@ class Outcome:
     @property
     def claim(self) -> Claim:
         """The claim of its bounds."""
-        return claims.certificate(self.surrogate, self.bound_beta)
+        return claims.bound(self.surrogate, self.bound_beta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,14 +158,14 @@ class Configuration:
         setting.check(nature)
         setting.check_radius(nature, family)
         rule = as_beta(beta)
-        certifying = rule.at_least(model.bound_width) if bound_beta is None else as_beta(bound_beta, "bound_beta")
-        for one in (rule, certifying):
-            claims.certificate(model, one)  # raises if there is no such claim
+        bounding = rule.at_least(model.bound_width) if bound_beta is None else as_beta(bound_beta, "bound_beta")
+        for one in (rule, bounding):
+            claims.bound(model, one)  # raises if there is no such claim
         upward = validation.flag("maximize", maximize)
         sign = 1.0 if upward else -1.0
         grid = chosen_from.coordinates if isinstance(chosen_from, FiniteSet) else np.empty((0, chosen_from.dimension))
         inputs = Inputs(grid, nature.space.dimension, shift)
-        objective = Outcome(model, sign, rule, certifying, model.first(inputs, sign))
+        objective = Outcome(model, sign, rule, bounding, model.first(inputs, sign))
         if policy is not None:
             setting.check_policy(policy)
         chosen = setting.policy if policy is None else policy
@@ -176,7 +176,7 @@ class Configuration:
         chosen.check(prior, nature)
         if nature.range is not None:
             require(prior, (SupportsCurve,), "contexts with a range", model)
-        for one in (rule, certifying):
+        for one in (rule, bounding):
             if one.proven:
                 require(prior, (SupportsInformationGain,), f"{one!r}", model)
         if explore_budget is not None:
@@ -190,7 +190,7 @@ class Configuration:
             "setting": setting,
             "surrogate": model,
             "beta": rule,
-            "bound_beta": None if bound_beta is None else certifying,
+            "bound_beta": None if bound_beta is None else bounding,
             "maximize": upward,
             "policy": policy,
             "seed": number,
@@ -209,7 +209,7 @@ class Configuration:
             surrogate=model,
             policy=chosen,
             beta=rule,
-            bound_beta=certifying,
+            bound_beta=bounding,
             maximize=upward,
             seed=number,
             baseline=today,

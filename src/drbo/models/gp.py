@@ -48,7 +48,7 @@ class GP:
     learns: ClassVar[bool] = False
     """Whether anything is learned from the outcomes."""
     bound_width: ClassVar[float] = 0.0
-    """The least default width of a certificate: 0, since the kernel is given."""
+    """The least default width of a bound: 0, since the kernel is given."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Product):

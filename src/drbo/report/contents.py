@@ -51,9 +51,7 @@ class Contents:
         r = self.recommended
         if r is None:
             return {"action": {}, "sentence": f"There is nothing to deploy: {self.course.why_not}.", "text": ""}
-        bound = "at least" if r.maximize else "at most"
-        word = "ActionBound" if r.claim.proven else "Estimated"
-        sentence = f"{word}: {bound} {r.value:.4g} on average in every distribution {r.within}."
+        sentence = f"{r.promise[0].upper()}{r.promise[1:]} on average in every distribution {r.within}."
         return {
             "action": row(r.action, "action"),
             "value": r.value,

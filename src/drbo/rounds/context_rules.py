@@ -30,14 +30,14 @@ class Beliefs(Protocol):
 
     @property
     def bound_width(self) -> float:
-        """The width of the bounds of a certificate."""
+        """The width of the bounds of a recommendation."""
 
     @property
     def units(self) -> Units:
         """The units of the outcomes, which convert from the user's units."""
 
     def certain(self, ball: Ball) -> Posterior:
-        """Return the posterior of the outcomes alone, which certificates use."""
+        """Return the posterior of the outcomes alone, which bounds of recommendations use."""
 
     def expected(self, ball: Ball) -> Posterior:
         """Return the posterior that counts pending and failed evaluations as if they had given their mean.

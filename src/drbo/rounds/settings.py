@@ -225,8 +225,8 @@ class Simulator(Setting):
         such as `Moments`
     history : (t,) indices of past contexts in time order; their empirical distribution is the reference if none is
         given
-    pick : the name of the policy that chooses an evaluation; by default "informative", unless the optimizer has a
-        policy.
+    pick : the name of the policy that chooses an evaluation. By default, unless the optimizer has a policy, it is
+        "informative"; for a model that learns, `Checked` around it, which also checks the recommended action.
         "informative": the paper's action x_t, and the context whose outcome is most informative about its
         worst-case expectation, argmax_c Cov(f(x_t, c), <w_t, f(x_t, .)>)^2 / (sigma_t^2(x_t, c) + ridge), w_t the worst
         case of the lcb. In a simulator only the final decision counts, and this rule needs fewer evaluations for it

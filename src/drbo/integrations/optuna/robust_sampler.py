@@ -5,7 +5,7 @@ All state is derived from the trials of the study (`trials.py`). The sampler add
     of the study     drbo:configuration     the arguments of the sampler, once
     of a trial       drbo:suggestion        the suggested action and conditions, and drbo's record of the round: its
                                             radius, its bound, and the hyper-parameters learned for it
-                     drbo:bound         user attributes for dashboards: the worst-case bound of the action at that
+                     drbo:bound             user attributes for dashboards: the worst-case bound of the action at that
                      drbo:radius            time, and the radius of its set
                      drbo:failed            the evaluation failed, as reported by its worker
                      drbo:silent            other workers gave up waiting for its suggestion
@@ -187,7 +187,7 @@ class RobustSampler(BaseSampler):
         if not others:
             return found
         named = listed(others).replace("{", "{{").replace("}", "}}")
-        text = f"NO CERTIFICATE, as {named} differ between trials and are not in the model: {found.claim.text}"
+        text = f"NO BOUND, as {named} differ between trials and are not in the model: {found.claim.text}"
         claim = replace(found.claim, proven=False, source="parameters outside the model", text=text)
         return replace(found, claim=claim, delta=None)
 

@@ -97,7 +97,7 @@ def plot_bounds(study: optuna.Study) -> go.Figure:
             name="bound of its action at that time",
         )
     )
-    figure.add_hline(y=today.value, annotation_text=f"{_word(today)}: {today.value:.4g}")
+    figure.add_hline(y=today.value, annotation_text=f"today, {today.promise}")
     return figure
 
 
@@ -125,7 +125,7 @@ def plot_radii(study: optuna.Study, radii: Sequence[float]) -> go.Figure:
     today = sampler_of(study).recommend(study)
     best = [opt.recommend(radius=radius).value for radius in x]
     kept = [opt.bound(today.action, radius=radius).value for radius in x]
-    figure = plotly.Figure(layout=_layout("Guarantee by radius", "Radius", "Guarantee"))
+    figure = plotly.Figure(layout=_layout("Bound by radius", "Radius", "Bound"))
     figure.add_trace(plotly.Scatter(x=x, y=best, mode="lines+markers", name="best parameters for the radius"))
     figure.add_trace(plotly.Scatter(x=x, y=kept, mode="lines+markers", name="parameters recommended today"))
     return figure
@@ -133,10 +133,6 @@ def plot_radii(study: optuna.Study, radii: Sequence[float]) -> go.Figure:
 
 def _layout(title: str, x: str, y: str) -> dict[str, Any]:
     return {"title": {"text": title}, "xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}}
-
-
-def _word(found: drbo.analysis.Recommendation) -> str:
-    return "guaranteed today" if found.claim.proven else "estimated today"
 
 
 def _row(context: Any) -> str:

@@ -1,13 +1,13 @@
-"""How often certificates of learned models are false: runs on problems with a known truth, and a table of the shares.
+"""How often bounds of learned models are false: runs on problems with a known truth, and a table of the shares.
 
-    python scripts/certificates.py OUT.jsonl --seeds 40 --workers 2      runs, or goes on where it stopped
-    python scripts/certificates.py OUT.jsonl --table                     prints the table
+    python scripts/bound_coverage.py OUT.jsonl --seeds 40 --workers 2      runs, or goes on where it stopped
+    python scripts/bound_coverage.py OUT.jsonl --table                     prints the table
 
 `--pick informative` evaluates by another rule than the paper's; give it a file of its own. A run has 60 evaluations in
 the simulator setting, with the defaults of drbo otherwise. At 10, 20, 40 and 60 evaluations both
 recommendations are compared with the truth: the worst-case expectation of the true f for the recommended action, over
-the same set on the same contexts. A certificate is false if its value exceeds the truth. Its slack is how far below the
-truth it is, in standard deviations of the outcomes. Widths of the certificate other than 2 rest on the same outcomes.
+the same set on the same contexts. A bound is false if its value exceeds the truth. Its slack is how far below the
+truth it is, in standard deviations of the outcomes. Widths of the bound other than 2 rest on the same outcomes.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def run(case: Case, seed: int, pick: Any = "uncertain") -> list[dict[str, Any]]:
 
 
 def with_width(opt: drbo.Optimizer, width: float) -> drbo.Optimizer:
-    """Return an optimizer of the same facts whose certificates have another width."""
+    """Return an optimizer of the same facts whose bounds have another width."""
     state = opt.__getstate__()
     state["arguments"] = {**state["arguments"], "bound_beta": width}
     other = drbo.Optimizer.__new__(drbo.Optimizer)
@@ -165,7 +165,7 @@ def worst_case(f: Callable[[Array, Array], Array], names: list[str], r: drbo.ana
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Return the shares of false certificates with their Clopper-Pearson upper bounds, as Markdown."""
+    """Return the shares of false bounds with their Clopper-Pearson upper bounds, as Markdown."""
     lines = []
     known = {case.name: case for case in CASES}
     for title, misspecified in (("well-specified", False), ("misspecified", True)):
