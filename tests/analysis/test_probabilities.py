@@ -121,9 +121,9 @@ def test_classification_recommendation_and_their_agreement() -> None:
     assert opt.recommend(**ROUND).chance is None
 
 
-def test_no_action_that_is_certified() -> None:
+def test_no_action_whose_bound_meets_the_constraint() -> None:
     opt = grid()
-    with pytest.raises(NotReachedError, match="no action is certified to meet the constraint that f is above 9 with"):
+    with pytest.raises(NotReachedError, match="no action is known to meet the constraint that f is above 9 with"):
         opt.recommend(**ROUND, subject_to=Chance(0.9, above=9.0))
     assert set(opt.under(**ROUND).classify(Chance(0.9, above=9.0)).labels) == {"out"}
     empty = Optimizer(ACTIONS, CONTEXTS, setting=General())

@@ -1,4 +1,4 @@
-"""How fast the guarantee of an action falls as the radius grows, on every kind of space."""
+"""How fast the bound of an action falls as the radius grows, on every kind of space."""
 
 import copy
 from pathlib import Path
@@ -52,7 +52,7 @@ def grid(told: int = 12, *, maximize: bool = True, **options: Any) -> Optimizer:
 
 @pytest.mark.parametrize("maximize", [True, False], ids=["maximise", "minimise"])
 @pytest.mark.parametrize("ambiguity", [TotalVariation(), KL(), MMD(kernel=Matern(0.3, nu=1.5))], ids=repr)
-def test_certificates_of_two_radii(ambiguity: drbo.AmbiguitySet, maximize: bool) -> None:
+def test_bounds_of_two_radii(ambiguity: drbo.AmbiguitySet, maximize: bool) -> None:
     opt = grid(maximize=maximize, ambiguity=ambiguity)
     found, sign, step = opt.under().sensitivity(), 1.0 if maximize else -1.0, 1e-6
     assert found.action_index == opt.recommend().action_index
@@ -87,7 +87,7 @@ def test_another_action_radius_and_reference() -> None:
 
 
 def test_text() -> None:
-    assert str(grid(ambiguity=KL()).under().sensitivity()).startswith("guaranteed at radius 0.2: ")
+    assert str(grid(ambiguity=KL()).under().sensitivity()).startswith("bound at radius 0.2: ")
     assert "per unit of the square root of the radius\nto first order" in str(
         grid(ambiguity=KL()).under().sensitivity()
     )

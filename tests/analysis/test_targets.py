@@ -38,7 +38,7 @@ ROUND: dict[str, Any] = {"reference": np.array([0.3, 0.3, 0.2, 0.1, 0.1]), "radi
 
 @pytest.mark.parametrize("ambiguity", [TotalVariation(), KL(), MMD(kernel=RBF(0.3))], ids=repr)
 @pytest.mark.parametrize("goal", ["radius", "fragility"])
-def test_against_certificates_of_every_action_at_many_radii(ambiguity: drbo.AmbiguitySet, goal: Any) -> None:
+def test_against_bounds_of_every_action_at_many_radii(ambiguity: drbo.AmbiguitySet, goal: Any) -> None:
     opt = grid(ambiguity=ambiguity)
     p, target = ROUND["reference"], 0.9
     found = opt.under(reference=p).recommend_for(target, goal)
@@ -96,7 +96,7 @@ def test_a_target_that_is_met_everywhere_and_one_that_is_met_nowhere() -> None:
     easy = opt.under(reference=ROUND["reference"]).recommend_for(-5.0)
     assert (easy.radius, easy.fragility) == (math.inf, 0.0)
     assert easy.recommendation.value >= -5.0
-    with pytest.raises(NotReachedError, match="no action is certified to reach the target 9"):
+    with pytest.raises(NotReachedError, match="no bound reaches the target 9"):
         opt.under(reference=ROUND["reference"]).recommend_for(9.0)
     empty = Optimizer(ACTIONS, CONTEXTS, setting=General())
     with pytest.raises(NotReachedError, match="no outcome"):
@@ -136,7 +136,7 @@ def test_a_query_changes_nothing_and_survives_copies_and_files(tmp_path: Path) -
 
 @pytest.mark.parametrize("goal", ["radius", pytest.param("fragility", marks=pytest.mark.slow)])
 def test_a_box_with_compressed_samples(goal: Any) -> None:
-    """The certified radius is beside what compression costs, and holds for the samples themselves."""
+    """The radius is beside what compression costs, and holds for the samples themselves."""
     rng = np.random.default_rng(1)
     samples = Samples({"demand": rng.normal(0.4, 0.15, 300)}, atoms=12)
     opt = Optimizer(

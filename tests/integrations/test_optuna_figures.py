@@ -17,11 +17,11 @@ def study() -> optuna.Study:
     return made
 
 
-def test_values_and_guarantees(study: optuna.Study) -> None:
+def test_values_and_bounds(study: optuna.Study) -> None:
     figure = plot_bounds(study)
-    values, guarantees = figure.data
+    values, bounds = figure.data
     assert list(values.y) == [t.value for t in study.trials]
-    assert list(guarantees.x) == [1, 2, 3, 4, 5]  # the first trial was made before the space was known
+    assert list(bounds.x) == [1, 2, 3, 4, 5]  # the first trial was made before the space was known
     assert figure.layout.shapes[0].y0 == recommended(study).value
 
 
@@ -32,7 +32,7 @@ def test_the_worst_case_beside_the_reference(study: optuna.Study) -> None:
     assert max(worst.y) == recommended(study).weights.max()
 
 
-def test_a_larger_radius_guarantees_less(study: optuna.Study) -> None:
+def test_a_larger_radius_has_a_smaller_bound(study: optuna.Study) -> None:
     best, kept = plot_radii(study, [0.0, 0.1, 0.4]).data
     assert list(best.y) == sorted(best.y)  # of a cost: at most
     assert all(a <= b + 1e-6 for a, b in zip(best.y, kept.y, strict=True))

@@ -78,4 +78,5 @@ def test_what_is_shown() -> None:
     text = read(best._repr_html_()).text
     assert f"Deploy; {best.promise}" in text
     assert str(best) in text
-    assert best.promise.startswith("estimated: at most ")
+    assert best.trust.verdict == "extrapolated"  # one outcome, of four contexts
+    assert best.promise.startswith("a guess: at most ")

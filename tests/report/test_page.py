@@ -96,7 +96,7 @@ def test_failures_and_pending_evaluations_are_marked() -> None:
     assert "Today's action is setpoint = 21" in found["sentence"]
 
 
-def test_progress_ends_at_what_is_guaranteed_now() -> None:
+def test_progress_ends_at_the_bound_of_now() -> None:
     """Outcomes that are told together are one step of the bounds."""
     opt = Optimizer(Box(x=(0.0, 1.0)), ["a", "b"], setting=Simulator([1, 1], radius=0.1, pick="uncertain"))
     for x in (0.0, 0.5, 1.0):

@@ -68,8 +68,8 @@ def test_the_dial_is_that_of_the_profile() -> None:
     assert radii[0] == 0.0
     assert radii[-1] == pytest.approx(opt.recommend().diameter)
     shown = lines(drawn(opt.plot.dial()))
-    np.testing.assert_allclose(shown["guaranteed"].get_ydata(), opt.under().profile(radii).bound, rtol=1e-12)
-    assert len(lines(opt.plot.dial([0.0, 0.2]))["guaranteed"].get_ydata()) == 2
+    np.testing.assert_allclose(shown["bound"].get_ydata(), opt.under().profile(radii).bound, rtol=1e-12)
+    assert len(lines(opt.plot.dial([0.0, 0.2]))["bound"].get_ydata()) == 2
 
 
 @pytest.mark.parametrize("radius", [0.3, np.inf])

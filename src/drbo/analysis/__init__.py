@@ -13,10 +13,12 @@ from drbo.analysis.checks import Comparison, LeaveOneOut, Narrowing
 from drbo.analysis.profile import RadiusProfile
 from drbo.analysis.radius_explanation import RadiusExplanation
 from drbo.analysis.sensitivity import RadiusSensitivity
+from drbo.analysis.trust import Check, Trust
 from drbo.analysis.watch import Watch
 
 __all__ = [
     "Backtest",
+    "Check",
     "Classification",
     "Comparison",
     "LeaveOneOut",
@@ -28,6 +30,7 @@ __all__ = [
     "Recommendation",
     "RegretBound",
     "TargetRecommendation",
+    "Trust",
     "ValueAtRisk",
     "Watch",
 ]
