@@ -13,7 +13,7 @@ the truth, by several widths:
     everything   widened by the union bound over contexts and actions: what `opt.classify` uses
     Lemma 1      TheoreticalBeta with the true norm, on functions of a known norm
 
-"chosen" is the action whose bound on the probability is largest, as the same outcomes say: its lower bound is false if it
+"chosen" is the action with the largest bound on the probability by the same outcomes: its lower bound is false if it
 exceeds the truth. "any" is whether the lower or the upper bound of any of the 12 actions is false.
 """
 

@@ -3,7 +3,7 @@
     export OPENBLAS_NUM_THREADS=1
     python scripts/evidence.py run [problem ...]   # a quarter of an hour on two cores; rows go to out/evidence.jsonl
     python scripts/evidence.py ask                 # the time of one ask
-    python scripts/evidence.py range               # what branch and bound leaves open on a range of contexts, and its time
+    python scripts/evidence.py range               # what branch and bound leaves open on a range, and its time
     python scripts/evidence.py table               # the tables of the page
 
 BoTorch takes part if it is installed. A run that was stopped goes on where it was: what has rows already is not run
