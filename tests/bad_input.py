@@ -172,6 +172,7 @@ def calls() -> dict[str, Call]:
         "DataDriven": Call(drbo.DataDriven),
         "Simulator": Call(drbo.Simulator, reference=P, radius=0.1),
         "Optimism": Call(drbo.Optimism),
+        "Checked": Call(drbo.Checked),
         "JointOptimism": Call(drbo.JointOptimism),
         "MeanEmbedding": Call(drbo.MeanEmbedding),
         "Thompson": Call(drbo.Thompson),
