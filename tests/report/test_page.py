@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import html
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drbo import GP, RBF, Box, General, Optimizer, Perturbation, Product, Simulator
+from drbo import GP, RBF, Box, General, Optimizer, Perturbation, Product, Simulator, TheoreticalBeta
 from drbo.report import write
 from drbo.report.contents import Contents
 from drbo.report.marks import Figure
@@ -94,6 +95,30 @@ def test_failures_and_pending_evaluations_are_marked() -> None:
     found = contents.baseline()
     assert found is not None
     assert "Today's action is setpoint = 21" in found["sentence"]
+
+
+def test_the_page_begins_with_the_word_and_the_verdict_of_the_recommendation() -> None:
+    for opt, word in (
+        (RUNS["labels"](), ""),
+        (told(FIXED, 12), "Estimated: at least "),
+        (told(FIXED, 1), "A guess: at least "),
+    ):
+        r, shown = opt.recommend(), Contents(opt).deploy()
+        assert shown["sentence"].lower().startswith(f"{r.promise} on average in every distribution")
+        assert shown["sentence"].startswith(word)
+        assert shown["trust"].lower() == f"{r.trust}.".lower()
+        assert html.escape(shown["trust"]) in page(opt, "x")
+    proven = told(FIXED, 1, beta=TheoreticalBeta(1.0, 0.1))
+    assert Contents(proven).deploy()["sentence"].startswith("Guaranteed: at least ")
+    assert Contents(proven).deploy()["trust"] == ""
+
+
+def told(model: GP, n: int, **arguments: Any) -> Optimizer:
+    where = np.linspace(0.0, 1.0, 4)
+    opt = Optimizer(where, where, setting=Simulator(np.full(4, 0.25), 0.1), surrogate=model, **arguments)
+    for _ in range(n):
+        opt.tell(opt.ask(), 1.0)
+    return opt
 
 
 def test_progress_ends_at_the_bound_of_now() -> None:

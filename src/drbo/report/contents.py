@@ -51,11 +51,12 @@ class Contents:
         r = self.recommended
         if r is None:
             return {"action": {}, "sentence": f"There is nothing to deploy: {self.course.why_not}.", "text": ""}
-        sentence = f"{r.promise[0].upper()}{r.promise[1:]} on average in every distribution {r.within}."
+        sentence = as_sentence(f"{r.promise} on average in every distribution {r.within}")
         return {
             "action": row(r.action, "action"),
             "value": r.value,
             "sentence": sentence,
+            "trust": "" if r.claim.proven else as_sentence(str(r.trust)),
             "text": str(r),
             "reach": self._reach(),
         }
@@ -91,8 +92,8 @@ class Contents:
             seen += [value for value in (*bound, *optimistic) if math.isfinite(value)]
             ends = [sorted((bound[i], optimistic[i])) for i in (0, -1)]
             sentence += (
-                f" In the worst case, the recommended action was known to bring between {ends[0][0]:.4g} and "
-                f"{ends[0][1]:.4g} after the first evaluation, and between {ends[1][0]:.4g} and {ends[1][1]:.4g} now."
+                f" By its bounds the recommended action brought between {ends[0][0]:.4g} and {ends[0][1]:.4g} in the "
+                f"worst case after the first evaluation, and brings between {ends[1][0]:.4g} and {ends[1][1]:.4g} now."
             )
         level = (min(seen) if seen else 0.0) - 0.06 * (np.ptp(seen) if seen else 1.0)
         if failed:
@@ -208,9 +209,8 @@ class Contents:
                 x, y, least, most = (part[chosen].tolist() for part in (found.outcome, found.mean, low, high))
                 marks.append(Points(x, y, name, color, low=least, high=most))
         alt = "outcomes against their leave-one-out predictions"
-        verdict = f"{str(found)[0].upper()}{str(found)[1:]}."
         drawn = Figure(marks, Axis("outcome"), Axis("predicted from the others"), alt)
-        return {"sentence": verdict, "figure": drawn}
+        return {"sentence": as_sentence(str(found)), "figure": drawn}
 
     # --- 6: the model -----------------------------------------------------------------------------------------------
 
@@ -274,6 +274,12 @@ class Contents:
         }  # fmt: skip
         versions = {"drbo": version("drbo"), "Python": platform.python_version(), "numpy": np.__version__}
         return {name: str(value) for name, value in (made | versions).items()}
+
+
+def as_sentence(said: str) -> str:
+    """Return a text as a sentence."""
+    joined = " ".join(said.split())
+    return joined[:1].upper() + joined[1:] + ("" if joined.endswith(".") else ".")
 
 
 def _counted(count: int, noun: str) -> str:

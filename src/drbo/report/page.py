@@ -16,7 +16,7 @@ from typing import Any
 
 from drbo import Optimizer, validation
 from drbo._files import write_atomically
-from drbo.report.contents import Contents
+from drbo.report.contents import Contents, as_sentence
 from drbo.report.marks import Figure, escaped, legend
 from drbo.spaces.space import text
 
@@ -65,9 +65,9 @@ def _sections(contents: Contents) -> list[str]:
     """Return the sections of the page in order."""
     deploy, progress = contents.deploy(), contents.progress()
     chips = "".join(f"<div><dt>{escaped(n)}</dt><dd>{escaped(text(v))}</dd></div>" for n, v in deploy["action"].items())
-    reach = f"<p>{escaped(deploy['reach'])}</p>" if "reach" in deploy else ""
+    further = "".join(f"<p>{escaped(deploy[key])}</p>" for key in ("trust", "reach") if deploy.get(key))
     details = _details("In full", deploy["text"]) if deploy["text"] else ""
-    said = f'<dl class="action">{chips}</dl><p class="sentence">{escaped(deploy["sentence"])}</p>{reach}{details}'
+    said = f'<dl class="action">{chips}</dl><p class="sentence">{escaped(deploy["sentence"])}</p>{further}{details}'
     parts = [
         _section("deploy", "What to deploy", "", said),
         _section("progress", "Progress", progress["sentence"], _figures("progress", [progress["figure"]])),
@@ -99,7 +99,7 @@ def _model(part: Mapping[str, Any]) -> str:
 
 
 def _matters(part: Mapping[str, Any]) -> str:
-    advice = f"<p>{escaped(_sentence(part['next']))}</p>" if part["next"] else ""
+    advice = f"<p>{escaped(as_sentence(part['next']))}</p>" if part["next"] else ""
     return (part["figure"].markup("fig-matters") if part["figure"] else "") + advice
 
 
@@ -188,12 +188,6 @@ def _numbers(rows: Mapping[str, str]) -> str:
         + "".join(f"<dt>{escaped(n)}</dt><dd>{escaped(v)}</dd>" for n, v in rows.items())
         + "</dl>"
     )
-
-
-def _sentence(words: str) -> str:
-    """Return a text as a sentence."""
-    joined = " ".join(words.split())
-    return joined[:1].upper() + joined[1:] + ("" if joined.endswith(".") else ".")
 
 
 def _asset(name: str) -> str:
