@@ -187,3 +187,14 @@ def test_a_bound_by_a_theorem_prints_no_verdict() -> None:
     assert r.trust.verdict == "extrapolated"
     assert r.promise.startswith("guaranteed: ")
     assert "extrapolated" not in str(r)
+
+
+def test_a_target_has_the_verdict_of_its_radius() -> None:
+    opt = everywhere(make(radius=0.1))
+    opt.ask()
+    near, far = (opt.under().recommend_for(target) for target in (-0.385, -0.45))
+    assert near.radius < 0.1 < far.radius
+    assert str(near).startswith("deploy ")
+    assert "estimated: at least -0.385 on average" in str(near)
+    assert str(far).startswith("extrapolated: suggestions were for a radius of at most 0.1, and this is ")
+    assert "a guess: at least -0.45 on average" in str(far)

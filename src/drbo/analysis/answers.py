@@ -236,7 +236,7 @@ class Recommendation:
         promise = f"{self.promise} on average in every distribution {self.within},"
         why = self.explain()
         lines = [
-            *([] if self.claim.proven or self.trust.verdict == "checked" else [wrapped(str(self.trust))]),
+            *self.doubts(),
             wrapped(f"deploy {readable(self.action)}{known}"),
             wrapped(promise),
             wrapped(f"  {assurance}{self._left_open()}"),
@@ -254,8 +254,16 @@ class Recommendation:
     @property
     def promise(self) -> str:
         """The bound as text: "guaranteed: at least 3.2"."""
+        return self.promised(self.value)
+
+    def promised(self, value: float) -> str:
+        """Return a value that the action reaches by its bound, as text."""
         word = "guaranteed" if self.claim.proven else "estimated" if self.trust.verdict == "checked" else "a guess"
-        return f"{word}: {'at least' if self.maximize else 'at most'} {self.value:.4g}"
+        return f"{word}: {'at least' if self.maximize else 'at most'} {value:.4g}"
+
+    def doubts(self) -> list[str]:
+        """Return the verdict on the bound as lines of text, if nothing proves or has checked the bound."""
+        return [] if self.claim.proven or self.trust.verdict == "checked" else [wrapped(str(self.trust))]
 
     def _left_open(self) -> str:
         """Return the worst case found as text, if it differs visibly from the bound."""
@@ -294,10 +302,9 @@ class TargetRecommendation:
 
     def __str__(self) -> str:
         own = self.recommendation
-        least, more = ("at least", "less") if own.maximize else ("at most", "more")
-        word = "guaranteed" if self.claim.proven else "estimated"
-        promise = f"{word}: {least} {self.target:.4g} on average in every distribution {own.within}"
-        lines = [wrapped(f"deploy {readable(self.action)}"), wrapped(promise)]
+        more = "less" if own.maximize else "more"
+        promise = f"{own.promised(self.target)} on average in every distribution {own.within}"
+        lines = [*own.doubts(), wrapped(f"deploy {readable(self.action)}"), wrapped(promise)]
         if 0.0 < self.fragility < np.inf:
             lines.append(wrapped(f"beyond, at most {self.fragility:.4g} {more} than the target per unit of radius"))
         return "\n".join(lines)
