@@ -8,6 +8,7 @@ import numpy as np
 from drbo import GP, RBF, Product
 from drbo.contexts.nature import FiniteContexts
 from drbo.models import ExactPosterior
+from drbo.models.bounds import Bound, Side
 from drbo.models.data import Observation, Units
 from drbo.rounds.ball import Ball
 from drbo.spaces import FiniteSet
@@ -37,6 +38,9 @@ class FixedBeliefs:
     def expected(self, ball: Ball) -> ExactPosterior:
         del ball
         return self.ahead
+
+    def bound(self, ball: Ball, side: Side, width: float | None = None) -> Bound:
+        return Bound(self.certain(ball), self.bound_width if width is None else width, side)
 
     def also(self, ball: Ball, action: Point, contexts: Sequence[Point]) -> "FixedBeliefs":
         del ball

@@ -17,6 +17,7 @@ from drbo.analysis.profile import against_radius
 from drbo.analysis.recommend import best_in
 from drbo.contexts.nature import Indices, empirical
 from drbo.contexts.sampled_contexts import SampledContexts
+from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Terms
 from drbo.knowledge.telling import in_order
@@ -192,7 +193,8 @@ def backtest_known(asked: Snapshot, radii: ArrayLike, window: int, past: Any, ac
     ambiguity = own.ambiguity.on(own.nature.space.measured(points), own.nature.space.scales)
     belief = known.belief(asked.state, points, fresh=True)
     coordinates = asked.rows(candidates)
-    lower = Bound(belief.certain, known.width(belief, own.bound_beta), LOWER).at(coordinates)
+    others = tuple(one.certain for one in known.models(asked.state, OBJECTIVE, belief.fit, points))
+    lower = Bound(belief.certain, known.width(belief, own.bound_beta), LOWER, others=others).at(coordinates)
     mean = Bound(belief.certain, 0.0, LOWER).at(coordinates)
     made = _replayed(lower, ambiguity, days, radii, window, mean[:, days].T)
     outward = np.vectorize(belief.units.outward, otypes=[float])

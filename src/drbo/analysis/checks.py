@@ -97,18 +97,20 @@ def narrowing(asked: Snapshot, action: Point, steps: int) -> Narrowing:
     found = action_bound(asked, action, asked.ball)
     ball = found.ball.extended(found.certificate.reference.points[len(found.ball.contexts) :])
     fit = known.fit(asked.state, fresh=True)
-    belief = Belief.prior(own, OBJECTIVE, fit, ball.contexts)
+    fits = [fit, *(one.fit for one in known.models(asked.state, OBJECTIVE, fit, ball.contexts))]
+    beliefs = [Belief.prior(own, OBJECTIVE, one, ball.contexts) for one in fits]
     at = np.unique(np.linspace(1, len(told), most).round().astype(np.intp)) if told else np.empty(0, np.intp)
     values = np.empty((2, len(at), len(ball.weights)))
     for i, count in enumerate(at.tolist()):
-        belief = belief.after(told[:count])
-        width = known.width(belief, own.bound_beta)
+        beliefs = [belief.after(told[:count]) for belief in beliefs]
+        first, *others = (belief.certain for belief in beliefs)
+        width = known.width(beliefs[0], own.bound_beta)
         for side, row in zip((LOWER, UPPER), values, strict=True):
-            row[i] = Bound(belief.certain, width, side).of_action(action)
+            row[i] = Bound(first, width, side, others=tuple(others)).of_action(action)
     lower, upper = ball.worst_cases(values[0]).lower_bound, ball.worst_cases(values[1]).expectation
     if len(at):
         lower[-1] = found.certificate.lower_bound  # the present bound also covers contexts between the atoms
-    outward = np.vectorize(belief.units.outward, otypes=[float])
+    outward = np.vectorize(beliefs[0].units.outward, otypes=[float])
     return Narrowing(at, outward(lower), outward(upper))
 
 
@@ -136,11 +138,11 @@ def compare(asked: Snapshot, action: Point, other: Point) -> Comparison:
     ball = asked.ball
     bound, units = asked.lower(ball), asked.units
     require(bound.posterior, (SupportsCovariance,), "compare", asked.configuration.surrogate)
-    posterior = cast(SupportsCovariance, bound.posterior)
-    mean, variance = posterior.difference(action.coordinates[None, :], other.coordinates)
-    half = bound.width * np.sqrt(variance[0])
-    worst = ball.worst_case(mean[0] - half).lower_bound
-    expected, lower, upper = (float(ball.weights @ values) for values in (mean[0], mean[0] - half, mean[0] + half))
+    x, y = action.coordinates[None, :], other.coordinates
+    below, above = bound.difference(x, y)[0], asked.upper(ball).difference(x, y)[0]
+    mean, _ = cast(SupportsCovariance, bound.posterior).difference(x, y)
+    worst = ball.worst_case(below).lower_bound
+    expected, lower, upper = (float(ball.weights @ values) for values in (mean[0], below, above))
     if not units.known:
         return Comparison(math.nan, -math.inf, math.inf, -math.inf, ball.on_atoms)
     return Comparison(

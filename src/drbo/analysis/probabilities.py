@@ -24,7 +24,7 @@ from drbo.analysis.answers import (
 from drbo.analysis.recommend import action_bound, recommendation
 from drbo.knowledge import claims
 from drbo.knowledge.snapshot import Snapshot
-from drbo.models.bounds import LOWER, UPPER, Bound, simultaneous
+from drbo.models.bounds import LOWER, UPPER, simultaneous
 from drbo.rounds.chance import Bracket, Chance, Event, Of, check_atoms, of_candidates, worst_quantile
 from drbo.rounds.floors import FewCandidates
 from drbo.rounds.search import Candidates, Found
@@ -58,8 +58,9 @@ def _certainty(asked: Snapshot, width: float, of: Of) -> Certainty:
 
 def _bracket(asked: Snapshot, width: float, event: Event, candidates: Candidates) -> Bracket:
     """Return the worst-case probabilities of an event for candidates."""
-    posterior = asked.lower(asked.ball).posterior
-    return of_candidates(asked.ball, event.in_model(asked.units, posterior), posterior, width, candidates)
+    ball, beliefs = asked.ball, asked.beliefs(asked.ball)
+    in_model = event.in_model(asked.units, beliefs.certain(ball))
+    return of_candidates(ball, in_model, lambda side: beliefs.bound(ball, side, width), candidates)
 
 
 def _probability(asked: Snapshot, width: float, action: Point, event: Event) -> Probability:
@@ -80,9 +81,9 @@ def value_at_risk(asked: Snapshot, action: Point, level: float, of: Of) -> Value
         raise ValueError(f'of must be "f" or "outcome", got {of!r}')
     share = 1.0 - validation.probability("level", level)
     width, ball, units = _width(asked), asked.ball, asked.units
-    posterior = asked.lower(ball).posterior
-    noise = 0.0 if of == "f" else posterior.noise
-    low, high = (Bound(posterior, width, side).of_action(action) for side in (LOWER, UPPER))
+    beliefs = asked.beliefs(ball)
+    noise = 0.0 if of == "f" else beliefs.certain(ball).noise
+    low, high = (beliefs.bound(ball, side, width).of_action(action) for side in (LOWER, UPPER))
     least = worst_quantile(ball, low, share, noise, certified=True)
     most = max(worst_quantile(ball, high, share, noise, certified=False), least)
     return ValueAtRisk(

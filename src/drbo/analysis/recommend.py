@@ -314,7 +314,8 @@ def _evaluation(found: ActionBound, action: Any, contexts: Sequence[Any]) -> Eva
     ball = found.ball.extended(atoms[len(found.ball.contexts) :])
     values = found.mean - found.width * after(atoms[best], atoms)
     choice = best_action(values, ball.ambiguity, ball.weights, ball.radius, w[None, :])
-    rise = float(choice.worst_case.expectation) - float(made.worst_case.expectation)
+    now = float(ball.worst_case(found.mean - found.width * std).expectation)  # of this model alone, as after
+    rise = float(choice.worst_case.expectation) - now
     # If one outcome raises nothing because another context is as bad, take the context of the largest upper bound.
     at = best[choice.action_index] if rise > 1e-9 * amplitude * found.width else best[0]
     return Evaluation(action, contexts[int(at)], found.units.outward(made.lower_bound + max(rise, 0.0)))

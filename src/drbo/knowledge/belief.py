@@ -7,7 +7,7 @@ failures, both posteriors are the same object.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -17,6 +17,7 @@ from drbo.contexts.nature import Reference
 from drbo.knowledge.configuration import Configuration, Outcome
 from drbo.knowledge.history import Told
 from drbo.knowledge.state import observations
+from drbo.models.bounds import Bound, Side
 from drbo.models.data import Observation, Units
 from drbo.models.surrogate import Data, Fit, Posterior, SupportsHiddenContexts, require
 from drbo.rounds.ball import Ball
@@ -112,18 +113,26 @@ class Belief:
             searching = self._posterior(self.searching_data, self.searching, contexts)
         return replace(self, certain=certain, searching=searching)
 
-    def prediction(self, actions: FloatArray, contexts: FloatArray, width: float) -> tuple[FloatArray, ...]:
+    def prediction(
+        self, actions: FloatArray, contexts: FloatArray, width: float, models: Sequence[Belief]
+    ) -> tuple[FloatArray, ...]:
         """Return mean, deviation and both bounds of f, each (m,), at actions and contexts (m, d), in the user's units.
 
-        While the units of the outcomes are unknown, the bounds are infinite, and mean and deviation are nan.
+        The bounds are those of this and all further models. While the units of the outcomes are unknown, the bounds are
+        infinite, and mean and deviation are nan.
         """
         m = len(actions)
         if not self.units.known:
             return np.full(m, np.nan), np.full(m, np.nan), np.full(m, -np.inf), np.full(m, np.inf)
-        mean, variance = self.certain.predict(actions, contexts) if m else (np.empty(0), np.empty(0))
-        centre = np.array([self.units.outward(one) for one in mean.tolist()])
-        std = np.array([self.units.length_outward(one) for one in np.sqrt(variance).tolist()])
-        return centre, std, centre - width * std, centre + width * std
+        if not m:
+            return (np.empty(0),) * 4
+        found = []
+        for posterior in (self.certain, *(one.certain for one in models)):
+            mean, variance = posterior.predict(actions, contexts)
+            centre = np.array([self.units.outward(one) for one in mean.tolist()])
+            found.append((centre, np.array([self.units.length_outward(one) for one in np.sqrt(variance).tolist()])))
+        lower = np.min([centre - width * std for centre, std in found], axis=0)
+        return *found[0], lower, np.max([centre + width * std for centre, std in found], axis=0)
 
     def _observations(self, records: Sequence[Told]) -> list[Observation]:
         return [
@@ -163,14 +172,19 @@ class Pending:
 
 @dataclass(frozen=True, eq=False)
 class RoundBeliefs:
-    """The posteriors of one round (`drbo.rounds.context_rules.Beliefs`)."""
+    """The posteriors of one round (`drbo.rounds.context_rules.Beliefs`).
+
+    `models` returns the posteriors of further models on contexts (n, d), which bounds use, too.
+    """
 
     belief: Belief
     pending: Sequence[Pending]
     width: float
     bound_width: float
+    models: Callable[[FloatArray], Sequence[Belief]]
     _placed: list[Belief] = field(default_factory=list)  # cache: the last contexts
     _expected: list[tuple[FloatArray, Posterior]] = field(default_factory=list)  # cache
+    _others: list[tuple[FloatArray, tuple[Posterior, ...]]] = field(default_factory=list)  # cache
 
     @property
     def units(self) -> Units:
@@ -191,10 +205,19 @@ class RoundBeliefs:
             self._expected[:] = [(ball.contexts, posterior)]
         return self._expected[0][1]
 
+    def bound(self, ball: Ball, side: Side, width: float | None = None) -> Bound:
+        """Return the confidence bound of all models, given the outcomes alone, on the atoms of a ball.
+
+        The default width is that of a recommendation.
+        """
+        if not (self._others and self._others[0][0] is ball.contexts):
+            self._others[:] = [(ball.contexts, tuple(one.certain for one in self.models(ball.contexts)))]
+        return Bound(self.certain(ball), self.bound_width if width is None else width, side, others=self._others[0][1])
+
     def also(self, ball: Ball, action: Point, contexts: Sequence[Point]) -> RoundBeliefs:
         """Return the beliefs with one more pending evaluation: an action, in these contexts."""
         under_way = [*self.pending, Pending(action, tuple(contexts), ball.reference)]
-        return RoundBeliefs(self.belief, under_way, self.width, self.bound_width, self._placed[:])
+        return RoundBeliefs(self.belief, under_way, self.width, self.bound_width, self.models, self._placed[:])
 
     def _on(self, ball: Ball) -> Belief:
         placed = self._placed[0] if self._placed else self.belief

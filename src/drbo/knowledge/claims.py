@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.mmd import MMD
 from drbo.models.bounds import Beta
-from drbo.models.surrogate import Surrogate
+from drbo.models.surrogate import SupportsAlternatives, Surrogate, supports
 from drbo.rounds.policies import Policy
 from drbo.rounds.settings import Setting
 
@@ -58,6 +58,12 @@ LEARNED = Claim(
     "measured, docs/evidence.md",
     "an estimate ({beta:.3g} standard deviations of a fitted model), not a proof",
 )
+SEVERAL = Claim(
+    False,
+    "if f given the outcomes is Gaussian with the moments of one of the models, then for each distribution of the set; "
+    "measured, docs/evidence.md",
+    "an estimate (the worst of several fitted models, {beta:.3g} standard deviations each), not a proof",
+)
 EVERYWHERE = Claim(
     False,
     "the union bound, for a model that is right; measured, docs/evidence.md",
@@ -90,7 +96,9 @@ def bound(surrogate: Surrogate, beta: Beta) -> Claim:
         raise TypeError(REFUSED)
     if beta.proven:
         return LEMMA_1
-    return LEARNED if surrogate.learns else FIXED
+    if not surrogate.learns:
+        return FIXED
+    return SEVERAL if supports(surrogate, SupportsAlternatives) else LEARNED
 
 
 def everywhere(surrogate: Surrogate, beta: Beta, *, noisy: bool) -> Claim:

@@ -25,7 +25,7 @@ from drbo.knowledge.state import Iterate, State, Terms, kept, values_of
 from drbo.knowledge.suggestion import Suggestion
 from drbo.models.bounds import LOWER, Beta, Bound
 from drbo.models.data import Units
-from drbo.models.surrogate import Fit, SupportsInformationGain, supports
+from drbo.models.surrogate import Fit, SupportsAlternatives, SupportsInformationGain, supports
 from drbo.rounds.ball import Ball, frozen_copy
 from drbo.rounds.policies import Round
 from drbo.rounds.range_ball import make_ball
@@ -48,6 +48,7 @@ class Knowledge:
         self._belief: dict[str, Belief] = {}  # by the name of the outcome
         # The next fit by outcome, with its key: the last fit, and the numbers of values and corrections.
         self._next_fit: dict[str, tuple[Fit, tuple[int, int], Fit]] = {}
+        self._models: dict[str, tuple[Fit, tuple[int, int], list[Belief]]] = {}  # by outcome: fit, counts, posteriors
         self._ahead: tuple[int, Ahead] | None = None  # cache: number of facts, errors
         self._placed: list[tuple[FloatArray, PlacedSet]] = []  # cache: the last two arrays of atoms, with their sets
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # cache: with further contexts
@@ -121,12 +122,31 @@ class Knowledge:
         if contexts is None:
             contexts = self.atoms(state) if belief is None else belief.contexts
         past = belief is not None and belief.n_told > len(state.told_so_far)  # an earlier state
-        if belief is None or past or belief.fit is not fit or belief.corrections != state.corrections:
-            belief = Belief.prior(self.configuration, name, fit, contexts, state.corrections)
-        belief = belief.on(contexts).after(state.told_so_far)
+        belief = self._brought(belief, state, name, fit, contexts)
         if not past:
             self._belief[name] = belief
         return belief
+
+    def _brought(self, belief: Belief | None, state: State, name: str, fit: Fit, contexts: FloatArray) -> Belief:
+        """Return the posteriors of a fit given all results, from an earlier belief if it belongs to the same facts."""
+        known = belief is not None and belief.n_told <= len(state.told_so_far)
+        if belief is None or not known or belief.fit is not fit or belief.corrections != state.corrections:
+            belief = Belief.prior(self.configuration, name, fit, contexts, state.corrections)
+        return belief.on(contexts).after(state.told_so_far)
+
+    def models(self, state: State, name: str, fit: Fit, contexts: FloatArray) -> Sequence[Belief]:
+        """Return the posteriors of further models of an outcome on contexts (n, d), beside that of a fit (cached)."""
+        outcome, count = self.configuration.outcomes[name], state.counts[name]
+        if not count or not supports(outcome.surrogate, SupportsAlternatives):
+            return ()
+        key, made = (count, state.corrections), self._models.get(name)
+        if made is None or made[0] is not fit or made[1] != key:
+            values = self.configuration.inputs.seen(values_of(state.told_so_far, name, Units(outcome.sign)))
+            fits = outcome.surrogate.alternatives(fit, values)
+            made = fit, key, [self._brought(None, state, name, one, contexts) for one in fits]
+        beliefs = [self._brought(one, state, name, one.fit, contexts) for one in made[2]]
+        self._models[name] = made[0], made[1], beliefs
+        return beliefs
 
     def width(self, belief: Belief, beta: Beta) -> float:
         """Return the width beta_t of confidence bounds under a rule."""
@@ -142,18 +162,21 @@ class Knowledge:
         """Return the posteriors of a round with pending evaluations, by outcome; `fresh` as for `fit`."""
         pending = [Pending(i.proposal.action, i.proposal.contexts, self.reference_of(i)) for i in under_way]
         return {
-            name: self._round_beliefs(self.belief(state, ball.contexts, name, fresh=fresh), pending)
+            name: self._round_beliefs(state, self.belief(state, ball.contexts, name, fresh=fresh), pending)
             for name in self.configuration.outcomes
         }
 
     def certifying(self, state: State, ball: Ball, name: str = OBJECTIVE) -> RoundBeliefs:
         """Return the posteriors that bounds of an outcome use: given all results, without pending evaluations."""
-        return self._round_beliefs(self.belief(state, ball.contexts, name, fresh=True), [])
+        return self._round_beliefs(state, self.belief(state, ball.contexts, name, fresh=True), [])
 
-    def _round_beliefs(self, belief: Belief, pending: Sequence[Pending]) -> RoundBeliefs:
+    def _round_beliefs(self, state: State, belief: Belief, pending: Sequence[Pending]) -> RoundBeliefs:
         beta, certifying = belief.outcome.widths
         width = self.width(belief, beta)
-        return RoundBeliefs(belief, pending, width, width if certifying is beta else self.width(belief, certifying))
+        wider = width if certifying is beta else self.width(belief, certifying)
+        return RoundBeliefs(
+            belief, pending, width, wider, functools.partial(self.models, state, belief.name, belief.fit)
+        )
 
     # --- the ball of a round ----------------------------------------------------------------------------------------
 

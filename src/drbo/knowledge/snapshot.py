@@ -120,13 +120,11 @@ class Snapshot:
 
     def lower(self, ball: Ball, outcome: str = OBJECTIVE) -> Bound:
         """Return the lower confidence bound of an outcome on the atoms of a set."""
-        beliefs = self.beliefs(ball, outcome)
-        return Bound(beliefs.certain(ball), beliefs.bound_width, LOWER)
+        return self.beliefs(ball, outcome).bound(ball, LOWER)
 
     def upper(self, ball: Ball, outcome: str = OBJECTIVE) -> Bound:
         """Return the upper confidence bound of an outcome on the atoms of a set."""
-        beliefs = self.beliefs(ball, outcome)
-        return Bound(beliefs.certain(ball), beliefs.bound_width, UPPER)
+        return self.beliefs(ball, outcome).bound(ball, UPPER)
 
     def mean(self, ball: Ball) -> Bound:
         """Return the posterior mean of f on the atoms of a set, as a bound of width 0."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +15,7 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from drbo import validation
 from drbo._compiled import announce, in_order
+from drbo.models.curve import Curve
 from drbo.models.data import Observation, Scatter, Units
 from drbo.models.gp import GP
 from drbo.models.regression import ExactPosterior
@@ -20,6 +23,7 @@ from drbo.models.surrogate import (
     AnyCurve,
     Posterior,
     SupportsAverages,
+    SupportsCovariance,
     SupportsGrid,
     curve_of,
     of_action,
@@ -179,18 +183,22 @@ UPPER, LOWER = Side.UPPER, Side.LOWER
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """A confidence bound on f: ucb_t = mean + width std, or lcb_t = mean - width std, of one posterior.
+    """A confidence bound on f: ucb_t = mean + width std, or lcb_t = mean - width std, of one posterior or of several.
+
+    The bound of several posteriors is the lowest lower bound, or the highest upper bound, in each context.
 
     Attributes
     ----------
     posterior : of f
     width : beta_t, zero or more
     side : UPPER or LOWER
+    others : further posteriors of f, by models that the outcomes do not rule out
     """
 
     posterior: Posterior
     width: float
     side: Side
+    others: tuple[Posterior, ...] = field(default=(), kw_only=True)
 
     @property
     def slope(self) -> float:
@@ -207,7 +215,16 @@ class Bound:
 
         `actions` (n_actions, d_x) is the grid, needed if the posterior keeps no moments on a grid.
         """
-        posterior = self.posterior
+        found = self._on_grid(self.posterior, rows, actions)
+        for other in self.others:
+            found = self._outer(found, self._on_grid(other, rows, actions))
+        return found
+
+    def _outer(self, values: FloatArray, others: FloatArray) -> FloatArray:
+        """Return the lower ones of the values, or the higher ones for an upper bound."""
+        return np.asarray(np.minimum(values, others) if self.side is LOWER else np.maximum(values, others))
+
+    def _on_grid(self, posterior: Posterior, rows: NDArray[np.intp] | slice, actions: FloatArray | None) -> FloatArray:
         if supports(posterior, SupportsGrid):
             mean, variance = posterior.on_grid()
             mean, variance = mean[rows], variance[rows]
@@ -222,21 +239,44 @@ class Bound:
 
     def of_action(self, action: Point) -> FloatArray:
         """Return the bound of one action in every context, (n_contexts,)."""
-        mean, variance = of_action(self.posterior, action)
-        return np.asarray(mean + self.slope * np.sqrt(variance))
+        return self._outermost([of_action(posterior, action) for posterior in (self.posterior, *self.others)])
+
+    def _outermost(self, moments: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
+        """Return the bound from mean and variance of each posterior."""
+        values = [np.asarray(mean + self.slope * np.sqrt(variance)) for mean, variance in moments]
+        return functools.reduce(self._outer, values)
 
     def at(self, actions: FloatArray) -> FloatArray:
         """Return the bound at actions (m, d_x) anywhere, in every context, (m, n_contexts)."""
-        mean, variance = self.posterior.moments(actions)
-        return np.asarray(mean + self.slope * np.sqrt(variance))
+        return self._outermost([posterior.moments(actions) for posterior in (self.posterior, *self.others)])
+
+    def difference(self, actions: FloatArray, other: FloatArray) -> FloatArray:
+        """Return the bound (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x) and an action (d_x,).
+
+        The posteriors must have the capability `SupportsCovariance`.
+        """
+        posteriors = (cast(SupportsCovariance, posterior) for posterior in (self.posterior, *self.others))
+        return self._outermost([posterior.difference(actions, other) for posterior in posteriors])
 
     def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
         """Return the gradient in x of sum_j w_j bound(x, c_j) at one action (d_x,), shape (d_x,)."""
-        return self.posterior.gradient(action, weights, self.slope)
+        if not self.others:
+            return self.posterior.gradient(action, weights, self.slope)
+        posteriors = (self.posterior, *self.others)
+        moments = [posterior.moments(action[None, :]) for posterior in posteriors]
+        values = self.side * np.array([(mean + self.slope * np.sqrt(variance))[0] for mean, variance in moments])
+        outermost = values.argmax(axis=0)
+        found = np.zeros(len(action))
+        for k in np.unique(outermost[weights > 0.0]).tolist():
+            found += posteriors[k].gradient(action, np.where(outermost == k, weights, 0.0), self.slope)
+        return found
 
     def curve(self, action: FloatArray) -> AnyCurve:
         """Return the bound of one action (d_x,) as a function of the context."""
-        return curve_of(self.posterior, action, self.slope)
+        first = curve_of(self.posterior, action, self.slope)
+        if not self.others:
+            return first
+        return Outermost((first, *(curve_of(other, action, self.slope) for other in self.others)), self.side)
 
     def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
         """Return upper bounds (m,) of sum_j w_j bound(x, c_j) at actions (m, d_x), for weights w (n_contexts,).
@@ -244,9 +284,43 @@ class Bound:
         <w, mean> + width sqrt(<w, variance>)                     UPPER: the root is concave
         <w, mean> - width <w, variance> / sqrt(prior variance)    LOWER: std <= sqrt(prior variance)
         """
-        mean, variance = self.posterior.averages(actions, weights)
+        if self.others and self.side is UPPER:
+            return np.asarray(self.at(actions) @ weights)
+        mean, variance = self.posterior.averages(actions, weights)  # the lowest bound is not above the first one
         std = np.sqrt(variance) if self.side is UPPER else variance / self.amplitude
         return np.asarray(mean + self.slope * std)
+
+
+@dataclass(frozen=True, eq=False)
+class Outermost:
+    """The lowest of several curves in each context, or the highest for upper bounds; the moments are of the first."""
+
+    curves: tuple[AnyCurve, ...]
+    side: Side
+
+    @property
+    def steepness(self) -> FloatArray:
+        """The largest standard deviation of each partial derivative, up to a common factor, (d,)."""
+        return np.asarray(np.max([cast(Curve, curve).steepness for curve in self.curves], axis=0))
+
+    def __call__(self, contexts: FloatArray) -> FloatArray:
+        """Return the bound (m,) in contexts (m, d_c)."""
+        values = [curve(contexts) for curve in self.curves]
+        return np.asarray(np.min(values, axis=0) if self.side is LOWER else np.max(values, axis=0))
+
+    def moments(self, contexts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of f by the first model, each (m,), in contexts (m, d_c)."""
+        return self.curves[0].moments(contexts)
+
+    def variance(self, contexts: FloatArray) -> FloatArray:
+        """Return the variance of f by the first model (m,) in contexts (m, d_c)."""
+        return self.curves[0].variance(contexts)
+
+    def lowest(self, centres: FloatArray, halves: FloatArray, tilt: FloatArray) -> FloatArray:
+        """Return a lower bound (m,) of v(c) - tilt'(c - centre) over the cells |c - centre| <= half, for slope <= 0."""
+        if self.side is UPPER:
+            raise TypeError("the highest of several curves has no bound over cells")
+        return np.asarray(np.min([curve.lowest(centres, halves, tilt) for curve in self.curves], axis=0))
 
 
 @in_order

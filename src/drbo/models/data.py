@@ -138,6 +138,11 @@ class Outcomes:
         return bool(np.isfinite(self.stderr).any())
 
     @property
+    def shows_noise(self) -> bool:
+        """Whether the outcomes show the size of their noise: repeated points, or standard errors."""
+        return self.errors_known or len(np.unique(np.column_stack([self.x, self.c]), axis=0)) < len(self.y)
+
+    @property
     def shares_errors(self) -> bool:
         """Whether any evaluation has several outcomes."""
         return len(self.y) > 1 and bool((np.diff(self.evaluation) == 0).any())

@@ -87,6 +87,10 @@ STEEP, LEAST_GAIN = 0.5, 1e-3
 """A climb that ends with a gradient above `STEEP` restarts, unless it gained less than `LEAST_GAIN` nats."""
 LARGEST_GIVEN = 0.99
 """The largest r that may be given, or learned with known standard errors, for numerical reasons."""
+PAIRS = 2
+"""Number of pairs of alternative fits."""
+ASSUMED_NOISE = 1e-3
+"""The least noise of an alternative fit, in standard deviations of the outcomes, unless the outcomes show it."""
 LEAST_HALVED = 200
 """Number of outcomes from which climbs begin on half of the data."""
 
@@ -171,6 +175,35 @@ class LearnedGP:
     def refit(self, outcomes: Outcomes, last: FittedGP) -> FittedGP:
         """Return the fit to all outcomes so far, started from the last fit."""
         return self._fit(outcomes, last if last.n_outcomes >= 3 else None)
+
+    def alternatives(self, fit: FittedGP, outcomes: Outcomes) -> tuple[FittedGP, ...]:
+        """Return further fits that the outcomes do not rule out, each in the units of `fit`.
+
+        They are draws of theta from the normal distribution around the fit with the curvature of log p(y, theta)
+        (Laplace's approximation), in two pairs on opposite sides. Their noise is at least `ASSUMED_NOISE` unless the
+        outcomes show it (repeats, standard errors) or it was given: outcomes without repeats cannot show that noise is
+        smaller. If the noise of the fit is below that, the fit with the assumed noise is one more.
+        """
+        with one_thread():
+            posterior = LogPosterior(self, outcomes.standardised(fit.offset, fit.scale), fit.scale)
+            theta = posterior.theta_of(fit.gp)
+            part = posterior
+            if posterior.dense and len(outcomes.y) >= LEAST_HALVED:
+                part = LogPosterior(self, outcomes.standardised(fit.offset, fit.scale).half(), fit.scale)
+            axes = part.axes(Summit(theta, fit.log_posterior)) / (1.0 if part is posterior else math.sqrt(2.0))
+        draws = np.random.default_rng(len(outcomes.y)).normal(size=(PAIRS, axes.shape[1])) @ axes.T
+        thetas = []
+        for draw in (*draws, *-draws):
+            moved = theta.copy()
+            moved[posterior.free] += draw
+            thetas.append(np.clip(moved, posterior.lower, posterior.upper))
+        shown = self.noise is not None or outcomes.shows_noise
+        gps = [posterior.gp(one) for one in thetas]
+        if not shown:
+            gps = [replace(gp, noise=max(gp.noise, ASSUMED_NOISE)) for gp in gps]
+            if fit.gp.noise < ASSUMED_NOISE:
+                gps.append(replace(fit.gp, noise=ASSUMED_NOISE))
+        return tuple(replace(fit, gp=gp) for gp in gps)
 
     def posterior(
         self, fit: FittedGP, data: Data, contexts: FloatArray, last: GPPosterior | None = None

@@ -251,6 +251,16 @@ class SupportsLeaveOneOut(Protocol):
         """Return every outcome minus its prediction from all others, and the variance, in the order told."""
 
 
+class SupportsAlternatives(Protocol):
+    """A surrogate with several fits that the outcomes do not rule out; bounds then use them all."""
+
+    def alternatives(self, fit: Any, outcomes: Outcomes) -> tuple[Fit, ...]:
+        """Return further fits beside `fit`, in the same units, the same for the same arguments.
+
+        `outcomes` are all outcomes so far, to be maximised, in the user's units.
+        """
+
+
 class SupportsInformationGain(Protocol):
     """The information gain of the observations, which `TheoreticalBeta` uses."""
 

@@ -395,7 +395,8 @@ class Optimizer:
         )
         x, c = telling.paired(*given)
         belief = self._known.belief(self._known.state, fresh=True)
-        predicted = belief.prediction(x, c, self._known.width(belief, own.bound_beta))
+        models = self._known.models(self._known.state, belief.name, belief.fit, belief.contexts)
+        predicted = belief.prediction(x, c, self._known.width(belief, own.bound_beta), models)
         if all(part.single for part in given):
             return Prediction(*(float(column[0]) for column in predicted))
         index = next((part.index for part in given if part.index is not None), None)

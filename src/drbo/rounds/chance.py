@@ -126,11 +126,11 @@ def bracket(ball: Ball, event: ModelEvent, least: FloatArray, most: FloatArray) 
     return Bracket(np.clip(worst.lower_bound, 0.0, 1.0), np.clip(best.expectation, 0.0, 1.0), worst.weights)
 
 
-def of_candidates(ball: Ball, event: ModelEvent, posterior: Posterior, width: float, candidates: Candidates) -> Bracket:
-    """Return the worst-case probabilities for candidates, from confidence bounds of this width."""
+def of_candidates(ball: Ball, event: ModelEvent, bound: Callable[[Side], Bound], candidates: Candidates) -> Bracket:
+    """Return the worst-case probabilities for candidates, from the confidence bound of each side."""
     rows = np.arange(len(candidates.points))
-    least = candidates.values(Bound(posterior, width, event.unfavourable), rows)
-    return bracket(ball, event, least, candidates.values(Bound(posterior, width, event.side), rows))
+    least = candidates.values(bound(event.unfavourable), rows)
+    return bracket(ball, event, least, candidates.values(bound(event.side), rows))
 
 
 def worst_quantile(ball: Ball, values: FloatArray, share: float, noise: float, *, certified: bool) -> float:
@@ -343,7 +343,8 @@ class ChanceConstrained(Policy):
     @staticmethod
     def _upper(ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> FloatArray:
         """Return upper bounds (m,) of the worst-case probability of candidates."""
-        return of_candidates(ball, event, beliefs.expected(ball), _width(ball, beliefs), candidates).upper
+        posterior, width = beliefs.expected(ball), _width(ball, beliefs)
+        return of_candidates(ball, event, lambda side: Bound(posterior, width, side), candidates).upper
 
 
 _Chooser = Callable[[Ball, ModelEvent, Beliefs, Candidates], Found | None]

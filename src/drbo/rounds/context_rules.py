@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from drbo import validation
-from drbo.models.bounds import LOWER, Bound
+from drbo.models.bounds import LOWER, Bound, Side
 from drbo.models.data import Observation, Units
 from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action, supports
 from drbo.rounds.ball import TIE, Ball, first_of_the_best
@@ -44,6 +44,9 @@ class Beliefs(Protocol):
 
         Only its variance is smaller. This posterior is used to choose the next evaluation.
         """
+
+    def bound(self, ball: Ball, side: Side, width: float | None = None) -> Bound:
+        """Return the confidence bound of all models by the outcomes alone, by default as wide as a recommendation's."""
 
     def also(self, ball: Ball, action: Point, contexts: Sequence[Point]) -> Beliefs:
         """Return the beliefs with one more pending evaluation: an action in these contexts."""

@@ -17,12 +17,12 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self, cast
+from typing import Self
 
 import numpy as np
 
 from drbo.models.bounds import LOWER, Bound
-from drbo.models.surrogate import Estimate, SupportsCovariance
+from drbo.models.surrogate import Estimate
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs
 from drbo.rounds.search import Candidates, Found, Indices, Pick, Search, WholeSearch
@@ -74,7 +74,7 @@ class Floor(Requirement):
         return ball.certificate(self._bound(ball), action).lower_bound - self.level
 
     def _bound(self, ball: Ball) -> Bound:
-        return Bound(self.beliefs.certain(ball), self.beliefs.bound_width, LOWER)
+        return self.beliefs.bound(ball, LOWER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +110,7 @@ class Budget(Requirement):
         return float(self._losses(ball, action.coordinates[None, :])[0])
 
     def _losses(self, ball: Ball, actions: FloatArray) -> FloatArray:
-        posterior = cast(SupportsCovariance, self.beliefs.certain(ball))
-        mean, variance = posterior.difference(actions, self.baseline.coordinates)
-        lower = mean - self.beliefs.bound_width * np.sqrt(variance)
+        lower = self.beliefs.bound(ball, LOWER).difference(actions, self.baseline.coordinates)
         losses = np.maximum(-ball.worst_cases(lower).lower_bound, 0.0)
         return np.where((actions == self.baseline.coordinates).all(axis=1), 0.0, losses)
 
