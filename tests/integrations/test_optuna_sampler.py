@@ -17,9 +17,9 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState, create_trial
 
 import drbo
-from drbo.integrations.optuna import RobustSampler, get_robust_params, get_robust_trial, observe
+from drbo.integrations.optuna import RobustSampler, get_robust_params, get_robust_trial, observe, plot_bounds
 from drbo.integrations.optuna.studies import sampler_of
-from drbo.integrations.optuna.trials import CONFIGURATION, FAILED, SILENT, SUGGESTION
+from drbo.integrations.optuna.trials import CONFIGURATION, FAILED, SILENT, SUGGESTION, store_configuration
 from drbo.models.regression import ExactPosterior
 from integrations.weather import FIXED, HISTORY, ROWS, cost, derived, make, objective, recommended, study_of
 
@@ -668,6 +668,34 @@ def test_a_trial_without_conditions_does_not_count_and_says_so() -> None:
 
 
 # --- define-by-run --------------------------------------------------------------------------------------------------
+
+
+def test_a_study_of_0_2_goes_on(tmp_path: Path) -> None:
+    """Version 0.2 had other names for the width and the bound, recorded `pick` always, and one fit without a name."""
+    sampler = make(setting=drbo.Simulator(radius=0.1))
+    made = study_of(sampler)
+    made.optimize(objective, n_trials=4)
+    old = optuna.create_study(storage=sqlite(tmp_path), study_name="heating", sampler=optuna.samplers.RandomSampler())
+    trials = copy.deepcopy(made.trials)
+    for trial in trials:
+        asked = trial.system_attrs[SUGGESTION].get("asked")
+        if asked is not None:
+            fits = asked.pop("fits")
+            asked["fit"] = fits.get("")
+            for proposal in asked["proposals"]:
+                proposal["guarantee"] = proposal.pop("bound")
+                proposal.pop("reason", None)
+    old.add_trials(trials)
+    text = sampler._text.replace('"bound_beta"', '"certificate_beta"').replace(
+        '["pick", null]', '["pick", "informative"]'
+    )
+    assert text.count("certificate_beta") == text.count('"informative"') == 1
+    store_configuration(old, text, hashlib.sha256(text.encode()).hexdigest()[:16])
+    again = RobustSampler.from_study(old)
+    assert again._text == sampler._text
+    assert again.recommend(old).value == pytest.approx(sampler.recommend(made).value, rel=1e-9)
+    assert list(plot_bounds(old).data[1].y) == list(plot_bounds(made).data[1].y)
+    optuna.load_study(storage=old._storage, study_name="heating", sampler=sampler).optimize(objective, n_trials=1)
 
 
 def test_parameters_outside_the_common_space_leave_no_bound() -> None:

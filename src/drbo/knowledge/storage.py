@@ -205,7 +205,7 @@ def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None
         if head["format"] not in READABLE:
             other = shortened(repr(head["format"]))
             raise RefusedError(f"{printable(path)} is of format {other}; this drbo reads formats 3 and 4")
-        stored = head["configuration"] if head["format"] == FORMAT else _of_format_3(head["configuration"])
+        stored = head["configuration"] if head["format"] == FORMAT else of_format_3(head["configuration"])
         if like is not None:
             _check_alike(path, stored, encode(like))
         configuration = decode(stored, classes)
@@ -222,7 +222,7 @@ def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None
         return Contents(configuration, records[1:], file, classes)
 
 
-def _of_format_3(stored: Any) -> Any:
+def of_format_3(stored: Any) -> Any:
     """Return a configuration of format 3 as format 4 writes it.
 
     A width has another name now. Format 3 names the default of `pick` although the user may not have named it.
@@ -230,9 +230,9 @@ def _of_format_3(stored: Any) -> Any:
     if isinstance(stored, list):
         if stored == ["pick", "informative"]:
             return ["pick", None]
-        return ["bound_beta" if part == "certificate_beta" else _of_format_3(part) for part in stored]
+        return ["bound_beta" if part == "certificate_beta" else of_format_3(part) for part in stored]
     if isinstance(stored, dict):
-        return {name: _of_format_3(part) for name, part in stored.items()}
+        return {name: of_format_3(part) for name, part in stored.items()}
     return stored
 
 

@@ -81,9 +81,8 @@ def plot_bounds(study: optuna.Study) -> go.Figure:
     trials = study.get_trials(deepcopy=False)
     done = [trial for trial in trials if trial.state == TrialState.COMPLETE]
     asked = [trial for trial in trials if "asked" in trial.system_attrs.get(SUGGESTION, {})]
-    bounds = [
-        drbo.knowledge.from_json(trial.system_attrs[SUGGESTION]["asked"]["proposals"][0]["bound"]) for trial in asked
-    ]
+    proposals = [trial.system_attrs[SUGGESTION]["asked"]["proposals"][0] for trial in asked]
+    bounds = [drbo.knowledge.from_json(p["bound"] if "bound" in p else p["guarantee"]) for p in proposals]
     today = sampler.recommend(study)
     numbers, values = [trial.number for trial in done], [trial.value for trial in done]
     figure = plotly.Figure(layout=_layout("Values and bounds", "Trial", "Objective value"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import json
 import math
 import time
 import warnings
@@ -25,6 +26,7 @@ from optuna.trial import FrozenTrial, TrialState
 import drbo
 from drbo import validation
 from drbo.integrations.optuna.search_spaces import digest
+from drbo.knowledge.storage import of_format_3
 
 CONFIGURATION = "drbo:configuration"
 """The system attribute of a study that names its configuration."""
@@ -92,6 +94,9 @@ def stored_configuration(study: optuna.Study) -> tuple[str, str] | None:
         raise damage(
             name, CONFIGURATION, f"the configuration was changed after the study began: its digest is {digest}"
         )
+    if '["certificate_beta", ' in text:  # of version 0.2
+        text = json.dumps(of_format_3(json.loads(text)), allow_nan=False)
+        digest = digest_of(text)
     return text, digest
 
 
