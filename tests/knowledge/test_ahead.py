@@ -16,7 +16,7 @@ def make(model: drbo.GP | None = MODEL) -> drbo.Optimizer:
 
 
 def errors(opt: drbo.Optimizer) -> Ahead:
-    return opt._known.ahead(len(opt.history))
+    return opt._known.ahead(opt._known.state)
 
 
 def k(a: np.ndarray, b: np.ndarray) -> np.ndarray:

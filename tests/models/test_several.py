@@ -125,16 +125,17 @@ def test_every_printed_bound_is_that_of_all_models(maximize: bool) -> None:
     base = known.belief(known.state, fresh=True)
     models = [base, *known.models(known.state, "", base.fit, CONTEXTS)]
     assert len(models) > 4
-    low, high = [], []
+    low, high, width = [], [], 3.0 * known.ahead(known.state).size
     for model in models:
         mean, variance = model.on(CONTEXTS).certain.moments(GRID)
-        low.append(mean - 3.0 * np.sqrt(variance))
-        high.append(mean + 3.0 * np.sqrt(variance))
+        low.append(mean - width * np.sqrt(variance))
+        high.append(mean + width * np.sqrt(variance))
     lower, upper = np.min(low, axis=0), np.max(high, axis=0)
     placed = drbo.TotalVariation()
     worst = np.array([placed.worst_case(row, REFERENCE, 0.2).expectation for row in lower])
     outward = base.units.outward
     r = opt.recommend()
+    assert r.beta == width
     assert r.action_index == int(np.argmax(worst))
     assert r.value == pytest.approx(outward(float(worst.max())), rel=1e-9)
     assert "several fitted models" in str(r)
@@ -151,7 +152,7 @@ def test_every_printed_bound_is_that_of_all_models(maximize: bool) -> None:
     for model in models:
         posterior = cast(SupportsCovariance, model.on(CONTEXTS).certain)
         mean, variance = posterior.difference(GRID[3][None], GRID[0])
-        differences.append((mean - 3.0 * np.sqrt(variance))[0])
+        differences.append((mean - width * np.sqrt(variance))[0])
     least = placed.worst_case(np.min(differences, axis=0), REFERENCE, 0.2).expectation
     compared = question.compare(GRID[3])
     assert compared.worst == pytest.approx(base.units.length_outward(float(least)), rel=1e-9)

@@ -63,7 +63,7 @@ def test_the_context_to_check_has_the_largest_product_of_weight_and_distance() -
         ]
         mass, at = to_check(contexts, weights, evaluated)
         assert mass == pytest.approx(weights[beyond].sum())
-        assert at == int(np.argmax(worth))
+        assert at == int(np.argmax(worth if beyond.any() else weights))
 
 
 def test_the_default_of_a_learned_model_is_checked_and_what_is_said_is_taken() -> None:
@@ -80,12 +80,13 @@ def test_a_check_is_the_recommended_action_outside_what_was_evaluated() -> None:
     opt = optimizer()
     for _ in range(12):
         twin = copy.deepcopy(opt)
-        seen = twin._known.state.evaluated()
+        seen = twin._known.evaluations(twin._known.state)
         s = opt.ask()
         if s.reason == "verify":
             assert s.number >= 3
             assert s.number % 2
-            assert outside(np.array([s.context_points[0].coordinates, *seen]), seen)[0]
+            context, near = s.context_points[0].coordinates, seen.near(s.action_point.coordinates)
+            assert outside(np.array([context, *seen.contexts]), near)[0]
         opt.tell(s, smooth(s.action, s.context))
     assert "verify" in {proposal.reason for proposal in _proposals(opt)}
 

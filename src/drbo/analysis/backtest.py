@@ -194,7 +194,7 @@ def backtest_known(asked: Snapshot, radii: ArrayLike, window: int, past: Any, ac
     belief = known.belief(asked.state, points, fresh=True)
     coordinates = asked.rows(candidates)
     others = tuple(one.certain for one in known.models(asked.state, OBJECTIVE, belief.fit, points))
-    lower = Bound(belief.certain, known.width(belief, own.bound_beta), LOWER, others=others).at(coordinates)
+    lower = Bound(belief.certain, known.bound_width(asked.state, belief), LOWER, others=others).at(coordinates)
     mean = Bound(belief.certain, 0.0, LOWER).at(coordinates)
     made = _replayed(lower, ambiguity, days, radii, window, mean[:, days].T)
     outward = np.vectorize(belief.units.outward, otypes=[float])

@@ -104,7 +104,7 @@ def narrowing(asked: Snapshot, action: Point, steps: int) -> Narrowing:
     for i, count in enumerate(at.tolist()):
         beliefs = [belief.after(told[:count]) for belief in beliefs]
         first, *others = (belief.certain for belief in beliefs)
-        width = known.width(beliefs[0], own.bound_beta)
+        width = known.bound_width(asked.state, beliefs[0])
         for side, row in zip((LOWER, UPPER), values, strict=True):
             row[i] = Bound(first, width, side, others=tuple(others)).of_action(action)
     lower, upper = ball.worst_cases(values[0]).lower_bound, ball.worst_cases(values[1]).expectation
@@ -123,7 +123,7 @@ def leave_one_out(asked: Snapshot) -> LeaveOneOut:
     require(belief.certain, (SupportsLeaveOneOut,), "leave_one_out", belief.outcome.surrogate)
     residual, variance = cast(SupportsLeaveOneOut, belief.certain).leave_one_out()
     units = belief.units
-    width = known.width(belief, known.configuration.bound_beta)
+    width = known.bound_width(state, belief)
     return LeaveOneOut(
         id=ids,
         outcome=outcomes,

@@ -13,7 +13,7 @@ import numpy as np
 from drbo import validation
 from drbo._threads import one_thread
 from drbo.analysis.answers import NotReachedError, Recommendation, RegretBound, TargetRecommendation
-from drbo.analysis.trust import Check, Trust, check_of, trust
+from drbo.analysis.trust import Check, Trust, trust
 from drbo.knowledge.explanation import AnyColumn, Deferred, Evaluation, Explanation, summary
 from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Terms
@@ -21,6 +21,7 @@ from drbo.models.bounds import LOWER, Bound
 from drbo.models.data import Units
 from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action, supports
 from drbo.rounds.ball import Ball, Certificate
+from drbo.rounds.checked import Gap
 from drbo.rounds.grid_search import best_action
 from drbo.rounds.satisficing import Goal, WorstByRadius, check_goal, check_set, critical_radius, fragility, satisfy
 from drbo.spaces.space import Column, Point
@@ -43,6 +44,7 @@ class ActionBound:
     units : the units of the outcomes
     mean, variance : (n,) of f for the action on the atoms of the certificate
     posterior : the posterior of the bound
+    assumed_noise : a noise that the bound assumes because no outcome shows it, in the model's units; None if shown
     given : the known part of the context; None if nothing is known
     """
 
@@ -54,6 +56,7 @@ class ActionBound:
     mean: FloatArray
     variance: FloatArray
     posterior: Posterior
+    assumed_noise: float | None
     given: Mapping[Any, Any] | None
 
 
@@ -67,7 +70,9 @@ def action_bound(asked: Snapshot, action: Point, ball: Ball) -> ActionBound:
         curve = curve_of(bound.posterior, action.coordinates, 0.0)
         mean, variance = curve(made.reference.points), curve.variance(made.reference.points)
     units, given = asked.units, asked.given
-    return ActionBound(action, made, ball, bound.width, units, mean, variance, bound.posterior, given)
+    least = min((other.noise for other in bound.others), default=0.0)
+    assumed = least if least > bound.posterior.noise else None
+    return ActionBound(action, made, ball, bound.width, units, mean, variance, bound.posterior, assumed, given)
 
 
 def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> ActionBound:
@@ -125,8 +130,9 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
     made, units, own = found.certificate, found.units, asked.configuration
     beta, nature = own.bound_beta, asked.known.nature(found.given)
     action, contexts = asked.actions.decode(found.action), nature.decode_all(made.reference)
-    evaluated = asked.state.evaluated(failures=False)
-    check = check_of(action, made.reference.points, made.worst_case.weights, evaluated, contexts)
+    evaluations = asked.known.evaluations(asked.state, failures=False)
+    gap = Gap.of(made.reference.points, made.worst_case.weights, found.action.coordinates, evaluations)
+    check = Check(action, contexts[gap.at])
     return Recommendation(
         action=action,
         action_index=found.action.index,
@@ -143,18 +149,19 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
         within=found.ball.words,
         claim=own.objective.claim,
         check=check,
-        trusted=Deferred(functools.partial(_trust, asked, found, check)),
+        trusted=Deferred(functools.partial(_trust, asked, found, gap, check)),
         action_point=found.action,
         explanation=Deferred(functools.partial(explain, found, action, contexts, nature.space.columns)),
         given=found.given,
     )
 
 
-def _trust(asked: Snapshot, found: ActionBound, check: Check) -> Trust:
+def _trust(asked: Snapshot, found: ActionBound, gap: Gap, check: Check) -> Trust:
     """Return the verdict on a bound."""
-    made, radius = found.certificate, found.ball.radius
+    noise = found.assumed_noise
+    assumed = None if noise is None else found.units.length_outward(noise)
     with one_thread():
-        return trust(asked, asked.ahead(), made.reference.points, made.worst_case.weights, radius, check)
+        return trust(asked, asked.ahead(), gap, found.ball.radius, check, assumed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,18 +6,15 @@ and never confirm one (`drbo.knowledge.ahead`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 from scipy.special import ndtr
 
 from drbo.knowledge.ahead import FIRST, Ahead
 from drbo.knowledge.explanation import readable
 from drbo.knowledge.snapshot import Snapshot
-from drbo.rounds.checked import MOST_OUTSIDE, outside, to_check
-from drbo.validation import FloatArray
+from drbo.rounds.checked import MOST_OUTSIDE, Gap
 
 Verdict = Literal["checked", "extrapolated", "refuted"]
 _FAR = 3.0
@@ -51,36 +48,42 @@ class Trust:
         "checked", which is no proof
     reasons : the reasons in words
     outside : the mass of the worst distribution outside the contexts that were evaluated
+    untried : its mass outside the contexts in which this action, or one near it, was evaluated
     checks : the number of outcomes of suggestions that checked a recommended action (`suggestion.reason` is "verify")
     """
 
     verdict: Verdict
     reasons: tuple[str, ...]
     outside: float
+    untried: float
     checks: int
 
     def __str__(self) -> str:
         return f"{self.verdict}: {'; '.join(self.reasons)}"
 
 
-def trust(asked: Snapshot, ahead: Ahead, points: FloatArray, weights: FloatArray, radius: float, check: Check) -> Trust:
+def trust(asked: Snapshot, ahead: Ahead, gap: Gap, radius: float, check: Check, assumed_noise: float | None) -> Trust:
     """Return the verdict on a bound.
 
-    `points` (n, d) and `weights` (n,) are its worst distribution, `radius` that of its set, and `check` the evaluation
-    that would check it.
+    `gap` is the part of its worst distribution that was not looked at, `radius` that of its set, and `check` the
+    evaluation that would check it. `assumed_noise` is a noise in the user's units that no outcome shows, None if they
+    show it.
     """
-    evaluated = asked.state.evaluated(failures=False)
-    mass = float(weights[outside(points, evaluated)].sum())
     found: dict[Verdict, list[str]] = {"refuted": [], "extrapolated": [], "checked": []}
     if ahead.refuted:
         found["refuted"] += [_surprises(ahead), _remedy(ahead)]
-    if mass > MOST_OUTSIDE:
+    if gap.outside > MOST_OUTSIDE:
         found["extrapolated"].append(
-            f"{mass:.0%} of the worst distribution lies in conditions that nobody has evaluated, such as "
+            f"{gap.outside:.0%} of the worst distribution lies in conditions that nobody has evaluated, such as "
             f"{readable(check.context)}"
         )
+    elif gap.open:
+        found["extrapolated"].append(
+            f"{gap.untried:.0%} of the worst distribution lies in conditions in which nobody has evaluated this action "
+            f"or one near it, such as {readable(check.context)}"
+        )
     widest = asked.state.largest_radius
-    if len(evaluated) and radius > _LARGER * widest:
+    if asked.state.told_so_far and radius > _LARGER * widest:
         found["extrapolated"].append(f"suggestions were for a radius of at most {widest:.3g}, and this is {radius:.3g}")
     if found["extrapolated"]:
         found["extrapolated"].append(f"to check, evaluate {check}")
@@ -89,20 +92,13 @@ def trust(asked: Snapshot, ahead: Ahead, points: FloatArray, weights: FloatArray
     outliers = ahead.beyond(_OUTLIER)
     if outliers and not ahead.refuted:
         found["checked"].append(_outliers(outliers))
+    if assumed_noise is not None:
+        found["checked"].append(
+            f"no evaluation was repeated, so the noise is not known: {assumed_noise:.2g} is assumed"
+        )
     verdict = next(one for one, reasons in found.items() if reasons)
     reasons = (*found["refuted"], *found["extrapolated"]) if verdict != "checked" else tuple(found["checked"])
-    return Trust(verdict, reasons, mass, checks)
-
-
-def check_of(
-    action: Any, points: FloatArray, weights: FloatArray, evaluated: FloatArray, contexts: Sequence[Any]
-) -> Check:
-    """Return the evaluation that would check a bound: the action, in one of the contexts (n,) at points (n, d)."""
-    if outside(points[weights > 0.0], evaluated).any():
-        _, at = to_check(points, weights, evaluated)
-    else:
-        at = int(np.argmax(weights))
-    return Check(action, contexts[at])
+    return Trust(verdict, reasons, gap.outside, gap.untried, checks)
 
 
 def _surprises(ahead: Ahead) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drbo.knowledge.belief import Belief
 from drbo.knowledge.configuration import Configuration
@@ -27,6 +27,8 @@ STEP = 0.2
 """l: the share of the stake that is bet on each outcome."""
 DELTA = 0.01
 """The probability at which a model that is right is refuted."""
+LARGEST = 10.0
+"""Errors are cut at so many deviations where their size widens a bound: one jump must not make all bounds useless."""
 _BLOCK = 100
 """For a long history only the last one or two blocks of so many results are tested; the blocks are fixed beforehand."""
 
@@ -58,6 +60,16 @@ class Ahead:
         return value
 
     @property
+    def size(self) -> float:
+        """The root mean square of the tested errors, with errors beyond `LARGEST` cut; at least 1.
+
+        Bounds of a learned model are wider by this factor.
+        """
+        both = zip(self.results, self.errors, strict=True)
+        tested = [min(error**2, LARGEST**2) for number, error in both if number + 1 >= FIRST]
+        return max(1.0, math.sqrt(sum(tested) / len(tested))) if tested else 1.0
+
+    @property
     def refuted(self) -> bool:
         """Whether the errors refute the model."""
         return not self.corrected and self.evidence >= 1.0 / DELTA
@@ -76,53 +88,65 @@ class _Step:
     verified: bool
 
 
-def one_step_ahead(own: Configuration, facts: Sequence[Fact]) -> Ahead:
-    """Return the errors of the objective in a history.
+class Forecaster:
+    """The one-step-ahead errors of a growing history; each result is predicted once.
 
-    Failures and outcomes of hidden contexts have none. Of an evaluation in several contexts the first outcome counts.
+    Failures and outcomes of hidden contexts have no error. Of an evaluation in several contexts the first outcome
+    counts.
     """
-    steps, corrected = _steps(own, facts)
-    told = [step.told for step in steps]
-    start = max(len(steps) // _BLOCK - 1, 0) * _BLOCK
-    belief: Belief | None = None
-    found: list[tuple[int, float, bool]] = []
-    for i in range(start, len(steps)):
-        step = steps[i]
-        if belief is None or belief.fit is not step.fit:
-            belief = Belief.prior(own, OBJECTIVE, step.fit, step.told.contexts[0].coordinates[None, :])
-        belief = belief.after(told[:i])
-        if belief.units.known and not step.told.failed and not step.told.hidden:
-            found.append((step.number, _error(belief, step.told), step.verified))
-    numbers, errors, verified = zip(*found, strict=True) if found else ((), (), ())
-    return Ahead(numbers, errors, verified, corrected)
 
+    def __init__(self, own: Configuration) -> None:
+        self._own = own
+        self._fit: Fit = own.objective.first_fit
+        self._verifying: set[int] = set()
+        self._steps: list[_Step] = []
+        self._n_facts = self._n_told = self._n_done = 0
+        self._corrected = False
+        self._belief: Belief | None = None
+        self._found: list[tuple[int, float, bool]] = []
 
-def _steps(own: Configuration, facts: Sequence[Fact]) -> tuple[list[_Step], bool]:
-    """Return the results in order, each with the fit before it, and whether any was corrected."""
-    fit, made, verifying = own.objective.first_fit, dict[int, _Step](), set[int]()
-    n_told, corrected = 0, False
-    for fact in facts:
+    def ahead(self, facts: Sequence[Fact]) -> Ahead:
+        """Return the errors in these facts, which must begin with those of the last call."""
+        for fact in facts[self._n_facts :]:
+            self._note(fact)
+        self._n_facts = len(facts)
+        told = [step.told for step in self._steps]
+        first = max(len(told) // _BLOCK - 1, 0) * _BLOCK
+        for i in range(max(self._n_done, first), len(told)):
+            self._predict(self._steps[i], told[:i])
+        self._n_done = len(told)
+        recent = [one for one in self._found if one[0] >= (self._steps[first].number if told else 0)]
+        numbers, errors, verified = zip(*recent, strict=True) if recent else ((), (), ())
+        return Ahead(numbers, errors, verified, self._corrected)
+
+    def _note(self, fact: Fact) -> None:
+        """Note a result with the fit before it; a correction makes all predictions anew."""
         if isinstance(fact, Asked):
-            fit = fact.fits.get(OBJECTIVE, fit)
-            verifying.update(p.number for p in fact.proposals if p.reason == "verify")
+            self._fit = fact.fits.get(OBJECTIVE, self._fit)
+            self._verifying.update(p.number for p in fact.proposals if p.reason == "verify")
         elif isinstance(fact, Told):
-            made[n_told] = _Step(n_told, fact, fit, fact.number in verifying)
-            n_told += 1
-        elif isinstance(fact, Retracted):
-            del made[fact.result]
-            corrected = True
-        elif isinstance(fact, Amended):
-            old = made[fact.result]
-            new = Told(old.told.time, old.told.number, old.told.action, fact.contexts, fact.outcomes, old.told.drawn)
-            made[fact.result] = _Step(old.number, new, old.fit, old.verified)
-            corrected = True
-    return list(made.values()), corrected
+            self._steps.append(_Step(self._n_told, fact, self._fit, fact.number in self._verifying))
+            self._n_told += 1
+        elif isinstance(fact, Retracted | Amended):
+            at = next(i for i, step in enumerate(self._steps) if step.number == fact.result)
+            old = self._steps.pop(at)
+            if isinstance(fact, Amended):
+                told = replace(old.told, contexts=fact.contexts, outcomes=fact.outcomes, weights=fact.weights)
+                self._steps.insert(at, replace(old, told=told))
+            self._corrected, self._n_done, self._belief, self._found = True, 0, None, []
 
-
-def _error(belief: Belief, told: Told) -> float:
-    """Return the error of a result's first outcome, given the results before it."""
-    posterior, first = belief.certain, observations(told, OBJECTIVE, belief.units)[0]
-    mean, variance = posterior.predict(told.action.coordinates[None, :], told.contexts[0].coordinates[None, :])
-    noise = posterior.noise if first.noise is None else first.noise
-    assert first.outcome is not None  # the evaluation did not fail
-    return (first.outcome - float(mean[0])) / math.sqrt(float(variance[0]) + noise**2)
+    def _predict(self, step: _Step, before: Sequence[Told]) -> None:
+        """Note the error of a result, given the results before it."""
+        belief = self._belief
+        if belief is None or belief.fit is not step.fit:
+            belief = Belief.prior(self._own, OBJECTIVE, step.fit, step.told.contexts[0].coordinates[None, :])
+        self._belief = belief = belief.after(before)
+        if not belief.units.known or step.told.failed or step.told.hidden:
+            return
+        posterior, first = belief.certain, observations(step.told, OBJECTIVE, belief.units)[0]
+        x, c = step.told.action.coordinates[None, :], step.told.contexts[0].coordinates[None, :]
+        mean, variance = posterior.predict(x, c)
+        noise = posterior.noise if first.noise is None else first.noise
+        assert first.outcome is not None  # the evaluation did not fail
+        error = (first.outcome - float(mean[0])) / math.sqrt(float(variance[0]) + noise**2)
+        self._found.append((step.number, error, step.verified))

@@ -7,6 +7,7 @@ failures, both posteriors are the same object.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -180,7 +181,7 @@ class RoundBeliefs:
     belief: Belief
     pending: Sequence[Pending]
     width: float
-    bound_width: float
+    width_of_bounds: Callable[[], float]
     models: Callable[[FloatArray], Sequence[Belief]]
     _placed: list[Belief] = field(default_factory=list)  # cache: the last contexts
     _expected: list[tuple[FloatArray, Posterior]] = field(default_factory=list)  # cache
@@ -190,6 +191,11 @@ class RoundBeliefs:
     def units(self) -> Units:
         """The units of the outcomes."""
         return self.belief.units
+
+    @functools.cached_property
+    def bound_width(self) -> float:
+        """The width of the bounds of a recommendation."""
+        return self.width_of_bounds()
 
     def certain(self, ball: Ball) -> Posterior:
         """Return the posterior given the outcomes alone, on the atoms of a ball."""
@@ -217,7 +223,7 @@ class RoundBeliefs:
     def also(self, ball: Ball, action: Point, contexts: Sequence[Point]) -> RoundBeliefs:
         """Return the beliefs with one more pending evaluation: an action, in these contexts."""
         under_way = [*self.pending, Pending(action, tuple(contexts), ball.reference)]
-        return RoundBeliefs(self.belief, under_way, self.width, self.bound_width, self.models, self._placed[:])
+        return RoundBeliefs(self.belief, under_way, self.width, self.width_of_bounds, self.models, self._placed[:])
 
     def _on(self, ball: Ball) -> Belief:
         placed = self._placed[0] if self._placed else self.belief

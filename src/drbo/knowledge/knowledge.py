@@ -16,7 +16,7 @@ import numpy as np
 from drbo import validation
 from drbo.ambiguity.placed import PlacedSet
 from drbo.contexts.nature import Contexts, Reference
-from drbo.knowledge.ahead import Ahead, one_step_ahead
+from drbo.knowledge.ahead import Ahead, Forecaster
 from drbo.knowledge.belief import Belief, Pending, RoundBeliefs
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import OBJECTIVE, Fact, Proposal
@@ -27,7 +27,7 @@ from drbo.models.bounds import LOWER, Beta, Bound
 from drbo.models.data import Units
 from drbo.models.surrogate import Fit, SupportsAlternatives, SupportsInformationGain, supports
 from drbo.rounds.ball import Ball, frozen_copy
-from drbo.rounds.policies import Round
+from drbo.rounds.policies import Evaluations, Round
 from drbo.rounds.range_ball import make_ball
 from drbo.rounds.repeats import Avoiding, Failures
 from drbo.spaces.space import Point
@@ -49,7 +49,7 @@ class Knowledge:
         # The next fit by outcome, with its key: the last fit, and the numbers of values and corrections.
         self._next_fit: dict[str, tuple[Fit, tuple[int, int], Fit]] = {}
         self._models: dict[str, tuple[Fit, tuple[int, int], list[Belief]]] = {}  # by outcome: fit, counts, posteriors
-        self._ahead: tuple[int, Ahead] | None = None  # cache: number of facts, errors
+        self._ahead: tuple[int, Forecaster, Ahead] | None = None  # cache: number of facts, errors
         self._placed: list[tuple[FloatArray, PlacedSet]] = []  # cache: the last two arrays of atoms, with their sets
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # cache: with further contexts
         self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # cache: contexts conditioned on `given`
@@ -66,7 +66,7 @@ class Knowledge:
             state, self._noted = State(fits, own.objective.sign, own.nature.space.dimension), 0
         for fact in self._facts[self._noted :]:
             fact.apply(state)
-        self._noted = len(self._facts)
+        self._noted = state.n_facts = len(self._facts)
         self._state = state
         return state
 
@@ -79,16 +79,15 @@ class Knowledge:
                 if reference is not None:
                     nature.check(reference)
 
-    @property
-    def n_facts(self) -> int:
-        """The number of facts."""
-        return len(self._facts)
-
-    def ahead(self, n_facts: int) -> Ahead:
-        """Return the one-step-ahead errors of the objective in the first facts (cached)."""
-        if self._ahead is None or self._ahead[0] != n_facts:
-            self._ahead = n_facts, one_step_ahead(self.configuration, self._facts[:n_facts])
-        return self._ahead[1]
+    def ahead(self, state: State) -> Ahead:
+        """Return the one-step-ahead errors of the objective up to a state (cached)."""
+        cached, self._ahead = self._ahead, None
+        if cached is None or cached[0] > state.n_facts:  # an earlier state
+            cached = 0, Forecaster(self.configuration), Ahead((), (), (), False)
+        if cached[0] < state.n_facts:
+            cached = state.n_facts, cached[1], cached[1].ahead(self._facts[: state.n_facts])
+        self._ahead = cached
+        return cached[2]
 
     def fit(self, state: State, name: str = OBJECTIVE, *, fresh: bool = False) -> Fit:
         """Return the current hyper-parameters of an outcome: a function of the facts and of the last recorded fit.
@@ -171,12 +170,15 @@ class Knowledge:
         return self._round_beliefs(state, self.belief(state, ball.contexts, name, fresh=True), [])
 
     def _round_beliefs(self, state: State, belief: Belief, pending: Sequence[Pending]) -> RoundBeliefs:
-        beta, certifying = belief.outcome.widths
-        width = self.width(belief, beta)
-        wider = width if certifying is beta else self.width(belief, certifying)
-        return RoundBeliefs(
-            belief, pending, width, wider, functools.partial(self.models, state, belief.name, belief.fit)
-        )
+        width = self.width(belief, belief.outcome.beta)
+        bound_width = functools.partial(self.bound_width, state, belief)
+        models = functools.partial(self.models, state, belief.name, belief.fit)
+        return RoundBeliefs(belief, pending, width, bound_width, models)
+
+    def bound_width(self, state: State, belief: Belief) -> float:
+        """Return the width of the bounds of a recommendation; for a model that learns, times the size of its errors."""
+        width = self.width(belief, belief.outcome.bound_beta)
+        return width * self.ahead(state).size if belief.outcome.surrogate.learns else width
 
     # --- the ball of a round ----------------------------------------------------------------------------------------
 
@@ -258,6 +260,15 @@ class Knowledge:
         nature = self.configuration.nature
         return self._with_further(state, nature, nature.seen([])).points
 
+    def evaluations(self, state: State, pending: Sequence[Proposal] = (), *, failures: bool = True) -> Evaluations:
+        """Return where f was evaluated; with `failures`, also where an evaluation failed."""
+        space, pairs = self.configuration.search.space, state.evaluated(pending, failures=failures)
+        actions = np.array([x.coordinates for x, _ in pairs]).reshape(len(pairs), space.dimension)
+        contexts = np.array([c.coordinates for _, c in pairs]).reshape(
+            len(pairs), self.configuration.nature.space.dimension
+        )
+        return Evaluations(actions, contexts, space.ranges)
+
     def near(self, state: State) -> FloatArray:
         """Return the actions (k, d) that a search over a box starts near: the incumbent and the last results."""
         if self.configuration.search.exhaustive:  # it looks at all actions
@@ -310,7 +321,7 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
     exhausted = failures.exhausted(ball) if failures.pairs else []
     if exhausted:
         search = Avoiding(search, exhausted)
-    evaluated = functools.partial(state.evaluated, [iterate.proposal for iterate in under_way])
+    evaluated = functools.partial(known.evaluations, state, [iterate.proposal for iterate in under_way])
     seed = (own.seed, number)
     round_ = Round(ball, search, known.near(state), known.rows(away), n_contexts, seed, failures, evaluated)
     choice = own.policy.choose(round_, objective)

@@ -34,14 +34,12 @@ class Snapshot:
     state : an unchanging copy of the state
     terms : reference, radius and the known part of the context
     radius : a radius that replaces that of the terms in any setting; None to use the terms
-    n_facts : the number of facts at that moment
     """
 
     known: Knowledge
     state: State
     terms: Terms
     radius: float | None = None
-    n_facts: int = 0
     _ball: list[Ball] = field(default_factory=list, init=False)  # cache of one
     _beliefs: dict[str, RoundBeliefs] = field(default_factory=dict)  # cache: one per outcome
 
@@ -49,7 +47,7 @@ class Snapshot:
     def of(cls, known: Knowledge, terms: Terms, radius: float | None = None) -> Snapshot:
         """Return a snapshot of the present state; raise if the radius is invalid."""
         chosen = None if radius is None else validation.radius(radius)
-        return cls(known, known.state.copy(), terms, chosen, known.n_facts)
+        return cls(known, known.state.copy(), terms, chosen)
 
     def same_as(self, terms: Terms, radius: float | None) -> bool:
         """Return whether the terms and the radius are identical."""
@@ -132,7 +130,7 @@ class Snapshot:
 
     def ahead(self) -> Ahead:
         """Return the one-step-ahead errors of the objective."""
-        return self.known.ahead(self.n_facts)
+        return self.known.ahead(self.state)
 
     def need_outcome(self, what: str) -> None:
         """Raise if there is no outcome; `what` needs one."""

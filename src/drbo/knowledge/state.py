@@ -16,7 +16,6 @@ from drbo.models.data import Observation, Outcomes, Units
 from drbo.models.surrogate import Fit
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
-from drbo.validation import FloatArray
 
 _FURTHER = 64
 """Largest number of the adversary's contexts that are kept as atoms; the latest ones stay."""
@@ -67,6 +66,7 @@ class State:
 
     Attributes
     ----------
+    n_facts : number of facts
     n_asked : number of suggestions
     pending : the suggestions that are neither told nor cancelled, by number
     results : the results that were not retracted, as amended, by number
@@ -83,6 +83,7 @@ class State:
     """
 
     def __init__(self, fits: Mapping[str, Fit], sign: float, d_c: int) -> None:
+        self.n_facts = 0
         self.n_asked = 0
         self.pending: dict[int, Iterate] = {}
         self.results: dict[int, Told] = {}
@@ -236,12 +237,11 @@ class State:
         failed = [record for record in self.told_so_far if record.failed] if self.failed else []
         return [(record.action, context) for record in failed for context in record.contexts]
 
-    def evaluated(self, pending: Sequence[Proposal] = (), *, failures: bool = True) -> FloatArray:
-        """Return the contexts (k, d) of all results, hidden ones aside, and of pending suggestions."""
+    def evaluated(self, pending: Sequence[Proposal] = (), *, failures: bool = True) -> list[tuple[Point, Point]]:
+        """Return action and context of all results, hidden contexts aside, and of pending suggestions."""
         records = [one for one in self.told_so_far if not one.hidden and (failures or not one.failed)]
-        told = [context for record in records for context in record.contexts]
-        points = [*told, *(context for proposal in pending for context in proposal.contexts)]
-        return np.array([point.coordinates for point in points]).reshape(len(points), self.further.shape[1])
+        told = [(one.action, context) for one in records for context in one.contexts]
+        return told + [(one.action, context) for one in pending for context in one.contexts]
 
     @property
     def largest_radius(self) -> float:

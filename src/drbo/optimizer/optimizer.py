@@ -396,7 +396,7 @@ class Optimizer:
         x, c = telling.paired(*given)
         belief = self._known.belief(self._known.state, fresh=True)
         models = self._known.models(self._known.state, belief.name, belief.fit, belief.contexts)
-        predicted = belief.prediction(x, c, self._known.width(belief, own.bound_beta), models)
+        predicted = belief.prediction(x, c, self._known.bound_width(self._known.state, belief), models)
         if all(part.single for part in given):
             return Prediction(*(float(column[0]) for column in predicted))
         index = next((part.index for part in given if part.index is not None), None)

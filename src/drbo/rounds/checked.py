@@ -14,14 +14,16 @@ from drbo.models.bounds import LOWER, Bound
 from drbo.models.surrogate import Capability, Posterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs, ContextRule, Informative
-from drbo.rounds.policies import Choice, Optimism, Policy, Round, picked
+from drbo.rounds.policies import Choice, Evaluations, Optimism, Policy, Round, picked
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 __all__ = ["Checked"]
 
-MOST_OUTSIDE = 0.1
-"""The largest mass of a worst distribution outside the evaluated contexts at which a bound counts as checked."""
+MOST_OUTSIDE = 0.02
+"""The largest mass of a worst distribution outside all evaluated contexts at which a bound counts as checked."""
+MOST_UNTRIED = 0.1
+"""The same for the contexts in which this action, or one near it, was evaluated."""
 _MARGIN = 0.02
 """A context counts as evaluated up to this share of the range beyond the evaluated ones."""
 _FIRST = 3
@@ -40,15 +42,43 @@ def outside(contexts: FloatArray, evaluated: FloatArray) -> NDArray[np.bool_]:
     return np.asarray(((contexts < low - margin) | (contexts > high + margin)).any(axis=1))
 
 
+@dataclass(frozen=True, eq=False)
+class Gap:
+    """The part of a worst distribution that was not looked at.
+
+    Attributes
+    ----------
+    outside : its mass outside the box of all evaluated contexts
+    untried : its mass outside the box of the contexts in which this action, or one near it, was evaluated
+    at : the index of the context to check
+    """
+
+    outside: float
+    untried: float
+    at: int
+
+    @classmethod
+    def of(cls, contexts: FloatArray, weights: FloatArray, action: FloatArray, evaluations: Evaluations) -> Gap:
+        """Return the gap of a distribution with weights (n,) on contexts (n, d_c), for an action (d_x,)."""
+        everywhere, at = to_check(contexts, weights, evaluations.contexts)
+        untried, at_untried = to_check(contexts, weights, evaluations.near(action))
+        return cls(everywhere, untried, at if everywhere > MOST_OUTSIDE else at_untried)
+
+    @property
+    def open(self) -> bool:
+        """Whether the gap is too large for a bound that counts as checked."""
+        return self.outside > MOST_OUTSIDE or self.untried > MOST_UNTRIED
+
+
 def to_check(contexts: FloatArray, weights: FloatArray, evaluated: FloatArray) -> tuple[float, int]:
     """Return the mass of a distribution outside the evaluated contexts (k, d), and the index of the context to check.
 
     The distribution has weights (n,) on contexts (n, d). The context has the largest product of its weight and its
-    distance from the nearest evaluated context, among those outside; the first one in a tie.
+    distance from the nearest evaluated context, among those outside; the heaviest context if none is outside.
     """
     beyond = outside(contexts, evaluated)
     mass = float(weights[beyond].sum())
-    if not len(evaluated):
+    if not len(evaluated) or not weights[beyond].any():
         return mass, int(np.argmax(weights))
     everything = np.concatenate([contexts, evaluated])
     scale = np.maximum(np.ptp(everything, axis=0), np.finfo(float).tiny)
@@ -61,10 +91,11 @@ class Checked(Policy):
     """A policy that checks the recommended action where nobody has looked, and otherwise follows another policy.
 
     A bound is only as good as the model where the adversary goes. Before every second suggestion, from the fourth on,
-    the recommended action and its worst distribution are computed. If more than a tenth of the worst distribution lies
-    outside the contexts evaluated so far, the suggestion is the recommended action in one of those contexts: the one of
-    the largest product of weight and distance from the evaluated contexts. If nature picks contexts, the suggestion is
-    the recommended action itself. `suggestion.reason` is "verify" then.
+    the recommended action and its worst distribution are computed. If more than 2% of the worst distribution lies
+    outside the contexts evaluated so far, or more than 10% outside those in which this action or one near it was
+    evaluated, the suggestion is the recommended action in one of these contexts: the one of the largest product of
+    weight and distance from the evaluated contexts. If nature picks contexts, the suggestion is the recommended action
+    itself. `suggestion.reason` is "verify" then.
 
     An outcome can refute a bound, and never proves one. No theorem bounds the regret. In the screen of 20 problems the
     regret was that of the inner policy (docs/evidence.md).
@@ -111,8 +142,8 @@ class Checked(Policy):
         ball, _ = ball.widened(lower, found.action, found.score)
         bound = Bound(beliefs.certain(ball), beliefs.bound_width, LOWER)
         worst = ball.worst_case(bound.of_action(found.action))
-        mass, at = to_check(ball.contexts, worst.weights, round.evaluated())
-        if mass <= MOST_OUTSIDE:
+        gap = Gap.of(ball.contexts, worst.weights, found.action.coordinates, round.evaluated())
+        if not gap.open:
             return None
-        first: Point = ball.reference.atom(at)
+        first: Point = ball.reference.atom(gap.at)
         return picked(self.rule, round, beliefs, ball, found, first, reason="verify")

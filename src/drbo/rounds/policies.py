@@ -27,6 +27,27 @@ MISJUDGED = 0.02
 """Loss of score by further contexts, as a share of the amplitude of f, from which an action is chosen again."""
 
 
+NEAR = 0.1
+"""An action is near another one up to this root mean square difference, in shares of the ranges."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluations:
+    """Where f was evaluated: actions (k, d_x) and contexts (k, d_c), one row each; `ranges` (d_x,) of the actions."""
+
+    actions: FloatArray
+    contexts: FloatArray
+    ranges: FloatArray
+
+    def near(self, action: FloatArray) -> FloatArray:
+        """Return the contexts (l, d_c) of the evaluations of an action (d_x,), or of one near it."""
+        apart = ((self.actions - action) / self.ranges) ** 2
+        return np.asarray(self.contexts[np.sqrt(apart.mean(axis=1)) <= NEAR])
+
+
+NO_EVALUATIONS = Evaluations(np.empty((0, 1)), np.empty((0, 1)), np.ones(1))
+
+
 @dataclass(frozen=True, eq=False)
 class Round:
     """The inputs of a policy in one round.
@@ -40,7 +61,7 @@ class Round:
     n_contexts : the number of contexts to pick for the action, where the learner picks them
     seed : the seed of the optimizer, and the number of the suggestion
     failures : evaluations that failed, which are not chosen again
-    evaluated : returns the contexts (k, d_c) of all evaluations so far, also of pending ones
+    evaluated : returns where f was evaluated so far, pending evaluations included
     """
 
     ball: Ball
@@ -50,7 +71,7 @@ class Round:
     n_contexts: int = 1
     seed: tuple[int, int] = (0, 0)
     failures: Failures = NOTHING_FAILED
-    evaluated: Callable[[], FloatArray] = lambda: np.empty((0, 0))
+    evaluated: Callable[[], Evaluations] = lambda: NO_EVALUATIONS
 
     def away(self, rule: ContextRule | None) -> FloatArray:
         """Return the actions (k, d) not to repeat, for a rule that picks contexts, or None for nature.

@@ -62,6 +62,12 @@ class FiniteSet(Space):
         """The columns of the points: numbers without names."""
         return unnamed_columns(self.points)
 
+    @property
+    def ranges(self) -> FloatArray:
+        """The range of each coordinate, (d,); 1 where all points agree."""
+        ranges = np.ptp(self.coordinates, axis=0)
+        return np.where(ranges > 0.0, ranges, 1.0)
+
     def in_unit_cube(self) -> Self:
         """Return the same points with coordinates (point - minimum) / range per column."""
         scaled = type(self)(self.name, self.points)
@@ -245,6 +251,12 @@ class Labels(FiniteSet):
     def movable(self, names: tuple[str, ...] | None, count: int) -> NDArray[np.intp]:
         """Raise: labels cannot be perturbed."""
         return Space.movable(self, names, count)
+
+    @property
+    def ranges(self) -> FloatArray:
+        """The range of each coordinate, (d,); 1 where all points agree."""
+        ranges = np.ptp(self.coordinates, axis=0)
+        return np.where(ranges > 0.0, ranges, 1.0)
 
     def in_unit_cube(self) -> Self:
         """Return the labels unchanged: their coordinates are already from 0 to 1."""

@@ -205,6 +205,11 @@ class Space(ABC):
         del names, count
         raise TypeError(f"contexts must not be a Perturbation if actions are {self!r}: only numbers can be perturbed")
 
+    @property
+    def ranges(self) -> FloatArray:
+        """The range of each coordinate, (d,): 1 in the unit cube."""
+        return np.ones(self.dimension)
+
     def far_outside(self, point: Point) -> str | None:
         """Return text on how a point lies far outside the space; None if it does not or cannot."""
         del point
