@@ -112,7 +112,7 @@ def test_a_cliff_refutes_the_model(maximize: bool) -> None:
     assert before.trust.verdict == "checked"
     for x, c in ((0.0, 0.2), (0.2, 0.6), (0.4, 0.2), (0.6, 0.8)):
         opt.tell([x], sign * (smooth(x, c) - 3.0), context=[c])
-    ahead = opt._known.ahead(len(opt.history))
+    ahead = opt._known.ahead(opt._known.state)
     assert ahead.evidence >= 1.0 / DELTA
     assert ahead.errors[-4] < -5.0  # worse than predicted, whatever the direction
     r = opt.recommend()
@@ -140,7 +140,7 @@ def test_one_outlier_is_named_and_refutes_nothing() -> None:
     opt = everywhere(make())
     opt.ask()
     opt.tell([0.6], smooth(0.6, 0.4) + 1.0, context=[0.4])
-    ahead = opt._known.ahead(len(opt.history))
+    ahead = opt._known.ahead(opt._known.state)
     assert 5.0 < ahead.errors[-1] < 12.0
     r = opt.recommend()
     assert r.trust.verdict == "checked"
