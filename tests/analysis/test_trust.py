@@ -198,3 +198,22 @@ def test_a_target_has_the_verdict_of_its_radius() -> None:
     assert "estimated: at least -0.385 on average" in str(near)
     assert str(far).startswith("extrapolated: suggestions were for a radius of at most 0.1, and this is ")
     assert "a guess: at least -0.45 on average" in str(far)
+
+
+def test_a_baseline_that_nobody_evaluated_is_compared_by_a_guess() -> None:
+    """REVIEW W3: "better than today's by at least 12.86, certified"; the baseline had never been evaluated."""
+    opt = drbo.Optimizer(BOX_1, CONTEXTS_1, setting=drbo.Simulator(np.full(5, 0.2), 0.1), baseline={"x": 0.95})
+    for x in (0.1, 0.3, 0.5):
+        for c in (0.2, 0.8):
+            opt.tell({"x": x}, x * c, context=[c])
+    found = opt.under().compare({"x": 0.5})
+    assert found.untried == ({"x": 0.95},)
+    assert str(found).startswith("extrapolated: nobody has evaluated x = 0.95")
+    opt.tell({"x": 0.93}, 0.5, context=[0.4])
+    again = opt.under().compare({"x": 0.5})
+    assert again.untried == ()
+    assert str(again).startswith("better by ")
+
+
+BOX_1 = drbo.Box(x=(0.0, 1.0))
+CONTEXTS_1 = np.linspace(0.0, 1.0, 6)[1:, None].round(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from drbo import validation
 from drbo.analysis.recommend import action_bound
 from drbo.knowledge.belief import Belief
+from drbo.knowledge.explanation import readable, wrapped
 from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot
 from drbo.models.bounds import LOWER, UPPER, Bound
@@ -63,6 +64,8 @@ class Comparison:
     worst : a lower bound of the difference in the worst distribution of the set
     complete : whether `worst` covers the whole set. False if contexts have a range or were compressed: `worst` then
         covers distributions on the atoms alone
+    untried : those of the two actions that nobody has evaluated, nor one near them, in the user's form; the difference
+        is then a guess
     """
 
     expected: float
@@ -70,6 +73,18 @@ class Comparison:
     upper: float
     worst: float
     complete: bool
+    untried: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        worst = f"at least {self.worst:.4g} better" if self.worst >= 0.0 else f"at most {-self.worst:.4g} worse"
+        lines = [
+            f"better by {self.expected:.4g} under the reference ({self.lower:.4g} to {self.upper:.4g})",
+            f"in the worst distribution of the set {worst}{'' if self.complete else ', as far as its atoms show'}",
+        ]
+        if self.untried:
+            nobody = " and ".join(readable(action) for action in self.untried)
+            lines.insert(0, f"extrapolated: nobody has evaluated {nobody}, nor an action near it; this is a guess")
+        return "\n".join(wrapped(line) for line in lines)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,12 +158,15 @@ def compare(asked: Snapshot, action: Point, other: Point) -> Comparison:
     mean, _ = cast(SupportsCovariance, bound.posterior).difference(x, y)
     worst = ball.worst_case(below).lower_bound
     expected, lower, upper = (float(ball.weights @ values) for values in (mean[0], below, above))
+    evaluations = asked.known.evaluations(asked.state, failures=False)
+    untried = tuple(asked.actions.decode(one) for one in (action, other) if not len(evaluations.near(one.coordinates)))
     if not units.known:
-        return Comparison(math.nan, -math.inf, math.inf, -math.inf, ball.on_atoms)
+        return Comparison(math.nan, -math.inf, math.inf, -math.inf, ball.on_atoms, untried)
     return Comparison(
         expected=units.length_outward(expected),
         lower=units.length_outward(lower),
         upper=units.length_outward(upper),
         worst=units.length_outward(float(worst)),
         complete=ball.on_atoms,
+        untried=untried,
     )

@@ -186,6 +186,11 @@ class Contents:
             f"{found.expected:.4g} {unit} under the reference. In the worst distribution of the set it is {worst}"
             f"{'' if found.complete else ', as far as its atoms show'}."
         )
+        if found.untried:
+            untried = " and ".join(words(row(action, "action")) for action in found.untried)
+            sentence = (
+                f"Extrapolated: nobody has evaluated {untried}, nor an action near it. {sentence} This is a guess."
+            )
         rows = {
             "better under the reference by, expected": found.expected,
             "at least": found.lower,
