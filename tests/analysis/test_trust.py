@@ -49,7 +49,7 @@ def test_mass_outside_what_was_evaluated_is_extrapolated(last: int) -> None:
             opt.tell([x], smooth(x, c), context=[c])
     r = opt.recommend()
     assert r.trust.outside == pytest.approx(mass_beyond(r, 0.0, GRID[last]))
-    assert (r.trust.verdict == "extrapolated") == (last < 5) == (r.trust.outside > 0.1)
+    assert (r.trust.verdict == "extrapolated") == (last < 5) == (r.trust.outside > 0.02)
     assert r.promise.startswith("a guess: at least" if last < 5 else "estimated: at least")
     if last < 5:
         first, *_, how = r.trust.reasons
@@ -57,6 +57,23 @@ def test_mass_outside_what_was_evaluated_is_extrapolated(last: int) -> None:
         assert how == f"to check, evaluate {r.check}"
         assert str(r).startswith("extrapolated: ")
         assert float(np.atleast_1d(r.check.context)[0]) > GRID[last]
+
+
+def test_conditions_in_which_only_other_actions_were_evaluated_are_extrapolated() -> None:
+    """Far from this action all contexts were evaluated; near it, the first one alone."""
+    opt = make()
+    opt.ask()
+    for x in GRID:
+        for c in GRID if x >= 0.8 else GRID[:1]:
+            opt.tell([x], smooth(x, c), context=[c])
+    r = opt.bound([0.4])
+    assert r.trust.outside == 0.0
+    assert r.trust.untried == pytest.approx(mass_beyond(r, 0.0, 0.0))
+    assert r.trust.untried > 0.1
+    assert r.trust.verdict == "extrapolated"
+    assert r.trust.reasons[0].startswith(
+        f"{r.trust.untried:.0%} of the worst distribution lies in conditions in which nobody has evaluated this action"
+    )
 
 
 def test_telling_the_check_where_everything_else_is_known_ends_the_extrapolation() -> None:
@@ -112,7 +129,7 @@ def test_a_cliff_refutes_the_model(maximize: bool) -> None:
     assert before.trust.verdict == "checked"
     for x, c in ((0.0, 0.2), (0.2, 0.6), (0.4, 0.2), (0.6, 0.8)):
         opt.tell([x], sign * (smooth(x, c) - 3.0), context=[c])
-    ahead = opt._known.ahead(len(opt.history))
+    ahead = opt._known.ahead(opt._known.state)
     assert ahead.evidence >= 1.0 / DELTA
     assert ahead.errors[-4] < -5.0  # worse than predicted, whatever the direction
     r = opt.recommend()
@@ -140,7 +157,7 @@ def test_one_outlier_is_named_and_refutes_nothing() -> None:
     opt = everywhere(make())
     opt.ask()
     opt.tell([0.6], smooth(0.6, 0.4) + 1.0, context=[0.4])
-    ahead = opt._known.ahead(len(opt.history))
+    ahead = opt._known.ahead(opt._known.state)
     assert 5.0 < ahead.errors[-1] < 12.0
     r = opt.recommend()
     assert r.trust.verdict == "checked"
