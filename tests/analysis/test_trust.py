@@ -49,7 +49,7 @@ def test_mass_outside_what_was_evaluated_is_extrapolated(last: int) -> None:
             opt.tell([x], smooth(x, c), context=[c])
     r = opt.recommend()
     assert r.trust.outside == pytest.approx(mass_beyond(r, 0.0, GRID[last]))
-    assert (r.trust.verdict == "extrapolated") == (last < 5) == (r.trust.outside > 0.1)
+    assert (r.trust.verdict == "extrapolated") == (last < 5) == (r.trust.outside > 0.02)
     assert r.promise.startswith("a guess: at least" if last < 5 else "estimated: at least")
     if last < 5:
         first, *_, how = r.trust.reasons
@@ -57,6 +57,23 @@ def test_mass_outside_what_was_evaluated_is_extrapolated(last: int) -> None:
         assert how == f"to check, evaluate {r.check}"
         assert str(r).startswith("extrapolated: ")
         assert float(np.atleast_1d(r.check.context)[0]) > GRID[last]
+
+
+def test_conditions_in_which_only_other_actions_were_evaluated_are_extrapolated() -> None:
+    """Far from this action all contexts were evaluated; near it, the first one alone."""
+    opt = make()
+    opt.ask()
+    for x in GRID:
+        for c in GRID if x >= 0.8 else GRID[:1]:
+            opt.tell([x], smooth(x, c), context=[c])
+    r = opt.bound([0.4])
+    assert r.trust.outside == 0.0
+    assert r.trust.untried == pytest.approx(mass_beyond(r, 0.0, 0.0))
+    assert r.trust.untried > 0.1
+    assert r.trust.verdict == "extrapolated"
+    assert r.trust.reasons[0].startswith(
+        f"{r.trust.untried:.0%} of the worst distribution lies in conditions in which nobody has evaluated this action"
+    )
 
 
 def test_telling_the_check_where_everything_else_is_known_ends_the_extrapolation() -> None:

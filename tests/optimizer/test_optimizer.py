@@ -524,9 +524,13 @@ def test_predictions_are_in_the_users_units() -> None:
         p = opt.predict(robos.X[3], robos.C[20])
         assert p.mean == pytest.approx(100.0 * (surrogate is not SURROGATE) + robos.F[3, 20], abs=0.3)
         assert p.std > 0.0
-        width = opt.recommend().beta  # the bounds are those of a certificate
+        width = opt.recommend().beta  # the bounds are those of a recommendation
         assert width == (2.0 if surrogate is SURROGATE else 3.0)
-        assert p.lower == pytest.approx(p.mean - width * p.std)
-        assert p.upper == pytest.approx(p.mean + width * p.std)
+        if surrogate is SURROGATE:
+            assert p.lower == pytest.approx(p.mean - width * p.std)
+            assert p.upper == pytest.approx(p.mean + width * p.std)
+        else:  # the outermost of several fits (tests/models/test_several.py)
+            assert 90.0 < p.lower <= p.mean - width * p.std
+            assert p.mean + width * p.std <= p.upper < 110.0
     with pytest.raises(ValueError, match="action must be one of the actions"):
         opt.predict(0.123, robos.C[20])

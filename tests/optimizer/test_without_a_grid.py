@@ -49,12 +49,11 @@ def test_the_snippet_of_the_issue(
         opt.tell(s, outcome)
     opt.save("heating.json")
     opt = drbo.Optimizer.load("heating.json")
-    print(
-        opt.recommend_iterate()
-    )  # readable: what to deploy, its guaranteed value, under which conditions it would be worst
+    print(opt.recommend_iterate())  # readable: what to deploy, its bound, under which conditions it would be worst
     printed = capsys.readouterr().out
     assert "deploy setpoint = " in printed
-    assert "estimated: at least" in printed
+    assert "extrapolated: " in printed  # four evaluations in six dimensions
+    assert "a guess: at least" in printed
     assert "outdoor = " in printed
     assert s.action.keys() == BOX.parameters.keys()
     assert s.context.keys() == {"outdoor", "load"}
