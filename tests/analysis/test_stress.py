@@ -69,7 +69,7 @@ def test_a_cliff_between_two_evaluated_contexts_cannot_be_known_until_an_outcome
     after = opt.recommend()
     assert after.trust.verdict == "refuted"
     assert str(after).startswith("refuted: ")
-    assert "amend, retract" in " ".join(str(after).split())
+    assert "with amend or retract" in " ".join(str(after).split())
     assert opt.bound(r.action).value < r.value
 
 

@@ -137,7 +137,7 @@ def test_a_cliff_refutes_the_model(maximize: bool) -> None:
     far = len(ahead.beyond(3.0))
     assert r.trust.reasons[0].startswith(f"{far} of the last 13 outcomes were further than 3 deviations")
     named = ", ".join(str(number) for number in ahead.beyond(5.0)[-3:])
-    assert r.trust.reasons[1].startswith(f"correct result {named} if it is a mistake (amend, retract)")
+    assert r.trust.reasons[1].startswith(f"correct results {named}, if mistaken, with amend or retract; ")
     assert r.promise.startswith(f"a guess: at {'least' if maximize else 'most'} ")
     assert str(r).startswith("refuted: ")
 
@@ -162,7 +162,7 @@ def test_one_outlier_is_named_and_refutes_nothing() -> None:
     r = opt.recommend()
     assert r.trust.verdict == "checked"
     assert r.trust.reasons[-1] == (
-        "result 18 was further than 5 deviations from its prediction: if it is a mistake, use amend or retract"
+        "result 18 was further than 5 deviations from the prediction: if mistaken, use amend or retract"
     )
     assert "result 18" in str(r).replace("\n  ", " ")
 
@@ -183,7 +183,10 @@ def test_checks_are_counted_and_their_misses_too() -> None:
     r = opt.recommend()
     assert r.trust.checks == verified
     assert r.trust.verdict == "checked"
-    assert r.trust.reasons[0] == f"checked {verified} times where it would do worst; all outcomes within the bound"
+    assert (
+        r.trust.reasons[0]
+        == f"checked {'once' if verified == 1 else f'{verified} times'} where it would do worst; all outcomes within the bound"
+    )
     assert r.trust.reasons[0] in str(r).replace("\n  ", " ")
 
 

@@ -72,7 +72,7 @@ def test_a_floor_is_what_a_recommendation_would_certify() -> None:
     s = opt.ask(floor=60.0)
     known = opt._known
     ball = known.ball(known.state, Terms())
-    beliefs = known.certifying(known.state, ball)
+    beliefs = known.for_bounds(known.state, ball)
     lower = drbo.models.bounds.Bound(beliefs.certain(ball), beliefs.bound_width, drbo.models.bounds.LOWER)
     assert beliefs.belief.units.outward(ball.certificate(lower, s.action_point).lower_bound) >= 60.0
 

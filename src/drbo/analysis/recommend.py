@@ -132,7 +132,8 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
     action, contexts = asked.actions.decode(found.action), nature.decode_all(made.reference)
     evaluations = asked.known.evaluations(asked.state, failures=False)
     gap = Gap.of(made.reference.points, made.worst_case.weights, found.action.coordinates, evaluations)
-    check = Check(action, contexts[gap.at])
+    gained = made.worst_case.weights - made.reference.weights
+    check = Check(action, contexts[gap.at if gap.open else int(np.argmax(gained))])
     return Recommendation(
         action=action,
         action_index=found.action.index,

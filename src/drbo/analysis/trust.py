@@ -112,25 +112,29 @@ def _surprises(ahead: Ahead) -> str:
 
 def _remedy(ahead: Ahead) -> str:
     outliers = ahead.beyond(_OUTLIER)
-    mistake = f"{_results(outliers)} if it is a mistake (amend, retract)" if outliers else "outcomes that are mistakes"
-    return f"correct {mistake}; otherwise evaluate more, or give a larger bound_beta"
+    mistakes = f"{_results(outliers)}, if mistaken," if outliers else "mistaken outcomes"
+    return f"correct {mistakes} with amend or retract; otherwise evaluate more, or give a larger bound_beta"
 
 
 def _outliers(outliers: list[int]) -> str:
+    were = "was" if len(outliers) == 1 else "were"
     return (
-        f"{_results(outliers)} was further than {_OUTLIER:g} deviations from its prediction: if it is a mistake, use "
-        "amend or retract"
+        f"{_results(outliers)} {were} further than {_OUTLIER:g} deviations from the prediction: if mistaken, use amend "
+        "or retract"
     )
 
 
 def _results(numbers: list[int]) -> str:
     named = ", ".join(str(number) for number in numbers[-_NAMED:])
-    return f"result {named}"
+    return f"result {named}" if len(numbers) == 1 else f"results {named}"
 
 
 def _checked(ahead: Ahead, checks: int) -> str:
     if not checks:
         return "evaluated where it would do worst, without a check of its own"
     below = sum(error < -_FAR for error, one in zip(ahead.errors, ahead.verified, strict=True) if one)
-    held = "all outcomes within the bound" if not below else f"{below} outcomes were beyond the bound of their time"
-    return f"checked {checks} times where it would do worst; {held}"
+    times = "once" if checks == 1 else f"{checks} times"
+    if not below:
+        return f"checked {times} where it would do worst; all outcomes within the bound"
+    beyond = "one outcome was" if below == 1 else f"{below} outcomes were"
+    return f"checked {times} where it would do worst; {beyond} beyond the bound of the time"

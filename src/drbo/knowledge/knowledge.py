@@ -165,7 +165,7 @@ class Knowledge:
             for name in self.configuration.outcomes
         }
 
-    def certifying(self, state: State, ball: Ball, name: str = OBJECTIVE) -> RoundBeliefs:
+    def for_bounds(self, state: State, ball: Ball, name: str = OBJECTIVE) -> RoundBeliefs:
         """Return the posteriors that bounds of an outcome use: given all results, without pending evaluations."""
         return self._round_beliefs(state, self.belief(state, ball.contexts, name, fresh=True), [])
 

@@ -106,7 +106,7 @@ class Snapshot:
     def beliefs(self, ball: Ball, outcome: str = OBJECTIVE) -> RoundBeliefs:
         """Return the posteriors that bounds use: given all results, without pending evaluations (cached)."""
         if outcome not in self._beliefs:
-            self._beliefs[outcome] = self.known.certifying(self.state, ball, outcome)
+            self._beliefs[outcome] = self.known.for_bounds(self.state, ball, outcome)
         return self._beliefs[outcome]
 
     @property
