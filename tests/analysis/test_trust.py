@@ -183,10 +183,7 @@ def test_checks_are_counted_and_their_misses_too() -> None:
     r = opt.recommend()
     assert r.trust.checks == verified
     assert r.trust.verdict == "checked"
-    assert (
-        r.trust.reasons[0]
-        == f"checked {'once' if verified == 1 else f'{verified} times'} where it would do worst; all outcomes within the bound"
-    )
+    assert r.trust.reasons[0] == f"checked {times} where it would do worst; all outcomes within the bound"
     assert r.trust.reasons[0] in str(r).replace("\n  ", " ")
 
 
