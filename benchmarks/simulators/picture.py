@@ -42,7 +42,9 @@ def main() -> None:
             ax.axhspan(low[0], high[0], color="#D55E00", alpha=0.13, linewidth=0.0, label="reference")
             ax.set(ylim=(-0.03, 1.03), title=f"{name}, {title}", ylabel=f"{names[0]}, share of its range")
             ax.set_xlabel("evaluation" if "c2" not in table else f"{names[1]}, share of its range")
-            ax.legend(loc="upper right", fontsize=8)
+            if "c2" in table:
+                ax.set_xlim(-0.03, 1.03)
+            ax.legend(loc="center right", fontsize=8)
     figure.tight_layout()
     figure.savefig(given.out, dpi=120)
 

@@ -131,7 +131,8 @@ def slack(table: Table, maximize: Mapping[str, bool]) -> FloatArray:
 def tables(table: Table, maximize: Mapping[str, bool]) -> str:
     """Return false bounds per simulator and pooled, and the true robust values, as Markdown."""
     heads = ("simulator", "radius", "bounds", "false", "share (95%)", "false at each checkpoint", "median slack")
-    lines = [_row(*heads, "evaluated outside the samples", "s per run"), "|---" * (len(heads) + 2) + "|"]
+    more = ("false of those checked", "evaluated outside the samples", "s per run")
+    lines = [_row(*heads, *more), "|---" * (len(heads) + len(more)) + "|"]
     own = select(table, method="default")
     names = list(dict.fromkeys(own["simulator"].tolist()))
     for name in names:
@@ -156,11 +157,13 @@ def _bounds(name: str, radius: str, table: Table, maximize: Mapping[str, bool]) 
     times = np.unique(table["evaluations"]).tolist()
     by_time = " / ".join(f"{int(false[table['evaluations'] == t].sum())}" for t in times)
     share = f"{false.mean():.1%} ({low:.1%} to {high:.1%})"
+    checked = table["verdict"] == "checked"
     last = select(table, evaluations=times[-1])
     cells = (
         share,
         by_time,
         f"{np.median(slacks):.2f}",
+        f"{int((false & checked).sum())} of {int(checked.sum())}",
         f"{last['outside'].mean():.0%}",
         f"{last['seconds'].mean():.1f}",
     )

@@ -182,7 +182,14 @@ def test_checks_are_counted_and_their_misses_too() -> None:
     assert verified > 0
     r = opt.recommend()
     assert r.trust.checks == verified
+    for _ in range(6):  # who follows r.check has a bound that is checked
+        if r.trust.verdict == "extrapolated":
+            opt.tell(
+                r.check.action, smooth(float(r.check.action[0]), float(r.check.context[0])), context=r.check.context
+            )
+            r = opt.recommend()
     assert r.trust.verdict == "checked"
+    times = "once" if verified == 1 else f"{verified} times"
     assert r.trust.reasons[0] == f"checked {times} where it would do worst; all outcomes within the bound"
     assert r.trust.reasons[0] in str(r).replace("\n  ", " ")
 

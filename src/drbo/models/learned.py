@@ -180,7 +180,7 @@ class LearnedGP:
         """Return further fits that the outcomes do not rule out, each in the units of `fit`.
 
         They are draws of theta from the normal distribution around the fit with the curvature of log p(y, theta)
-        (Laplace's approximation), in two pairs on opposite sides. Their noise is at least `ASSUMED_NOISE` unless the
+        (Laplace's approximation), in pairs on opposite sides. Their noise is at least `ASSUMED_NOISE` unless the
         outcomes show it (repeats, standard errors) or it was given: outcomes without repeats cannot show that noise is
         smaller. If the noise of the fit is below that, the fit with the assumed noise is one more.
         """
