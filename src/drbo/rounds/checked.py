@@ -26,12 +26,12 @@ MOST_UNTRIED = 0.1
 """The same for the contexts in which this action, or one near it, was evaluated."""
 _WORTH = (0.1, 0.5)
 """The masses outside all evaluated contexts, and outside those of this action, from which a check is worth it."""
-_LATER = 12
-"""Number of the first suggestion that may check an action in contexts that were evaluated for others."""
 _MARGIN = 0.02
 """A context counts as evaluated up to this share of the range beyond the evaluated ones."""
 _FIRST = 3
-"""Number of evaluations before the first check."""
+"""Number of the first suggestion that may be a check."""
+_OFTEN = 20
+"""From this suggestion on every second one may be a check; before it, every fourth."""
 
 
 def outside(contexts: FloatArray, evaluated: FloatArray) -> NDArray[np.bool_]:
@@ -94,12 +94,13 @@ def to_check(contexts: FloatArray, weights: FloatArray, evaluated: FloatArray) -
 class Checked(Policy):
     """A policy that checks the recommended action where nobody has looked, and otherwise follows another policy.
 
-    A bound is only as good as the model where the adversary goes. Before every second suggestion, from the fourth on,
-    the recommended action and its worst distribution are computed. If more than a tenth of the worst distribution lies
-    outside the contexts evaluated so far, the suggestion is the recommended action in one of these contexts: the one of
-    the largest product of weight and distance from the evaluated contexts. From the 13th on, every fourth suggestion
-    does the same if more than half lies outside the contexts in which this action, or one near it, was evaluated. If
-    nature picks contexts, the suggestion is the recommended action itself. `suggestion.reason` is "verify" then.
+    A bound is only as good as the model where the adversary goes. Before every fourth suggestion, and from the 21st on
+    before every second one, the recommended action and its worst distribution are computed. If more than a tenth of the
+    worst distribution lies outside the contexts evaluated so far, the suggestion is the recommended action in one of
+    these contexts: the one of the largest product of weight and distance from the evaluated contexts. Every fourth
+    suggestion does the same if more than half lies outside the contexts in which this action, or one near it, was
+    evaluated. If nature picks contexts, the suggestion is the recommended action itself. `suggestion.reason` is
+    "verify" then.
 
     An outcome can refute a bound, and never proves one. No theorem bounds the regret. docs/evidence.md has the measured
     regret beside that of the inner policy.
@@ -133,7 +134,8 @@ class Checked(Policy):
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return a check of the recommended action if one is due, otherwise the choice of the inner policy."""
         _, number = round.seed
-        found = self._check(round, beliefs) if number >= _FIRST and number % 2 else None
+        due = number % 4 == _FIRST or (number >= _OFTEN and number % 2 == 1)
+        found = self._check(round, beliefs) if due else None
         return self.policy.choose(round, beliefs) if found is None else found
 
     def _check(self, round: Round, beliefs: Beliefs) -> Choice | None:
@@ -147,9 +149,7 @@ class Checked(Policy):
         bound = Bound(beliefs.certain(ball), beliefs.bound_width, LOWER)
         worst = ball.worst_case(bound.of_action(found.action))
         gap = Gap.of(ball.contexts, worst.weights, found.action.coordinates, round.evaluated())
-        number = round.seed[1]
-        seldom = number % 4 == _FIRST and number >= _LATER  # every fourth suggestion
-        if gap.outside <= _WORTH[0] and not (seldom and gap.untried > _WORTH[1]):
+        if gap.outside <= _WORTH[0] and (round.seed[1] % 4 != _FIRST or gap.untried <= _WORTH[1]):
             return None
         first: Point = ball.reference.atom(gap.at)
         return picked(self.rule, round, beliefs, ball, found, first, reason="verify")
