@@ -66,6 +66,11 @@ def test_the_context_to_check_has_the_largest_product_of_weight_and_distance() -
         assert at == int(np.argmax(worth if beyond.any() else weights))
 
 
+def test_a_column_that_never_changes_does_not_count() -> None:
+    contexts = np.array([[0.1, 7.0], [0.5, 7.0], [0.9, 7.0]])
+    assert to_check(contexts, np.array([0.2, 0.5, 0.3]), contexts[:1]) == (0.8, 2)
+
+
 def test_the_default_of_a_learned_model_is_checked_and_what_is_said_is_taken() -> None:
     inner = drbo.Optimism(Informative())
     assert optimizer().configuration.policy == drbo.Checked(inner)

@@ -84,8 +84,8 @@ def to_check(contexts: FloatArray, weights: FloatArray, evaluated: FloatArray) -
     mass = float(weights[beyond].sum())
     if not len(evaluated) or not weights[beyond].any():
         return mass, int(np.argmax(weights))
-    everything = np.concatenate([contexts, evaluated])
-    scale = np.maximum(np.ptp(everything, axis=0), np.finfo(float).tiny)
+    ranges = np.ptp(np.concatenate([contexts, evaluated]), axis=0)
+    scale = np.where(ranges > 0.0, ranges, 1.0)
     distance = cdist(contexts / scale, evaluated / scale, "chebyshev").min(axis=1)
     return mass, int(np.argmax(np.where(beyond, weights * distance, -1.0)))
 
