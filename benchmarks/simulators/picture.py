@@ -39,13 +39,15 @@ def main() -> None:
             table = read_csv(file)
             second = table["c2"] if "c2" in table else table["evaluation"]
             ax.scatter(second, table["c1"], c="#0072B2", s=22, linewidths=0.0, zorder=3)
-            ax.axhspan(low[0], high[0], color="#D55E00", alpha=0.13, linewidth=0.0, label="reference")
+            ax.axhspan(
+                low[0], high[0], color="#D55E00", alpha=0.13, linewidth=0.0, label="range of the reference's samples"
+            )
             ax.set(ylim=(-0.03, 1.03), title=f"{name}, {title}", ylabel=f"{names[0]}, share of its range")
             ax.set_xlabel("evaluation" if "c2" not in table else f"{names[1]}, share of its range")
             if "c2" in table:
                 ax.set_xlim(-0.03, 1.03)
-            ax.legend(loc="center right", fontsize=8)
-    figure.tight_layout()
+    figure.legend(*rows[0][0].get_legend_handles_labels(), loc="lower center", fontsize=9)
+    figure.tight_layout(rect=(0.0, 0.03, 1.0, 1.0))
     figure.savefig(given.out, dpi=120)
 
 

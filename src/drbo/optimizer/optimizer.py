@@ -80,8 +80,8 @@ class Optimizer:
         coordinates of a finite set, and the unit cube for labels, boxes, samples and learned models
     beta : the width of the confidence bounds, a number or a `TheoreticalBeta`
     bound_beta : the width of the confidence bounds of a recommendation. The default is `beta`, but at least 3 for
-        a surrogate that learns: on smooth functions fewer than 1 in 100 bounds were then false, on real simulators 32
-        of 111 (docs/evidence.md)
+        a surrogate that learns: it is enlarged by the size of earlier prediction errors (docs/claims.md), and
+        docs/evidence.md says how often bounds were false
     maximize : False to minimise outcomes
     policy : the choice of the next evaluation; the default is that of the setting
     seed : the seed of the candidates of a search over a box; nothing is random for finite sets
