@@ -1,5 +1,8 @@
 """One-step-ahead errors, against the formulas of a Gaussian process written out."""
 
+import copy
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -96,3 +99,17 @@ def test_errors_use_the_fit_recorded_before_the_outcome() -> None:
     s = opt.ask()
     opt.tell(s, 2.0)
     assert errors(opt).errors[:-1] == known.errors
+
+
+def test_verdicts_are_read_in_several_threads() -> None:
+    """A verdict is made when it is read, without the optimizer's lock."""
+    opt, rng = make(), np.random.default_rng(7)
+    answers = []
+    for n in range(60):
+        opt.tell(GRID[n % 7], float(rng.normal()), context=GRID[n % 5])
+        answers.append(opt.recommend())
+    expected = copy.deepcopy(opt)._known
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda r: r.trust, answers))
+    assert errors(opt) == expected.ahead(expected.state)
+    assert [one.verdict for one in found] == [r.trust.verdict for r in answers]

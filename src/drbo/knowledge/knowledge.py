@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -49,6 +50,7 @@ class Knowledge:
         # The next fit by outcome, with its key: the last fit, and the numbers of values and corrections.
         self._next_fit: dict[str, tuple[Fit, tuple[int, int], Fit]] = {}
         self._models: dict[str, tuple[Fit, tuple[int, int], list[Belief]]] = {}  # by outcome: fit, counts, posteriors
+        self._forecasting = threading.Lock()
         self._ahead: tuple[int, Forecaster, Ahead] | None = None  # cache: number of facts, errors
         self._placed: list[tuple[FloatArray, PlacedSet]] = []  # cache: the last two arrays of atoms, with their sets
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # cache: with further contexts
@@ -81,13 +83,14 @@ class Knowledge:
 
     def ahead(self, state: State) -> Ahead:
         """Return the one-step-ahead errors of the objective up to a state (cached)."""
-        cached, self._ahead = self._ahead, None
-        if cached is None or cached[0] > state.n_facts:  # an earlier state
-            cached = 0, Forecaster(self.configuration), Ahead((), (), (), False)
-        if cached[0] < state.n_facts:
-            cached = state.n_facts, cached[1], cached[1].ahead(self._facts[: state.n_facts])
-        self._ahead = cached
-        return cached[2]
+        with self._forecasting:  # a verdict is made when it is read, which may be in any thread
+            cached, self._ahead = self._ahead, None
+            if cached is None or cached[0] > state.n_facts:  # an earlier state
+                cached = 0, Forecaster(self.configuration), Ahead((), (), (), False)
+            if cached[0] < state.n_facts:
+                cached = state.n_facts, cached[1], cached[1].ahead(self._facts[: state.n_facts])
+            self._ahead = cached
+            return cached[2]
 
     def fit(self, state: State, name: str = OBJECTIVE, *, fresh: bool = False) -> Fit:
         """Return the current hyper-parameters of an outcome: a function of the facts and of the last recorded fit.
