@@ -31,7 +31,7 @@ def _network() -> Any:
     the network and its admittances, and `flow` solves for the voltages.
     """
     import pandapower.networks
-    from pandapower.converter import to_ppc
+    from pandapower.converter.pypower.to_ppc import to_ppc
     from pandapower.pypower.makeYbus import makeYbus
 
     with warnings.catch_warnings():

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import drbo
-from drbo.rounds.checked import outside, to_check
+from drbo.models.data import Units
+from drbo.rounds.checked import COVERED, EDGE, MOST_AT_STAKE, _distances
 from drbo.rounds.context_rules import Informative
 
 WITHIN = drbo.Box(t=(0.0, 20.0))
@@ -39,36 +40,82 @@ def run(opt: drbo.Optimizer, n: int, f: Any = smooth, **terms: Any) -> list[drbo
     return suggestions
 
 
-def test_outside_is_outside_the_box_of_what_was_evaluated() -> None:
-    evaluated = np.array([[0.2, 0.5], [0.4, 0.9]])
-    contexts = np.array([[0.3, 0.6], [0.2, 0.9], [0.1, 0.6], [0.3, 1.0], [0.21, 0.49], [1.0, 0.0]])
-    assert outside(contexts, evaluated).tolist() == [False, False, True, True, False, True]
-    assert outside(contexts, evaluated[:0]).all()
+def distance(context: Any, tried: Any, ranges: Any) -> float:
+    """Return the distance of a context from the nearest tried one, written out."""
+    if any(context[k] < min(t[k] for t in tried) - EDGE * ranges[k] for k in range(len(ranges))):
+        return np.inf
+    if any(context[k] > max(t[k] for t in tried) + EDGE * ranges[k] for k in range(len(ranges))):
+        return np.inf
+    found = []
+    for t in tried:
+        shares = [abs(context[k] - t[k]) / ranges[k] for k in range(len(ranges))]
+        found.append(np.inf if max(shares) > 0.5 else float(np.sqrt(np.mean(np.square(shares)))))
+    return min(found)
 
 
-def test_a_label_that_was_never_evaluated_is_outside() -> None:
-    assert outside(np.eye(3), np.eye(3)[[0, 1, 1]]).tolist() == [False, False, True]
-
-
-def test_the_context_to_check_has_the_largest_product_of_weight_and_distance() -> None:
+def test_distances_from_what_was_tried() -> None:
     rng = np.random.default_rng(1)
-    for _ in range(50):
-        contexts, evaluated = rng.uniform(-3.0, 5.0, (30, 2)), rng.uniform(0.0, 2.0, (6, 2))
-        weights = rng.dirichlet(np.ones(30))
-        beyond = outside(contexts, evaluated)
-        scale = np.ptp(np.concatenate([contexts, evaluated]), axis=0)
-        worth = [
-            w * min(np.abs((c - e) / scale).max() for e in evaluated) if far else -1.0
-            for w, c, far in zip(weights, contexts, beyond, strict=True)
-        ]
-        mass, at = to_check(contexts, weights, evaluated)
-        assert mass == pytest.approx(weights[beyond].sum())
-        assert at == int(np.argmax(worth if beyond.any() else weights))
+    for _ in range(20):
+        contexts, tried = rng.uniform(-3.0, 5.0, (30, 2)), rng.uniform(-2.0, 4.0, (6, 2))
+        ranges = np.ptp(np.concatenate([contexts, tried]), axis=0)
+        expected = [distance(c, tried, ranges) for c in contexts]
+        np.testing.assert_allclose(_distances(contexts, tried), expected)
+    assert np.isinf(_distances(contexts, tried[:0])).all()
 
 
-def test_a_column_that_never_changes_does_not_count() -> None:
-    contexts = np.array([[0.1, 7.0], [0.5, 7.0], [0.9, 7.0]])
-    assert to_check(contexts, np.array([0.2, 0.5, 0.3]), contexts[:1]) == (0.8, 2)
+def test_another_label_is_never_near_and_a_column_that_never_changes_does_not_count() -> None:
+    assert _distances(np.eye(60), np.eye(60)[[0, 1, 1]])[:3].tolist() == [0.0, 0.0, np.inf]
+    contexts = np.array([[0.0, 7.0], [0.5, 7.0], [1.0, 7.0]])
+    np.testing.assert_allclose(_distances(contexts, contexts[[0, 2]]), [0.0, 0.5 / np.sqrt(2.0), 0.0])
+
+
+def moved_to(value: float, values: Any, share: float) -> float:
+    """Return the worst mean within a total variation of `share` of the uniform distribution: mass goes to the lowest."""
+    ordered, left, total = sorted(values, reverse=True), share, 0.0
+    for one in ordered:
+        taken = min(left, 1.0 / len(ordered))
+        left -= taken
+        total += (1.0 / len(ordered) - taken) * one
+    return total + share * min(min(values), value)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_stressed_bound_counts_untried_conditions_as_the_worst_outcome(sign: float) -> None:
+    """The bound in each context by `predict`, the worst outcome in untried ones, and a worst case by hand."""
+    grid = np.linspace(0.0, 1.0, 11)
+    opt = drbo.Optimizer(
+        grid, grid, ambiguity=drbo.TotalVariation(), setting=drbo.Simulator(np.full(11, 1 / 11), 0.3),
+        maximize=sign > 0.0,
+    )  # fmt: skip
+    rng = np.random.default_rng(3)
+    for x in (0.2, 0.5, 0.9):
+        for c in (0.0, 0.3, 0.5) if x == 0.5 else (0.1, 0.8, 1.0):
+            opt.tell([x], sign * (-((x - 0.5) ** 2) - 0.2 * c + 0.01 * rng.normal()), context=[c])
+    r = opt.bound([0.5])
+    worst = min(sign * result.outcome for result in opt.results)
+    tried = [0.0, 0.3, 0.5]
+    values = []
+    for c in grid:
+        p = opt.predict([0.5], [c])
+        lower = p.lower if sign > 0.0 else -p.upper
+        near = c <= 0.5 + EDGE and min(abs(c - t) for t in tried) <= COVERED
+        values.append(lower if near else min(lower, worst))
+    expected = moved_to(np.inf, values, 0.3)
+    assert sign * r.trust.stressed == pytest.approx(expected, abs=1e-9)
+    spread = np.std([result.outcome for result in opt.results])
+    assert (r.trust.verdict == "extrapolated") == (sign * (r.value - r.trust.stressed) > MOST_AT_STAKE * spread)
+    assert r.trust.verdict == "extrapolated"
+    assert float(r.check.context[0]) > 0.5
+
+
+def test_an_action_that_was_tried_is_preferred_to_one_that_is_about_as_good() -> None:
+    opt = optimizer()
+    run(opt, 12)
+    r = opt.recommend()
+    tried = {tuple(result.action.values()) for result in opt.results}
+    bounds = {action: opt.bound(dict(zip(("x", "y"), action, strict=True))).value for action in tried}
+    assert tuple(r.action.values()) in tried
+    assert r.value >= max(bounds.values()) - 1e-9
 
 
 def test_the_default_of_a_learned_model_is_checked_and_what_is_said_is_taken() -> None:
@@ -81,16 +128,16 @@ def test_the_default_of_a_learned_model_is_checked_and_what_is_said_is_taken() -
     assert optimizer(surrogate=fixed).configuration.policy == inner
 
 
-def test_a_check_is_the_recommended_action_outside_what_was_evaluated() -> None:
+def test_a_check_is_the_recommended_action_where_it_was_not_tried() -> None:
     opt = optimizer()
     for _ in range(12):
         twin = copy.deepcopy(opt)
-        seen = twin._known.evaluations(twin._known.state)
+        seen = twin._known.evaluations(twin._known.state, Units(1.0))
         s = opt.ask()
         if s.reason == "verify":
             assert s.number % 4 == 3
             context, near = s.context_points[0].coordinates, seen.near(s.action_point.coordinates)
-            assert outside(np.array([context, *seen.contexts]), near)[0]
+            assert _distances(np.array([context, *seen.contexts, [0.0], [1.0]]), near)[0] > COVERED
         opt.tell(s, smooth(s.action, s.context))
     assert "verify" in {proposal.reason for proposal in _proposals(opt)}
 

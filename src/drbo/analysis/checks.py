@@ -158,7 +158,7 @@ def compare(asked: Snapshot, action: Point, other: Point) -> Comparison:
     mean, _ = cast(SupportsCovariance, bound.posterior).difference(x, y)
     worst = ball.worst_case(below).lower_bound
     expected, lower, upper = (float(ball.weights @ values) for values in (mean[0], below, above))
-    evaluations = asked.known.evaluations(asked.state, failures=False)
+    evaluations = asked.evaluations()
     untried = tuple(asked.actions.decode(one) for one in (action, other) if not len(evaluations.near(one.coordinates)))
     if not units.known:
         return Comparison(math.nan, -math.inf, math.inf, -math.inf, ball.on_atoms, untried)

@@ -21,7 +21,7 @@ from drbo.models.bounds import LOWER, Bound
 from drbo.models.data import Units
 from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action, supports
 from drbo.rounds.ball import Ball, Certificate
-from drbo.rounds.checked import Gap
+from drbo.rounds.checked import Gap, preferred
 from drbo.rounds.grid_search import best_action
 from drbo.rounds.satisficing import Goal, WorstByRadius, check_goal, check_set, critical_radius, fragility, satisfy
 from drbo.spaces.space import Column, Point
@@ -82,8 +82,10 @@ def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> Acti
     """
     start = asked.near if near is None else near
     search, failed, found = asked.configuration.search, asked.failed, []
+    tried = asked.evaluations().tried if asked.configuration.surrogate.learns else []
     for _ in range(PASSES):
-        action = search.best(ball, asked.lower(ball), start, asked.rows([]), failed).action
+        bound = asked.lower(ball)
+        action = preferred(ball, bound, search.best(ball, bound, start, asked.rows([]), failed), tried)
         found.append(action_bound(asked, action, ball))
         wider = ball.adopting(found[-1].certificate)
         if wider is ball:  # no further contexts
@@ -130,10 +132,9 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
     made, units, own = found.certificate, found.units, asked.configuration
     beta, nature = own.bound_beta, asked.known.nature(found.given)
     action, contexts = asked.actions.decode(found.action), nature.decode_all(made.reference)
-    evaluations = asked.known.evaluations(asked.state, failures=False)
-    gap = Gap.of(made.reference.points, made.worst_case.weights, found.action.coordinates, evaluations)
-    gained = made.worst_case.weights - made.reference.weights
-    check = Check(action, contexts[gap.at if gap.open else int(np.argmax(gained))])
+    evaluations = asked.evaluations()
+    gap = Gap.of(found.ball, asked.lower(found.ball), found.action, evaluations)
+    check = Check(action, nature.space.decode(gap.at))
     return Recommendation(
         action=action,
         action_index=found.action.index,
@@ -162,7 +163,8 @@ def _trust(asked: Snapshot, found: ActionBound, gap: Gap, check: Check) -> Trust
     noise = found.assumed_noise
     assumed = None if noise is None else found.units.length_outward(noise)
     with one_thread():
-        return trust(asked, asked.ahead(), gap, found.ball.radius, check, assumed)
+        value = found.units.outward(found.certificate.lower_bound)
+        return trust(asked, asked.ahead(), gap, value, found.ball.radius, check, assumed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
-"""How far a bound can be trusted: whether its worst case was looked at, and whether the model's predictions came true.
+"""How far a bound can be trusted: whether its action was tried where it may do badly, and how predictions came out.
 
-A bound whose worst distribution lies where nobody has evaluated rests on extrapolation. Outcomes can refute a model,
-and never confirm one (`drbo.knowledge.ahead`).
+A bound rests on extrapolation if it would fall much, should conditions in which nobody has tried the action be as bad
+as the worst outcome so far. Outcomes can refute a model, and never confirm one (`drbo.knowledge.ahead`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scipy.special import ndtr
 from drbo.knowledge.ahead import FIRST, Ahead
 from drbo.knowledge.explanation import readable
 from drbo.knowledge.snapshot import Snapshot
-from drbo.rounds.checked import MOST_OUTSIDE, Gap
+from drbo.rounds.checked import Gap
 
 Verdict = Literal["checked", "extrapolated", "refuted"]
 _FAR = 3.0
@@ -44,17 +44,17 @@ class Trust:
 
     Attributes
     ----------
-    verdict : "refuted" if outcomes contradict the model; "extrapolated" if the worst case was not looked at; otherwise
-        "checked", which is no proof
+    verdict : "refuted" if outcomes contradict the model; "extrapolated" if too much depends on conditions in which
+        nobody has tried the action; otherwise "checked", which is no proof
     reasons : the reasons in words
-    outside : the mass of the worst distribution outside the contexts that were evaluated
-    untried : its mass outside the contexts in which this action, or one near it, was evaluated
+    stressed : the bound if every untried condition is as bad as the worst outcome so far, in the user's units
+    untried : the mass of the worst distribution in untried conditions then
     checks : the number of outcomes of suggestions that checked a recommended action (`suggestion.reason` is "verify")
     """
 
     verdict: Verdict
     reasons: tuple[str, ...]
-    outside: float
+    stressed: float
     untried: float
     checks: int
 
@@ -62,25 +62,23 @@ class Trust:
         return f"{self.verdict}: {'; '.join(self.reasons)}"
 
 
-def trust(asked: Snapshot, ahead: Ahead, gap: Gap, radius: float, check: Check, assumed_noise: float | None) -> Trust:
+def trust(
+    asked: Snapshot, ahead: Ahead, gap: Gap, value: float, radius: float, check: Check, assumed_noise: float | None
+) -> Trust:
     """Return the verdict on a bound.
 
-    `gap` is the part of its worst distribution that was not looked at, `radius` that of its set, and `check` the
-    evaluation that would check it. `assumed_noise` is a noise in the user's units that no outcome shows, None if they
-    show it.
+    `gap` is the loss by untried conditions, `value` the bound in the user's units, `radius` that of its set, and
+    `check` the evaluation that would check it. `assumed_noise` is a noise in the user's units that no outcome shows,
+    None if they show it.
     """
     found: dict[Verdict, list[str]] = {"refuted": [], "extrapolated": [], "checked": []}
+    stressed = value - asked.configuration.objective.sign * asked.units.length_outward(gap.loss)
     if ahead.refuted:
         found["refuted"] += [_surprises(ahead), _remedy(ahead)]
-    if gap.outside > MOST_OUTSIDE:
+    if gap.open:
         found["extrapolated"].append(
-            f"{gap.outside:.0%} of the worst distribution lies in conditions that nobody has evaluated, such as "
-            f"{readable(check.context)}"
-        )
-    elif gap.open:
-        found["extrapolated"].append(
-            f"{gap.untried:.0%} of the worst distribution lies in conditions in which nobody has evaluated this action "
-            f"or one near it, such as {readable(check.context)}"
+            f"nobody has tried this action, or one near it, in conditions such as {readable(check.context)}; if such "
+            f"conditions are as bad as the worst outcome so far, the bound is {stressed:.4g}"
         )
     widest = asked.state.largest_radius
     if asked.state.told_so_far and radius > _LARGER * widest:
@@ -98,7 +96,7 @@ def trust(asked: Snapshot, ahead: Ahead, gap: Gap, radius: float, check: Check, 
         )
     verdict = next(one for one, reasons in found.items() if reasons)
     reasons = (*found["refuted"], *found["extrapolated"]) if verdict != "checked" else tuple(found["checked"])
-    return Trust(verdict, reasons, gap.outside, gap.untried, checks)
+    return Trust(verdict, reasons, stressed, gap.untried, checks)
 
 
 def _surprises(ahead: Ahead) -> str:

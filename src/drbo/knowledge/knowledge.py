@@ -36,6 +36,8 @@ from drbo.validation import FloatArray
 
 _NARROWED = 16
 """Cache size for contexts conditioned on `given`."""
+_TRIED = 100
+"""Largest number of tried actions that are preferred to an untried one with about the same bound."""
 
 
 class Knowledge:
@@ -263,14 +265,18 @@ class Knowledge:
         nature = self.configuration.nature
         return self._with_further(state, nature, nature.seen([])).points
 
-    def evaluations(self, state: State, pending: Sequence[Proposal] = (), *, failures: bool = True) -> Evaluations:
-        """Return where f was evaluated; with `failures`, also where an evaluation failed."""
+    def evaluations(
+        self, state: State, units: Units, pending: Sequence[Proposal] = (), *, failures: bool = True
+    ) -> Evaluations:
+        """Return where f was evaluated; with `failures`, also where an evaluation failed. `units` are the model's."""
         space, pairs = self.configuration.search.space, state.evaluated(pending, failures=failures)
         actions = np.array([x.coordinates for x, _ in pairs]).reshape(len(pairs), space.dimension)
         contexts = np.array([c.coordinates for _, c in pairs]).reshape(
             len(pairs), self.configuration.nature.space.dimension
         )
-        return Evaluations(actions, contexts, space.ranges)
+        outcomes = [units.inward(value) for record in state.told_so_far for value in record.values] or [0.0]
+        spread = float(np.std(outcomes)) or 1.0
+        return Evaluations(actions, contexts, space.ranges, min(outcomes), spread, state.tried(_TRIED))
 
     def near(self, state: State) -> FloatArray:
         """Return the actions (k, d) that a search over a box starts near: the incumbent and the last results."""
@@ -324,7 +330,9 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
     exhausted = failures.exhausted(ball) if failures.pairs else []
     if exhausted:
         search = Avoiding(search, exhausted)
-    evaluated = functools.partial(known.evaluations, state, [iterate.proposal for iterate in under_way])
+    evaluated = functools.partial(
+        known.evaluations, state, objective.units, [iterate.proposal for iterate in under_way]
+    )
     seed = (own.seed, number)
     round_ = Round(ball, search, known.near(state), known.rows(away), n_contexts, seed, failures, evaluated)
     choice = own.policy.choose(round_, objective)

@@ -20,6 +20,7 @@ from drbo.knowledge.state import State, Terms
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.data import Units
 from drbo.rounds.ball import Ball
+from drbo.rounds.policies import Evaluations
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
@@ -127,6 +128,10 @@ class Snapshot:
     def mean(self, ball: Ball) -> Bound:
         """Return the posterior mean of f on the atoms of a set, as a bound of width 0."""
         return Bound(self.beliefs(ball).certain(ball), 0.0, LOWER)
+
+    def evaluations(self) -> Evaluations:
+        """Return where f was evaluated with an outcome."""
+        return self.known.evaluations(self.state, self.units, failures=False)
 
     def ahead(self) -> Ahead:
         """Return the one-step-ahead errors of the objective."""

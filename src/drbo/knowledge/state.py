@@ -243,6 +243,16 @@ class State:
         told = [(one.action, context) for one in records for context in one.contexts]
         return told + [(one.action, context) for one in pending for context in one.contexts]
 
+    def tried(self, most: int) -> list[Point]:
+        """Return up to `most` actions that have an outcome and have not failed, the latest first."""
+        found: dict[tuple[int | None, bytes], Point] = {}
+        for record in reversed(self.told_so_far):
+            if len(found) == most:
+                break
+            if not record.failed and not self._has_failed(record.action):
+                found.setdefault(_key(record.action), record.action)
+        return list(found.values())
+
     @property
     def largest_radius(self) -> float:
         """The largest radius of a suggestion so far; infinite if there was none, as for a log."""

@@ -149,6 +149,10 @@ class Ball:
         """Return well spread contexts (k, d) besides the atoms that can be evaluated; none here."""
         return self.contexts[:0]
 
+    def probes(self) -> FloatArray:
+        """Return contexts (k, d) besides the atoms at which a cliff is looked for; none here."""
+        return self.contexts[:0]
+
     def draw_of(self, posterior: SupportsDraws, rng: np.random.Generator) -> AnyDraw:
         """Return a draw of f on the atoms."""
         return posterior.draw(rng)

@@ -1,106 +1,125 @@
-"""A policy that checks the recommended action where it would do worst, before it goes on with the search."""
+"""A policy that checks the recommended action in conditions in which nobody has tried it, and otherwise searches."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from drbo import validation
 from drbo.contexts.nature import Contexts
 from drbo.models.bounds import LOWER, Bound
-from drbo.models.surrogate import Capability, Posterior
+from drbo.models.surrogate import Capability, Posterior, of_action
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs, ContextRule, Informative
 from drbo.rounds.policies import Choice, Evaluations, Optimism, Policy, Round, picked
+from drbo.rounds.search import Found
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 __all__ = ["Checked"]
 
-MOST_OUTSIDE = 0.02
-"""The largest mass of a worst distribution outside all evaluated contexts at which a bound counts as checked."""
-MOST_UNTRIED = 0.1
-"""The same for the contexts in which this action, or one near it, was evaluated."""
-_WORTH = (0.1, 0.5)
-"""The masses outside all evaluated contexts, and outside those of this action, from which a check is worth it."""
-_MARGIN = 0.02
-"""A context counts as evaluated up to this share of the range beyond the evaluated ones."""
+MOST_AT_STAKE = 0.05
+"""The largest loss by untried conditions at which a bound counts as checked, in deviations of the outcomes."""
+COVERED = 0.2
+"""A condition counts as tried up to this distance from a tried one, in shares of the ranges of its columns."""
+EDGE = 0.05
+"""A condition beyond all tried ones in some column counts as tried up to this share of the range of the column."""
+_OTHER_LABEL = 0.5
+"""Two conditions that differ by more than this in one column are never near: another label differs by 1."""
+_AS_GOOD = 0.1
+"""A tried action is preferred to the best one if its bound is lower by at most this share of what is not known."""
 _FIRST = 3
 """Number of the first suggestion that may be a check."""
 _OFTEN = 20
 """From this suggestion on every second one may be a check; before it, every fourth."""
 
 
-def outside(contexts: FloatArray, evaluated: FloatArray) -> NDArray[np.bool_]:
-    """Return whether each context (n, d) is outside the box around the evaluated ones (k, d), with a small margin.
-
-    A label has a coordinate of its own, so a label that was never evaluated is outside.
-    """
-    if not len(evaluated):
-        return np.ones(len(contexts), dtype=bool)
-    low, high = evaluated.min(axis=0), evaluated.max(axis=0)
-    margin = _MARGIN * (np.maximum(high, contexts.max(axis=0)) - np.minimum(low, contexts.min(axis=0)))
-    return np.asarray(((contexts < low - margin) | (contexts > high + margin)).any(axis=1))
-
-
 @dataclass(frozen=True, eq=False)
 class Gap:
-    """The part of a worst distribution that was not looked at.
+    """The loss by conditions in which nobody has tried an action.
+
+    A model knows nothing of a cliff that no outcome has shown. So suppose that every untried condition is as bad as the
+    worst outcome so far. The adversary then moves there, as far as the set allows.
 
     Attributes
     ----------
-    outside : its mass outside the box of all evaluated contexts
-    untried : its mass outside the box of the contexts in which this action, or one near it, was evaluated
-    at : the index of the context to check
+    loss : the fall of the worst-case expectation by that, in the units of the model
+    at_stake : the same in deviations of the outcomes
+    untried : the mass that the adversary has in untried conditions then
+    at : the condition to check
     """
 
-    outside: float
+    loss: float
+    at_stake: float
     untried: float
-    at: int
+    at: Point
 
     @classmethod
-    def of(cls, contexts: FloatArray, weights: FloatArray, action: FloatArray, evaluations: Evaluations) -> Gap:
-        """Return the gap of a distribution with weights (n,) on contexts (n, d_c), for an action (d_x,)."""
-        everywhere, at = to_check(contexts, weights, evaluations.contexts)
-        untried, at_untried = to_check(contexts, weights, evaluations.near(action))
-        return cls(everywhere, untried, at if everywhere > MOST_OUTSIDE else at_untried)
+    def of(cls, ball: Ball, bound: Bound, action: Point, evaluations: Evaluations) -> Gap:
+        """Return the gap of an action in a set, for a lower bound on the atoms of the set."""
+        values, probes = bound.of_action(action), ball.probes()
+        if len(probes):
+            ball, values = ball.extended(probes), np.append(values, bound.curve(action.coordinates)(probes))
+        distance = _distances(ball.contexts, evaluations.near(action.coordinates))
+        untried = distance > COVERED
+        stressed = ball.worst_case(np.where(untried, np.minimum(values, evaluations.lowest), values))
+        loss = max(float(ball.worst_case(values).expectation - stressed.expectation), 0.0)
+        # The condition of the largest product of mass and distance.
+        worth = np.where(untried, stressed.weights * np.minimum(distance, 1.0), 0.0)
+        at = int(np.argmax(worth if worth.any() else stressed.weights))
+        mass = float(stressed.weights[untried].sum())
+        return cls(loss, loss / evaluations.spread, mass, ball.reference.atom(at))
 
     @property
     def open(self) -> bool:
         """Whether the gap is too large for a bound that counts as checked."""
-        return self.outside > MOST_OUTSIDE or self.untried > MOST_UNTRIED
+        return self.at_stake > MOST_AT_STAKE
 
 
-def to_check(contexts: FloatArray, weights: FloatArray, evaluated: FloatArray) -> tuple[float, int]:
-    """Return the mass of a distribution outside the evaluated contexts (k, d), and the index of the context to check.
+def _distances(contexts: FloatArray, tried: FloatArray) -> FloatArray:
+    """Return the distance (n,) of contexts (n, d) from the nearest tried one (k, d).
 
-    The distribution has weights (n,) on contexts (n, d). The context has the largest product of its weight and its
-    distance from the nearest evaluated context, among those outside; the heaviest context if none is outside.
+    It is the root mean square of the differences in shares of the ranges. It is infinite for another label, and for a
+    context that is beyond all tried ones in some column: a model knows less there than between two of them.
     """
-    beyond = outside(contexts, evaluated)
-    mass = float(weights[beyond].sum())
-    if not len(evaluated) or not weights[beyond].any():
-        return mass, int(np.argmax(weights))
-    ranges = np.ptp(np.concatenate([contexts, evaluated]), axis=0)
+    if not len(tried):
+        return np.full(len(contexts), np.inf)
+    ranges = np.ptp(np.concatenate([contexts, tried]), axis=0)
     scale = np.where(ranges > 0.0, ranges, 1.0)
-    distance = cdist(contexts / scale, evaluated / scale, "chebyshev").min(axis=1)
-    return mass, int(np.argmax(np.where(beyond, weights * distance, -1.0)))
+    a, b = contexts / scale, tried / scale
+    apart = np.where(cdist(a, b, "chebyshev") > _OTHER_LABEL, np.inf, cdist(a, b) / np.sqrt(a.shape[1]))
+    beyond = np.maximum(b.min(axis=0) - a, a - b.max(axis=0)).max(axis=1) > EDGE
+    return np.where(beyond, np.inf, apart.min(axis=1))
+
+
+def preferred(ball: Ball, bound: Bound, found: Found, tried: Sequence[Point]) -> Point:
+    """Return the best of the tried actions if its bound is about as good as the best bound, otherwise the best action.
+
+    Two bounds are about as good if they differ by at most a tenth of what the model does not know of the best action.
+    An action that was tried can be checked; one that moves a little with every outcome cannot.
+    """
+    if not tried:
+        return found.action
+    mean = float(ball.worst_case(of_action(bound.posterior, found.action)[0]).expectation)
+    scores = ball.worst_cases(bound.at(np.array([action.coordinates for action in tried]))).expectation
+    best = int(np.argmax(scores))
+    return tried[best] if scores[best] >= found.score - _AS_GOOD * max(mean - found.score, 0.0) else found.action
 
 
 @dataclass(frozen=True)
 class Checked(Policy):
-    """A policy that checks the recommended action where nobody has looked, and otherwise follows another policy.
+    """A policy that checks the recommended action where nobody has tried it, and otherwise follows another policy.
 
-    A bound is only as good as the model where the adversary goes. Before every fourth suggestion, and from the 21st on
-    before every second one, the recommended action and its worst distribution are computed. If more than a tenth of the
-    worst distribution lies outside the contexts evaluated so far, the suggestion is the recommended action in one of
-    these contexts: the one of the largest product of weight and distance from the evaluated contexts. Every fourth
-    suggestion does the same if more than half lies outside the contexts in which this action, or one near it, was
-    evaluated. If nature picks contexts, the suggestion is the recommended action itself. `suggestion.reason` is
-    "verify" then.
+    A bound is only as good as the model where the adversary goes, and a model knows nothing of a cliff that no outcome
+    has shown. Before every fourth suggestion, and from the 21st on before every second one, the recommended action is
+    computed. Suppose that every condition far from those in which this action, or one near it, was evaluated is as bad
+    as the worst outcome so far. If that would lower the bound by more than a twentieth of the outcomes' deviation, the
+    suggestion is the recommended action in one of these conditions: the one of the largest product of its mass and its
+    distance from the tried ones. If nature picks contexts, the suggestion is the recommended action itself.
+    `suggestion.reason` is "verify" then.
 
     An outcome can refute a bound, and never proves one. No theorem bounds the regret. docs/evidence.md has the measured
     regret beside that of the inner policy.
@@ -139,17 +158,16 @@ class Checked(Policy):
         return self.policy.choose(round, beliefs) if found is None else found
 
     def _check(self, round: Round, beliefs: Beliefs) -> Choice | None:
-        """Return the check of the recommended action; None if its worst distribution was looked at."""
+        """Return the check of the recommended action; None if it was tried where it may do badly."""
         ball: Ball = round.ball
         lower = Bound(beliefs.certain(ball), beliefs.bound_width, LOWER)
         if not beliefs.units.known:
             return None
         found = round.search.best(ball, lower, round.near, round.under_way[:0])
-        ball, _ = ball.widened(lower, found.action, found.score)
-        bound = Bound(beliefs.certain(ball), beliefs.bound_width, LOWER)
-        worst = ball.worst_case(bound.of_action(found.action))
-        gap = Gap.of(ball.contexts, worst.weights, found.action.coordinates, round.evaluated())
-        if gap.outside <= _WORTH[0] and (round.seed[1] % 4 != _FIRST or gap.untried <= _WORTH[1]):
+        evaluations = round.evaluated()
+        action = preferred(ball, lower, found, evaluations.tried)
+        ball, _ = ball.widened(lower, action, found.score)
+        gap = Gap.of(ball, Bound(beliefs.certain(ball), beliefs.bound_width, LOWER), action, evaluations)
+        if not gap.open:
             return None
-        first: Point = ball.reference.atom(gap.at)
-        return picked(self.rule, round, beliefs, ball, found, first, reason="verify")
+        return picked(self.rule, round, beliefs, ball, Found(action, found.score), gap.at, reason="verify")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, cast
 
@@ -27,17 +27,28 @@ MISJUDGED = 0.02
 """Loss of score by further contexts, as a share of the amplitude of f, from which an action is chosen again."""
 
 
-NEAR = 0.1
+NEAR = 0.05
 """An action is near another one up to this root mean square difference, in shares of the ranges."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluations:
-    """Where f was evaluated: actions (k, d_x) and contexts (k, d_c), one row each; `ranges` (d_x,) of the actions."""
+    """Where f was evaluated, and the size of the outcomes.
+
+    Attributes
+    ----------
+    actions, contexts : (k, d_x) and (k, d_c), one row each
+    ranges : (d_x,) of the actions
+    lowest, spread : the lowest outcome, and the standard deviation of all outcomes, in the units of the model
+    tried : actions with an outcome, the latest first
+    """
 
     actions: FloatArray
     contexts: FloatArray
     ranges: FloatArray
+    lowest: float = 0.0
+    spread: float = 1.0
+    tried: Sequence[Point] = ()
 
     def near(self, action: FloatArray) -> FloatArray:
         """Return the contexts (l, d_c) of the evaluations of an action (d_x,), or of one near it."""

@@ -125,6 +125,8 @@ TOLERANCE = 1e-3
 _ROUNDS = 20
 """Largest number of rounds in which contexts are added."""
 _CANDIDATES = 256
+_PROBES = 64
+"""Number of contexts of a range, besides its corners, at which a cliff is looked for."""
 _DESCENTS = 4
 """Number of best candidates that are minimised locally: the largest number of contexts added per round."""
 CELLS = 4096
@@ -164,6 +166,11 @@ class RangeBall(Ball):
     def elsewhere(self) -> FloatArray:
         """Return contexts (k, d) spread over the range."""
         return self.box.sample(_CANDIDATES, self.seed)
+
+    def probes(self) -> FloatArray:
+        """Return the corners of the range, if they are few, and contexts spread over the range."""
+        corners, spread = self.box.corners(), self.box.sample(_PROBES, 0)
+        return np.concatenate([corners, spread]) if len(corners) <= _PROBES else spread
 
     def draw_of(self, posterior: SupportsDraws, rng: np.random.Generator) -> AnyDraw:
         """Return a draw of f as a function on the whole range."""
