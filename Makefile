@@ -79,6 +79,7 @@ simulators: $(SIMULATORS)/.ready  ## whether printed bounds hold on real simulat
 
 $(SIMULATORS)/.ready: pyproject.toml
 	test -x $(SIMULATORS)/bin/python || $(PYTHON) -m venv $(SIMULATORS)
+	$(SIMULATORS)/bin/python -m pip install --quiet --upgrade pip --constraint constraints.txt
 	$(SIMULATORS)/bin/python -m pip install --quiet --group simulators --editable '.[experiments]'
 	touch $(SIMULATORS)/.ready
 
