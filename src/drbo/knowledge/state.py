@@ -36,6 +36,9 @@ class Terms:
         return self.reference is other.reference and self.radius is other.radius and self.given is other.given
 
 
+NO_TERMS = Terms()
+
+
 def kept(reference: Any, name: str = "reference") -> Any:
     """Return a reference in the form of the facts: weights become a read-only array."""
     named = validation.by_name(reference)
@@ -95,7 +98,7 @@ class State:
         self.fits = dict(fits)
         self.fit_corrections = dict.fromkeys(fits, 0)
         self.further = np.empty((0, d_c))
-        self.terms = Terms()
+        self.terms = NO_TERMS
         self.spent = 0.0
         self.incumbent: Iterate | None = None
         self._sign = sign
@@ -237,22 +240,17 @@ class State:
         failed = [record for record in self.told_so_far if record.failed] if self.failed else []
         return [(record.action, context) for record in failed for context in record.contexts]
 
-    def evaluated(self, pending: Sequence[Proposal] = (), *, failures: bool = True) -> list[tuple[Point, Point]]:
+    def evaluated(self, pending: Sequence[Iterate] = (), *, failures: bool = True) -> list[tuple[Point, Point]]:
         """Return action and context of all results, hidden contexts aside, and of pending suggestions."""
         records = [one for one in self.told_so_far if not one.hidden and (failures or not one.failed)]
         told = [(one.action, context) for one in records for context in one.contexts]
-        return told + [(one.action, context) for one in pending for context in one.contexts]
+        return told + [(one.proposal.action, context) for one in pending for context in one.proposal.contexts]
 
     @property
     def largest_radius(self) -> float:
         """The largest radius of a suggestion so far; infinite if there was none, as for a log."""
         radii = [iterate.proposal.radius for iterate in self._iterates]
         return max((radius for radius in radii if not math.isnan(radius)), default=math.inf)
-
-    @property
-    def under_way(self) -> list[Point]:
-        """The actions that are pending or failed."""
-        return [*self.failed.values(), *(iterate.proposal.action for iterate in self.pending.values())]
 
 
 def _key(action: Point) -> tuple[int | None, bytes]:

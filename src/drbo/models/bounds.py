@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -243,8 +242,12 @@ class Bound:
 
     def _outermost(self, moments: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
         """Return the bound from mean and variance of each posterior."""
-        values = [np.asarray(mean + self.slope * np.sqrt(variance)) for mean, variance in moments]
-        return functools.reduce(self._outer, values)
+        slope = self.slope
+        (mean, variance), *others = moments
+        found = np.asarray(mean + slope * np.sqrt(variance))
+        for mean, variance in others:
+            found = self._outer(found, mean + slope * np.sqrt(variance))
+        return found
 
     def at(self, actions: FloatArray) -> FloatArray:
         """Return the bound at actions (m, d_x) anywhere, in every context, (m, n_contexts)."""

@@ -110,26 +110,22 @@ class Inverse:
 class Tip:
     """The right to append to arrays shared by several views: only the view with all observations has it.
 
-    A view takes the tip before it appends and gives it back afterwards. After an interruption the tip is gone, and the
-    other views continue with copies.
+    A view takes the tip before it appends and puts its new number of observations into `counts` afterwards. After an
+    interruption `counts` is empty, and the other views continue with copies.
     """
 
     def __init__(self, count: int) -> None:
-        self._count = [count]
+        self.counts = [count]
 
     def take(self, count: int) -> bool:
-        """Return whether a view of `count` observations may append to the arrays; no other view may until `give`."""
+        """Return whether a view of `count` observations may append to the arrays; no other view may until it has."""
         try:
-            latest = self._count.pop()  # only one thread gets it
+            latest = self.counts.pop()  # only one thread gets it
         except IndexError:
             return False
         if latest != count:
-            self._count.append(latest)
+            self.counts.append(latest)
         return latest == count
-
-    def give(self, count: int) -> None:
-        """Let the view of `count` observations append next."""
-        self._count.append(count)
 
 
 class Factor:
@@ -240,16 +236,19 @@ class Factor:
             self._inverse = Inverse(self.U, self.white)
         return self._inverse
 
-    def explained_by_earlier(self, first: int, count: int) -> Iterator[FloatArray]:
-        """Yield b = (K_t + ridge I)^-1 k_t (t,) of `count` rows t from `first` on."""
-        if count == 1:
+    def explained_by_earlier(self, first: int) -> Iterator[tuple[FloatArray, float, float]]:
+        """Yield b = (K_t + ridge I)^-1 k_t (t,), U_tt and white_t of each row t from `first` on."""
+        U, white, end = self._U, self._white, self.n_points
+        if end - first == 1:
             announce(solve)
-            yield solve(self._U, first)
+            yield solve(U, first), U[first, first], white[first]
             return
-        for start in range(first, first + count, BLOCK):
+        for start in range(first, end, BLOCK):
             announce(solve_points)
-            columns = solve_points(self._U, start, min(BLOCK, first + count - start))
-            yield from (columns[: start + c, c] for c in range(columns.shape[1]))
+            columns = solve_points(U, start, min(BLOCK, end - start))
+            for c in range(columns.shape[1]):
+                t = start + c
+                yield columns[:t, c], U[t, t], white[t]
 
     def error_variance(self, observation: Observation) -> float:
         """Return the variance of the error of an observation."""
@@ -305,14 +304,14 @@ class Factor:
                     setattr(made, name, value.copy())
             made._observations, made._rows, made._last = [], [], {}
             for observation, row in zip(self.observations, self.rows, strict=True):
-                made._note(observation, row)
+                made._note(observation, row, self._point(observation))
             made._tip = Tip(self.n_observations)
             made._tip.take(self.n_observations)
         return made
 
     def close(self) -> None:
         """Let the next view append to the arrays of this one."""
-        self._tip.give(self.n_observations)
+        self._tip.counts.append(self.n_observations)
 
     def take_in(self, observations: Sequence[Observation], update: Callable[[Factor, int], None]) -> None:
         """Condition on more observations of checked shapes.
@@ -326,7 +325,7 @@ class Factor:
         new: list[Observation] = []
         points: set[bytes] = set()
         for one in observations:
-            known = self._independent(one) and (one.point in points or one.point in self._last)
+            known = self._point(one) is not None and (one.point in points or one.point in self._last)
             if known or len(new) == BLOCK:
                 self._take_in_block(new, update)
                 new, points = [], set()
@@ -339,15 +338,15 @@ class Factor:
 
     def _take_in_one(self, observation: Observation, update: Callable[[Factor, int], None]) -> None:
         """Condition on one more observation."""
-        t = self.n_points
+        t, point = self.n_points, self._point(observation)
         self.append(observation, *self._column(observation, t))
         update(self, t)
-        row = self._last.get(observation.point, t) if self._independent(observation) else t
+        row = t if point is None else self._last.get(point, t)
         if row < t and self._may_share(row, t):
             self._share(row, t)
         else:
             row = t
-        self._note(observation, row)
+        self._note(observation, row, point)
 
     def _take_in_block(self, block: Sequence[Observation], update: Callable[[Factor, int], None]) -> None:
         """Condition on a block of new points; the factor has the same bits as one by one."""
@@ -370,14 +369,14 @@ class Factor:
             self._whiten(observation, start + i, float(pivots[i]), float(least[i]))
         update(self, start)
         for i, observation in enumerate(block):
-            self._note(observation, start + i)
+            self._note(observation, start + i, self._point(observation))
 
-    def _note(self, observation: Observation, row: int) -> None:
+    def _note(self, observation: Observation, row: int, point: bytes | None) -> None:
         """Keep an observation and its row, for later observations of the same point."""
         self._observations.append(observation)
         self._rows.append(row)
-        if self._independent(observation):
-            self._last[observation.point] = row
+        if point is not None:
+            self._last[point] = row
 
     def append(self, observation: Observation, column: FloatArray, own: float) -> None:
         """Append a row: `column` (t,) is the prior covariance with earlier rows, and `own` the prior variance."""
@@ -386,9 +385,9 @@ class Factor:
         announce(append_point)
         self._whiten(observation, t, append_point(self._U, t, column, own + noise, least), least)
 
-    def _independent(self, observation: Observation) -> bool:
-        """Return whether the error is independent of all others, so that the observation may share a row."""
-        return self.gp.noise_correlation == 0.0 or not observation.together
+    def _point(self, observation: Observation) -> bytes | None:
+        """Return the key of the point if the observation may share a row: its error is independent of all others."""
+        return observation.point if self.gp.noise_correlation == 0.0 or not observation.together else None
 
     def _may_share(self, row: int, t: int) -> bool:
         """Return whether row t may be merged into an earlier row of the same point.

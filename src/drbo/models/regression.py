@@ -70,6 +70,7 @@ class GaussianPosterior(ABC):
     Attributes
     ----------
     gp : the prior
+    amplitude, noise : the prior standard deviation of f, and that of the error of an outcome
     actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
     contexts : (n, d_c) the contexts of the queries
     block_actions, block_contexts : (T, d_x) and (k, d_c), where every action was evaluated in every context
@@ -80,16 +81,8 @@ class GaussianPosterior(ABC):
     contexts: FloatArray
     block_actions: FloatArray
     block_contexts: FloatArray
-
-    @property
-    def amplitude(self) -> float:
-        """The prior standard deviation of f."""
-        return math.sqrt(self.gp.kernel.variance)
-
-    @property
-    def noise(self) -> float:
-        """The standard deviation of the error of an outcome."""
-        return self.gp.noise
+    amplitude: float
+    noise: float
 
     @property
     @abstractmethod
@@ -256,7 +249,7 @@ class GaussianPosterior(ABC):
 class Grid:
     """Mean and variance (n_actions, n_contexts) of f on the grid of a factor's actions and contexts.
 
-    Like a `Factor`, a grid never changes under its holder. `opened` returns one that may be updated.
+    The arrays never change under another holder: a new grid of the same arrays is updated instead.
     """
 
     def __init__(self, mean: FloatArray, variance: FloatArray) -> None:
@@ -272,24 +265,16 @@ class Grid:
         made.update(factor, 0)
         return made
 
-    def opened(self) -> Grid:
-        """Return the same mean and variance, to be updated."""
-        return Grid(self.mean, self.variance)
-
     def update(self, factor: Factor, start: int) -> None:
         """Change mean and variance by the rank-one terms of all rows of the factor from `start` on."""
-        for t, b in enumerate(factor.explained_by_earlier(start, factor.n_points - start), start):
-            self._rank_one(factor, t, b)
-
-    def _rank_one(self, factor: Factor, t: int, b: FloatArray) -> None:
         k_actions, k_contexts = factor.k_actions, factor.k_contexts
-        mean = np.matmul(k_actions[:t].T, b[:, None] * k_contexts[:t], out=self._spare)
-        variance = self.variance if self._own else np.empty_like(self.variance)
-        root = factor.U[t, t]
-        step, pivot = factor.white[t] / root, root * root
-        _rank_one(self.mean, self.variance, k_actions[t], k_contexts[t], pivot, step, mean, variance)
-        self._spare = self.mean if self._own else None
-        self.mean, self.variance, self._own = mean, variance, True
+        for t, (b, root, white) in enumerate(factor.explained_by_earlier(start), start):
+            mean = np.matmul(k_actions[:t].T, b[:, None] * k_contexts[:t], out=self._spare)
+            variance = self.variance if self._own else np.empty_like(self.variance)
+            step, pivot = white / root, root * root
+            _rank_one(self.mean, self.variance, k_actions[t], k_contexts[t], pivot, step, mean, variance)
+            self._spare = self.mean if self._own else None
+            self.mean, self.variance, self._own = mean, variance, True
 
 
 @jit
@@ -317,6 +302,8 @@ class ExactPosterior(GaussianPosterior):
     Attributes
     ----------
     factor : the observations, and the factor of their covariance
+    n_observations, n_data : the number of observations, all of which are data of this posterior
+    n_points, information_gain, errors_known : as in `Factor`
     """
 
     def __init__(self, gp: Process, actions: FloatArray, contexts: FloatArray) -> None:
@@ -336,36 +323,15 @@ class ExactPosterior(GaussianPosterior):
         self.factor = factor
         self._grid: Grid | None = grid
         self.gp, self.actions, self.contexts = factor.gp, factor.actions, factor.contexts
+        self.amplitude, self.noise = math.sqrt(factor.gp.kernel.variance), factor.gp.noise
         self.block_actions, self.block_contexts = self.actions[:0], self.contexts[:0]
+        self.n_observations = self.n_data = factor.n_observations
+        self.n_points, self.information_gain = factor.n_points, factor.information_gain
+        self.errors_known = factor.errors_known
         return self
 
     def _other(self, factor: Factor, grid: Grid | None) -> Self:
         return object.__new__(type(self))._view(factor, grid)
-
-    @property
-    def n_observations(self) -> int:
-        """The number of observations."""
-        return self.factor.n_observations
-
-    @property
-    def n_data(self) -> int:
-        """The number of observations of the data that this posterior holds."""
-        return self.factor.n_observations
-
-    @property
-    def n_points(self) -> int:
-        """The number of distinct observed points."""
-        return self.factor.n_points
-
-    @property
-    def information_gain(self) -> float:
-        """The information gain of the observations, as in `Factor`."""
-        return self.factor.information_gain
-
-    @property
-    def errors_known(self) -> bool:
-        """Whether any observation has a known standard error instead of the model's noise."""
-        return self.factor.errors_known
 
     @property
     def observed_actions(self) -> FloatArray:
@@ -383,7 +349,7 @@ class ExactPosterior(GaussianPosterior):
         if self._grid is None:
             factor.take_in(observations, lambda *_: None)
         else:
-            grid = self._grid.opened()
+            grid = Grid(self._grid.mean, self._grid.variance)
             factor.take_in(observations, grid.update)
         factor.close()
         return self._other(factor, grid)
