@@ -355,7 +355,7 @@ def propose(
     lower = Bound(objective.certain(choice.ball), objective.width, LOWER)
     worst = choice.ball.worst_case(lower.of_action(choice.action))
     wider, _ = choice.ball.widened(lower, choice.action, float(worst.expectation))
-    units = objective.units
+    units = objective.belief.units
     return Proposal(
         number=number,
         action=frozen_copy(choice.action),

@@ -236,19 +236,22 @@ class Factor:
             self._inverse = Inverse(self.U, self.white)
         return self._inverse
 
-    def explained_by_earlier(self, first: int) -> Iterator[tuple[FloatArray, float, float]]:
-        """Yield b = (K_t + ridge I)^-1 k_t (t,), U_tt and white_t of each row t from `first` on."""
-        U, white, end = self._U, self._white, self.n_points
+    def rank_one_terms(self, first: int) -> Iterator[tuple[FloatArray, FloatArray, FloatArray, float, float]]:
+        """Yield what each row t from `first` on adds to a posterior on the grid of `actions` and `contexts`.
+
+        These are its kernels and those of earlier rows, (t + 1, n_actions) and (t + 1, n), b = (K_t + ridge I)^-1 k_t
+        (t,), U_tt and white_t.
+        """
+        k_actions, k_contexts, U, white, end = self._k_actions, self._k_contexts, self._U, self._white, self.n_points
         if end - first == 1:
             announce(solve)
-            yield solve(U, first), U[first, first], white[first]
+            yield k_actions[:end], k_contexts[:end], solve(U, first), U[first, first], white[first]
             return
         for start in range(first, end, BLOCK):
             announce(solve_points)
             columns = solve_points(U, start, min(BLOCK, end - start))
-            for c in range(columns.shape[1]):
-                t = start + c
-                yield columns[:t, c], U[t, t], white[t]
+            for t in range(start, start + columns.shape[1]):
+                yield k_actions[: t + 1], k_contexts[: t + 1], columns[:t, t - start], U[t, t], white[t]
 
     def error_variance(self, observation: Observation) -> float:
         """Return the variance of the error of an observation."""
@@ -357,6 +360,8 @@ class Factor:
         start = self.n_points
         while start + len(block) > len(self._white):
             self._grow()
+        if start + len(block) > len(self._U):
+            self._U = self._roomier(start + len(block))
         columns = np.zeros((start + len(block), len(block)))
         own, noise, least = np.empty((3, len(block)))
         for i, observation in enumerate(block):
@@ -381,6 +386,8 @@ class Factor:
     def append(self, observation: Observation, column: FloatArray, own: float) -> None:
         """Append a row: `column` (t,) is the prior covariance with earlier rows, and `own` the prior variance."""
         t = self.n_points
+        if t == len(self._U):
+            self._U = self._roomier(t)
         noise, least = self._add_noise(observation, t, column)
         announce(append_point)
         self._whiten(observation, t, append_point(self._U, t, column, own + noise, least), least)
@@ -401,7 +408,7 @@ class Factor:
     def _share(self, row: int, t: int) -> None:
         """Merge row t, the last one, into an earlier row of the same point."""
         if not self._rows_owned:
-            self._U, self._white = self._U.copy(), self._white.copy()
+            self._U, self._white = self._roomier(t), self._white.copy()
             self._outcomes, self._variances = self._outcomes.copy(), self._variances.copy()
             self._rows_owned = True
         v, new = float(self._variances[row]), float(self._variances[t])
@@ -502,6 +509,13 @@ class Factor:
             K = np.empty((2 * room, 2 * room))
             K[:room, :room] = self._K
             self._K = K
-        U = np.zeros((2 * room, 2 * room + LANES))
-        U[:room, : room + LANES] = self._U
-        self._U = U
+
+    def _roomier(self, t: int) -> FloatArray:
+        """Return a copy of the factor with room for an eighth more than t points, and a few.
+
+        A repeated observation copies the factor, so little room is copied with it.
+        """
+        room, n = t + t // 8 + 16, self.n_points
+        U = np.zeros((room, room + LANES))
+        U[:n, :n] = self._U[:n, :n]
+        return U

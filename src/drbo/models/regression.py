@@ -267,12 +267,11 @@ class Grid:
 
     def update(self, factor: Factor, start: int) -> None:
         """Change mean and variance by the rank-one terms of all rows of the factor from `start` on."""
-        k_actions, k_contexts = factor.k_actions, factor.k_contexts
-        for t, (b, root, white) in enumerate(factor.explained_by_earlier(start), start):
-            mean = np.matmul(k_actions[:t].T, b[:, None] * k_contexts[:t], out=self._spare)
+        for k_actions, k_contexts, b, root, white in factor.rank_one_terms(start):
+            mean = np.matmul(k_actions[:-1].T, b[:, None] * k_contexts[:-1], out=self._spare)
             variance = self.variance if self._own else np.empty_like(self.variance)
             step, pivot = white / root, root * root
-            _rank_one(self.mean, self.variance, k_actions[t], k_contexts[t], pivot, step, mean, variance)
+            _rank_one(self.mean, self.variance, k_actions[-1], k_contexts[-1], pivot, step, mean, variance)
             self._spare = self.mean if self._own else None
             self.mean, self.variance, self._own = mean, variance, True
 
