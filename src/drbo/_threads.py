@@ -32,8 +32,7 @@ class _Use:
         with _LOCK:
             if not (_uses and inside()):
                 if not _before:  # the libraries that use more than one thread now
-                    counts = [(library, library.get_num_threads() or 0) for library in _libraries()]
-                    _before = [(library, count) for library, count in counts if count > 1]
+                    _before = [(one, n) for one in _libraries() if (n := one.get_num_threads() or 0) > 1]
                 if _before:
                     _set([(library, 1) for library, _ in _before])
             _uses[id(self)] = weakref.ref(self)

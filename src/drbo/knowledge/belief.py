@@ -75,7 +75,7 @@ class Belief:
 
         The first `n_told` results are known already.
         """
-        own = self if contexts is None else self.on(contexts)
+        own = self if contexts is None or contexts is self.certain.contexts else self.on(contexts)
         if len(told) == own.n_told:
             return own
         new = own._observations(told[own.n_told :])

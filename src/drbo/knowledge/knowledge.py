@@ -354,7 +354,9 @@ def propose(
     # Eq. (10): the worst-case lcb at the time of the ask, from outcomes alone, without pending evaluations.
     lower = Bound(objective.certain(choice.ball), objective.width, LOWER)
     worst = choice.ball.worst_case(lower.of_action(choice.action))
-    wider, _ = choice.ball.widened(lower, choice.action, float(worst.expectation))
+    wider = choice.ball
+    if not wider.on_atoms:
+        wider, _ = wider.widened(lower, choice.action, float(worst.expectation))
     units = objective.belief.units
     return Proposal(
         number=number,

@@ -295,11 +295,11 @@ def observations(record: Told, name: str, units: Units) -> list[Observation]:
     last = len(record.contexts) - 1
     if record.failed:
         return [Observation.of(x, c.coordinates, None, before=j, after=last - j) for j, c in enumerate(record.contexts)]
-    found = []
+    made: list[Observation] = []
     for j, (context, outcome, stderr) in enumerate(_readings(record, name)):
         noise = None if stderr is None else units.length_inward(stderr)
-        found.append(Observation.of(x, context.coordinates, units.inward(outcome), noise, j, last - j))
-    return found
+        made.append(Observation.of(x, context.coordinates, units.inward(outcome), noise, j, last - j))
+    return made
 
 
 def _readings(record: Told, name: str) -> Iterator[tuple[Point, float, float | None]]:

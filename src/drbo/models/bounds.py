@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar, cast
@@ -238,9 +239,9 @@ class Bound:
 
     def of_action(self, action: Point) -> FloatArray:
         """Return the bound of one action in every context, (n_contexts,)."""
-        return self._outermost([of_action(posterior, action) for posterior in (self.posterior, *self.others)])
+        return self._outermost(map(of_action, (self.posterior, *self.others), itertools.repeat(action)))
 
-    def _outermost(self, moments: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
+    def _outermost(self, moments: Iterable[tuple[FloatArray, FloatArray]]) -> FloatArray:
         """Return the bound from mean and variance of each posterior."""
         slope = self.slope
         (mean, variance), *others = moments

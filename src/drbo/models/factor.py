@@ -23,6 +23,7 @@ k_C(c, w) = sum_j w_j k_C(c, c_j).
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -282,23 +283,19 @@ class Factor:
         return made
 
     def _with_contexts(self, contexts: FloatArray, k_contexts: FloatArray) -> Self:
-        made = self._clone()
+        made = copy.copy(self)
         made.contexts = contexts
         made._context_points = np.concatenate([contexts, self._context_points[len(self.contexts) :]])
         made._k_contexts = np.empty((len(self._white), len(contexts)))
         made._k_contexts[: self.n_points] = k_contexts
         return made
 
-    def _clone(self) -> Self:
-        made = object.__new__(type(self))  # copy.copy takes ten times as long
-        made.__dict__.update(self.__dict__)
-        return made
-
     # --- more observations ------------------------------------------------------------------------------------------
 
     def opened(self) -> Self:
         """Return a view that can take in more observations; its arrays are copies if another view did so before."""
-        made = self._clone()
+        made = object.__new__(type(self))  # copy.copy takes ten times as long
+        made.__dict__.update(self.__dict__)
         made._inverse = None
         made._rows_owned = not self._tip.take(self.n_observations)
         if made._rows_owned:

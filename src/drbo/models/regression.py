@@ -22,6 +22,7 @@ to the last bit, so a rebuild does the same rank-one updates; only the factor U 
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve, Embedding
 from drbo.models.data import Observation, Scatter
 from drbo.models.draws import Draw, Features, Matheron, Path, Prior, check_features, features_of
-from drbo.models.factor import Factor, Process
+from drbo.models.factor import Factor, Inverse, Process
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -332,10 +333,24 @@ class ExactPosterior(GaussianPosterior):
     def _other(self, factor: Factor, grid: Grid | None) -> Self:
         return object.__new__(type(self))._view(factor, grid)
 
-    @property
+    # Searches ask for these thousands of times, and a posterior never changes.
+
+    @functools.cached_property
     def observed_actions(self) -> FloatArray:
         """The observed actions, (t, d_x)."""
         return self.factor.observed_actions
+
+    @functools.cached_property
+    def _k_contexts(self) -> FloatArray:
+        return self.factor.k_contexts
+
+    @functools.cached_property
+    def _white(self) -> FloatArray:
+        return self.factor.white
+
+    @functools.cached_property
+    def _inverse(self) -> Inverse:
+        return self.factor.inverse()
 
     def with_more(self, observations: Sequence[Observation]) -> Self:
         """Return the posterior with further observations of checked shapes.
@@ -391,13 +406,13 @@ class ExactPosterior(GaussianPosterior):
 
         `k_action` (t, m) is the action kernel of each with the observed actions, and `own` (m,) with itself.
         """
-        m, n, t = len(own), len(self.contexts), self.factor.n_points
+        m, n, t = len(own), len(self.contexts), self.n_points
         mean, variance = np.zeros((m, n)), np.repeat((own * self.gp.kernel.context.variance)[:, None], n, axis=1)
         if t == 0:
             return mean, variance
         block = max(2**18 // (t * n), 1)  # blocks of 2 MB stay in the cache
-        inverse, outcomes = self.factor.inverse(), self.factor.white
-        k_action, k_contexts = np.ascontiguousarray(k_action.T), np.ascontiguousarray(self.factor.k_contexts.T)
+        inverse, outcomes = self._inverse, self._white
+        k_action, k_contexts = np.ascontiguousarray(k_action.T), np.ascontiguousarray(self._k_contexts.T)
         for start in range(0, m, block):
             rows = slice(start, start + block)
             white = inverse.whitened(k_action[rows, None, :] * k_contexts)
@@ -415,12 +430,12 @@ class ExactPosterior(GaussianPosterior):
 
         The variance is exact to 1e-6 or better, relative to k(z, z), at a noise of 1e-4 of the amplitude.
         """
-        if self.factor.n_points == 0:
+        if self.n_points == 0:
             return np.zeros(len(actions)), np.full(len(actions), self.gp.kernel.variance)
         used = np.flatnonzero(weights)
-        k_contexts, w = self.factor.k_contexts[:, used], weights[used]
+        k_contexts, w = self._k_contexts[:, used], weights[used]
         k = self.gp.kernel.action(self.observed_actions, actions)
-        made = self.factor.inverse()
+        made = self._inverse
         mean = (made.alpha * (k_contexts @ w)) @ k
         explained = np.einsum("ij,ij->j", k, made.times_product(k_contexts * w, k_contexts, k))
         return mean, np.maximum(self.gp.kernel.variance - explained, 0.0)
@@ -429,10 +444,10 @@ class ExactPosterior(GaussianPosterior):
         self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
     ) -> FloatArray:
         """Return the part (p, m, k) of `covariance` that the observations explain."""
-        if self.factor.n_points == 0:
+        if self.n_points == 0:
             return np.zeros((len(rows), *weights.shape[:2]))
         k_action = np.ascontiguousarray(self.gp.kernel.action(self.observed_actions, actions).T)
-        k_contexts = self.factor.k_contexts
+        k_contexts = self._k_contexts
         averages = k_action[:, None, :] * (weights @ k_contexts.T)
         return self._common(k_action[rows] * k_contexts[:, columns].T, averages)
 
@@ -449,7 +464,7 @@ class ExactPosterior(GaussianPosterior):
 
     def _common(self, points: FloatArray, averages: FloatArray) -> FloatArray:
         """Return k'(K_t + ridge I)^-1 k' (p, m, k) of kernels with the observations, (p, t) and (m, k, t); in place."""
-        made = self.factor.inverse()
+        made = self._inverse
         return np.tensordot(made.whitened(points), made.whitened(averages), axes=(1, 2))
 
     def gradient(self, action: FloatArray, weights: FloatArray, slope: float) -> FloatArray:
@@ -459,12 +474,12 @@ class ExactPosterior(GaussianPosterior):
 
             sum_s (alpha_s sum_j w_j k_C(c_s, c_j) - sum_j (slope w_j / std_j) u_js k_C(c_s, c_j)) dk_X(x, x_s) / dx
         """
-        if self.factor.n_points == 0:
+        if self.n_points == 0:
             return np.zeros_like(action)
         used = np.flatnonzero(weights)
-        k_contexts, w = self.factor.k_contexts[:, used], weights[used]
+        k_contexts, w = self._k_contexts[:, used], weights[used]
         k_action = self.gp.kernel.action(self.observed_actions, action[None, :])[:, 0]
-        made = self.factor.inverse()
+        made = self._inverse
         white = made.whitened(k_action * np.ascontiguousarray(k_contexts.T))
         variance = self.gp.kernel.variance - np.einsum("jt,jt->j", white, white)
         std = np.sqrt(np.maximum(variance, 1e-12 * self.gp.kernel.variance))
@@ -475,8 +490,8 @@ class ExactPosterior(GaussianPosterior):
     def curve(self, action: FloatArray, slope: float) -> Curve:
         """Return mean + slope std of f(x, .) for one action (d_x,), as a function of any contexts."""
         own, kernel = self.factor, self.gp.kernel
-        k_action = kernel.action(own.observed_actions, action[None, :])[:, 0]
-        return Curve(kernel, self.gp.ridge, k_action, own.embedding(), own.inverse().W, own.white, slope)
+        k_action = kernel.action(self.observed_actions, action[None, :])[:, 0]
+        return Curve(kernel, self.gp.ridge, k_action, own.embedding(), self._inverse.W, self._white, slope)
 
     def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), of checked shapes."""
@@ -496,7 +511,7 @@ class ExactPosterior(GaussianPosterior):
         error variance v, f at its point has mean m = y - v (Q y) and variance s^2 = v - v^2 Q. An observation y_i with
         error variance v_i then has (Q y)_i = (y_i - m) / v_i and Q_ii = (1 - s^2 / v_i) / v_i.
         """
-        factor, W = self.factor, self.factor.inverse().W
+        factor, W = self.factor, self._inverse.W
         alpha, own = factor.white @ W, np.einsum("ij,ij->j", W, W)
         if factor.n_points < factor.n_observations:
             rows, v = np.array(factor.rows), factor.variances
