@@ -132,9 +132,9 @@ class Tip:
 class Factor:
     """Observations of f, the factor of their covariance, and their kernels with the points of queries.
 
-    A factor never changes under its holder. `opened` returns a view that takes in more observations until `close`. Both
-    views share arrays, and new rows are appended. A repeated observation of a point changes earlier rows, so the view
-    first gets arrays of its own for them.
+    A factor never changes under its holder. `with_more` returns a view with more observations. Both views share arrays,
+    and new rows are appended. A repeated observation of a point changes earlier rows, so the view first gets arrays of
+    its own for them.
 
     Attributes
     ----------
@@ -313,15 +313,22 @@ class Factor:
         """Let the next view append to the arrays of this one."""
         self._tip.counts.append(self.n_observations)
 
-    def take_in(self, observations: Sequence[Observation], update: Callable[[Factor, int], None]) -> None:
-        """Condition on more observations of checked shapes.
+    def with_more(self, observations: Sequence[Observation], update: Callable[[Factor, int], None]) -> Self:
+        """Return a view with more observations of checked shapes.
 
-        A batch gives the same bits as one observation after the other, in less time. `update(self, start)` is called
+        A batch gives the same bits as one observation after the other, in less time. `update(view, start)` is called
         when new points have the rows from `start` on, before one of them is merged into an earlier row.
         """
+        made = self.opened()
         if len(observations) == 1:
-            self._take_in_one(observations[0], update)
-            return
+            made._take_in_one(observations[0], update)
+        else:
+            made._take_in(observations, update)
+        made.close()
+        return made
+
+    def _take_in(self, observations: Sequence[Observation], update: Callable[[Factor, int], None]) -> None:
+        """Condition on several observations: in blocks, as long as their points are new."""
         new: list[Observation] = []
         points: set[bytes] = set()
         for one in observations:

@@ -359,14 +359,10 @@ class ExactPosterior(GaussianPosterior):
         """
         if not observations:
             return self
-        factor, grid = self.factor.opened(), None
         if self._grid is None:
-            factor.take_in(observations, lambda *_: None)
-        else:
-            grid = Grid(self._grid.mean, self._grid.variance)
-            factor.take_in(observations, grid.update)
-        factor.close()
-        return self._other(factor, grid)
+            return self._other(self.factor.with_more(observations, lambda *_: None), None)
+        grid = Grid(self._grid.mean, self._grid.variance)
+        return self._other(self.factor.with_more(observations, grid.update), grid)
 
     def on(self, contexts: FloatArray) -> Self:
         """Return the posterior of the same observations on other contexts (n, d_c)."""
