@@ -18,26 +18,30 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 
 class _Use:
-    """One use of the limit, which ends with this object."""
+    """A context manager that limits linear algebra in this process to one thread until all uses have ended.
+
+    A use ends when it is left, or with this object.
+    """
 
     def __enter__(self) -> None:
         global _before
         with _LOCK:
-            if not inside():
-                _before = _before or _with_several_threads()
-                _set([(library, 1) for library, _ in _before])
+            if not (_uses and inside()):
+                if not _before:  # the libraries that use more than one thread now
+                    _before = [(one, n) for one in _libraries() if (n := one.get_num_threads() or 0) > 1]
+                if _before:
+                    _set([(library, 1) for library, _ in _before])
             _uses[id(self)] = weakref.ref(self)
 
     def __exit__(self, *error: object) -> None:
         global _before
         with _LOCK:
             _uses.pop(id(self), None)
-            if not inside():
+            if _before and not inside():
                 _set(_before)
                 _before = []
 
@@ -49,9 +53,7 @@ _before: list[tuple[Any, int]] = []
 """The limited libraries and their previous thread counts; empty if there is no limit."""
 
 
-def one_thread() -> AbstractContextManager[None]:
-    """Return a context manager that limits linear algebra in this process to one thread until all callers have left."""
-    return _Use()
+one_thread = _Use
 
 
 def inside() -> bool:
@@ -62,23 +64,17 @@ def inside() -> bool:
     return bool(_uses)
 
 
-def _with_several_threads() -> list[tuple[Any, int]]:
-    """Return the libraries that use more than one thread now, and their thread counts."""
-    return [(library, count) for library in _libraries() if (count := library.get_num_threads() or 0) > 1]
-
-
 def _set(counts: list[tuple[Any, int]]) -> None:
     """Set the number of threads of each library.
 
     From version 3.8 on, threadpoolctl obeys only the first thread that set a limit, and silently ignores all others. So
     this thread claims that role, and releases it for the next thread.
     """
-    if counts:
-        let_go = _let_go()
-        let_go()
-        for library, count in counts:
-            library.set_num_threads(count)
-        let_go()
+    let_go = _let_go()
+    let_go()
+    for library, count in counts:
+        library.set_num_threads(count)
+    let_go()
 
 
 @functools.cache
@@ -100,7 +96,8 @@ def _let_go() -> Callable[[], object]:
 def _reset() -> None:
     """Drop the uses of the parent process: a forked child does not have its threads."""
     global _LOCK, _before
-    _set(_before)
+    if _before:
+        _set(_before)
     _uses.clear()
     _LOCK, _before = threading.Lock(), []
 

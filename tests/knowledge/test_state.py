@@ -44,7 +44,7 @@ def test_pending_is_what_was_asked_and_neither_told_nor_cancelled() -> None:
     told(1, 0.2).apply(s)
     Cancelled(0.0, 0).apply(s)
     assert (list(s.pending), s.n_asked, s.counts[OBJECTIVE]) == ([2], 3, 1)
-    assert [p.coordinates.tolist() for p in s.under_way] == [[0.3]]
+    assert [one.proposal.action.coordinates.tolist() for one in s.pending.values()] == [[0.3]]
 
 
 def test_contexts_seen_are_those_that_nature_drew() -> None:

@@ -100,7 +100,11 @@ class PlacedMMD(PlacedSet):
             lower_bound[:] = math.inf  # the set is one point: its expectation is the bound
         else:
             announce(solve_sparse)  # which solve_batch calls
-            given = (reference, *self._embed(reference), min(radius, 1e300))
+            # The embedding of the last reference is cached: a round uses it many times. No other query changes it.
+            key, embedded = reference.tobytes(), self._embedded
+            if embedded is None or embedded[0] != key:
+                embedded = self._embedded = key, embed(reference, self.features)
+            given = (reference, *embedded[1], min(radius, 1e300))
             if len(self._factor.pivots) < FEWEST:
                 solve_batch(values, *given, weights, lower_bound)
             else:
@@ -108,17 +112,6 @@ class PlacedMMD(PlacedSet):
                     self._many = ManyFeatures(self.features, self._factor.pivots, self._factor.entries)
                 self._many.solve(values, given, weights, lower_bound)
         return weights, lower_bound
-
-    def _embed(self, reference: FloatArray) -> _Embedding:
-        """Return the embedding of a reference; the last one is cached, as a round uses it many times.
-
-        The embedding depends only on the reference, so no result depends on earlier queries.
-        """
-        key = reference.tobytes()
-        last = self._embedded
-        if last is None or last[0] != key:
-            last = self._embedded = (key, embed(reference, self.features))
-        return last[1]
 
 
 class KernelMMD(PlacedMMD):

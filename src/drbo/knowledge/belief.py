@@ -70,48 +70,41 @@ class Belief:
         """The contexts (n, d) of the posteriors."""
         return self.certain.contexts
 
-    def after(self, told: Sequence[Told]) -> Belief:
-        """Return the posteriors given all these results; the first `n_told` of them are known already."""
-        new = told[self.n_told :]
+    def after(self, told: Sequence[Told], contexts: FloatArray | None = None) -> Belief:
+        """Return the posteriors given all these results, on contexts (n, d), by default the present ones.
+
+        The first `n_told` results are known already.
+        """
+        own = self if contexts is None or contexts is self.certain.contexts else self.on(contexts)
+        if len(told) == own.n_told:
+            return own
+        new = own._observations(told[own.n_told :])
+        outcomes = [one for one in new if one.outcome is not None]
+        certain, searching = (own.certain, own.certain_data), (own.searching, own.searching_data)
+        common = 0
+        if own.searching is own.certain:  # both stay the same object up to the first failure
+            common = len(new) if len(outcomes) == len(new) else [one.outcome for one in new].index(None)
+            certain = searching = own._extended(*certain, new[:common])
+        if common < len(new):
+            certain = own._extended(*certain, outcomes[common:])
+            searching = own._extended(*searching, new[common:])
+        return Belief(own.name, own.outcome, own.fit, own.units, own.corrections, *certain, *searching, len(told))
+
+    def _extended(self, posterior: Posterior, data: Data, new: Sequence[Observation]) -> tuple[Posterior, Data]:
+        """Return a posterior and its data with further observations."""
         if not new:
-            return self
-        own = self
-        if own.searching is own.certain:
-            first = next((i for i, record in enumerate(new) if record.failed), len(new))
-            if first == len(new):
-                return own._both_after(new, len(told))
-            own, new = own._both_after(new[:first], len(told)), new[first:]
-        if new:
-            outcomes = own._observations([record for record in new if not record.failed])
-            certain_data = own.certain_data.and_also(outcomes)
-            searching_data = own.searching_data.and_also(own._observations(new))
-            own = replace(
-                own,
-                certain=own._posterior(certain_data, own.certain),
-                certain_data=certain_data,
-                searching=own._posterior(searching_data, own.searching),
-                searching_data=searching_data,
-            )
-        return replace(own, n_told=len(told))
-
-    def _both_after(self, records: Sequence[Told], n_told: int) -> Belief:
-        """Return the posteriors given further results without failures; both posteriors stay the same object."""
-        if not records:
-            return self
-        data = self.certain_data.and_also(self._observations(records))
-        made = self._posterior(data, self.certain)
-        return replace(self, certain=made, certain_data=data, searching=made, searching_data=data, n_told=n_told)
-
-    def _posterior(self, data: Data, last: Posterior, contexts: FloatArray | None = None) -> Posterior:
-        return self.outcome.surrogate.posterior(self.fit, data, self.contexts if contexts is None else contexts, last)
+            return posterior, data
+        data = data.and_also(new)
+        return self.outcome.surrogate.posterior(self.fit, data, posterior.contexts, posterior), data
 
     def on(self, contexts: FloatArray) -> Belief:
         """Return the same posteriors on contexts (n, d)."""
         if self.certain.contexts is contexts or np.array_equal(self.certain.contexts, contexts):
             return self
-        certain = searching = self._posterior(self.certain_data, self.certain, contexts)
+        surrogate = self.outcome.surrogate
+        certain = searching = surrogate.posterior(self.fit, self.certain_data, contexts, self.certain)
         if self.searching is not self.certain:
-            searching = self._posterior(self.searching_data, self.searching, contexts)
+            searching = surrogate.posterior(self.fit, self.searching_data, contexts, self.searching)
         return replace(self, certain=certain, searching=searching)
 
     def prediction(
@@ -136,11 +129,12 @@ class Belief:
         return *found[0], lower, np.max([centre + width * std for centre, std in found], axis=0)
 
     def _observations(self, records: Sequence[Told]) -> list[Observation]:
-        return [
-            self._scattered(one) if record.hidden else one
-            for record in records
-            for one in observations(record, self.name, self.units)
-        ]
+        """Return the observations of the outcome; those of a failure have no value."""
+        found: list[Observation] = []
+        for record in records:
+            new = observations(record, self.name, self.units)
+            found += map(self._scattered, new) if record.hidden else new
+        return found
 
     def _scattered(self, observation: Observation) -> Observation:
         """Return an observation of a hidden context, with the extra error that each width rule adds for it."""

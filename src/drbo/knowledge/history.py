@@ -192,7 +192,7 @@ class Told(Record):
     @property
     def seen(self) -> tuple[Point, ...]:
         """The contexts that nature drew and revealed."""
-        return self.contexts if self.drawn and not self.hidden else ()
+        return self.contexts if self.drawn and not self.weights else ()
 
     def apply(self, ledger: Ledger) -> None:
         """Apply this record to the state."""

@@ -22,7 +22,7 @@ from drbo.knowledge.belief import Belief, Pending, RoundBeliefs
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import OBJECTIVE, Fact, Proposal
 from drbo.knowledge.production import Wishes
-from drbo.knowledge.state import Iterate, State, Terms, kept, values_of
+from drbo.knowledge.state import NO_TERMS, Iterate, State, Terms, kept, values_of
 from drbo.knowledge.suggestion import Suggestion
 from drbo.models.bounds import LOWER, Beta, Bound
 from drbo.models.data import Units
@@ -30,7 +30,7 @@ from drbo.models.surrogate import Fit, SupportsAlternatives, SupportsInformation
 from drbo.rounds.ball import Ball, frozen_copy
 from drbo.rounds.policies import Evaluations, Round
 from drbo.rounds.range_ball import make_ball
-from drbo.rounds.repeats import Avoiding, Failures
+from drbo.rounds.repeats import NOTHING_FAILED, Avoiding, Failures
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -113,30 +113,42 @@ class Knowledge:
             made = self._next_fit[name] = last, key, model.refit(self.configuration.inputs.seen(values), last)
         return made[2]
 
-    def new_fits(self, state: State, *, fresh: bool) -> dict[str, Fit]:
-        """Return the hyper-parameters that are not recorded yet, by outcome; `fresh` as for `fit`."""
-        fits = {name: self.fit(state, name, fresh=fresh) for name in self.configuration.outcomes}
-        return {name: fit for name, fit in fits.items() if fit is not state.fits[name]}
+    def fits(self, state: State, *, fresh: bool) -> dict[str, Fit]:
+        """Return the current hyper-parameters by outcome; `fresh` as for `fit`."""
+        found = {}
+        for name in self.configuration.outcomes:
+            found[name] = self.fit(state, name, fresh=fresh)
+        return found
 
     def belief(
-        self, state: State, contexts: FloatArray | None = None, name: str = OBJECTIVE, *, fresh: bool = False
+        self,
+        state: State,
+        contexts: FloatArray | None = None,
+        name: str = OBJECTIVE,
+        fit: Fit | None = None,
+        *,
+        fresh: bool = False,
     ) -> Belief:
-        """Return the posteriors of an outcome given all results, on contexts (n, d); by default the present ones."""
-        belief, fit = self._belief.get(name), self.fit(state, name, fresh=fresh)
+        """Return the posteriors of an outcome given all results, on contexts (n, d); by default the present ones.
+
+        `fit` are the hyper-parameters, by default the current ones; `fresh` as for `fit`.
+        """
+        last = self._belief.get(name)
+        if fit is None:
+            fit = self.fit(state, name, fresh=fresh)
         if contexts is None:
-            contexts = self.atoms(state) if belief is None else belief.contexts
-        past = belief is not None and belief.n_told > len(state.told_so_far)  # an earlier state
-        belief = self._brought(belief, state, name, fit, contexts)
-        if not past:
+            contexts = self.atoms(state) if last is None else last.contexts
+        belief = self._brought(last, state, name, fit, contexts)
+        if last is None or last.n_told <= len(state.told_so_far):  # not of an earlier state
             self._belief[name] = belief
         return belief
 
     def _brought(self, belief: Belief | None, state: State, name: str, fit: Fit, contexts: FloatArray) -> Belief:
         """Return the posteriors of a fit given all results, from an earlier belief if it belongs to the same facts."""
-        known = belief is not None and belief.n_told <= len(state.told_so_far)
-        if belief is None or not known or belief.fit is not fit or belief.corrections != state.corrections:
-            belief = Belief.prior(self.configuration, name, fit, contexts, state.corrections)
-        return belief.on(contexts).after(state.told_so_far)
+        told, corrections = state.told_so_far, state.corrections
+        if belief is None or belief.n_told > len(told) or belief.fit is not fit or belief.corrections != corrections:
+            belief = Belief.prior(self.configuration, name, fit, contexts, corrections)
+        return belief.after(told, contexts)
 
     def models(self, state: State, name: str, fit: Fit, contexts: FloatArray) -> Sequence[Belief]:
         """Return the posteriors of further models of an outcome on contexts (n, d), beside that of a fit (cached)."""
@@ -161,14 +173,16 @@ class Knowledge:
         return beta.width(gain, posterior.noise**2, events, belief.units, errors_known)
 
     def beliefs(
-        self, state: State, ball: Ball, under_way: Sequence[Iterate] = (), *, fresh: bool = False
+        self, state: State, ball: Ball, fits: Mapping[str, Fit], under_way: Sequence[Iterate] = ()
     ) -> dict[str, RoundBeliefs]:
-        """Return the posteriors of a round with pending evaluations, by outcome; `fresh` as for `fit`."""
-        pending = [Pending(i.proposal.action, i.proposal.contexts, self.reference_of(i)) for i in under_way]
-        return {
-            name: self._round_beliefs(state, self.belief(state, ball.contexts, name, fresh=fresh), pending)
-            for name in self.configuration.outcomes
-        }
+        """Return the posteriors of a round with pending evaluations, by outcome, for these hyper-parameters."""
+        pending, found = list(map(self._pending, under_way)), {}
+        for name, fit in fits.items():
+            found[name] = self._round_beliefs(state, self.belief(state, ball.contexts, name, fit), pending)
+        return found
+
+    def _pending(self, iterate: Iterate) -> Pending:
+        return Pending(iterate.proposal.action, iterate.proposal.contexts, self.reference_of(iterate))
 
     def for_bounds(self, state: State, ball: Ball, name: str = OBJECTIVE) -> RoundBeliefs:
         """Return the posteriors that bounds of an outcome use: given all results, without pending evaluations."""
@@ -198,9 +212,8 @@ class Knowledge:
         self._narrowed = [*self._narrowed[1 - _NARROWED :], (given, made)]
         return made
 
-    def terms(self, reference: Any, radius: Any, given: Any, last: Terms | None = None) -> Terms:
+    def terms(self, reference: Any, radius: Any, given: Any, last: Terms = NO_TERMS) -> Terms:
         """Return the terms of a round or a query; missing ones come from `last`."""
-        last = Terms() if last is None else last
         return Terms(
             last.reference if reference is None else kept(reference),
             last.radius if radius is None else radius,
@@ -214,7 +227,7 @@ class Knowledge:
             raise TypeError(f"given must map columns of the context to values, got {given!r}")
         return dict(self.configuration.nature.narrowed(values).known) if values else None
 
-    def ball(self, state: State, terms: Terms, before: Sequence[Proposal] = ()) -> Ball:
+    def ball(self, state: State, terms: Terms, before: Sequence[Iterate] = ()) -> Ball:
         """Return the set of a round; its radius includes the cost of compression.
 
         `before` are the suggestions of the same call that are not facts yet.
@@ -266,7 +279,7 @@ class Knowledge:
         return self._with_further(state, nature, nature.seen([])).points
 
     def evaluations(
-        self, state: State, units: Units, pending: Sequence[Proposal] = (), *, failures: bool = True
+        self, state: State, units: Units, pending: Sequence[Iterate] = (), *, failures: bool = True
     ) -> Evaluations:
         """Return where f was evaluated; with `failures`, also where an evaluation failed. `units` are the model's."""
         space, pairs = self.configuration.search.space, state.evaluated(pending, failures=failures)
@@ -280,10 +293,12 @@ class Knowledge:
 
     def near(self, state: State) -> FloatArray:
         """Return the actions (k, d) that a search over a box starts near: the incumbent and the last results."""
-        if self.configuration.search.exhaustive:  # it looks at all actions
-            return self.rows([])
-        known = [] if state.incumbent is None else [state.incumbent.proposal.action]
-        return self.rows([*known, *(record.action for record in state.told_so_far[-2:])])
+        near = []
+        if not self.configuration.search.exhaustive:  # that one looks at all actions
+            near = [record.action for record in state.told_so_far[-2:]]
+            if state.incumbent is not None:
+                near.insert(0, state.incumbent.proposal.action)
+        return self.rows(near)
 
     def rows(self, actions: Sequence[Point]) -> FloatArray:
         """Return the coordinates of actions as an array (k, d)."""
@@ -297,13 +312,12 @@ class Knowledge:
         return make_ball(placed, reference, radius, nature.space, seed, nature.range)
 
     def _with_further(
-        self, state: State, nature: Contexts, reference: Reference, before: Sequence[Proposal] = ()
+        self, state: State, nature: Contexts, reference: Reference, before: Sequence[Iterate] = ()
     ) -> Reference:
         """Return a reference with the adversary's contexts as further atoms, as far as they can occur."""
         further = state.further
-        new = [p.further for p in before if len(p.further)]
-        if new:
-            further = np.concatenate([further, *new])
+        if before:
+            further = np.concatenate([further, *(iterate.proposal.further for iterate in before)])
         if not len(further):
             return reference
         if nature.known:
@@ -314,27 +328,29 @@ class Knowledge:
         return made[2]
 
 
-def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: Wishes, n_contexts: int) -> Proposal:
+def propose(
+    known: Knowledge,
+    state: State,
+    fits: Mapping[str, Fit],
+    terms: Terms,
+    before: Sequence[Iterate],
+    wishes: Wishes,
+    n_contexts: int,
+) -> Proposal:
     """Return the next suggestion; those `before` it in the same call are pending."""
-    own, state = known.configuration, known.state
-    ball = known.ball(state, terms, before)
-    under_way, away = list(state.pending.values()), state.under_way
-    for proposal in before:
-        under_way.append(state.iterate(proposal, terms))
-        away.append(proposal.action)
-    beliefs = known.beliefs(state, ball, under_way, fresh=wishes.fresh)
-    objective = beliefs[OBJECTIVE]
+    own, ball = known.configuration, known.ball(state, terms, before)
+    under_way = [*state.pending.values(), *before]
+    objective = known.beliefs(state, ball, fits, under_way)[OBJECTIVE]
     limits = wishes.limits(state, objective, ball, before, own.search)
     number = state.n_asked + len(before)
-    failures, search = Failures(state.failed_pairs if state.failed else ()), limits.search(own.search)
-    exhausted = failures.exhausted(ball) if failures.pairs else []
-    if exhausted:
-        search = Avoiding(search, exhausted)
-    evaluated = functools.partial(
-        known.evaluations, state, objective.units, [iterate.proposal for iterate in under_way]
-    )
-    seed = (own.seed, number)
-    round_ = Round(ball, search, known.near(state), known.rows(away), n_contexts, seed, failures, evaluated)
+    failures, search = NOTHING_FAILED, own.search if limits is None else limits.search(own.search)
+    if state.failed:
+        failures = Failures(state.failed_pairs)
+        exhausted = failures.exhausted(ball)
+        search = Avoiding(search, exhausted) if exhausted else search
+    away = known.rows([*state.failed.values(), *(iterate.proposal.action for iterate in under_way)])
+    evaluated = functools.partial(known.evaluations, state, objective.units, under_way)
+    round_ = Round(ball, search, known.near(state), away, n_contexts, (own.seed, number), failures, evaluated)
     choice = own.policy.choose(round_, objective)
     if n_contexts > 1 and len(choice.contexts) != n_contexts:
         raise TypeError(
@@ -344,8 +360,10 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
     # Eq. (10): the worst-case lcb at the time of the ask, from outcomes alone, without pending evaluations.
     lower = Bound(objective.certain(choice.ball), objective.width, LOWER)
     worst = choice.ball.worst_case(lower.of_action(choice.action))
-    wider, _ = choice.ball.widened(lower, choice.action, float(worst.expectation))
-    units = objective.units
+    wider = choice.ball
+    if not wider.on_atoms:
+        wider, _ = wider.widened(lower, choice.action, float(worst.expectation))
+    units = objective.belief.units
     return Proposal(
         number=number,
         action=frozen_copy(choice.action),
@@ -354,9 +372,9 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
         score=units.outward(choice.score),
         bound=units.outward(float(worst.lower_bound)),
         further=validation.frozen(wider.contexts[len(ball.contexts) :]),
-        loss=limits.loss(choice.ball, choice.action),
-        fallback=limits.fallback(choice.ball, choice.action),
-        more_contexts=tuple(frozen_copy(context) for context in choice.more_contexts),
+        loss=0.0 if limits is None else limits.loss(choice.ball, choice.action),
+        fallback=limits is not None and limits.fallback(choice.ball, choice.action),
+        more_contexts=tuple(map(frozen_copy, choice.more_contexts)),
         reason=choice.reason,
     )
 
@@ -364,16 +382,17 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
 def suggestion_of(known: Knowledge, iterate: Iterate) -> Suggestion:
     """Return a suggestion in the user's units."""
     proposal, own = iterate.proposal, known.configuration
+    contexts = proposal.contexts
     return Suggestion(
         number=proposal.number,
         action=own.search.space.decode(proposal.action),
         action_index=proposal.action.index,
-        contexts=tuple(own.nature.space.decode(context) for context in proposal.contexts),
+        contexts=tuple(map(own.nature.space.decode, contexts)),
         reference=known.reference_of(iterate).weights,
         radius=proposal.radius,
         score=proposal.score,
         action_point=proposal.action,
-        context_points=proposal.contexts,
+        context_points=contexts,
         fallback=proposal.fallback,
         loss=proposal.loss,
         given=iterate.given,

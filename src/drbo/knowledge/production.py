@@ -16,8 +16,8 @@ import numpy as np
 from drbo import validation
 from drbo.knowledge.belief import RoundBeliefs
 from drbo.knowledge.configuration import Configuration
-from drbo.knowledge.history import OBJECTIVE, Proposal
-from drbo.knowledge.state import State
+from drbo.knowledge.history import OBJECTIVE
+from drbo.knowledge.state import Iterate, State
 from drbo.models.data import Units
 from drbo.rounds.ball import Ball
 from drbo.rounds.floors import Budget, FewActions, Floor, Reach, Requirement, SafeSearch
@@ -114,9 +114,11 @@ class Wishes:
         return self.floor is not None or math.isfinite(self.budget)
 
     def limits(
-        self, state: State, beliefs: RoundBeliefs, ball: Ball, before: Sequence[Proposal], search: WholeSearch
-    ) -> Limits:
-        """Return the limits of a suggestion in a round; those `before` it belong to the same call."""
+        self, state: State, beliefs: RoundBeliefs, ball: Ball, before: Sequence[Iterate], search: WholeSearch
+    ) -> Limits | None:
+        """Return the limits of a suggestion in a round, if there are any; those `before` it belong to the same call."""
+        if self.action is None and self.floor is None and math.isinf(self.budget):
+            return None
         units = beliefs.units
         requirements: list[Requirement] = []
         budget = None
@@ -135,14 +137,14 @@ class Wishes:
             )
         return Limits(self.action, self.baseline, tuple(requirements), budget, ready, units)
 
-    def _budget(self, state: State, beliefs: RoundBeliefs, ball: Ball, before: Sequence[Proposal]) -> Budget:
+    def _budget(self, state: State, beliefs: RoundBeliefs, ball: Ball, before: Sequence[Iterate]) -> Budget:
         """Return the permitted share of the remaining budget, as a requirement."""
         assert self.baseline is not None  # a budget needs a baseline
         if not ball.on_atoms:
             raise TypeError(
                 "explore_budget needs every sample as an atom, and these were compressed: give Samples room, atoms=..."
             )
-        left = self.budget - state.spent - sum(proposal.loss for proposal in before)
+        left = self.budget - state.spent - sum(iterate.proposal.loss for iterate in before)
         return Budget(beliefs, self.baseline, beliefs.units.length_inward(_SHARE * max(left, 0.0)))
 
 

@@ -36,6 +36,9 @@ class Terms:
         return self.reference is other.reference and self.radius is other.radius and self.given is other.given
 
 
+NO_TERMS = Terms()
+
+
 def kept(reference: Any, name: str = "reference") -> Any:
     """Return a reference in the form of the facts: weights become a read-only array."""
     named = validation.by_name(reference)
@@ -95,7 +98,7 @@ class State:
         self.fits = dict(fits)
         self.fit_corrections = dict.fromkeys(fits, 0)
         self.further = np.empty((0, d_c))
-        self.terms = Terms()
+        self.terms = NO_TERMS
         self.spent = 0.0
         self.incumbent: Iterate | None = None
         self._sign = sign
@@ -237,11 +240,11 @@ class State:
         failed = [record for record in self.told_so_far if record.failed] if self.failed else []
         return [(record.action, context) for record in failed for context in record.contexts]
 
-    def evaluated(self, pending: Sequence[Proposal] = (), *, failures: bool = True) -> list[tuple[Point, Point]]:
+    def evaluated(self, pending: Sequence[Iterate] = (), *, failures: bool = True) -> list[tuple[Point, Point]]:
         """Return action and context of all results, hidden contexts aside, and of pending suggestions."""
         records = [one for one in self.told_so_far if not one.hidden and (failures or not one.failed)]
         told = [(one.action, context) for one in records for context in one.contexts]
-        return told + [(one.action, context) for one in pending for context in one.contexts]
+        return told + [(one.proposal.action, context) for one in pending for context in one.proposal.contexts]
 
     def tried(self, most: int) -> list[Point]:
         """Return up to `most` actions that have an outcome and have not failed, the latest first."""
@@ -258,11 +261,6 @@ class State:
         """The largest radius of a suggestion so far; infinite if there was none, as for a log."""
         radii = [iterate.proposal.radius for iterate in self._iterates]
         return max((radius for radius in radii if not math.isnan(radius)), default=math.inf)
-
-    @property
-    def under_way(self) -> list[Point]:
-        """The actions that are pending or failed."""
-        return [*self.failed.values(), *(iterate.proposal.action for iterate in self.pending.values())]
 
 
 def _key(action: Point) -> tuple[int | None, bytes]:
@@ -307,17 +305,11 @@ def observations(record: Told, name: str, units: Units) -> list[Observation]:
     last = len(record.contexts) - 1
     if record.failed:
         return [Observation.of(x, c.coordinates, None, before=j, after=last - j) for j, c in enumerate(record.contexts)]
-    return [
-        Observation.of(
-            x,
-            context.coordinates,
-            units.inward(outcome),
-            None if stderr is None else units.length_inward(stderr),
-            before=j,
-            after=last - j,
-        )
-        for j, (context, outcome, stderr) in enumerate(_readings(record, name))
-    ]
+    made: list[Observation] = []
+    for j, (context, outcome, stderr) in enumerate(_readings(record, name)):
+        noise = None if stderr is None else units.length_inward(stderr)
+        made.append(Observation.of(x, context.coordinates, units.inward(outcome), noise, j, last - j))
+    return made
 
 
 def _readings(record: Told, name: str) -> Iterator[tuple[Point, float, float | None]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar, cast
@@ -239,12 +239,16 @@ class Bound:
 
     def of_action(self, action: Point) -> FloatArray:
         """Return the bound of one action in every context, (n_contexts,)."""
-        return self._outermost([of_action(posterior, action) for posterior in (self.posterior, *self.others)])
+        return self._outermost(map(of_action, (self.posterior, *self.others), itertools.repeat(action)))
 
-    def _outermost(self, moments: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
+    def _outermost(self, moments: Iterable[tuple[FloatArray, FloatArray]]) -> FloatArray:
         """Return the bound from mean and variance of each posterior."""
-        values = [np.asarray(mean + self.slope * np.sqrt(variance)) for mean, variance in moments]
-        return functools.reduce(self._outer, values)
+        slope = self.slope
+        (mean, variance), *others = moments
+        found = np.asarray(mean + slope * np.sqrt(variance))
+        for mean, variance in others:
+            found = self._outer(found, mean + slope * np.sqrt(variance))
+        return found
 
     def at(self, actions: FloatArray) -> FloatArray:
         """Return the bound at actions (m, d_x) anywhere, in every context, (m, n_contexts)."""

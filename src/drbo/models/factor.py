@@ -23,6 +23,7 @@ k_C(c, w) = sum_j w_j k_C(c, c_j).
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -110,34 +111,30 @@ class Inverse:
 class Tip:
     """The right to append to arrays shared by several views: only the view with all observations has it.
 
-    A view takes the tip before it appends and gives it back afterwards. After an interruption the tip is gone, and the
-    other views continue with copies.
+    A view takes the tip before it appends and puts its new number of observations into `counts` afterwards. After an
+    interruption `counts` is empty, and the other views continue with copies.
     """
 
     def __init__(self, count: int) -> None:
-        self._count = [count]
+        self.counts = [count]
 
     def take(self, count: int) -> bool:
-        """Return whether a view of `count` observations may append to the arrays; no other view may until `give`."""
+        """Return whether a view of `count` observations may append to the arrays; no other view may until it has."""
         try:
-            latest = self._count.pop()  # only one thread gets it
+            latest = self.counts.pop()  # only one thread gets it
         except IndexError:
             return False
         if latest != count:
-            self._count.append(latest)
+            self.counts.append(latest)
         return latest == count
-
-    def give(self, count: int) -> None:
-        """Let the view of `count` observations append next."""
-        self._count.append(count)
 
 
 class Factor:
     """Observations of f, the factor of their covariance, and their kernels with the points of queries.
 
-    A factor never changes under its holder. `opened` returns a view that takes in more observations until `close`. Both
-    views share arrays, and new rows are appended. A repeated observation of a point changes earlier rows, so the view
-    first gets arrays of its own for them.
+    A factor never changes under its holder. `with_more` returns a view with more observations. Both views share arrays,
+    and new rows are appended. A repeated observation of a point changes earlier rows, so the view first gets arrays of
+    its own for them.
 
     Attributes
     ----------
@@ -240,16 +237,22 @@ class Factor:
             self._inverse = Inverse(self.U, self.white)
         return self._inverse
 
-    def explained_by_earlier(self, first: int, count: int) -> Iterator[FloatArray]:
-        """Yield b = (K_t + ridge I)^-1 k_t (t,) of `count` rows t from `first` on."""
-        if count == 1:
+    def rank_one_terms(self, first: int) -> Iterator[tuple[FloatArray, FloatArray, FloatArray, float, float]]:
+        """Yield what each row t from `first` on adds to a posterior on the grid of `actions` and `contexts`.
+
+        These are its kernels and those of earlier rows, (t + 1, n_actions) and (t + 1, n), b = (K_t + ridge I)^-1 k_t
+        (t,), U_tt and white_t.
+        """
+        k_actions, k_contexts, U, white, end = self._k_actions, self._k_contexts, self._U, self._white, self.n_points
+        if end - first == 1:
             announce(solve)
-            yield solve(self._U, first)
+            yield k_actions[:end], k_contexts[:end], solve(U, first), U[first, first], white[first]
             return
-        for start in range(first, first + count, BLOCK):
+        for start in range(first, end, BLOCK):
             announce(solve_points)
-            columns = solve_points(self._U, start, min(BLOCK, first + count - start))
-            yield from (columns[: start + c, c] for c in range(columns.shape[1]))
+            columns = solve_points(U, start, min(BLOCK, end - start))
+            for t in range(start, start + columns.shape[1]):
+                yield k_actions[: t + 1], k_contexts[: t + 1], columns[:t, t - start], U[t, t], white[t]
 
     def error_variance(self, observation: Observation) -> float:
         """Return the variance of the error of an observation."""
@@ -280,23 +283,19 @@ class Factor:
         return made
 
     def _with_contexts(self, contexts: FloatArray, k_contexts: FloatArray) -> Self:
-        made = self._clone()
+        made = copy.copy(self)
         made.contexts = contexts
         made._context_points = np.concatenate([contexts, self._context_points[len(self.contexts) :]])
         made._k_contexts = np.empty((len(self._white), len(contexts)))
         made._k_contexts[: self.n_points] = k_contexts
         return made
 
-    def _clone(self) -> Self:
-        made = object.__new__(type(self))  # copy.copy takes ten times as long
-        made.__dict__.update(self.__dict__)
-        return made
-
     # --- more observations ------------------------------------------------------------------------------------------
 
     def opened(self) -> Self:
         """Return a view that can take in more observations; its arrays are copies if another view did so before."""
-        made = self._clone()
+        made = object.__new__(type(self))  # copy.copy takes ten times as long
+        made.__dict__.update(self.__dict__)
         made._inverse = None
         made._rows_owned = not self._tip.take(self.n_observations)
         if made._rows_owned:
@@ -305,28 +304,35 @@ class Factor:
                     setattr(made, name, value.copy())
             made._observations, made._rows, made._last = [], [], {}
             for observation, row in zip(self.observations, self.rows, strict=True):
-                made._note(observation, row)
+                made._note(observation, row, self._point(observation))
             made._tip = Tip(self.n_observations)
             made._tip.take(self.n_observations)
         return made
 
     def close(self) -> None:
         """Let the next view append to the arrays of this one."""
-        self._tip.give(self.n_observations)
+        self._tip.counts.append(self.n_observations)
 
-    def take_in(self, observations: Sequence[Observation], update: Callable[[Factor, int], None]) -> None:
-        """Condition on more observations of checked shapes.
+    def with_more(self, observations: Sequence[Observation], update: Callable[[Factor, int], None]) -> Self:
+        """Return a view with more observations of checked shapes.
 
-        A batch gives the same bits as one observation after the other, in less time. `update(self, start)` is called
+        A batch gives the same bits as one observation after the other, in less time. `update(view, start)` is called
         when new points have the rows from `start` on, before one of them is merged into an earlier row.
         """
+        made = self.opened()
         if len(observations) == 1:
-            self._take_in_one(observations[0], update)
-            return
+            made._take_in_one(observations[0], update)
+        else:
+            made._take_in(observations, update)
+        made.close()
+        return made
+
+    def _take_in(self, observations: Sequence[Observation], update: Callable[[Factor, int], None]) -> None:
+        """Condition on several observations: in blocks, as long as their points are new."""
         new: list[Observation] = []
         points: set[bytes] = set()
         for one in observations:
-            known = self._independent(one) and (one.point in points or one.point in self._last)
+            known = self._point(one) is not None and (one.point in points or one.point in self._last)
             if known or len(new) == BLOCK:
                 self._take_in_block(new, update)
                 new, points = [], set()
@@ -339,15 +345,15 @@ class Factor:
 
     def _take_in_one(self, observation: Observation, update: Callable[[Factor, int], None]) -> None:
         """Condition on one more observation."""
-        t = self.n_points
+        t, point = self.n_points, self._point(observation)
         self.append(observation, *self._column(observation, t))
         update(self, t)
-        row = self._last.get(observation.point, t) if self._independent(observation) else t
+        row = t if point is None else self._last.get(point, t)
         if row < t and self._may_share(row, t):
             self._share(row, t)
         else:
             row = t
-        self._note(observation, row)
+        self._note(observation, row, point)
 
     def _take_in_block(self, block: Sequence[Observation], update: Callable[[Factor, int], None]) -> None:
         """Condition on a block of new points; the factor has the same bits as one by one."""
@@ -358,6 +364,8 @@ class Factor:
         start = self.n_points
         while start + len(block) > len(self._white):
             self._grow()
+        if start + len(block) > len(self._U):
+            self._U = self._roomier(start + len(block))
         columns = np.zeros((start + len(block), len(block)))
         own, noise, least = np.empty((3, len(block)))
         for i, observation in enumerate(block):
@@ -370,25 +378,27 @@ class Factor:
             self._whiten(observation, start + i, float(pivots[i]), float(least[i]))
         update(self, start)
         for i, observation in enumerate(block):
-            self._note(observation, start + i)
+            self._note(observation, start + i, self._point(observation))
 
-    def _note(self, observation: Observation, row: int) -> None:
+    def _note(self, observation: Observation, row: int, point: bytes | None) -> None:
         """Keep an observation and its row, for later observations of the same point."""
         self._observations.append(observation)
         self._rows.append(row)
-        if self._independent(observation):
-            self._last[observation.point] = row
+        if point is not None:
+            self._last[point] = row
 
     def append(self, observation: Observation, column: FloatArray, own: float) -> None:
         """Append a row: `column` (t,) is the prior covariance with earlier rows, and `own` the prior variance."""
         t = self.n_points
+        if t == len(self._U):
+            self._U = self._roomier(t)
         noise, least = self._add_noise(observation, t, column)
         announce(append_point)
         self._whiten(observation, t, append_point(self._U, t, column, own + noise, least), least)
 
-    def _independent(self, observation: Observation) -> bool:
-        """Return whether the error is independent of all others, so that the observation may share a row."""
-        return self.gp.noise_correlation == 0.0 or not observation.together
+    def _point(self, observation: Observation) -> bytes | None:
+        """Return the key of the point if the observation may share a row: its error is independent of all others."""
+        return observation.point if self.gp.noise_correlation == 0.0 or not observation.together else None
 
     def _may_share(self, row: int, t: int) -> bool:
         """Return whether row t may be merged into an earlier row of the same point.
@@ -402,7 +412,7 @@ class Factor:
     def _share(self, row: int, t: int) -> None:
         """Merge row t, the last one, into an earlier row of the same point."""
         if not self._rows_owned:
-            self._U, self._white = self._U.copy(), self._white.copy()
+            self._U, self._white = self._roomier(t), self._white.copy()
             self._outcomes, self._variances = self._outcomes.copy(), self._variances.copy()
             self._rows_owned = True
         v, new = float(self._variances[row]), float(self._variances[t])
@@ -503,6 +513,13 @@ class Factor:
             K = np.empty((2 * room, 2 * room))
             K[:room, :room] = self._K
             self._K = K
-        U = np.zeros((2 * room, 2 * room + LANES))
-        U[:room, : room + LANES] = self._U
-        self._U = U
+
+    def _roomier(self, t: int) -> FloatArray:
+        """Return a copy of the factor with room for an eighth more than t points, and a few.
+
+        A repeated observation copies the factor, so little room is copied with it.
+        """
+        room, n = t + t // 8 + 16, self.n_points
+        U = np.zeros((room, room + LANES))
+        U[:n, :n] = self._U[:n, :n]
+        return U

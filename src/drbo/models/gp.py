@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -72,7 +73,7 @@ class GP:
                 f"kernel's amplitude, got {self.noise_correlation} with noise {self.noise}"
             )
 
-    @property
+    @functools.cached_property
     def ridge(self) -> float:
         """The noise variance, which is the ridge of the regression behind the posterior mean."""
         return self.noise**2
@@ -161,18 +162,14 @@ def exact_posterior(gp: GP, data: Data, contexts: FloatArray, last: GPPosterior 
         return last
     inputs = data.inputs
     if inputs.shift is not None:
-        made = PerturbedPosterior(gp, inputs.shift, inputs.actions, contexts)
-        return _extended(made if last is None else last, data)
-    block = _in_block(gp, data, contexts) if data.n_together >= LEAST_COMMON else None
-    if block is not None:
-        return block
-    if last is None or isinstance(last, KroneckerPosterior):
-        last = ExactPosterior(gp, inputs.actions, contexts)
-    return _extended(last, data)
-
-
-def _extended(posterior: GPPosterior, data: Data) -> GPPosterior:
-    return posterior.with_more(data.observations[posterior.n_data :])
+        last = PerturbedPosterior(gp, inputs.shift, inputs.actions, contexts) if last is None else last
+    else:
+        block = _in_block(gp, data, contexts) if data.n_together >= LEAST_COMMON else None
+        if block is not None:
+            return block
+        if last is None or isinstance(last, KroneckerPosterior):
+            last = ExactPosterior(gp, inputs.actions, contexts)
+    return last.with_more(data.observations[last.n_data :])
 
 
 def _in_block(gp: GP, data: Data, contexts: FloatArray) -> KroneckerPosterior | None:

@@ -95,6 +95,7 @@ class KroneckerPosterior(GaussianPosterior):
         these are in order.
         """
         self.gp, self.actions, self.contexts = gp, actions, contexts
+        self.amplitude, self.noise = math.sqrt(gp.kernel.variance), gp.noise
         self.n_data, self._order = n_data, order
         self.block_actions, self.block_contexts, y = block
         k_X, k_C = gp.kernel.action, gp.kernel.context
@@ -167,6 +168,7 @@ class KroneckerPosterior(GaussianPosterior):
     def _with(self, on_top: Factor, b_contexts: FloatArray) -> Self:
         made = copy.copy(self)
         made.on_top, made.gp, made.contexts = on_top, on_top.gp, on_top.contexts
+        made.amplitude = math.sqrt(made.gp.kernel.variance)
         made._b_contexts, made._on_grid = b_contexts, None
         return made
 

@@ -45,6 +45,8 @@ class PerturbedPosterior:
     Attributes
     ----------
     gp : the prior; its context kernel is `ConstantKernel()`
+    amplitude, noise : the prior standard deviation of f, and that of the error of an outcome
+    n_observations, n_data, information_gain, errors_known : as in `ExactPosterior`, of the observed places
     shift : the map from perturbations to places
     actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
     contexts : (n, d_c) the perturbations of the queries
@@ -53,38 +55,15 @@ class PerturbedPosterior:
     def __init__(self, gp: Process, shift: Displacement, actions: FloatArray, contexts: FloatArray) -> None:
         self.gp, self.shift, self.actions, self.contexts = gp, shift, actions, contexts
         of_places = gp.with_kernel(Product(ConstantKernel(), gp.kernel.action))
-        self._inner = ExactPosterior(of_places, np.empty((0, 0)), np.empty((0, len(shift.start))))
+        self.amplitude, self.noise = math.sqrt(gp.kernel.variance), gp.noise
+        self._hold(ExactPosterior(of_places, np.empty((0, 0)), np.empty((0, len(shift.start)))))
+
+    def _hold(self, inner: ExactPosterior) -> None:
+        """Keep the posterior of f as a function of places."""
+        self._inner = inner
+        self.n_observations = self.n_data = inner.n_observations
+        self.information_gain, self.errors_known = inner.information_gain, inner.errors_known
         self._on_grid: tuple[FloatArray, FloatArray] | None = None
-
-    @property
-    def amplitude(self) -> float:
-        """The prior standard deviation of f."""
-        return math.sqrt(self.gp.kernel.variance)
-
-    @property
-    def noise(self) -> float:
-        """The standard deviation of the error of an outcome."""
-        return self.gp.noise
-
-    @property
-    def n_observations(self) -> int:
-        """The number of observations."""
-        return self._inner.n_observations
-
-    @property
-    def n_data(self) -> int:
-        """The number of observations of the data that this posterior holds."""
-        return self._inner.n_observations
-
-    @property
-    def information_gain(self) -> float:
-        """The information gain of the observed places, as in `ExactPosterior`."""
-        return self._inner.information_gain
-
-    @property
-    def errors_known(self) -> bool:
-        """Whether any observation has a known standard error."""
-        return self._inner.errors_known
 
     # --- observations -----------------------------------------------------------------------------------------------
 
@@ -92,10 +71,11 @@ class PerturbedPosterior:
         """Return the posterior with further observations of actions and perturbations."""
         places = [self.shift.places(one.action[None, :], one.contexts) for one in observations]
         made = copy.copy(self)
-        made._inner = self._inner.with_more(
-            [replace(one, action=_NO_ACTION, contexts=z) for one, z in zip(observations, places, strict=True)]
+        made._hold(
+            self._inner.with_more(
+                [replace(one, action=_NO_ACTION, contexts=z) for one, z in zip(observations, places, strict=True)]
+            )
         )
-        made._on_grid = None
         return made
 
     def on(self, contexts: FloatArray) -> Self:

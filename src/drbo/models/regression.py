@@ -22,6 +22,7 @@ to the last bit, so a rebuild does the same rank-one updates; only the factor U 
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve, Embedding
 from drbo.models.data import Observation, Scatter
 from drbo.models.draws import Draw, Features, Matheron, Path, Prior, check_features, features_of
-from drbo.models.factor import Factor, Process
+from drbo.models.factor import Factor, Inverse, Process
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -70,6 +71,7 @@ class GaussianPosterior(ABC):
     Attributes
     ----------
     gp : the prior
+    amplitude, noise : the prior standard deviation of f, and that of the error of an outcome
     actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
     contexts : (n, d_c) the contexts of the queries
     block_actions, block_contexts : (T, d_x) and (k, d_c), where every action was evaluated in every context
@@ -80,16 +82,8 @@ class GaussianPosterior(ABC):
     contexts: FloatArray
     block_actions: FloatArray
     block_contexts: FloatArray
-
-    @property
-    def amplitude(self) -> float:
-        """The prior standard deviation of f."""
-        return math.sqrt(self.gp.kernel.variance)
-
-    @property
-    def noise(self) -> float:
-        """The standard deviation of the error of an outcome."""
-        return self.gp.noise
+    amplitude: float
+    noise: float
 
     @property
     @abstractmethod
@@ -256,7 +250,7 @@ class GaussianPosterior(ABC):
 class Grid:
     """Mean and variance (n_actions, n_contexts) of f on the grid of a factor's actions and contexts.
 
-    Like a `Factor`, a grid never changes under its holder. `opened` returns one that may be updated.
+    The arrays never change under another holder: a new grid of the same arrays is updated instead.
     """
 
     def __init__(self, mean: FloatArray, variance: FloatArray) -> None:
@@ -272,24 +266,15 @@ class Grid:
         made.update(factor, 0)
         return made
 
-    def opened(self) -> Grid:
-        """Return the same mean and variance, to be updated."""
-        return Grid(self.mean, self.variance)
-
     def update(self, factor: Factor, start: int) -> None:
         """Change mean and variance by the rank-one terms of all rows of the factor from `start` on."""
-        for t, b in enumerate(factor.explained_by_earlier(start, factor.n_points - start), start):
-            self._rank_one(factor, t, b)
-
-    def _rank_one(self, factor: Factor, t: int, b: FloatArray) -> None:
-        k_actions, k_contexts = factor.k_actions, factor.k_contexts
-        mean = np.matmul(k_actions[:t].T, b[:, None] * k_contexts[:t], out=self._spare)
-        variance = self.variance if self._own else np.empty_like(self.variance)
-        root = factor.U[t, t]
-        step, pivot = factor.white[t] / root, root * root
-        _rank_one(self.mean, self.variance, k_actions[t], k_contexts[t], pivot, step, mean, variance)
-        self._spare = self.mean if self._own else None
-        self.mean, self.variance, self._own = mean, variance, True
+        for k_actions, k_contexts, b, root, white in factor.rank_one_terms(start):
+            mean = np.matmul(k_actions[:-1].T, b[:, None] * k_contexts[:-1], out=self._spare)
+            variance = self.variance if self._own else np.empty_like(self.variance)
+            step, pivot = white / root, root * root
+            _rank_one(self.mean, self.variance, k_actions[-1], k_contexts[-1], pivot, step, mean, variance)
+            self._spare = self.mean if self._own else None
+            self.mean, self.variance, self._own = mean, variance, True
 
 
 @jit
@@ -317,6 +302,8 @@ class ExactPosterior(GaussianPosterior):
     Attributes
     ----------
     factor : the observations, and the factor of their covariance
+    n_observations, n_data : the number of observations, all of which are data of this posterior
+    n_points, information_gain, errors_known : as in `Factor`
     """
 
     def __init__(self, gp: Process, actions: FloatArray, contexts: FloatArray) -> None:
@@ -336,41 +323,34 @@ class ExactPosterior(GaussianPosterior):
         self.factor = factor
         self._grid: Grid | None = grid
         self.gp, self.actions, self.contexts = factor.gp, factor.actions, factor.contexts
+        self.amplitude, self.noise = math.sqrt(factor.gp.kernel.variance), factor.gp.noise
         self.block_actions, self.block_contexts = self.actions[:0], self.contexts[:0]
+        self.n_observations = self.n_data = factor.n_observations
+        self.n_points, self.information_gain = factor.n_points, factor.information_gain
+        self.errors_known = factor.errors_known
         return self
 
     def _other(self, factor: Factor, grid: Grid | None) -> Self:
         return object.__new__(type(self))._view(factor, grid)
 
-    @property
-    def n_observations(self) -> int:
-        """The number of observations."""
-        return self.factor.n_observations
+    # Searches ask for these thousands of times, and a posterior never changes.
 
-    @property
-    def n_data(self) -> int:
-        """The number of observations of the data that this posterior holds."""
-        return self.factor.n_observations
-
-    @property
-    def n_points(self) -> int:
-        """The number of distinct observed points."""
-        return self.factor.n_points
-
-    @property
-    def information_gain(self) -> float:
-        """The information gain of the observations, as in `Factor`."""
-        return self.factor.information_gain
-
-    @property
-    def errors_known(self) -> bool:
-        """Whether any observation has a known standard error instead of the model's noise."""
-        return self.factor.errors_known
-
-    @property
+    @functools.cached_property
     def observed_actions(self) -> FloatArray:
         """The observed actions, (t, d_x)."""
         return self.factor.observed_actions
+
+    @functools.cached_property
+    def _k_contexts(self) -> FloatArray:
+        return self.factor.k_contexts
+
+    @functools.cached_property
+    def _white(self) -> FloatArray:
+        return self.factor.white
+
+    @functools.cached_property
+    def _inverse(self) -> Inverse:
+        return self.factor.inverse()
 
     def with_more(self, observations: Sequence[Observation]) -> Self:
         """Return the posterior with further observations of checked shapes.
@@ -379,14 +359,10 @@ class ExactPosterior(GaussianPosterior):
         """
         if not observations:
             return self
-        factor, grid = self.factor.opened(), None
         if self._grid is None:
-            factor.take_in(observations, lambda *_: None)
-        else:
-            grid = self._grid.opened()
-            factor.take_in(observations, grid.update)
-        factor.close()
-        return self._other(factor, grid)
+            return self._other(self.factor.with_more(observations, lambda *_: None), None)
+        grid = Grid(self._grid.mean, self._grid.variance)
+        return self._other(self.factor.with_more(observations, grid.update), grid)
 
     def on(self, contexts: FloatArray) -> Self:
         """Return the posterior of the same observations on other contexts (n, d_c)."""
@@ -426,13 +402,13 @@ class ExactPosterior(GaussianPosterior):
 
         `k_action` (t, m) is the action kernel of each with the observed actions, and `own` (m,) with itself.
         """
-        m, n, t = len(own), len(self.contexts), self.factor.n_points
+        m, n, t = len(own), len(self.contexts), self.n_points
         mean, variance = np.zeros((m, n)), np.repeat((own * self.gp.kernel.context.variance)[:, None], n, axis=1)
         if t == 0:
             return mean, variance
         block = max(2**18 // (t * n), 1)  # blocks of 2 MB stay in the cache
-        inverse, outcomes = self.factor.inverse(), self.factor.white
-        k_action, k_contexts = np.ascontiguousarray(k_action.T), np.ascontiguousarray(self.factor.k_contexts.T)
+        inverse, outcomes = self._inverse, self._white
+        k_action, k_contexts = np.ascontiguousarray(k_action.T), np.ascontiguousarray(self._k_contexts.T)
         for start in range(0, m, block):
             rows = slice(start, start + block)
             white = inverse.whitened(k_action[rows, None, :] * k_contexts)
@@ -450,12 +426,12 @@ class ExactPosterior(GaussianPosterior):
 
         The variance is exact to 1e-6 or better, relative to k(z, z), at a noise of 1e-4 of the amplitude.
         """
-        if self.factor.n_points == 0:
+        if self.n_points == 0:
             return np.zeros(len(actions)), np.full(len(actions), self.gp.kernel.variance)
         used = np.flatnonzero(weights)
-        k_contexts, w = self.factor.k_contexts[:, used], weights[used]
+        k_contexts, w = self._k_contexts[:, used], weights[used]
         k = self.gp.kernel.action(self.observed_actions, actions)
-        made = self.factor.inverse()
+        made = self._inverse
         mean = (made.alpha * (k_contexts @ w)) @ k
         explained = np.einsum("ij,ij->j", k, made.times_product(k_contexts * w, k_contexts, k))
         return mean, np.maximum(self.gp.kernel.variance - explained, 0.0)
@@ -464,10 +440,10 @@ class ExactPosterior(GaussianPosterior):
         self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
     ) -> FloatArray:
         """Return the part (p, m, k) of `covariance` that the observations explain."""
-        if self.factor.n_points == 0:
+        if self.n_points == 0:
             return np.zeros((len(rows), *weights.shape[:2]))
         k_action = np.ascontiguousarray(self.gp.kernel.action(self.observed_actions, actions).T)
-        k_contexts = self.factor.k_contexts
+        k_contexts = self._k_contexts
         averages = k_action[:, None, :] * (weights @ k_contexts.T)
         return self._common(k_action[rows] * k_contexts[:, columns].T, averages)
 
@@ -484,7 +460,7 @@ class ExactPosterior(GaussianPosterior):
 
     def _common(self, points: FloatArray, averages: FloatArray) -> FloatArray:
         """Return k'(K_t + ridge I)^-1 k' (p, m, k) of kernels with the observations, (p, t) and (m, k, t); in place."""
-        made = self.factor.inverse()
+        made = self._inverse
         return np.tensordot(made.whitened(points), made.whitened(averages), axes=(1, 2))
 
     def gradient(self, action: FloatArray, weights: FloatArray, slope: float) -> FloatArray:
@@ -494,12 +470,12 @@ class ExactPosterior(GaussianPosterior):
 
             sum_s (alpha_s sum_j w_j k_C(c_s, c_j) - sum_j (slope w_j / std_j) u_js k_C(c_s, c_j)) dk_X(x, x_s) / dx
         """
-        if self.factor.n_points == 0:
+        if self.n_points == 0:
             return np.zeros_like(action)
         used = np.flatnonzero(weights)
-        k_contexts, w = self.factor.k_contexts[:, used], weights[used]
+        k_contexts, w = self._k_contexts[:, used], weights[used]
         k_action = self.gp.kernel.action(self.observed_actions, action[None, :])[:, 0]
-        made = self.factor.inverse()
+        made = self._inverse
         white = made.whitened(k_action * np.ascontiguousarray(k_contexts.T))
         variance = self.gp.kernel.variance - np.einsum("jt,jt->j", white, white)
         std = np.sqrt(np.maximum(variance, 1e-12 * self.gp.kernel.variance))
@@ -510,8 +486,8 @@ class ExactPosterior(GaussianPosterior):
     def curve(self, action: FloatArray, slope: float) -> Curve:
         """Return mean + slope std of f(x, .) for one action (d_x,), as a function of any contexts."""
         own, kernel = self.factor, self.gp.kernel
-        k_action = kernel.action(own.observed_actions, action[None, :])[:, 0]
-        return Curve(kernel, self.gp.ridge, k_action, own.embedding(), own.inverse().W, own.white, slope)
+        k_action = kernel.action(self.observed_actions, action[None, :])[:, 0]
+        return Curve(kernel, self.gp.ridge, k_action, own.embedding(), self._inverse.W, self._white, slope)
 
     def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), of checked shapes."""
@@ -531,7 +507,7 @@ class ExactPosterior(GaussianPosterior):
         error variance v, f at its point has mean m = y - v (Q y) and variance s^2 = v - v^2 Q. An observation y_i with
         error variance v_i then has (Q y)_i = (y_i - m) / v_i and Q_ii = (1 - s^2 / v_i) / v_i.
         """
-        factor, W = self.factor, self.factor.inverse().W
+        factor, W = self.factor, self._inverse.W
         alpha, own = factor.white @ W, np.einsum("ij,ij->j", W, W)
         if factor.n_points < factor.n_observations:
             rows, v = np.array(factor.rows), factor.variances

@@ -233,17 +233,18 @@ class Optimizer:
         each = validation.whole_number("n_contexts", n_contexts, least=1, most=_MOST_AT_ONCE)
         state = self._known.state
         wishes = Wishes.of(self._configuration, action, floor)
-        fits = self._known.new_fits(state, fresh=wishes.fresh)
+        fits = self._known.fits(state, fresh=wishes.fresh)
         terms = self._known.terms(reference, radius, given)
         proposals: list[Proposal] = []
         iterates: list[Iterate] = []
+        suggestions: list[Suggestion] = []
         for _ in range(count):
-            proposals.append(propose(self._known, terms, proposals, wishes, each))
+            proposals.append(propose(self._known, state, fits, terms, iterates, wishes, each))
             iterates.append(state.iterate(proposals[-1], terms))
+            suggestions.append(suggestion_of(self._known, iterates[-1]))
+        new = {name: fit for name, fit in fits.items() if fit is not state.fits[name]}
         kept_radius = None if radius is None else float(radius)
-        suggestions = [suggestion_of(self._known, iterate) for iterate in iterates]
-        record = Asked(history.now(), terms.reference, kept_radius, fits, tuple(proposals), given=terms.given)
-        self._facts.append(record)
+        self._facts.append(Asked(history.now(), terms.reference, kept_radius, new, tuple(proposals), given=terms.given))
         return suggestions[0] if n is None else suggestions
 
     @alone

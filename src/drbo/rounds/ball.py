@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -70,16 +70,14 @@ class Ball:
     """The weights of the reference, (n,)."""
     contexts: FloatArray = field(init=False)
     """The atoms (n, d) in the model's coordinates."""
+    on_atoms: ClassVar[bool] = True
+    """Whether no distribution of the set puts mass outside the atoms."""
 
     def __post_init__(self) -> None:
-        check_size(self.ambiguity, len(self.reference.points))
+        if self.ambiguity.n_contexts != len(self.reference.points):  # None fits any number
+            check_size(self.ambiguity, len(self.reference.points))
         object.__setattr__(self, "weights", self.reference.weights)
         object.__setattr__(self, "contexts", self.reference.points)
-
-    @property
-    def on_atoms(self) -> bool:
-        """Whether no distribution of the set puts mass outside the atoms."""
-        return True
 
     @property
     def diameter(self) -> float:

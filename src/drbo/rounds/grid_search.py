@@ -137,8 +137,14 @@ def best_action(
     Values (n_actions, n_contexts) and reference must be finite. `feasible` (k, n_contexts): distributions known to lie
     in the set, such as last round's worst cases; they only save work.
     """
-    placed = as_placed(ambiguity)
-    _check_sizes(values, placed, reference, feasible)
+    placed = ambiguity if isinstance(ambiguity, PlacedSet) else as_placed(ambiguity)
+    n = len(reference)
+    if values.ndim != 2 or values.shape[1] != n or len(values) == 0:  # compiled code does not check bounds
+        raise ValueError(f"values must have shape (n_actions, {n}) to match reference, got {values.shape}")
+    if placed.n_contexts != n:  # None fits any number
+        check_size(placed, n)
+    if feasible is not None and feasible.shape[1:] != (n,):
+        raise ValueError(f"feasible must have shape (k, {n}) to match reference, got {feasible.shape}")
     known = np.empty((0, len(reference))) if feasible is None else feasible
     lowest, bounds, scores, candidates, least, highest = _begun(values, reference, known)
     span = highest - least
@@ -169,16 +175,6 @@ def best_action(
     own, i = alone[winner]
     worst = WorstCase(own.expectation[i], own.weights[i], own.lower_bound[i])
     return BestAction(winner, worst, solved[0] if len(solved) == 1 else np.concatenate(solved))
-
-
-def _check_sizes(values: FloatArray, ambiguity: PlacedSet, reference: FloatArray, feasible: FloatArray | None) -> None:
-    """Raise unless all arrays have the same contexts: compiled code does not check bounds."""
-    n = len(reference)
-    if values.ndim != 2 or values.shape[1] != n or len(values) == 0:
-        raise ValueError(f"values must have shape (n_actions, {n}) to match reference, got {values.shape}")
-    check_size(ambiguity, n)
-    if feasible is not None and feasible.shape[1:] != (n,):
-        raise ValueError(f"feasible must have shape (k, {n}) to match reference, got {feasible.shape}")
 
 
 @jit

@@ -192,9 +192,10 @@ class Optimism(ActionFirst):
         away = round.away(self.contexts)
         bound = Bound(beliefs.expected(ball), beliefs.width, UPPER)
         found = search.best(ball, bound, round.near, away)
-        ball, score = ball.widened(Bound(beliefs.certain(ball), beliefs.width, UPPER), found.action, found.score)
-        if found.score - score > MISJUDGED * bound.amplitude:
-            found = search.best(ball, Bound(beliefs.expected(ball), beliefs.width, UPPER), round.near, away)
+        if not ball.on_atoms:  # the adversary may need further contexts
+            ball, score = ball.widened(Bound(beliefs.certain(ball), beliefs.width, UPPER), found.action, found.score)
+            if found.score - score > MISJUDGED * bound.amplitude:
+                found = search.best(ball, Bound(beliefs.expected(ball), beliefs.width, UPPER), round.near, away)
         return picked(self.contexts, round, beliefs, ball, found)
 
 

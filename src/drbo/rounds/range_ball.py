@@ -46,10 +46,7 @@ _HARM = 1e-3
 class RepresentedBall(Ball):
     """All distributions within `radius` of `reference`, on its atoms and on the samples that they represent."""
 
-    @property
-    def on_atoms(self) -> bool:
-        """Whether all contexts are atoms: False."""
-        return False
+    on_atoms = False
 
     def _hull(self) -> FloatArray:
         return self.space.measured(self.reference.represented)
@@ -144,11 +141,7 @@ class RangeBall(Ball):
     """
 
     box: Box
-
-    @property
-    def on_atoms(self) -> bool:
-        """Whether all contexts are atoms: False."""
-        return False
+    on_atoms = False
 
     def _hull(self) -> FloatArray:
         return self.space.measured(self.box.corners())

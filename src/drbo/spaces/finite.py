@@ -169,17 +169,13 @@ class FiniteSet(Space):
 
     def weights_of(self, name: str, given: Any) -> FloatArray:
         """Return the user's weights (n,): one per point, or a mapping from indices, with 0 for missing ones."""
-        return validation.distribution(name, self._in_order(name, given), len(self))
-
-    def _in_order(self, name: str, given: Any) -> Any:
-        """Return the given weights; a mapping becomes an array (n,)."""
-        values = validation.by_name(given)
+        values, n = validation.by_name(given), len(self.coordinates)
         if not isinstance(values, Mapping):
-            return values
-        weights = np.zeros(len(self))
+            return validation.distribution(name, values, n)
+        weights = np.zeros(n)
         for key, value in values.items():
             weights[self._position(name, key)] = validation.finite_float(f"{name}[{key!r}]", value)
-        return weights
+        return validation.distribution(name, weights, n)
 
     def _position(self, name: str, key: Any) -> int:
         """Return the position of the point that a mapping key names: an index."""
