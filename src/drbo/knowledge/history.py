@@ -41,11 +41,6 @@ class Readings:
 NO_READINGS = Readings(())
 
 
-def objective(values: tuple[float, ...], stderrs: tuple[float, ...] = ()) -> Mapping[str, Readings]:
-    """Return the outcomes by name of an evaluation of the objective alone; empty if it failed."""
-    return {OBJECTIVE: Readings(values, stderrs)} if values else {}
-
-
 class Ledger(Protocol):
     """The state that records are applied to, with one method per kind of record."""
 
@@ -82,7 +77,7 @@ class Proposal:
     loss : its largest expected loss against the baseline, in the user's units; 0 without a budget
     fallback : whether it is the baseline because no action met the requirements
     more_contexts : contexts beyond `context` to evaluate the same action in
-    reason : why it was chosen
+    reason : why it was chosen; "limits" if it comes closest to meeting all limits, and none may meet them
     """
 
     number: int
@@ -178,6 +173,11 @@ class Told(Record):
     def stderrs(self) -> tuple[float, ...]:
         """The standard errors of the objective's values; empty if unknown."""
         return self.outcomes.get(OBJECTIVE, NO_READINGS).stderrs
+
+    @property
+    def n_values(self) -> int:
+        """The number of values per outcome: one per context, one for a hidden context, none if it failed."""
+        return max((len(one.values) for one in self.outcomes.values()), default=0)
 
     @functools.cached_property
     def failed(self) -> bool:

@@ -28,6 +28,7 @@ from drbo.models.bounds import LOWER, Beta, Bound
 from drbo.models.data import Units
 from drbo.models.surrogate import Fit, SupportsAlternatives, SupportsInformationGain, supports
 from drbo.rounds.ball import Ball, frozen_copy
+from drbo.rounds.chance import check_atoms
 from drbo.rounds.policies import Evaluations, Round
 from drbo.rounds.range_ball import make_ball
 from drbo.rounds.repeats import Avoiding, Failures
@@ -51,7 +52,7 @@ class Knowledge:
         self._next_fit: dict[str, tuple[Fit, tuple[int, int], Fit]] = {}
         self._models: dict[str, tuple[Fit, tuple[int, int], list[Belief]]] = {}  # by outcome: fit, counts, posteriors
         self._forecasting = threading.Lock()
-        self._ahead: tuple[int, Forecaster, Ahead] | None = None  # cache: number of facts, errors
+        self._ahead: dict[str, tuple[int, Forecaster, Ahead]] = {}  # cache by outcome: number of facts, errors
         self._placed: list[tuple[FloatArray, PlacedSet]] = []  # cache: the last two arrays of atoms, with their sets
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # cache: with further contexts
         self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # cache: contexts conditioned on `given`
@@ -81,15 +82,15 @@ class Knowledge:
                 if reference is not None:
                     nature.check(reference)
 
-    def ahead(self, state: State) -> Ahead:
-        """Return the one-step-ahead errors of the objective up to a state (cached)."""
+    def ahead(self, state: State, name: str = OBJECTIVE) -> Ahead:
+        """Return the one-step-ahead errors of an outcome up to a state (cached)."""
         with self._forecasting:  # a verdict is made when it is read, which may be in any thread
-            cached, self._ahead = self._ahead, None
+            cached = self._ahead.pop(name, None)
             if cached is None or cached[0] > state.n_facts:  # an earlier state
-                cached = 0, Forecaster(self.configuration), Ahead((), (), (), False)
+                cached = 0, Forecaster(self.configuration, name), Ahead((), (), (), False)
             if cached[0] < state.n_facts:
                 cached = state.n_facts, cached[1], cached[1].ahead(self._facts[: state.n_facts])
-            self._ahead = cached
+            self._ahead[name] = cached
             return cached[2]
 
     def fit(self, state: State, name: str = OBJECTIVE, *, fresh: bool = False) -> Fit:
@@ -181,7 +182,7 @@ class Knowledge:
     def bound_width(self, state: State, belief: Belief) -> float:
         """Return the width of the bounds of a recommendation; for a model that learns, times the size of its errors."""
         width = self.width(belief, belief.outcome.bound_beta)
-        return width * self.ahead(state).size if belief.outcome.surrogate.learns else width
+        return width * self.ahead(state, belief.name).size if belief.outcome.surrogate.learns else width
 
     # --- the ball of a round ----------------------------------------------------------------------------------------
 
@@ -263,9 +264,9 @@ class Knowledge:
         nature = self.configuration.nature
         return self._with_further(state, nature, nature.seen([])).points
 
-    def evaluations(self, state: State, pending: Sequence[Proposal] = (), *, failures: bool = True) -> Evaluations:
-        """Return where f was evaluated; with `failures`, also where an evaluation failed."""
-        space, pairs = self.configuration.search.space, state.evaluated(pending, failures=failures)
+    def evaluations(self, state: State, pending: Sequence[Proposal] = (), *, of: str | None = None) -> Evaluations:
+        """Return where an outcome was evaluated; by default any, also where an evaluation failed."""
+        space, pairs = self.configuration.search.space, state.evaluated(pending, of=of)
         actions = np.array([x.coordinates for x, _ in pairs]).reshape(len(pairs), space.dimension)
         contexts = np.array([c.coordinates for _, c in pairs]).reshape(
             len(pairs), self.configuration.nature.space.dimension
@@ -317,16 +318,21 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
         under_way.append(state.iterate(proposal, terms))
         away.append(proposal.action)
     beliefs = known.beliefs(state, ball, under_way, fresh=wishes.fresh)
-    objective = beliefs[OBJECTIVE]
-    limits = wishes.limits(state, objective, ball, before, own.search)
+    objective, limits = beliefs[OBJECTIVE], own.in_round(lambda name: beliefs[name])
+    if any(limit.probability is not None for limit in own.limits.values()):
+        check_atoms(ball)
+    permission = wishes.permission(state, objective, limits, ball, before, own.search)
     number = state.n_asked + len(before)
-    failures, search = Failures(state.failed_pairs if state.failed else ()), limits.search(own.search)
+    failures, search = Failures(state.failed_pairs if state.failed else ()), permission.search(own.search)
     exhausted = failures.exhausted(ball) if failures.pairs else []
     if exhausted:
         search = Avoiding(search, exhausted)
     evaluated = functools.partial(known.evaluations, state, [iterate.proposal for iterate in under_way])
     seed = (own.seed, number)
-    round_ = Round(ball, search, known.near(state), known.rows(away), n_contexts, seed, failures, evaluated)
+    deciding = permission.deciding(own.search)
+    round_ = Round(
+        ball, search, known.near(state), known.rows(away), n_contexts, seed, failures, evaluated, limits, deciding
+    )
     choice = own.policy.choose(round_, objective)
     if n_contexts > 1 and len(choice.contexts) != n_contexts:
         raise TypeError(
@@ -337,6 +343,8 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
     lower = Bound(objective.certain(choice.ball), objective.width, LOWER)
     worst = choice.ball.worst_case(lower.of_action(choice.action))
     wider, _ = choice.ball.widened(lower, choice.action, float(worst.expectation))
+    for limit in limits:  # each has its own adversary
+        wider, _ = wider.widened(Bound(limit.beliefs.certain(wider), limit.beliefs.width, LOWER), choice.action, 0.0)
     units = objective.units
     return Proposal(
         number=number,
@@ -346,10 +354,10 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
         score=units.outward(choice.score),
         bound=units.outward(float(worst.lower_bound)),
         further=validation.frozen(wider.contexts[len(ball.contexts) :]),
-        loss=limits.loss(choice.ball, choice.action),
-        fallback=limits.fallback(choice.ball, choice.action),
+        loss=permission.loss(choice.ball, choice.action),
+        fallback=permission.fallback(choice.ball, choice.action),
         more_contexts=tuple(frozen_copy(context) for context in choice.more_contexts),
-        reason=choice.reason,
+        reason="limits" if permission.out_of_reach(choice.ball, choice.action) else choice.reason,
     )
 
 

@@ -14,7 +14,9 @@ from drbo.models.bounds import LOWER, Bound
 from drbo.models.surrogate import Capability, Posterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs, ContextRule, Informative
+from drbo.rounds.floors import View
 from drbo.rounds.policies import Choice, Evaluations, Optimism, Policy, Round, picked
+from drbo.rounds.search import Found
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -139,17 +141,34 @@ class Checked(Policy):
         return self.policy.choose(round, beliefs) if found is None else found
 
     def _check(self, round: Round, beliefs: Beliefs) -> Choice | None:
-        """Return the check of the recommended action; None if its worst distribution was looked at."""
+        """Return the check of the recommended action; None if its worst distributions were looked at.
+
+        There is one worst distribution for the objective, and one for each limit. The one with the largest mass outside
+        counts. If no action is known to meet the limits, nothing is recommended, and nothing is checked.
+        """
         ball: Ball = round.ball
         lower = Bound(beliefs.certain(ball), beliefs.bound_width, LOWER)
         if not beliefs.units.known:
             return None
-        found = round.search.best(ball, lower, round.near, round.under_way[:0])
-        ball, _ = ball.widened(lower, found.action, found.score)
+        found = self._recommended(round, ball, lower)
+        if found is None:
+            return None
+        for one in (beliefs, *(limit.beliefs for limit in round.limits)):
+            ball, _ = ball.widened(Bound(one.certain(ball), one.bound_width, LOWER), found.action, found.score)
+        evaluated = round.evaluated()
         bound = Bound(beliefs.certain(ball), beliefs.bound_width, LOWER)
-        worst = ball.worst_case(bound.of_action(found.action))
-        gap = Gap.of(ball.contexts, worst.weights, found.action.coordinates, round.evaluated())
+        worst = [ball.worst_case(bound.of_action(found.action))]
+        worst += [limit.requirement(View.CERTAIN).worst(ball, found.action) for limit in round.limits]
+        gaps = [Gap.of(ball.contexts, one.weights, found.action.coordinates, evaluated) for one in worst]
+        gap = max(gaps, key=lambda one: (one.outside > _WORTH[0], max(one.outside, one.untried)))
         if gap.outside <= _WORTH[0] and (round.seed[1] % 4 != _FIRST or gap.untried <= _WORTH[1]):
             return None
         first: Point = ball.reference.atom(gap.at)
         return picked(self.rule, round, beliefs, ball, found, first, reason="verify")
+
+    @staticmethod
+    def _recommended(round: Round, ball: Ball, lower: Bound) -> Found | None:
+        """Return the action that would be recommended; None if no action is known to meet the limits."""
+        if round.deciding is None:
+            return round.search.best(ball, lower, round.near, round.under_way[:0])
+        return round.deciding.permitted(ball, lower, round.near)
