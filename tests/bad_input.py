@@ -224,6 +224,7 @@ def calls() -> dict[str, Call]:
         "Optimizer.sensitivity": Call("under.sensitivity", opt),
         "Optimizer.backtest": Call("under.backtest", data_driven, radii=[0.1], window=1),
         "Optimizer.explain_radius": Call("under.explain_radius", opt, radius=0.1),
+        "leave_one_out": Call("leave_one_out", opt),
         "narrowing": Call("under.narrowing", opt, action=X[0]),
         "regret_bound": Call("under.regret_bound", opt),
         "watch": Call("watch", opt, contexts=[0, 1]),

@@ -127,7 +127,7 @@ def test_classification_recommendation_and_their_agreement() -> None:
 def test_no_action_whose_bound_meets_the_constraint() -> None:
     opt = grid()
     with pytest.raises(
-        NotReachedError, match="no action is known to meet all limits: .* comes closest, with outcome at"
+        NotReachedError, match=r"no action is known to meet all limits: .* comes closest, with outcome at"
     ):
         grid(limits={"outcome": AtLeast(9.0, probability=0.9)}).recommend(**ROUND)
     assert set(opt.under(**ROUND).classify(Chance(0.9, above=9.0)).labels) == {"out"}

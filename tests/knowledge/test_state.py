@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from drbo.kernels import RBF, Product
-from drbo.knowledge.history import OBJECTIVE, Readings, OBJECTIVE, Asked, Cancelled, Proposal, Readings, Told
+from drbo.knowledge.history import OBJECTIVE, Asked, Cancelled, Proposal, Readings, Told
 from drbo.knowledge.state import State, observations, values_of
 from drbo.models.data import Units
 from drbo.models.gp import GP, FittedGP

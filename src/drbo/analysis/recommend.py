@@ -91,7 +91,7 @@ def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> Acti
     start = asked.near if near is None else near
     failed, found = asked.failed, list[ActionBound]()
     for _ in range(PASSES):
-        action = _best_action(asked, ball, asked.lower(ball), start, View.CERTAIN)
+        action = best_action_in(asked, ball, asked.lower(ball), start, View.CERTAIN)
         if action is None and found:
             break
         if action is None:
@@ -104,7 +104,7 @@ def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> Acti
     return max(found, key=lambda one: one.certificate.lower_bound)
 
 
-def _best_action(asked: Snapshot, ball: Ball, bound: Bound, near: FloatArray, view: View) -> Point | None:
+def best_action_in(asked: Snapshot, ball: Ball, bound: Bound, near: FloatArray, view: View) -> Point | None:
     """Return the action of the largest worst case of a bound; None if no action meets the limits as viewed."""
     limited, nothing = asked.search(ball, view), asked.rows([])
     if limited is None:
@@ -159,7 +159,7 @@ def _reachable(asked: Snapshot, best: ActionBound) -> float:
     """
     bound = asked.upper(best.ball)
     near = np.concatenate([asked.near, asked.rows([best.action])])
-    found = _best_action(asked, best.ball, bound, near, View.POSSIBLE)
+    found = best_action_in(asked, best.ball, bound, near, View.POSSIBLE)
     actions = [best.action] if found is None else [found, best.action]
     return max(float(best.ball.worst_case(bound.of_action(action)).expectation) for action in actions)
 
@@ -179,7 +179,7 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
     nature = asked.known.nature(found.given)
     action, contexts = asked.actions.decode(found.action), nature.decode_all(made.reference)
     evaluations = asked.known.evaluations(asked.state, of=OBJECTIVE)
-    limits = {name: _limit_bound(found, name) for name in own.limits}
+    limits = limit_bounds(found)
     gap = Gap.of(made.reference.points, made.worst_case.weights, found.action.coordinates, evaluations)
     gained = made.worst_case.weights - made.reference.weights
     check = Check(action, contexts[gap.at if gap.open else int(np.argmax(gained))])
@@ -215,6 +215,11 @@ def _trust(asked: Snapshot, name: str, radius: float, gap: Gap, check: Check, as
     """Return the verdict on a bound of an outcome."""
     with one_thread():
         return trust(asked, asked.ahead(name), gap, radius, check, assumed_noise)
+
+
+def limit_bounds(found: ActionBound) -> dict[str, LimitBound]:
+    """Return the bounds of the limited outcomes for an action, by name."""
+    return {name: _limit_bound(found, name) for name in found.asked.configuration.limits}
 
 
 def _limit_bound(found: ActionBound, name: str) -> LimitBound:

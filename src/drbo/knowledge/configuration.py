@@ -153,7 +153,9 @@ class Configuration:
 
     def key(self, name: str | None) -> str:
         """Return the name of an outcome in facts; the empty one for the objective, the default."""
-        if name is None or name == self.objective.name:
+        if name is None:
+            return OBJECTIVE
+        if isinstance(name, str) and name == self.objective.name:
             return OBJECTIVE
         if isinstance(name, str) and name in self.measured:
             return name
