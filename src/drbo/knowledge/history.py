@@ -77,7 +77,7 @@ class Proposal:
     loss : its largest expected loss against the baseline, in the user's units; 0 without a budget
     fallback : whether it is the baseline because no action met the requirements
     more_contexts : contexts beyond `context` to evaluate the same action in
-    reason : why it was chosen; "limits" if it comes closest to meeting all limits, and none may meet them
+    reason : why it was chosen; "limits" if no action may meet all limits, and it comes closest
     """
 
     number: int

@@ -29,6 +29,7 @@ from drbo.models.data import Units
 from drbo.models.surrogate import Fit, SupportsAlternatives, SupportsInformationGain, supports
 from drbo.rounds.ball import Ball, frozen_copy
 from drbo.rounds.chance import check_atoms
+from drbo.rounds.floors import View
 from drbo.rounds.policies import Evaluations, Round
 from drbo.rounds.range_ball import make_ball
 from drbo.rounds.repeats import Avoiding, Failures
@@ -329,9 +330,18 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
         search = Avoiding(search, exhausted)
     evaluated = functools.partial(known.evaluations, state, [iterate.proposal for iterate in under_way])
     seed = (own.seed, number)
-    deciding = permission.deciding(own.search)
     round_ = Round(
-        ball, search, known.near(state), known.rows(away), n_contexts, seed, failures, evaluated, limits, deciding
+        ball,
+        search,
+        known.near(state),
+        known.rows(away),
+        n_contexts,
+        seed,
+        failures,
+        evaluated,
+        limits,
+        permission.inside(own.search, View.CERTAIN),
+        permission.inside(own.search, View.APPROACHED),
     )
     choice = own.policy.choose(round_, objective)
     if n_contexts > 1 and len(choice.contexts) != n_contexts:

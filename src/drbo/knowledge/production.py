@@ -87,12 +87,12 @@ class Permission:
             return FewActions(inner, [self.baseline])
         return LimitedSearch(inner, [*self.requirements, *self.optimistic], self.baseline, self.tried)
 
-    def deciding(self, inner: WholeSearch) -> LimitedSearch | None:
-        """Return the search over the actions that may be recommended and tried; None if it is `search`."""
+    def inside(self, inner: WholeSearch, view: View) -> LimitedSearch | None:
+        """Return the search over permitted actions whose limits hold by a lower bound; None if it is `search`."""
         if not self.limits or self.safe or self.chosen is not None or not self.ready:
             return None
-        holding = [*self.requirements, *requirements(self.limits, View.CERTAIN)]
-        return LimitedSearch(inner, holding, tried=self.tried)
+        holding = [*self.requirements, *requirements(self.limits, view)]
+        return LimitedSearch(inner, holding, self.baseline if self.requirements else None, self.tried)
 
     def loss(self, ball: Ball, action: Point) -> float:
         """Return the largest expected loss of an action against the baseline, in the user's units; 0 without budget."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,10 @@ class Checked(Policy):
     evaluated. If nature picks contexts, the suggestion is the recommended action itself. `suggestion.reason` is
     "verify" then.
 
+    With limits, a check also looks at the worst distribution of each limit. The action that is best while its limits
+    may hold is often one whose limits can never be known to hold. So every second suggestion is among the actions
+    whose limits hold by bounds of half the width, from which the recommended one can come.
+
     An outcome can refute a bound, and never proves one. No theorem bounds the regret. docs/evidence.md has the measured
     regret beside that of the inner policy.
 
@@ -138,7 +142,11 @@ class Checked(Policy):
         _, number = round.seed
         due = number % 4 == _FIRST or (number >= _OFTEN and number % 2 == 1)
         found = self._check(round, beliefs) if due else None
-        return self.policy.choose(round, beliefs) if found is None else found
+        if found is not None:
+            return found
+        if round.approaching is not None and number % 2 == 1:
+            round = replace(round, search=round.approaching)
+        return self.policy.choose(round, beliefs)
 
     def _check(self, round: Round, beliefs: Beliefs) -> Choice | None:
         """Return the check of the recommended action; None if its worst distributions were looked at.

@@ -50,11 +50,18 @@ class View(Enum):
     CERTAIN : the lower bound of a recommendation: the requirement holds
     POSSIBLE : the upper bound of a recommendation: the requirement may hold
     SEARCHED : the upper bound of the search, which counts pending evaluations
+    APPROACHED : a lower bound of half the width, which counts pending evaluations: the requirement is likely to hold
     """
 
     CERTAIN = "certain"
     POSSIBLE = "possible"
     SEARCHED = "searched"
+    APPROACHED = "approached"
+
+    @property
+    def lower(self) -> bool:
+        """Whether the bound is a lower one."""
+        return self in (View.CERTAIN, View.APPROACHED)
 
     def bound(self, beliefs: Beliefs, ball: Ball, count: int = 1) -> Bound:
         """Return the bound of an outcome on the atoms of a ball, to hold in `count` contexts at once."""
@@ -62,6 +69,8 @@ class View(Enum):
         width = width if count == 1 else simultaneous(width, count)
         if self is View.SEARCHED:
             return Bound(beliefs.expected(ball), width, UPPER)
+        if self is View.APPROACHED:
+            return Bound(beliefs.expected(ball), 0.5 * width, LOWER)
         return beliefs.bound(ball, LOWER if self is View.CERTAIN else UPPER, width)
 
 
@@ -142,14 +151,14 @@ class Floor(Requirement):
     def _scaled(self, bound: Bound, values: Callable[[], FloatArray], count: int) -> FloatArray:
         """Return values (count,) as margins."""
         if not self.beliefs.units.known:
-            return np.full(count, -math.inf if self.everywhere else math.inf)
+            return np.full(count, -math.inf if self.view.lower else math.inf)
         return np.asarray((values() - self.level) / bound.amplitude)
 
 
 def _worst(ball: Ball, values: FloatArray, view: View) -> FloatArray:
     """Return the worst case of each row of values (m, n): certified for a lower bound, attained for an upper one."""
     worst = ball.worst_cases(values)
-    return np.asarray(worst.lower_bound if view is View.CERTAIN else worst.expectation)
+    return np.asarray(worst.lower_bound if view.lower else worst.expectation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +212,7 @@ class Likely(Requirement):
         self, ball: Ball, candidates: Candidates, rows: Indices, value: Callable[[FloatArray], FloatArray]
     ) -> FloatArray:
         if not self.beliefs.units.known:
-            return np.full(len(rows), -math.inf if self.view is View.CERTAIN else math.inf)
+            return np.full(len(rows), -math.inf if self.view.lower else math.inf)
         if not len(rows):
             return np.empty(0)
         return np.asarray(value(self.chances(ball, candidates, rows)) - self.probability)

@@ -24,7 +24,7 @@ __all__ = ["MeanEmbedding", "Optimism", "Policy", "Thompson"]
 
 Reason = Literal["search", "verify", "limits"]
 """Why an evaluation was chosen: to find a better action, to check the recommended one, or because it comes closest to
-meeting all limits and no action may meet them."""
+meeting all limits where no action may meet them."""
 MISJUDGED = 0.02
 """Loss of score by further contexts, as a share of the amplitude of f, from which an action is chosen again."""
 
@@ -67,6 +67,7 @@ class Round:
     limits : the limits of outcomes; `search` is over the actions that may meet them
     deciding : the search over the actions that may be recommended, which are known to meet the limits; None if it is
         `search`
+    approaching : the search over the actions that are likely to meet the limits; None if it is `search`
     """
 
     ball: Ball
@@ -79,6 +80,7 @@ class Round:
     evaluated: Callable[[], Evaluations] = lambda: NO_EVALUATIONS
     limits: tuple[Limit, ...] = ()
     deciding: LimitedSearch | None = None
+    approaching: LimitedSearch | None = None
 
     def away(self, rule: ContextRule | None) -> FloatArray:
         """Return the actions (k, d) not to repeat, for a rule that picks contexts, or None for nature.
