@@ -206,7 +206,7 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
         explanation=Deferred(functools.partial(explain, found, action, contexts, nature.space.columns)),
         given=found.given,
         limits=limits,
-        outcome=None if own.arguments["outcome"] is None else own.objective.name,
+        outcome=None if "outcome" not in own.arguments else own.objective.name,
         unit=own.objective.unit,
     )
 

@@ -266,9 +266,9 @@ class Configuration:
             "seed": number,
             "baseline": None if today is None else search.space.decode(today),
             "explore_budget": None if explore_budget is None else budget,
-            "limits": limited or None,
-            "outcome": None if outcome is None else named,
-            "unit": unit,
+            **({"limits": limited} if limited else {}),
+            **({} if outcome is None else {"outcome": named}),
+            **({} if unit is None else {"unit": unit}),
         }
         return cls(
             arguments=arguments,
