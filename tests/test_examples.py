@@ -162,3 +162,22 @@ def test_patients(monkeypatch: pytest.MonkeyPatch) -> None:
     assert r.reference.tolist() == pytest.approx([0.62, 0.29, 0.09])
     assert r.weights[2] == pytest.approx(0.4)  # the old do worst with what suits the young
     assert "share of old" in " ".join(str(r).split())
+
+
+def test_plant_with_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit holds in the true worst case, and a flow that is smaller by a tenth breaks it."""
+    module = example("plant_with_limit", monkeypatch)
+    r = module.main(16)
+    outdoor = module.archive()
+
+    def worst_peak(flow: float) -> float:
+        """Return the peak after a shift of 3 degrees: it is increasing and convex in the weather, so all days move."""
+        values = [module.plant({"flow": flow}, {"outdoor": c})[1]["peak"] for c in outdoor]
+        warm, most = outdoor > 0.0, outdoor.max()
+        room = np.where(warm, most - outdoor, 0.0)  # each degree of a warm day costs half a degree, up to the largest
+        assert room.sum() / len(outdoor) > 3.0
+        return float(np.mean(values)) + 0.5 * 3.0
+
+    assert r.limits["peak"].holds
+    assert worst_peak(r.action["flow"]) <= module.LIMIT + 1e-6
+    assert worst_peak(0.9 * r.action["flow"]) > module.LIMIT

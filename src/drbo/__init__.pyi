@@ -45,7 +45,6 @@ from drbo.ambiguity.neighbourhood import Neighbourhood as Neighbourhood
 from drbo.ambiguity.shares import Shares as Shares
 from drbo.ambiguity.wasserstein import Wasserstein as Wasserstein
 from drbo.rounds.chance import Chance as Chance
-from drbo.rounds.chance import ChanceConstrained as ChanceConstrained
 from drbo.rounds.chance import LevelSet as LevelSet
 from drbo.rounds.chance import Undecided as Undecided
 from drbo.rounds.checked import Checked as Checked
@@ -53,6 +52,8 @@ from drbo.rounds.context_rules import Informative as Informative
 from drbo.rounds.context_rules import Pessimistic as Pessimistic
 from drbo.rounds.context_rules import Uncertain as Uncertain
 from drbo.rounds.joint_optimism import JointOptimism as JointOptimism
+from drbo.rounds.limits import AtLeast as AtLeast
+from drbo.rounds.limits import AtMost as AtMost
 from drbo.rounds.policies import MeanEmbedding as MeanEmbedding
 from drbo.rounds.policies import Optimism as Optimism
 from drbo.rounds.policies import Policy as Policy
@@ -63,6 +64,7 @@ from drbo.rounds.settings import General as General
 from drbo.rounds.settings import Setting as Setting
 from drbo.rounds.settings import Simulator as Simulator
 from drbo.rounds.value_of_information import ValueOfInformation as ValueOfInformation
+from drbo.knowledge.readings import Measured as Measured
 from drbo.analysis.answers import NotReachedError as NotReachedError
 from drbo.analysis.backtest import backtest as backtest
 from drbo.analysis.explain_radius import explain_radius as explain_radius

@@ -17,9 +17,9 @@ from drbo import (
     KL,
     MMD,
     RBF,
+    AtLeast,
     Box,
     Chance,
-    ChanceConstrained,
     DataDriven,
     General,
     LevelSet,
@@ -109,22 +109,27 @@ def test_classification_recommendation_and_their_agreement() -> None:
     some = opt.under(**ROUND).classify(chance, [0.0, 1.0])
     assert len(some.labels) == 2
 
-    r = opt.recommend(**ROUND, subject_to=chance)
+    limited = grid(60, limits={"outcome": AtLeast(0.95, probability=0.8)})
+    r = limited.recommend(**ROUND)
     certain = bounds(opt, simultaneous(2.0, 5))[0]
     met = opt.configuration.placed.worst_case((certain > 0.95) * 1.0, P, 0.1).expectation >= 0.8 - 1e-9
     scores = opt.configuration.placed.worst_case(bounds(opt, 2.0)[0], P, 0.1).expectation
     assert r.action_index == np.argmax(np.where(met, scores, -np.inf))
     assert r.value == pytest.approx(scores[r.action_index], abs=1e-7)
-    assert r.chance is not None
-    assert r.chance.lower >= 0.8 - 1e-9
-    assert "f is above 0.95 with a probability of at least" in " ".join(str(r).split())
-    assert opt.recommend(**ROUND).chance is None
+    own = r.limits["outcome"]
+    assert own.holds
+    assert own.value == pytest.approx(opt.under(**ROUND).probability(r.action, above=0.95).lower, abs=1e-9)
+    assert own.value >= 0.8 - 1e-9
+    assert "outcome at least 0.95 with a probability of at least" in " ".join(str(r).split())
+    assert opt.recommend(**ROUND).limits == {}
 
 
 def test_no_action_whose_bound_meets_the_constraint() -> None:
     opt = grid()
-    with pytest.raises(NotReachedError, match="no action is known to meet the constraint that f is above 9 with"):
-        opt.recommend(**ROUND, subject_to=Chance(0.9, above=9.0))
+    with pytest.raises(
+        NotReachedError, match=r"no action is known to meet all limits: .* comes closest, with outcome at"
+    ):
+        grid(limits={"outcome": AtLeast(9.0, probability=0.9)}).recommend(**ROUND)
     assert set(opt.under(**ROUND).classify(Chance(0.9, above=9.0)).labels) == {"out"}
     empty = Optimizer(ACTIONS, CONTEXTS, setting=General())
     with pytest.raises(NotReachedError, match="no outcome"):
@@ -158,12 +163,15 @@ def test_what_cannot_be_is_refused() -> None:
     for opt, action in ((ranged, ranges.GRID[3]), (packed, {"x": 0.5})):
         with pytest.raises(TypeError, match="needs every context as an atom"):
             opt.under().probability(action, above=0.0)
-        with pytest.raises(TypeError, match="needs every context as an atom"):
-            opt.recommend(subject_to=Chance(0.9, above=0.0))
     with pytest.raises(TypeError, match="actions must be given where they are a box"):
         packed.under().classify(Chance(0.9, above=0.0))
-    with pytest.raises(TypeError, match=r"subject_to must be a drbo\.Chance"):
-        grid().recommend(**ROUND, subject_to=0.9)  # type: ignore[arg-type]
+    own = {**packed.configuration.arguments, "limits": {"outcome": AtLeast(0.0, probability=0.9)}}
+    limited = Optimizer(**own)
+    for ask in (limited.ask, limited.recommend):
+        with pytest.raises(TypeError, match="needs every context as an atom"):
+            ask()
+    with pytest.raises(TypeError, match="limits must not have a probability where contexts have a range"):
+        Optimizer(**{**ranged.configuration.arguments, "limits": {"outcome": AtLeast(0.0, probability=0.9)}})
     with pytest.raises(TypeError, match="either above or below"):
         grid().under(**ROUND).probability(0.5)
     with pytest.raises(ValueError, match="level must lie strictly between 0 and 1"):
@@ -172,10 +180,9 @@ def test_what_cannot_be_is_refused() -> None:
         grid().under(**ROUND).value_at_risk(0.5, 0.1, of="y")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", [LevelSet, ChanceConstrained])
-def test_policies_survive_copies_files_failures_and_pending(kind: Any, tmp_path: Path) -> None:
+def test_policies_survive_copies_files_failures_and_pending(tmp_path: Path) -> None:
     chance = Chance(0.8, above=0.95)
-    policy = kind(chance, Undecided(chance))
+    policy = LevelSet(chance, Undecided(chance))
     setting = Simulator(P, 0.1)
     opt, other = (grid(5, policy=policy, setting=setting) for _ in range(2))
     for one in (opt, other):
@@ -225,25 +232,31 @@ def test_labels_boxes_samples_and_learned_models() -> None:
         outcome = {"lowcalm": 1.0, "lowstorm": 0.8, "highcalm": 2.0, "highstorm": -1.0}
         opt.tell(action, outcome[action + label] + 0.01 * math.sin(i), context=label, drawn=False)
     assert opt.under().classify(Chance(0.9, above=0.0)).labels == ("in", "out")
-    assert opt.recommend(subject_to=Chance(0.9, above=0.0)).action == "low"
+    limited = Optimizer(**{**opt.configuration.arguments, "limits": {"outcome": AtLeast(0.0, probability=0.9)}})
+    limited.replay(opt.records())
+    assert limited.recommend().action == "low"
     assert opt.under().probability("high", above=0.0).upper == pytest.approx(0.5)
     assert opt.under(radius=None, given={0: "calm"}).probability("high", above=0.0).lower == 1.0
-    box = Optimizer(Box(x=(0.0, 1.0)), Samples({"c": CONTEXTS}), setting=DataDriven(radius=0.05))
+    box = Optimizer(
+        Box(x=(0.0, 1.0)),
+        Samples({"c": CONTEXTS}),
+        setting=DataDriven(radius=0.05),
+        limits={"outcome": AtLeast(0.9, probability=0.5)},
+    )
     rng = np.random.default_rng(0)
     for _ in range(40):
         x, c = float(rng.random()), float(rng.choice(CONTEXTS))
         box.tell({"x": x}, f(x, c), context={"c": c}, drawn=False)
     chance = Chance(0.5, above=0.9)
-    r = box.recommend(subject_to=chance)
-    assert r.chance is not None
-    assert r.chance.lower == pytest.approx(box.under().probability(r.action, above=0.9).lower)
+    r = box.recommend()
+    assert r.limits["outcome"].value == pytest.approx(box.under().probability(r.action, above=0.9).lower)
     table = box.under().classify(chance, [{"x": 0.0}, {"x": 0.5}, {"x": 1.0}])
     assert table.labels[0] == "out"
     assert "in" in table.labels
 
 
 def test_limits_in_production() -> None:
-    opt = grid(baseline=0.5, policy=ChanceConstrained(Chance(0.8, above=0.9)))
+    opt = grid(baseline=0.5, limits={"outcome": AtLeast(0.9, probability=0.8)})
     assert opt.ask(floor=50.0, **ROUND).fallback
     safe = opt.ask(floor=0.8, **ROUND)
     assert safe.fallback or opt.bound(safe.action).value >= 0.8 - 1e-9

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from drbo.kernels import RBF, Product
-from drbo.knowledge.history import OBJECTIVE, Asked, Cancelled, Proposal, Readings, Told, objective
+from drbo.knowledge.history import OBJECTIVE, Asked, Cancelled, Proposal, Readings, Told
 from drbo.knowledge.state import State, observations, values_of
 from drbo.models.data import Units
 from drbo.models.gp import GP, FittedGP
@@ -29,7 +29,7 @@ def asked(*proposals: Proposal, fit: FittedGP | None = None) -> Asked:
 
 
 def told(number: int | None, x: float, outcome: float | None = 1.0, drawn: bool = True) -> Told:
-    return Told(0.0, number, at(x), (C,), objective(() if outcome is None else (outcome,)), drawn)
+    return Told(0.0, number, at(x), (C,), {} if outcome is None else {OBJECTIVE: Readings((outcome,))}, drawn)
 
 
 def state(sign: float = 1.0) -> State:

@@ -186,7 +186,7 @@ def test_an_interrupted_tell_can_be_repeated(monkeypatch: pytest.MonkeyPatch) ->
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(drbo.knowledge.telling, "checked_outcomes", stopped)
+    monkeypatch.setattr(drbo.knowledge.readings, "checked_outcomes", stopped)
     with pytest.raises(KeyboardInterrupt):
         opt.tell(s, 1.0)
     monkeypatch.undo()

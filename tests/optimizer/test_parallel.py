@@ -4,6 +4,7 @@ import io
 import math
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -199,6 +200,25 @@ def test_what_evaluate_must_return(setting: Any, returned: Any, message: str) ->
     with pytest.raises(TypeError, match=message):
         drbo.run(opt, lambda *_: returned, 3, workers=1, progress=False)
     assert opt.n_told == 0
+
+
+@pytest.mark.parametrize("setting", [None, DataDriven(radius=0.1)])
+def test_limited_outcomes_come_last(setting: Any) -> None:
+    limits = {"peak": drbo.AtMost(50.0)}
+    context = () if setting is None else (GRID[3],)
+    opt = make(setting, limits=limits)
+    drbo.run(opt, lambda *_: (1.0, *context, {"peak": 2.0}), 3, workers=1, progress=False)
+    assert [(result.outcome, result.limits) for result in opt.results] == [(1.0, {"peak": 2.0})] * 3
+    expected = "(outcome, limits)" if setting is None else "(outcome, context, limits)"
+    for wrong in (1.0, (1.0, *context), (1.0, *context, {"peek": 2.0}), ([1.0], *context, {"peak": 2.0})):
+        opt = make(setting, limits=limits)
+        with pytest.raises(TypeError, match=re.escape(f"evaluate must return {expected}")):
+            drbo.run(opt, lambda *_, one=wrong: one, 3, workers=1, progress=False)
+        assert opt.n_told == 0
+    opt = make(setting, limits={"peak": drbo.AtMost(-50.0)})
+    with pytest.raises(drbo.NotReachedError):  # a value that is not finite is a failure, and nothing is known then
+        drbo.run(opt, lambda *_: (1.0, *context, {"peak": math.nan}), 3, workers=1, progress=False)
+    assert [result.failed for result in opt.results] == [True] * 3
 
 
 def test_a_pending_evaluation_in_several_contexts_is_left_to_its_owner() -> None:

@@ -18,7 +18,6 @@ P = np.array([0.1, 0.2, 0.4, 0.2, 0.1])
 FIXED = GP(Product(RBF(0.3), RBF(0.4)), 0.1)
 ANSWERS: dict[str, Callable[[Question], Any]] = {
     "recommend": lambda q: q.recommend(),
-    "subject_to": lambda q: q.recommend(subject_to=Chance(0.1, above=-9.0)),
     "recommend_for": lambda q: q.recommend_for(-5.0),
     "bound": lambda q: q.bound(X[2]),
     "compare": lambda q: q.compare(X[2], X[4]),

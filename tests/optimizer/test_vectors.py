@@ -406,7 +406,7 @@ def test_a_damaged_record_is_told(tmp_path: Path) -> None:
     opt.tell(X[0], [1.0, 2.0], contexts=C[:2], stderr=0.5)
     told = opt.history[0]
     assert isinstance(told, history.Told)
-    object.__setattr__(told, "outcomes", history.objective((1.0, 2.0), (0.5,)))
+    object.__setattr__(told, "outcomes", {"": history.Readings((1.0, 2.0), (0.5,))})
     opt.save(tmp_path / "state.drbo")
     with pytest.raises(ValueError, match="standard errors of 2 outcomes"):
         Optimizer.load(tmp_path / "state.drbo")

@@ -12,8 +12,8 @@ from drbo import (
     MMD,
     RBF,
     AmbiguitySet,
+    AtLeast,
     Chance,
-    ChanceConstrained,
     LevelSet,
     TotalVariation,
     Uncertain,
@@ -25,8 +25,9 @@ from drbo.models.bounds import LOWER, UPPER, Bound, simultaneous
 from drbo.models.data import Units
 from drbo.rounds.ball import Ball
 from drbo.rounds.chance import Event, ModelEvent, bracket, worst_quantile
+from drbo.rounds.floors import LimitedSearch, View, requirements
 from drbo.rounds.grid_search import GridSearch
-from drbo.rounds.policies import Round
+from drbo.rounds.policies import Optimism, Round
 from drbo.rounds.range_ball import make_ball
 from rounds.beliefs import ACTIONS, CONTEXTS, REFERENCE, beliefs
 from tolerances import SOLVER
@@ -172,8 +173,9 @@ def test_the_level_set_policy_asks_where_most_is_open(below: bool) -> None:
 def test_the_constrained_policy_takes_the_best_that_may_meet_the_constraint(at_least: float) -> None:
     ball, known = ball_of(SETS[0]), beliefs(2)
     for level in (-0.5, 0.8, 50.0):
-        policy = ChanceConstrained(Chance(at_least, above=level), Uncertain())
-        choice = policy.choose(Round(ball, GridSearch(ACTIONS), NOWHERE, NOWHERE), known)
+        limit = AtLeast(level, probability=at_least).in_round("outcome", known, proven=False)
+        search = LimitedSearch(GridSearch(ACTIONS), requirements([limit], View.SEARCHED))
+        choice = Optimism(Uncertain()).choose(Round(ball, search, NOWHERE, NOWHERE, limits=(limit,)), known)
         high = Bound(known.ahead, 2.0, UPPER).on_grid()
         wide = Bound(known.ahead, simultaneous(2.0, 7), UPPER).on_grid()
         upper = ball.worst_cases((wide > level).astype(np.float64)).expectation

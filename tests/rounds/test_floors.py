@@ -10,7 +10,7 @@ from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.regression import ExactPosterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.box_search import BoxSearch
-from drbo.rounds.floors import Budget, FewActions, Floor, SafeSearch
+from drbo.rounds.floors import Budget, FewActions, Floor, LimitedSearch
 from drbo.rounds.grid_search import GridSearch
 from drbo.rounds.range_ball import make_ball
 from drbo.spaces import FiniteSet, Point
@@ -75,7 +75,7 @@ def test_the_best_permitted_action_of_a_grid(below: float, left: float) -> None:
     level = float(lowest.max()) - below
     requirements = [Floor(beliefs, level), Budget(beliefs, today, left)]
     bound = Bound(posterior, WIDTH, UPPER)
-    found = SafeSearch(search, today, requirements).best(b, bound, NONE, NONE)
+    found = LimitedSearch(search, requirements, today).best(b, bound, NONE, NONE)
 
     mean, variance = posterior.difference(actions.coordinates, today.coordinates)
     losses = -b.worst_cases(mean - WIDTH * np.sqrt(variance)).lower_bound
@@ -94,7 +94,7 @@ def test_an_action_that_failed_is_left_out() -> None:
     actions = FiniteSet("actions", np.linspace(0.0, 1.0, 11))
     posterior = observed(ExactPosterior.prior(GP(KERNEL, 0.1), actions.points, CONTEXTS.points))
     today, bound = actions.at("baseline", 4), Bound(posterior, WIDTH, UPPER)
-    search = SafeSearch(GridSearch(actions), today, [Floor(FixedBeliefs(posterior, posterior, WIDTH), -1.0)])
+    search = LimitedSearch(GridSearch(actions), [Floor(FixedBeliefs(posterior, posterior, WIDTH), -1.0)], today)
     first = search.best(ball(), bound, NONE, NONE).action
     second = search.best(ball(), bound, NONE, NONE, [first]).action
     assert first.index != second.index
@@ -109,7 +109,7 @@ def test_a_box_is_searched_as_well_as_a_fine_grid(below: float) -> None:
     lowest = b.worst_cases(Bound(posterior, WIDTH, LOWER).at(fine)).lower_bound
     level = float(lowest.max()) - below
     bound, floor = Bound(posterior, WIDTH, UPPER), Floor(beliefs, level)
-    found = SafeSearch(BoxSearch(box), Point(np.array([0.4])), [floor]).best(b, bound, NONE, NONE)
+    found = LimitedSearch(BoxSearch(box), [floor], Point(np.array([0.4]))).best(b, bound, NONE, NONE)
     best = b.worst_cases(bound.at(fine[lowest >= level])).expectation.max()
     assert floor.margin(b, found.action) >= 0.0
     assert found.score >= best - 0.02
@@ -132,10 +132,10 @@ def test_the_floor_holds_on_the_whole_range() -> None:
     assert in_range < on_atoms - 0.3
 
     below = Floor(beliefs, in_range - 0.2)
-    found = SafeSearch(BoxSearch(Box(x=(0.0, 1.0))), today, [below]).best(b, upper, NONE, NONE)
+    found = LimitedSearch(BoxSearch(Box(x=(0.0, 1.0))), [below], today).best(b, upper, NONE, NONE)
     assert below.margin(b, found.action) >= 0.0
     between = Floor(beliefs, 0.5 * (in_range + on_atoms))
-    found = SafeSearch(BoxSearch(Box(x=(0.0, 1.0))), today, [between]).best(b, upper, NONE, NONE)
+    found = LimitedSearch(BoxSearch(Box(x=(0.0, 1.0))), [between], today).best(b, upper, NONE, NONE)
     assert between.margin(b, found.action) >= 0.0 or np.array_equal(found.action.coordinates, [0.4])
 
 

@@ -2,6 +2,7 @@
 
 from drbo.analysis.answers import (
     Classification,
+    LimitBound,
     Probability,
     Recommendation,
     RegretBound,
@@ -22,6 +23,7 @@ __all__ = [
     "Classification",
     "Comparison",
     "LeaveOneOut",
+    "LimitBound",
     "Narrowing",
     "Probability",
     "RadiusExplanation",

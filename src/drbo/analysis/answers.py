@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from drbo._messages import printable
 from drbo.analysis.trust import Check, Trust
 from drbo.contexts.nature import in_words
 from drbo.knowledge.claims import Claim
 from drbo.knowledge.explanation import Deferred, Explanation, as_html, readable, wrapped
 from drbo.rounds.chance import Chance, Event, Of
+from drbo.rounds.limits import AnyLimit, in_unit
 from drbo.spaces.space import Point, row
 from drbo.validation import FloatArray
 
@@ -141,7 +143,14 @@ class Classification:
 
 
 class NotReachedError(RuntimeError):
-    """No action has a bound that meets the request; the message says how close the best one comes."""
+    """No action has a bound that meets the request; the message says how close the best one comes.
+
+    `closest` is the recommendation of the action that comes closest to meeting all limits; None without limits.
+    """
+
+    def __init__(self, message: str, closest: Recommendation | None = None) -> None:
+        super().__init__(message)
+        self.closest = closest
 
 
 @dataclass(frozen=True)
@@ -170,6 +179,69 @@ class RegretBound:
 
 
 @dataclass(frozen=True, eq=False)
+class LimitBound:
+    """The bound of a limited outcome for one action, under its own worst distribution.
+
+    Attributes
+    ----------
+    name, limit : the name and the limit
+    value : the bound: in every distribution of the set the expected outcome is at most this (`AtMost`) or at least this
+        (`AtLeast`). For a limit with a probability: the probability of being within the limit is at least this
+    threshold : `value` must not exceed it (`AtMost`), or not fall below it (`AtLeast`, and any probability)
+    holds : whether the limit is known to hold
+    weights : (n_contexts,) the worst distribution for this outcome
+    contexts : the contexts of the weights, in the user's form
+    beta : the width of the confidence bounds
+    claim : the claim about `value`, with its theorem or measurement
+    unit : of the outcome, None if it has none
+    check : the evaluation that would check `value`
+    trusted : the value of `trust`
+    """
+
+    name: str
+    limit: AnyLimit
+    value: float
+    threshold: float
+    holds: bool
+    weights: FloatArray
+    contexts: Any
+    beta: float
+    claim: Claim
+    unit: str | None
+    check: Check
+    trusted: Deferred[Trust] = field(repr=False)
+
+    @property
+    def trust(self) -> Trust:
+        """The verdict on `value`, with its reasons: "checked", "extrapolated" or "refuted"."""
+        return self.trusted.get()
+
+    @property
+    def word(self) -> str:
+        """The word for the bound: guaranteed by a theorem, estimated, or a guess."""
+        return word_of(self.claim, self.trusted)
+
+    def __str__(self) -> str:
+        bound, name = f"{self.limit.words} {in_unit(self.value, self.unit)} on average", printable(self.name)
+        limit = in_unit(self.threshold, self.unit)
+        if self.limit.probability is not None:
+            what = "" if self.limit.of == "f" else "with its noise "
+            bound = (
+                f"{what}{self.limit.words} {in_unit(self.limit.threshold, self.unit)} with a probability of at least"
+            )
+            bound, limit = f"{bound} {self.value:.4g}", f"a probability of {self.threshold:.4g}"
+        known = "" if self.holds else ", not known to hold"
+        return f"{name} {bound} in its worst distribution (the limit is {limit}{known})"
+
+
+def word_of(claim: Claim, trusted: Deferred[Trust]) -> str:
+    """Return the word for a bound: guaranteed by a theorem, estimated by a checked model, otherwise a guess."""
+    if claim.proven:
+        return "guaranteed"
+    return "estimated" if trusted.get().verdict == "checked" else "a guess"
+
+
+@dataclass(frozen=True, eq=False)
 class Recommendation:
     """The action to deploy, with its bound.
 
@@ -193,7 +265,8 @@ class Recommendation:
     explanation : the value of `explain`
     trusted : the value of `trust`
     given : the known part of the context; None if nothing is known
-    chance : the bound on the probability of the event of `subject_to`; None without such a constraint
+    limits : the bounds of the limited outcomes by name, each under its own worst distribution
+    outcome, unit : the name and the unit of the objective; None if not given
     """
 
     action: Any
@@ -215,7 +288,9 @@ class Recommendation:
     explanation: Deferred[Explanation] = field(repr=False)
     trusted: Deferred[Trust] = field(repr=False)
     given: Mapping[Any, Any] | None = None
-    chance: Probability | None = None
+    limits: Mapping[str, LimitBound] = field(default_factory=dict)
+    outcome: str | None = None
+    unit: str | None = None
 
     def explain(self) -> Explanation:
         """Return the explanation of `value`: the worst conditions beside the reference, and the causes of the loss.
@@ -240,7 +315,7 @@ class Recommendation:
             wrapped(f"deploy {readable(self.action)}{known}"),
             wrapped(promise),
             wrapped(f"  {assurance}{self._left_open()}"),
-            *([] if self.chance is None else [str(self.chance)]),
+            *(wrapped(f"{limit.word}: {limit}") for limit in self.limits.values()),
             *why.parts(),
             *why.conditions(),
         ]
@@ -254,16 +329,22 @@ class Recommendation:
     @property
     def promise(self) -> str:
         """The bound as text: "guaranteed: at least 3.2"."""
-        return self.promised(self.value)
+        untried = not self.claim.proven and self.trust.verdict == "extrapolated"  # which `value` counts as bad
+        return self._reaching("estimated" if untried else word_of(self.claim, self.trusted), self.value)
 
     def promised(self, value: float) -> str:
-        """Return a value that the action reaches by its bound, as text."""
-        word = "guaranteed" if self.claim.proven else "estimated" if self.trust.verdict == "checked" else "a guess"
-        return f"{word}: {'at least' if self.maximize else 'at most'} {value:.4g}"
+        """Return a value that the action reaches by the model's bound, as text."""
+        return self._reaching(word_of(self.claim, self.trusted), value)
+
+    def _reaching(self, word: str, value: float) -> str:
+        name = "" if self.outcome is None else f"{printable(self.outcome)} "
+        return f"{word}: {name}{'at least' if self.maximize else 'at most'} {in_unit(value, self.unit)}"
 
     def doubts(self) -> list[str]:
-        """Return the verdict on the bound as lines of text, if nothing proves or has checked the bound."""
-        return [] if self.claim.proven or self.trust.verdict == "checked" else [wrapped(str(self.trust))]
+        """Return the verdicts on the bounds that nothing proves and nothing has checked, as lines of text."""
+        own = [] if self.claim.proven or self.trust.verdict == "checked" else [wrapped(str(self.trust))]
+        limits = [limit for limit in self.limits.values() if limit.word == "a guess"]
+        return [*own, *(wrapped(f"{printable(limit.name)}: {limit.trust}") for limit in limits)]
 
     def _left_open(self) -> str:
         """Return the worst case found as text, if it differs visibly from the bound."""

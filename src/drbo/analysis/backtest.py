@@ -227,6 +227,10 @@ def _candidates(asked: Snapshot, radii: ArrayLike, actions: Any) -> list[Point]:
     The spread holds well-spread actions, the evaluated ones, and the present recommendation for each radius.
     """
     own, space = asked.configuration, asked.actions
+    if own.limits:
+        raise TypeError(
+            "backtest compares radii by the objective alone, so it must not be asked of an optimizer with limits"
+        )
     if actions is not None:
         validation.of_kind("actions", actions, Iterable, "a sequence of actions")
         return [space.encode(f"actions[{i}]", one) for i, one in enumerate(actions)]

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
-from drbo.analysis.recommend import action_bound
 from drbo.knowledge.belief import Belief
 from drbo.knowledge.explanation import readable, wrapped
 from drbo.knowledge.history import OBJECTIVE
@@ -105,15 +104,15 @@ class Narrowing:
     optimistic: FloatArray
 
 
-def narrowing(asked: Snapshot, action: Point, steps: int) -> Narrowing:
-    """Return the bounds of an action over time, at `steps` numbers of evaluations at most."""
+def narrowing(asked: Snapshot, action: Point, steps: int, name: str = OBJECTIVE) -> Narrowing:
+    """Return the bounds of an outcome for an action over time, at `steps` numbers of evaluations at most."""
     most = validation.whole_number("steps", steps, least=1, most=10_000)
     known, own, told = asked.known, asked.configuration, asked.state.told_so_far
-    found = action_bound(asked, action, asked.ball)
-    ball = found.ball.extended(found.certificate.reference.points[len(found.ball.contexts) :])
-    fit = known.fit(asked.state, fresh=True)
-    fits = [fit, *(one.fit for one in known.models(asked.state, OBJECTIVE, fit, ball.contexts))]
-    beliefs = [Belief.prior(own, OBJECTIVE, one, ball.contexts) for one in fits]
+    certificate = asked.ball.certificate(asked.lower(asked.ball, name), action)
+    ball = asked.ball.extended(certificate.reference.points[len(asked.ball.contexts) :])
+    fit = known.fit(asked.state, name, fresh=True)
+    fits = [fit, *(one.fit for one in known.models(asked.state, name, fit, ball.contexts))]
+    beliefs = [Belief.prior(own, name, one, ball.contexts) for one in fits]
     at = np.unique(np.linspace(1, len(told), most).round().astype(np.intp)) if told else np.empty(0, np.intp)
     values = np.empty((2, len(at), len(ball.weights)))
     for i, count in enumerate(at.tolist()):
@@ -124,16 +123,17 @@ def narrowing(asked: Snapshot, action: Point, steps: int) -> Narrowing:
             row[i] = Bound(first, width, side, others=tuple(others)).of_action(action)
     lower, upper = ball.worst_cases(values[0]).lower_bound, ball.worst_cases(values[1]).expectation
     if len(at):
-        lower[-1] = found.certificate.lower_bound  # the present bound also covers contexts between the atoms
+        lower[-1] = certificate.lower_bound  # the present bound also covers contexts between the atoms
     outward = np.vectorize(beliefs[0].units.outward, otypes=[float])
     return Narrowing(at, outward(lower), outward(upper))
 
 
-def leave_one_out(asked: Snapshot) -> LeaveOneOut:
-    """Return every outcome and its prediction from the others."""
+def leave_one_out(asked: Snapshot, name: str = OBJECTIVE) -> LeaveOneOut:
+    """Return every value of an outcome and its prediction from the others."""
     known, state = asked.known, asked.state
-    belief = known.belief(state, fresh=True)
-    told = [(id_, outcome) for id_, record in state.results.items() for outcome in record.values]
+    belief = known.belief(state, name=name, fresh=True)
+    results = [(id_, record) for id_, record in state.results.items() if name in record.outcomes]
+    told = [(id_, outcome) for id_, record in results for outcome in record.outcomes[name].values]
     ids, outcomes = np.array([id_ for id_, _ in told]), np.array([outcome for _, outcome in told])
     require(belief.certain, (SupportsLeaveOneOut,), "leave_one_out", belief.outcome.surrogate)
     residual, variance = cast(SupportsLeaveOneOut, belief.certain).leave_one_out()
@@ -148,17 +148,17 @@ def leave_one_out(asked: Snapshot) -> LeaveOneOut:
     )
 
 
-def compare(asked: Snapshot, action: Point, other: Point) -> Comparison:
-    """Return the advantage of an action over another, in the set of the query."""
+def compare(asked: Snapshot, action: Point, other: Point, name: str = OBJECTIVE) -> Comparison:
+    """Return the advantage of an action over another in an outcome, in the set of the query."""
     ball = asked.ball
-    bound, units = asked.lower(ball), asked.units
-    require(bound.posterior, (SupportsCovariance,), "compare", asked.configuration.surrogate)
+    bound, units = asked.lower(ball, name), asked.units_of(name)
+    require(bound.posterior, (SupportsCovariance,), "compare", asked.configuration.outcomes[name].surrogate)
     x, y = action.coordinates[None, :], other.coordinates
-    below, above = bound.difference(x, y)[0], asked.upper(ball).difference(x, y)[0]
+    below, above = bound.difference(x, y)[0], asked.upper(ball, name).difference(x, y)[0]
     mean, _ = cast(SupportsCovariance, bound.posterior).difference(x, y)
     worst = ball.worst_case(below).lower_bound
     expected, lower, upper = (float(ball.weights @ values) for values in (mean[0], below, above))
-    evaluations = asked.evaluations()
+    evaluations = asked.evaluations(name)
     untried = tuple(asked.actions.decode(one) for one in (action, other) if not len(evaluations.near(one.coordinates)))
     if not units.known:
         return Comparison(math.nan, -math.inf, math.inf, -math.inf, ball.on_atoms, untried)

@@ -7,7 +7,6 @@ of contexts (`drbo.models.bounds.simultaneous`), and of actions if a statement i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,16 +17,14 @@ from drbo.analysis.answers import (
     Classification,
     NotReachedError,
     Probability,
-    Recommendation,
     ValueAtRisk,
 )
-from drbo.analysis.recommend import action_bound, recommendation
 from drbo.knowledge import claims
 from drbo.knowledge.snapshot import Snapshot
 from drbo.models.bounds import LOWER, UPPER, simultaneous
 from drbo.rounds.chance import Bracket, Chance, Event, Of, check_atoms, of_candidates, worst_quantile
 from drbo.rounds.floors import FewCandidates
-from drbo.rounds.search import Candidates, Found
+from drbo.rounds.search import Candidates
 from drbo.spaces.space import Point
 
 
@@ -131,29 +128,3 @@ def checked_chance(name: str, chance: Any) -> Chance:
     if not isinstance(chance, Chance):
         raise TypeError(f"{name} must be a drbo.Chance, such as Chance(0.9, above=2.0), got {chance!r}")
     return chance
-
-
-def best_with(asked: Snapshot, chance: Chance) -> Recommendation:
-    """Return the action of the largest worst-case lower bound among those whose bound meets a chance constraint."""
-    width, ball = _width(asked), asked.ball
-    bound, closest = asked.lower(ball), 0.0
-
-    def pick(candidates: Candidates) -> Found | None:
-        nonlocal closest
-        lower = _bracket(asked, width, chance.event, candidates).lower
-        closest = max(closest, float(lower.max(initial=0.0)))
-        rows = np.flatnonzero(chance.met(lower))
-        if not len(rows):
-            return None
-        scores = ball.worst_cases(candidates.values(bound, rows)).lower_bound
-        first = int(np.argmax(scores))
-        return Found(candidates.point(int(rows[first])), float(scores[first]))
-
-    found = asked.configuration.search.best_by(ball, pick, asked.near, asked.failed)
-    if found is None:
-        raise NotReachedError(
-            f"no action is known to meet the constraint that {chance}: the largest bound on the probability of any is "
-            f"{closest:.4g}. Give an easier constraint, or evaluate more"
-        )
-    made = recommendation(asked, action_bound(asked, found.action, ball))
-    return replace(made, chance=_probability(asked, width, found.action, chance.event))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +12,12 @@ from numpy.typing import ArrayLike
 
 from drbo import validation
 from drbo._messages import require
-from drbo.analysis.recommend import action_bound, best_in
+from drbo.analysis.answers import NotReachedError
+from drbo.analysis.recommend import action_bound, best_action_in, best_in, limit_bounds
 from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.ball import Ball
-from drbo.spaces.space import Point
+from drbo.rounds.floors import View
+from drbo.spaces.space import Point, row
 from drbo.validation import FloatArray
 
 if TYPE_CHECKING:
@@ -65,7 +67,8 @@ class RadiusProfile:
     Attributes
     ----------
     radius : (k,) the radii in the given order
-    actions : k actions, the recommendation for each radius
+    actions : k actions, the recommendation for each radius; None where no action is known to meet all limits. The
+        numbers of such a row are nan
     bound : (k,) the bound: no distribution of the set does worse if the confidence bound holds
     expected : (k,) the posterior mean of the action's outcome under the reference
     price : (k,) the cost of robustness if the reference is true: how much worse `expected` is than for `stochastic`
@@ -73,6 +76,7 @@ class RadiusProfile:
     stochastic : the action of the best posterior mean under the reference
     present : the radius of the present round; nan if the setting has none yet
     maximize : whether outcomes are maximised
+    limits : (k,) the bounds of the limited outcomes of the action, by name
     """
 
     radius: FloatArray
@@ -84,13 +88,15 @@ class RadiusProfile:
     stochastic: Any
     present: float
     maximize: bool
+    limits: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the table as rows of plain values: the numbers, and the parameters of the action by name."""
         rows = []
         for i, action in enumerate(self.actions):
             numbers = {name: float(getattr(self, name)[i]) for name in _NUMBERS}
-            chosen = action if isinstance(action, dict) else {"action": np.squeeze(action).tolist()}
+            numbers |= {f"limit {name}": float(values[i]) for name, values in self.limits.items()}
+            chosen = {"action": None} if action is None else row(action, "action")
             rows.append({**numbers, **{f"action.{k}" if k in _NUMBERS else k: v for k, v in chosen.items()}})
         return rows
 
@@ -118,15 +124,15 @@ def profile(asked: Snapshot, radii: ArrayLike) -> RadiusProfile:
     stochastic = _best_mean(asked, asked.ball_at(0.0))
     near, rows = np.concatenate([asked.near, asked.rows([stochastic])]), {}
     for one in np.unique(eps).tolist():  # ascending: each search starts near the actions of smaller radii
-        rows[one] = _row(asked, asked.ball_at(one), stochastic, near)
-        near = np.concatenate([near, asked.rows([rows[one].action])])
+        rows[one] = made = _row(asked, asked.ball_at(one), stochastic, near)
+        near = near if made.action is None else np.concatenate([near, asked.rows([made.action])])
     space = asked.actions
     in_order = [rows[one] for one in eps.tolist()]
-    numbers = np.array([(row.bound, row.expected, row.price, row.protection) for row in in_order])
+    numbers = np.array([(one.bound, one.expected, one.price, one.protection) for one in in_order])
     bound, expected, price, protection = (validation.frozen(column) for column in numbers.T)
     return RadiusProfile(
         radius=validation.frozen(eps),
-        actions=tuple(space.decode(row.action) for row in in_order),
+        actions=tuple(None if one.action is None else space.decode(one.action) for one in in_order),
         bound=bound,
         expected=expected,
         price=price,
@@ -134,6 +140,10 @@ def profile(asked: Snapshot, radii: ArrayLike) -> RadiusProfile:
         stochastic=space.decode(stochastic),
         present=_present(asked),
         maximize=asked.configuration.maximize,
+        limits={
+            name: validation.frozen(np.array([one.limits[name] for one in in_order]))
+            for name in asked.configuration.limits
+        },
     )
 
 
@@ -141,31 +151,45 @@ def profile(asked: Snapshot, radii: ArrayLike) -> RadiusProfile:
 class _Row:
     """One row of the table, with the action as a point."""
 
-    action: Point
+    action: Point | None
     bound: float
     expected: float
     price: float
     protection: float
+    limits: Mapping[str, float]
 
 
 def _row(asked: Snapshot, ball: Ball, stochastic: Point, near: FloatArray) -> _Row:
     """Return the row of one set."""
-    found, other = best_in(asked, ball, near), action_bound(asked, stochastic, ball)
-    mean, units = asked.mean, asked.units
-    best = max((found, other), key=lambda one: one.certificate.lower_bound)  # a search over a box may miss the best
+    names = asked.configuration.limits
+    try:
+        found, other = best_in(asked, ball, near), action_bound(asked, stochastic, ball)
+    except NotReachedError:
+        return _Row(None, math.nan, math.nan, math.nan, math.nan, dict.fromkeys(names, math.nan))
+    mean, units, best = asked.mean, asked.units, found
+    if all(limit.holds for limit in limit_bounds(other).values()):
+        best = max((found, other), key=lambda one: one.certificate.lower_bound)  # a search over a box may miss the best
     expected, under_reference = (float(ball.weights @ mean(ball).of_action(x)) for x in (best.action, stochastic))
     return _Row(
         action=best.action,
-        bound=units.outward(best.certificate.lower_bound),
+        bound=units.outward(best.lower),
         expected=units.outward(expected),
         price=units.length_outward(under_reference - expected),
-        protection=units.length_outward(best.certificate.lower_bound - other.certificate.lower_bound),
+        protection=units.length_outward(best.lower - other.lower),
+        limits={name: limit.value for name, limit in limit_bounds(best).items()},
     )
 
 
 def _best_mean(asked: Snapshot, ball: Ball) -> Point:
-    """Return the action of the best posterior mean under the reference among those that have not failed."""
-    return asked.configuration.search.best(ball, asked.mean(ball), asked.near, asked.rows([]), asked.failed).action
+    """Return the action of the best posterior mean under the reference among those that have not failed.
+
+    With limits these are the actions whose limits hold under the reference, or all if there is none.
+    """
+    mean = asked.mean(ball)
+    found = best_action_in(asked, ball, mean, asked.near, View.CERTAIN)
+    if found is None:
+        found = asked.configuration.search.best(ball, mean, asked.near, asked.rows([]), asked.failed).action
+    return found
 
 
 def _present(asked: Snapshot) -> float:

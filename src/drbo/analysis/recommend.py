@@ -6,22 +6,27 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from drbo import validation
+from drbo._messages import printable
 from drbo._threads import one_thread
-from drbo.analysis.answers import NotReachedError, Recommendation, RegretBound, TargetRecommendation
+from drbo.analysis.answers import LimitBound, NotReachedError, Recommendation, RegretBound, TargetRecommendation
 from drbo.analysis.trust import Check, Trust, trust
-from drbo.knowledge.explanation import AnyColumn, Deferred, Evaluation, Explanation, summary
+from drbo.knowledge import claims
+from drbo.knowledge.explanation import AnyColumn, Deferred, Evaluation, Explanation, readable, summary
+from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Terms
 from drbo.models.bounds import LOWER, Bound
 from drbo.models.data import Units
 from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action, supports
 from drbo.rounds.ball import Ball, Certificate
+from drbo.rounds.chance import check_atoms
 from drbo.rounds.checked import Gap, preferred
+from drbo.rounds.floors import Floor, View
 from drbo.rounds.grid_search import best_action
 from drbo.rounds.satisficing import Goal, WorstByRadius, check_goal, check_set, critical_radius, fragility, satisfy
 from drbo.spaces.space import Column, Point
@@ -46,6 +51,8 @@ class ActionBound:
     posterior : the posterior of the bound
     assumed_noise : a noise that the bound assumes because no outcome shows it, in the model's units; None if shown
     given : the known part of the context; None if nothing is known
+    asked : the query of the bound
+    gap : what conditions could cost in which nobody has tried the action
     """
 
     action: Point
@@ -58,6 +65,18 @@ class ActionBound:
     posterior: Posterior
     assumed_noise: float | None
     given: Mapping[Any, Any] | None
+    asked: Snapshot
+    gap: Gap
+
+    @property
+    def untried(self) -> float:
+        """The loss by untried conditions that the bound counts; 0 for a model that does not learn."""
+        return self.gap.loss if self.asked.configuration.surrogate.learns else 0.0
+
+    @property
+    def lower(self) -> float:
+        """The bound, which counts untried conditions as bad as the worst outcome so far."""
+        return self.certificate.lower_bound - self.untried
 
 
 def action_bound(asked: Snapshot, action: Point, ball: Ball) -> ActionBound:
@@ -72,20 +91,25 @@ def action_bound(asked: Snapshot, action: Point, ball: Ball) -> ActionBound:
     units, given = asked.units, asked.given
     least = min((other.noise for other in bound.others), default=0.0)
     assumed = least if least > bound.posterior.noise else None
-    return ActionBound(action, made, ball, bound.width, units, mean, variance, bound.posterior, assumed, given)
+    gap = Gap.of(ball, bound, action, asked.evaluations())
+    own = bound.posterior
+    return ActionBound(action, made, ball, bound.width, units, mean, variance, own, assumed, given, asked, gap)
 
 
 def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> ActionBound:
     """Return the action of the largest worst-case lower confidence bound among those that have not failed.
 
+    With limits it is the best of the actions that are known to meet them; `NotReachedError` is raised if there is none.
     `near` (k, d) are actions that a search over a box starts near.
     """
     start = asked.near if near is None else near
-    search, failed, found = asked.configuration.search, asked.failed, []
-    tried = asked.evaluations().tried if asked.configuration.surrogate.learns else []
+    failed, found = asked.failed, list[ActionBound]()
     for _ in range(PASSES):
-        bound = asked.lower(ball)
-        action = preferred(ball, bound, search.best(ball, bound, start, asked.rows([]), failed), tried)
+        action = best_action_in(asked, ball, asked.lower(ball), start, View.CERTAIN)
+        if action is None and found:
+            break
+        if action is None:
+            raise _not_reached(asked, ball, start, failed)
         found.append(action_bound(asked, action, ball))
         wider = ball.adopting(found[-1].certificate)
         if wider is ball:  # no further contexts
@@ -94,9 +118,45 @@ def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> Acti
     return max(found, key=lambda one: one.certificate.lower_bound)
 
 
-def regret_bound(asked: Snapshot, best: ActionBound) -> RegretBound:
-    """Return the bound on the distance of the recommended action from the best one."""
-    most, least, units, own = _reachable(asked, best), best.certificate.lower_bound, best.units, asked.configuration
+def best_action_in(asked: Snapshot, ball: Ball, bound: Bound, near: FloatArray, view: View) -> Point | None:
+    """Return the action of the largest worst case of a bound; None if no action meets the limits as viewed."""
+    limited, nothing = asked.search(ball, view), asked.rows([])
+    if limited is None:
+        best = asked.configuration.search.best(ball, bound, near, nothing, asked.failed)
+        certain = asked.configuration.surrogate.learns and view is View.CERTAIN
+        return preferred(ball, bound, best, asked.evaluations().tried) if certain else best.action
+    found = limited.permitted(ball, bound, near, asked.failed)
+    return None if found is None else found.action
+
+
+def _not_reached(asked: Snapshot, ball: Ball, near: FloatArray, failed: Sequence[Point]) -> NotReachedError:
+    """Return the error that says how close an action comes to meeting all limits."""
+    limited = asked.search(ball, View.CERTAIN)
+    assert limited is not None  # there are limits
+    closest = recommendation(asked, action_bound(asked, limited.closest(ball, near, failed), ball))
+    own = asked.configuration
+    never = [name for name in own.measured if not asked.state.counts[name]]
+    if never:
+        return NotReachedError(
+            f"no action is known to meet the limit of {printable(never[0])}: none of its values has been told. Tell "
+            f"them, tell(s, outcome, limits={{{never[0]!r}: value}})",
+            closest,
+        )
+    open_ones = "; ".join(str(limit) for limit in closest.limits.values() if not limit.holds)
+    return NotReachedError(
+        f"no action is known to meet all limits: {readable(closest.action)} comes closest, with {open_ones}. Evaluate "
+        "more, or give easier limits",
+        closest,
+    )
+
+
+def regret_bound(asked: Snapshot, best: ActionBound | None) -> RegretBound:
+    """Return the bound on the distance of the recommended action from the best one; None if there is none."""
+    own = asked.configuration
+    if best is None:
+        nothing = -own.objective.sign * math.inf
+        return RegretBound(math.inf, nothing, -nothing, own.search.exhaustive, own.objective.claim)
+    most, least, units = _reachable(asked, best), best.lower, best.units
     return RegretBound(
         value=units.length_outward(most - least) if units.known else math.inf,
         bound=units.outward(least),
@@ -109,13 +169,15 @@ def regret_bound(asked: Snapshot, best: ActionBound) -> RegretBound:
 def _reachable(asked: Snapshot, best: ActionBound) -> float:
     """Return the largest worst-case upper confidence bound of all actions that have not failed, in the model's units.
 
+    With limits these are the actions whose limits may hold.
     The set is that of `best`, whose own upper bound is included. On a range of contexts the worst case on the atoms
     alone is used; it is larger, so the result is still an upper bound.
     """
     bound = asked.upper(best.ball)
     near = np.concatenate([asked.near, asked.rows([best.action])])
-    found = asked.configuration.search.best(best.ball, bound, near, asked.rows([]), asked.failed)
-    return max(found.score, float(best.ball.worst_case(bound.of_action(best.action)).expectation))
+    found = best_action_in(asked, best.ball, bound, near, View.POSSIBLE)
+    actions = [best.action] if found is None else [found, best.action]
+    return max(float(best.ball.worst_case(bound.of_action(action)).expectation) for action in actions)
 
 
 def best_iterate(asked: Snapshot) -> ActionBound:
@@ -130,15 +192,17 @@ def best_iterate(asked: Snapshot) -> ActionBound:
 def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
     """Return an action and its bound in the user's units."""
     made, units, own = found.certificate, found.units, asked.configuration
-    beta, nature = own.bound_beta, asked.known.nature(found.given)
+    nature = asked.known.nature(found.given)
     action, contexts = asked.actions.decode(found.action), nature.decode_all(made.reference)
-    evaluations = asked.evaluations()
-    gap = Gap.of(found.ball, asked.lower(found.ball), found.action, evaluations)
+    limits, gap = limit_bounds(found), found.gap
     check = Check(action, nature.space.decode(gap.at))
+    noise = found.assumed_noise
+    assumed = None if noise is None else units.length_outward(noise)
+    guess = units.outward(made.lower_bound)
     return Recommendation(
         action=action,
         action_index=found.action.index,
-        value=units.outward(made.lower_bound),
+        value=units.outward(found.lower),
         gap=units.length_outward(float(made.worst_case.expectation - made.lower_bound)),
         weights=validation.frozen(made.worst_case.weights),
         contexts=contexts,
@@ -146,25 +210,74 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
         radius=found.ball.radius,
         maximize=own.maximize,
         beta=found.width,
-        delta=beta.delta if beta.proven else None,
+        delta=own.delta,
         diameter=found.ball.diameter,
         within=found.ball.words,
         claim=own.objective.claim,
         check=check,
-        trusted=Deferred(functools.partial(_trust, asked, found, gap, check)),
+        trusted=Deferred(functools.partial(_trust, asked, OBJECTIVE, found.ball.radius, gap, guess, check, assumed)),
         action_point=found.action,
         explanation=Deferred(functools.partial(explain, found, action, contexts, nature.space.columns)),
         given=found.given,
+        limits=limits,
+        outcome=None if "outcome" not in own.arguments else own.objective.name,
+        unit=own.objective.unit,
     )
 
 
-def _trust(asked: Snapshot, found: ActionBound, gap: Gap, check: Check) -> Trust:
-    """Return the verdict on a bound."""
-    noise = found.assumed_noise
-    assumed = None if noise is None else found.units.length_outward(noise)
+def _trust(
+    asked: Snapshot, name: str, radius: float, gap: Gap, guess: float, check: Check, assumed_noise: float | None
+) -> Trust:
+    """Return the verdict on a bound of an outcome."""
     with one_thread():
-        value = found.units.outward(found.certificate.lower_bound)
-        return trust(asked, asked.ahead(), gap, value, found.ball.radius, check, assumed)
+        return trust(asked, name, gap, guess, radius, check, assumed_noise)
+
+
+def limit_bounds(found: ActionBound) -> dict[str, LimitBound]:
+    """Return the bounds of the limited outcomes for an action, by name."""
+    return {name: _limit_bound(found, name) for name in found.asked.configuration.limits}
+
+
+def _limit_bound(found: ActionBound, name: str) -> LimitBound:
+    """Return the bound of a limited outcome for an action, under its own worst distribution."""
+    asked, ball, own = found.asked, found.ball, found.asked.configuration
+    key, limit = own.key(name), own.limits[name]
+    outcome, beliefs = own.outcomes[key], asked.beliefs(ball, key)
+    requirement = limit.requirement(beliefs, outcome.bound_beta.proven, View.CERTAIN)
+    reference, units = ball.reference, beliefs.units
+    if isinstance(requirement, Floor):
+        made = ball.certificate(beliefs.bound(ball, LOWER), found.action)
+        reference, weights = made.reference, made.worst_case.weights
+        value, threshold = units.outward(made.lower_bound), limit.threshold
+        holds = units.known and made.lower_bound >= requirement.level
+        claim, width = outcome.claim, beliefs.bound_width
+    else:
+        check_atoms(ball)
+        worst = requirement.worst(ball, found.action)
+        weights, threshold = worst.weights, cast(float, limit.probability)
+        value = min(max(float(worst.lower_bound), 0.0), 1.0) if units.known else 0.0
+        holds = units.known and float(worst.lower_bound) >= requirement.probability
+        claim = claims.everywhere(outcome.surrogate, outcome.bound_beta, noisy=limit.of == "outcome")
+        width = requirement.view.bound(beliefs, ball, requirement.count(ball)).width
+    contexts = asked.known.nature(found.given).decode_all(reference)
+    bound = beliefs.bound(ball, LOWER)
+    gap = Gap.of(ball, bound, found.action, asked.evaluations(key))
+    check = Check(asked.actions.decode(found.action), asked.nature.space.decode(gap.at))
+    guess = units.outward(float(ball.worst_case(bound.of_action(found.action)).expectation))
+    return LimitBound(
+        name=name,
+        limit=limit,
+        value=value,
+        threshold=threshold,
+        holds=holds,
+        weights=validation.frozen(weights),
+        contexts=contexts,
+        beta=width,
+        claim=claim,
+        unit=outcome.unit if limit.unit is None else limit.unit,
+        check=check,
+        trusted=Deferred(functools.partial(_trust, asked, key, ball.radius, gap, guess, check, None)),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +299,11 @@ class Satisfied:
 def recommend_for(asked: Snapshot, target: float, goal: Goal) -> TargetRecommendation:
     """Return the best action for a goal, in the user's units."""
     wanted, chosen = validation.finite_float("target", target), check_goal(goal)
+    if asked.configuration.limits:
+        raise TypeError(
+            "recommend_for has no one set in which limits could hold: ask recommend(radius=...) or profile(radii), "
+            "which keep the limits"
+        )
     found = _best_for(asked, wanted, chosen)
     at = recommendation(asked, found.bound)
     return TargetRecommendation(
@@ -259,7 +377,7 @@ def explain(found: ActionBound, action: Any, contexts: Sequence[Any], columns: S
         p, w = made.reference.weights, made.worst_case.weights
         summaries = _summaries(contexts, columns, p, w)
         evaluation = _evaluation(found, action, contexts)
-        value = units.outward(made.lower_bound)
+        value = units.outward(found.lower)
         if not units.known:
             return Explanation(math.nan, value, 0.0, math.inf, 0.0, summaries, evaluation)
         expected = float(p @ found.mean)
@@ -275,6 +393,7 @@ def explain(found: ActionBound, action: Any, contexts: Sequence[Any], columns: S
             units.length_outward(left_open),
             summaries,
             evaluation,
+            units.length_outward(found.untried),
         )
 
 
@@ -328,7 +447,7 @@ def _evaluation(found: ActionBound, action: Any, contexts: Sequence[Any]) -> Eva
     rise = float(choice.worst_case.expectation) - now
     # If one outcome raises nothing because another context is as bad, take the context of the largest upper bound.
     at = best[choice.action_index] if rise > 1e-9 * amplitude * found.width else best[0]
-    return Evaluation(action, contexts[int(at)], found.units.outward(made.lower_bound + max(rise, 0.0)))
+    return Evaluation(action, contexts[int(at)], found.units.outward(found.lower + max(rise, 0.0)))
 
 
 def _summaries(values: Sequence[Any], columns: Sequence[Column], p: FloatArray, w: FloatArray) -> tuple[AnyColumn, ...]:

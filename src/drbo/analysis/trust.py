@@ -47,6 +47,7 @@ class Trust:
     verdict : "refuted" if outcomes contradict the model; "extrapolated" if too much depends on conditions in which
         nobody has tried the action; otherwise "checked", which is no proof
     reasons : the reasons in words
+    guess : the bound of the model alone, in the user's units
     stressed : the bound if every untried condition is as bad as the worst outcome so far, in the user's units
     untried : the mass of the worst distribution in untried conditions then
     checks : the number of outcomes of suggestions that checked a recommended action (`suggestion.reason` is "verify")
@@ -54,6 +55,7 @@ class Trust:
 
     verdict: Verdict
     reasons: tuple[str, ...]
+    guess: float
     stressed: float
     untried: float
     checks: int
@@ -63,22 +65,23 @@ class Trust:
 
 
 def trust(
-    asked: Snapshot, ahead: Ahead, gap: Gap, value: float, radius: float, check: Check, assumed_noise: float | None
+    asked: Snapshot, name: str, gap: Gap, guess: float, radius: float, check: Check, assumed_noise: float | None
 ) -> Trust:
-    """Return the verdict on a bound.
+    """Return the verdict on a bound of an outcome.
 
-    `gap` is the loss by untried conditions, `value` the bound in the user's units, `radius` that of its set, and
-    `check` the evaluation that would check it. `assumed_noise` is a noise in the user's units that no outcome shows,
-    None if they show it.
+    `gap` is the loss by untried conditions, `guess` the bound of the model alone in the user's units, `radius` that of
+    its set, and `check` the evaluation that would check it. `assumed_noise` is a noise in the user's units that no
+    outcome shows, None if they show it.
     """
     found: dict[Verdict, list[str]] = {"refuted": [], "extrapolated": [], "checked": []}
-    stressed = value - asked.configuration.objective.sign * asked.units.length_outward(gap.loss)
+    ahead, sign = asked.ahead(name), asked.configuration.outcomes[name].sign
+    stressed = guess - sign * asked.units_of(name).length_outward(gap.loss)
     if ahead.refuted:
         found["refuted"] += [_surprises(ahead), _remedy(ahead)]
     if gap.open:
         found["extrapolated"].append(
-            f"nobody has tried this action, or one near it, in conditions such as {readable(check.context)}; if such "
-            f"conditions are as bad as the worst outcome so far, the bound is {stressed:.4g}"
+            f"nobody has tried this action, or one near it, in conditions such as {readable(check.context)}; if these "
+            f"are as bad as the worst outcome so far, the bound is {stressed:.4g}, and the model's guess is {guess:.4g}"
         )
     widest = asked.state.largest_radius
     if asked.state.told_so_far and radius > _LARGER * widest:
@@ -96,7 +99,7 @@ def trust(
         )
     verdict = next(one for one, reasons in found.items() if reasons)
     reasons = (*found["refuted"], *found["extrapolated"]) if verdict != "checked" else tuple(found["checked"])
-    return Trust(verdict, reasons, stressed, gap.untried, checks)
+    return Trust(verdict, reasons, guess, stressed, gap.untried, checks)
 
 
 def _surprises(ahead: Ahead) -> str:

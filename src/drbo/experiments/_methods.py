@@ -30,7 +30,7 @@ import numpy as np
 from drbo import (
     GP,
     AmbiguitySet,
-    ChanceConstrained,
+    AtLeast,
     DataDriven,
     Expectation,
     Informative,
@@ -55,6 +55,7 @@ from drbo.ambiguity import PlacedSet
 from drbo.ambiguity.placed import with_slopes
 from drbo.contexts.nature import Contexts, Reference
 from drbo.experiments._tasks import SETTINGS, Goal, Task
+from drbo.knowledge.configuration import UNNAMED
 from drbo.models import UPPER, Bound, SupportsGrid
 from drbo.names import MethodName, SettingName
 from drbo.problems import Problem
@@ -231,10 +232,26 @@ def _within_the_constraint(optimizer: Optimizer, task: Task) -> int:
     If there is none, return the best action if the posterior mean were f.
     """
     try:
-        return int(optimizer.recommend(subject_to=task.constraint).action_index)
+        return int(_limited(optimizer, task).recommend().action_index)
     except NotReachedError:
         mean, _ = cast(SupportsGrid, optimizer.posterior).on_grid()
         return task.constrained_solution(mean)
+
+
+def _limited(optimizer: Optimizer, task: Task) -> Optimizer:
+    """Return an optimizer that keeps the constraint of the task as a limit of its objective."""
+    own = optimizer.configuration
+    if own.limits:
+        return optimizer
+    twin = Optimizer(**{**own.arguments, "limits": _limits(task)})
+    twin.replay(optimizer.records())
+    return twin
+
+
+def _limits(task: Task) -> dict[str, AtLeast]:
+    """Return the constraint of the task as a limit of the objective."""
+    assert task.constraint.above is not None  # `constraint` sets it
+    return {UNNAMED: AtLeast(task.constraint.above, task.constraint.at_least)}
 
 
 @dataclass(frozen=True)
@@ -252,6 +269,7 @@ class Method:
     recommended : the index of the action that it would deploy now
     hidden : whether it is told only the distribution of a context that it did not pick
     constrained : whether it searches for actions that meet the constraint of the task
+    limits : returns the limits of its optimizer in a task
     """
 
     name: str
@@ -263,6 +281,7 @@ class Method:
     recommended: Callable[[Optimizer, Task], int] = _recommended
     hidden: bool = False
     constrained: bool = False
+    limits: Callable[[Task], dict[str, AtLeast] | None] = lambda _: None
 
     def optimizer(self, task: Task, seed: int = 0) -> Optimizer:
         """Return its optimizer for a task, with the problem's kernel and noise, and beta = 2.
@@ -279,6 +298,7 @@ class Method:
             beta=2.0,
             policy=self.policy(task),
             seed=seed,
+            limits=self.limits(task),
         )
 
 
@@ -330,7 +350,7 @@ METHODS: dict[str, Method] = {
         Method(
             MethodName.CHANCE,
             "Chance",
-            policy=lambda task: ChanceConstrained(task.constraint, Uncertain() if task.picks else None),
+            limits=_limits,
             settings=(SettingName.GENERAL, SettingName.SIMULATOR),
             recommended=_within_the_constraint,
             constrained=True,

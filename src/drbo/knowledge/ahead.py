@@ -91,15 +91,15 @@ class _Step:
 
 
 class Forecaster:
-    """The one-step-ahead errors of a growing history; each result is predicted once.
+    """The one-step-ahead errors of one outcome in a growing history; each result is predicted once.
 
     Failures and outcomes of hidden contexts have no error. Of an evaluation in several contexts the first outcome
     counts.
     """
 
-    def __init__(self, own: Configuration) -> None:
-        self._own = own
-        self._fit: Fit = own.objective.first_fit
+    def __init__(self, own: Configuration, name: str = OBJECTIVE) -> None:
+        self._own, self._name = own, name
+        self._fit: Fit = own.outcomes[name].first_fit
         self._verifying: set[int] = set()
         self._steps: list[_Step] = []
         self._n_facts = self._n_told = self._n_done = 0
@@ -124,7 +124,7 @@ class Forecaster:
     def _note(self, fact: Fact) -> None:
         """Note a result with the fit before it; a correction makes all predictions anew."""
         if isinstance(fact, Asked):
-            self._fit = fact.fits.get(OBJECTIVE, self._fit)
+            self._fit = fact.fits.get(self._name, self._fit)
             self._verifying.update(p.number for p in fact.proposals if p.reason == "verify")
         elif isinstance(fact, Told):
             self._steps.append(_Step(self._n_told, fact, self._fit, fact.number in self._verifying))
@@ -141,11 +141,11 @@ class Forecaster:
         """Note the error of a result, given the results before it."""
         belief = self._belief
         if belief is None or belief.fit is not step.fit:
-            belief = Belief.prior(self._own, OBJECTIVE, step.fit, step.told.contexts[0].coordinates[None, :])
+            belief = Belief.prior(self._own, self._name, step.fit, step.told.contexts[0].coordinates[None, :])
         self._belief = belief = belief.after(before)
-        if not belief.units.known or step.told.failed or step.told.hidden:
+        if not belief.units.known or self._name not in step.told.outcomes or step.told.hidden:
             return
-        posterior, first = belief.certain, observations(step.told, OBJECTIVE, belief.units)[0]
+        posterior, first = belief.certain, observations(step.told, self._name, belief.units)[0]
         x, c = step.told.action.coordinates[None, :], step.told.contexts[0].coordinates[None, :]
         mean, variance = posterior.predict(x, c)
         noise = posterior.noise if first.noise is None else first.noise

@@ -182,6 +182,11 @@ class RoundBeliefs:
     _others: list[tuple[FloatArray, tuple[Posterior, ...]]] = field(default_factory=list)  # cache
 
     @property
+    def name(self) -> str:
+        """The name of the outcome."""
+        return self.belief.name
+
+    @property
     def units(self) -> Units:
         """The units of the outcomes."""
         return self.belief.units

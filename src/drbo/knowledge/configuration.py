@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 
 from drbo import validation
+from drbo._messages import listed, printable
 from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.placed import PlacedSet
@@ -18,12 +19,13 @@ from drbo.contexts.sampled_contexts import SPREAD, SampledContexts
 from drbo.knowledge import claims
 from drbo.knowledge.claims import Claim
 from drbo.knowledge.history import OBJECTIVE
-from drbo.models.bounds import Beta, as_beta
+from drbo.models.bounds import Beta, TheoreticalBeta, as_beta
 from drbo.models.learned import LearnedGP
 from drbo.models.surrogate import (
     Data,
     Fit,
     Inputs,
+    Posterior,
     SupportsCovariance,
     SupportsCurve,
     SupportsInformationGain,
@@ -36,7 +38,10 @@ from drbo.models.surrogate import (
 from drbo.rounds.ball import frozen_copy
 from drbo.rounds.box_search import BoxSearch
 from drbo.rounds.checked import Checked
+from drbo.rounds.context_rules import Beliefs
+from drbo.rounds.floors import Limit
 from drbo.rounds.grid_search import GridSearch
+from drbo.rounds.limits import AnyLimit, check_unit, in_unit
 from drbo.rounds.policies import Policy
 from drbo.rounds.search import WholeSearch
 from drbo.rounds.settings import Setting
@@ -45,6 +50,8 @@ from drbo.spaces.finite import FiniteSet, finite_set
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point, Space
 
+UNNAMED = "outcome"
+"""The name of an objective without a name."""
 _COMBINATIONS = 1024
 """Largest number of combinations of a discrete box of contexts at which every combination is an atom."""
 
@@ -59,6 +66,7 @@ class Outcome:
     sign : 1 if it is maximised, -1 if it is minimised
     beta, bound_beta : the width rules of its confidence bounds: of the search, and of a recommendation
     first_fit : its hyper-parameters before any value is known
+    name, unit : its name, and its unit or None, in texts
     """
 
     surrogate: Surrogate
@@ -66,6 +74,8 @@ class Outcome:
     beta: Beta
     bound_beta: Beta
     first_fit: Fit
+    name: str = UNNAMED
+    unit: str | None = None
 
     @property
     def widths(self) -> tuple[Beta, Beta]:
@@ -76,6 +86,10 @@ class Outcome:
     def claim(self) -> Claim:
         """The claim of its bounds."""
         return claims.bound(self.surrogate, self.bound_beta)
+
+    def text(self, value: float) -> str:
+        """Return a value with the unit, as text."""
+        return in_unit(value, self.unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +108,7 @@ class Configuration:
     baseline : the current action, None if there is none
     explore_budget : the largest total loss against the baseline over all rounds; infinite if there is no limit
     outcomes : the modelled outcomes by name; the objective has the empty name
+    limits : the limits by name; a limit that has the name of the objective limits the objective
     """
 
     arguments: dict[str, Any]
@@ -113,11 +128,47 @@ class Configuration:
     baseline: Point | None
     explore_budget: float
     outcomes: Mapping[str, Outcome]
+    limits: Mapping[str, AnyLimit] = field(default_factory=dict)
 
     @property
     def objective(self) -> Outcome:
         """The optimised outcome."""
         return self.outcomes[OBJECTIVE]
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The names of the outcomes beside the objective, in the order of the limits."""
+        return tuple(name for name in self.outcomes if name != OBJECTIVE)
+
+    @property
+    def delta(self) -> float | None:
+        """The probability that a guarantee fails, of all proven bounds together; None if that of the objective is not.
+
+        Each outcome has its share of it, so that all hold at once.
+        """
+        if not self.bound_beta.proven:
+            return None
+        shares = [one.bound_beta.delta for one in self.outcomes.values() if one.bound_beta.delta is not None]
+        return shares[0] if len(shares) == 1 else math.fsum(shares)
+
+    def key(self, name: str | None) -> str:
+        """Return the name of an outcome in facts; the empty one for the objective, the default."""
+        if name is None:
+            return OBJECTIVE
+        if isinstance(name, str) and name == self.objective.name:
+            return OBJECTIVE
+        if isinstance(name, str) and name in self.measured:
+            return name
+        known = listed([self.objective.name, *self.measured])
+        raise ValueError(f"outcome must be one of {known}, got {printable(repr(name))}")
+
+    def in_round(self, beliefs: Callable[[str], Beliefs]) -> tuple[Limit, ...]:
+        """Return the limits of a round, given the beliefs of an outcome by its name in facts."""
+        return tuple(
+            limit.in_round(name, beliefs(key), proven=self.outcomes[key].bound_beta.proven)
+            for name, limit in self.limits.items()
+            for key in (self.key(name),)
+        )
 
     @property
     def placed(self) -> PlacedSet:
@@ -140,6 +191,9 @@ class Configuration:
         seed: Any,
         baseline: Any,
         explore_budget: Any,
+        limits: Any,
+        outcome: Any,
+        unit: Any,
     ) -> Self:
         """Return the configuration of these arguments; an error names the wrong argument."""
         model = check_surrogate(LearnedGP() if surrogate is None else surrogate)
@@ -165,7 +219,19 @@ class Configuration:
         sign = 1.0 if upward else -1.0
         grid = chosen_from.coordinates if isinstance(chosen_from, FiniteSet) else np.empty((0, chosen_from.dimension))
         inputs = Inputs(grid, nature.space.dimension, shift)
-        objective = Outcome(model, sign, rule, bounding, model.first(inputs, sign))
+        named = _name("outcome", outcome)
+        check_unit(unit)
+        limited = _limits(limits, named, sign)
+        outcomes = {
+            OBJECTIVE: Outcome(model, sign, rule, bounding, model.first(inputs, sign), named, unit),
+            **{
+                name: _limited(name, one, model, (rule, bounding), inputs)
+                for name, one in limited.items()
+                if name != named
+            },
+        }
+        outcomes = {name: _sharing(one, len(outcomes)) for name, one in outcomes.items()}
+        objective = outcomes[OBJECTIVE]
         if policy is not None:
             setting.check_policy(policy)
         chosen = setting.policy if policy is None else policy
@@ -174,11 +240,15 @@ class Configuration:
         prior = model.posterior(objective.first_fit, Data(inputs), nature.seen([]).points)
         require(prior, chosen.needs, f"the policy {chosen!r}", model)
         chosen.check(prior, nature)
-        if nature.range is not None:
-            require(prior, (SupportsCurve,), "contexts with a range", model)
-        for one in (rule, bounding):
-            if one.proven:
-                require(prior, (SupportsInformationGain,), f"{one!r}", model)
+        for name, each in outcomes.items():
+            _check_outcome(each, prior if name == OBJECTIVE else None, inputs, nature)
+            if name != OBJECTIVE:
+                _check_coordinates(name, each.surrogate, chosen_from, drawn_from)
+        if nature.range is not None and any(one.probability is not None for one in limited.values()):
+            raise TypeError(
+                "limits must not have a probability where contexts have a range: give a finite set of contexts, or "
+                "Samples without within="
+            )
         if explore_budget is not None:
             require(prior, (SupportsCovariance,), "explore_budget", model)
         today = None if baseline is None else frozen_copy(search.space.encode("baseline", baseline))
@@ -196,6 +266,9 @@ class Configuration:
             "seed": number,
             "baseline": None if today is None else search.space.decode(today),
             "explore_budget": None if explore_budget is None else budget,
+            **({"limits": limited} if limited else {}),
+            **({} if outcome is None else {"outcome": named}),
+            **({} if unit is None else {"unit": unit}),
         }
         return cls(
             arguments=arguments,
@@ -214,8 +287,92 @@ class Configuration:
             seed=number,
             baseline=today,
             explore_budget=budget,
-            outcomes={OBJECTIVE: objective},
+            outcomes=outcomes,
+            limits=limited,
         )
+
+
+def _name(argument: str, name: Any) -> str:
+    """Return the name of an outcome."""
+    if name is None:
+        return UNNAMED
+    if not isinstance(name, str) or not name:
+        raise TypeError(f'{argument} must be the name of the outcome, such as "cost", got {name!r}')
+    return name
+
+
+def _limits(limits: Any, objective: str, sign: float) -> dict[str, AnyLimit]:
+    """Return the limits by name; raise if they are wrong."""
+    if limits is None:
+        return {}
+    if not isinstance(limits, Mapping) or not limits:
+        raise TypeError(f'limits must map names to limits, such as {{"peak": drbo.AtMost(68.0)}}, got {limits!r}')
+    for name, limit in limits.items():
+        shown = printable(repr(name))
+        if not isinstance(name, str) or not name:
+            raise TypeError(f"limits must map names of outcomes to limits, got {shown} as a name")
+        if not isinstance(limit, AnyLimit):
+            raise TypeError(f"limits[{shown}] must be a drbo.AtMost or a drbo.AtLeast, got {limit!r}")
+    own = limits.get(objective)
+    if own is not None and own.sign != sign:
+        fits = "AtLeast for an outcome to maximise" if sign > 0.0 else "AtMost for an outcome to minimise"
+        raise TypeError(
+            f"limits[{printable(repr(objective))}] limits the objective itself, so it must be a drbo.{fits}, got {own}"
+        )
+    if own is not None and not (own.surrogate is None and own.beta is None):
+        raise TypeError(
+            f"limits[{printable(repr(objective))}] limits the objective itself, whose surrogate and beta are those of "
+            "the optimizer"
+        )
+    return dict(limits)
+
+
+def _limited(name: str, limit: AnyLimit, model: Surrogate, rules: tuple[Beta, Beta], inputs: Inputs) -> Outcome:
+    """Return the outcome of a limit; model and widths are those of the objective unless the limit has its own."""
+    own = model
+    if limit.surrogate is not None:
+        own = limit.surrogate if inputs.shift is None else _of_actions(limit.surrogate)
+    rule, bounding = rules if limit.beta is None else (limit.beta, limit.beta.at_least(own.bound_width))
+    for one in (rule, bounding):
+        try:
+            claims.bound(own, one)
+        except TypeError as error:
+            raise TypeError(f"limits[{printable(repr(name))}]: {error}") from None
+    return Outcome(own, limit.sign, rule, bounding, own.first(inputs, limit.sign), name, limit.unit)
+
+
+def _sharing(outcome: Outcome, count: int) -> Outcome:
+    """Return an outcome with its share of delta, so that the guarantees of `count` outcomes hold jointly."""
+    if count == 1:
+        return outcome
+    beta, bounding = (
+        replace(one, delta=one.delta / count) if isinstance(one, TheoreticalBeta) else one for one in outcome.widths
+    )
+    return replace(outcome, beta=beta, bound_beta=bounding)
+
+
+def _check_outcome(outcome: Outcome, prior: Posterior | None, inputs: Inputs, nature: Contexts) -> None:
+    """Raise if the model of an outcome lacks a capability that contexts or widths need."""
+    model = outcome.surrogate
+    if prior is None:
+        prior = model.posterior(outcome.first_fit, Data(inputs), nature.seen([]).points)
+    if nature.range is not None:
+        require(prior, (SupportsCurve,), "contexts with a range", model)
+    for one in outcome.widths:
+        if one.proven:
+            require(prior, (SupportsInformationGain,), f"{one!r}", model)
+
+
+def _check_coordinates(name: str, model: Surrogate, *spaces: FiniteSet | Samples | Box) -> None:
+    """Raise if the model of a limit needs other coordinates of a finite set than the model of the objective."""
+    for made in spaces:
+        if type(made) is FiniteSet:
+            own = model.adapted(finite_set("points", made.points))
+            if not np.array_equal(own.coordinates, made.coordinates):
+                raise TypeError(
+                    f"limits[{printable(repr(name))}].surrogate must use the coordinates of the objective's: give both "
+                    "a GP with fixed hyper-parameters, or both a model that learns"
+                )
 
 
 def _as_given(chosen_from: FiniteSet | Samples | Box) -> Any:

@@ -43,6 +43,7 @@ _DROPPED = {
     "UnprovenBeta": "a width of drbo 0.1",
     "family": "a function as ambiguity, as drbo 0.1 took it",
     "FirstOrder": "the policy FirstOrder of drbo 0.2",
+    "ChanceConstrained": "the policy ChanceConstrained of drbo 0.2, which is a limit of the objective now,",
 }
 """Kinds of values in files of older versions that this version no longer reads."""
 

@@ -149,8 +149,8 @@ class Evaluation:
 class Explanation:
     """The parts of the distance between expectation and bound; all numbers are in the user's units.
 
-    |expected - value| = shift + ignorance + left_open, and no part is negative. The exception is a set without its
-    reference, such as `Neighbourhood`: if its worst case is better than the reference, `shift` is negative.
+    |expected - value| = shift + ignorance + left_open + untried, and no part is negative. The exception is a set
+    without its reference, such as `Neighbourhood`: if its worst case is better than the reference, `shift` is negative.
 
     Attributes
     ----------
@@ -162,6 +162,7 @@ class Explanation:
     left_open : the gap that unfinished branch and bound left in a continuous range of contexts
     columns : the conditions under the reference and in the worst distribution, per column
     evaluation : the evaluation of this action that reduces `ignorance` most; None if there is none
+    untried : the cost of conditions in which nobody has tried the action, counted as bad as the worst outcome so far
     """
 
     expected: float
@@ -171,6 +172,7 @@ class Explanation:
     left_open: float
     columns: tuple[AnyColumn, ...]
     evaluation: Evaluation | None
+    untried: float = 0.0
 
     def __str__(self) -> str:
         return "\n".join([*self.parts(), *self.conditions(), *self.advice()])
@@ -179,13 +181,15 @@ class Explanation:
         """Return the parts of the distance between expectation and bound as text."""
         if math.isnan(self.expected):
             return ["no outcome has been told yet: the model knows nothing of this action"]
-        distance = self.shift + self.ignorance + self.left_open
+        distance = self.shift + self.ignorance + self.left_open + self.untried
         lines = [
             f"the model expects {self.expected:.4g} on average under the reference",
             f"of the {distance:.4g} between the two,",
             f"{self.shift:12.4g}  is what a shift of the conditions costs",
             f"{self.ignorance:12.4g}  is what the model does not know yet",
         ]
+        if self.untried > 1e-3 * abs(distance):
+            lines.append(f"{self.untried:12.4g}  is what conditions may cost in which nobody has tried it")
         if self.left_open > 1e-3 * abs(distance):
             lines.append(f"{self.left_open:12.4g}  is what the search through all conditions left open")
         return lines

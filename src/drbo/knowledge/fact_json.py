@@ -279,10 +279,10 @@ def _read_readings(record: dict[str, Any]) -> dict[str, Readings]:
 
 
 def _known_name(name: Any) -> str:
-    """Return the name of an outcome that this version models."""
-    if name != OBJECTIVE:
-        raise ValueError(f"it holds the outcome {name!r}, perhaps of a later version of drbo")
-    return OBJECTIVE
+    """Return the name of an outcome; whether the optimizer has it is checked by the state."""
+    if not isinstance(name, str):
+        raise ValueError(f"it holds {name!r} instead of the name of an outcome")
+    return name
 
 
 def _weights(record: dict[str, Any]) -> tuple[float, ...]:
@@ -290,7 +290,7 @@ def _weights(record: dict[str, Any]) -> tuple[float, ...]:
     weights = tuple(_float(weight) for weight in record.get("weights", ()))
     if not weights:
         return ()
-    whole = len(weights) == len(record["contexts"]) and len(record["outcomes"]) == 1
+    whole = len(weights) == len(record["contexts"]) and len(record["outcomes"]) >= 1
     if not (whole and all(w > 0.0 for w in weights) and abs(math.fsum(weights) - 1.0) <= 1e-6):
         raise ValueError(f"it holds {weights} as the distribution of a context that was not revealed")
     return weights

@@ -41,11 +41,6 @@ class Readings:
 NO_READINGS = Readings(())
 
 
-def objective(values: tuple[float, ...], stderrs: tuple[float, ...] = ()) -> Mapping[str, Readings]:
-    """Return the outcomes by name of an evaluation of the objective alone; empty if it failed."""
-    return {OBJECTIVE: Readings(values, stderrs)} if values else {}
-
-
 class Ledger(Protocol):
     """The state that records are applied to, with one method per kind of record."""
 
@@ -82,7 +77,7 @@ class Proposal:
     loss : its largest expected loss against the baseline, in the user's units; 0 without a budget
     fallback : whether it is the baseline because no action met the requirements
     more_contexts : contexts beyond `context` to evaluate the same action in
-    reason : why it was chosen
+    reason : why it was chosen; "limits" if no action may meet all limits, and it comes closest
     """
 
     number: int
@@ -169,15 +164,24 @@ class Told(Record):
     drawn: bool
     weights: tuple[float, ...] = ()
 
+    def values_of(self, name: str) -> tuple[float, ...]:
+        """Return the values of an outcome, one per context; none if it was not measured."""
+        return self.outcomes.get(name, NO_READINGS).values
+
     @property
     def values(self) -> tuple[float, ...]:
         """The values of the objective, one per context; may be empty."""
-        return self.outcomes.get(OBJECTIVE, NO_READINGS).values
+        return self.values_of(OBJECTIVE)
 
     @property
     def stderrs(self) -> tuple[float, ...]:
         """The standard errors of the objective's values; empty if unknown."""
         return self.outcomes.get(OBJECTIVE, NO_READINGS).stderrs
+
+    @property
+    def n_values(self) -> int:
+        """The number of values per outcome: one per context, one for a hidden context, none if it failed."""
+        return max((len(one.values) for one in self.outcomes.values()), default=0)
 
     @functools.cached_property
     def failed(self) -> bool:

@@ -28,6 +28,9 @@ from drbo.models.bounds import LOWER, Beta, Bound
 from drbo.models.data import Units
 from drbo.models.surrogate import Fit, SupportsAlternatives, SupportsInformationGain, supports
 from drbo.rounds.ball import Ball, frozen_copy
+from drbo.rounds.chance import check_atoms
+from drbo.rounds.context_rules import Beliefs
+from drbo.rounds.floors import View
 from drbo.rounds.policies import Evaluations, Round
 from drbo.rounds.range_ball import make_ball
 from drbo.rounds.repeats import NOTHING_FAILED, Avoiding, Failures
@@ -53,7 +56,7 @@ class Knowledge:
         self._next_fit: dict[str, tuple[Fit, tuple[int, int], Fit]] = {}
         self._models: dict[str, tuple[Fit, tuple[int, int], list[Belief]]] = {}  # by outcome: fit, counts, posteriors
         self._forecasting = threading.Lock()
-        self._ahead: tuple[int, Forecaster, Ahead] | None = None  # cache: number of facts, errors
+        self._ahead: dict[str, tuple[int, Forecaster, Ahead]] = {}  # cache by outcome: number of facts, errors
         self._placed: list[tuple[FloatArray, PlacedSet]] = []  # cache: the last two arrays of atoms, with their sets
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # cache: with further contexts
         self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # cache: contexts conditioned on `given`
@@ -83,15 +86,15 @@ class Knowledge:
                 if reference is not None:
                     nature.check(reference)
 
-    def ahead(self, state: State) -> Ahead:
-        """Return the one-step-ahead errors of the objective up to a state (cached)."""
+    def ahead(self, state: State, name: str = OBJECTIVE) -> Ahead:
+        """Return the one-step-ahead errors of an outcome up to a state (cached)."""
         with self._forecasting:  # a verdict is made when it is read, which may be in any thread
-            cached, self._ahead = self._ahead, None
+            cached = self._ahead.pop(name, None)
             if cached is None or cached[0] > state.n_facts:  # an earlier state
-                cached = 0, Forecaster(self.configuration), Ahead((), (), (), False)
+                cached = 0, Forecaster(self.configuration, name), Ahead((), (), (), False)
             if cached[0] < state.n_facts:
                 cached = state.n_facts, cached[1], cached[1].ahead(self._facts[: state.n_facts])
-            self._ahead = cached
+            self._ahead[name] = cached
             return cached[2]
 
     def fit(self, state: State, name: str = OBJECTIVE, *, fresh: bool = False) -> Fit:
@@ -197,7 +200,7 @@ class Knowledge:
     def bound_width(self, state: State, belief: Belief) -> float:
         """Return the width of the bounds of a recommendation; for a model that learns, times the size of its errors."""
         width = self.width(belief, belief.outcome.bound_beta)
-        return width * self.ahead(state).size if belief.outcome.surrogate.learns else width
+        return width * self.ahead(state, belief.name).size if belief.outcome.surrogate.learns else width
 
     # --- the ball of a round ----------------------------------------------------------------------------------------
 
@@ -279,17 +282,20 @@ class Knowledge:
         return self._with_further(state, nature, nature.seen([])).points
 
     def evaluations(
-        self, state: State, units: Units, pending: Sequence[Iterate] = (), *, failures: bool = True
+        self, state: State, name: str, units: Units, pending: Sequence[Iterate] = (), *, failures: bool = True
     ) -> Evaluations:
-        """Return where f was evaluated; with `failures`, also where an evaluation failed. `units` are the model's."""
-        space, pairs = self.configuration.search.space, state.evaluated(pending, failures=failures)
+        """Return where an outcome was evaluated, and the size of its values in the model's units.
+
+        `failures`: whether evaluations that failed, or did not measure this outcome, are included.
+        """
+        space, pairs = self.configuration.search.space, state.evaluated(pending, of=None if failures else name)
         actions = np.array([x.coordinates for x, _ in pairs]).reshape(len(pairs), space.dimension)
         contexts = np.array([c.coordinates for _, c in pairs]).reshape(
             len(pairs), self.configuration.nature.space.dimension
         )
-        outcomes = [units.inward(value) for record in state.told_so_far for value in record.values] or [0.0]
-        spread = float(np.std(outcomes)) or 1.0
-        return Evaluations(actions, contexts, space.ranges, min(outcomes), spread, state.tried(_TRIED))
+        values = [units.inward(value) for record in state.told_so_far for value in record.values_of(name)] or [0.0]
+        spread = float(np.std(values)) or 1.0
+        return Evaluations(actions, contexts, space.ranges, min(values), spread, state.tried(_TRIED))
 
     def near(self, state: State) -> FloatArray:
         """Return the actions (k, d) that a search over a box starts near: the incumbent and the last results."""
@@ -340,17 +346,35 @@ def propose(
     """Return the next suggestion; those `before` it in the same call are pending."""
     own, ball = known.configuration, known.ball(state, terms, before)
     under_way = [*state.pending.values(), *before]
-    objective = known.beliefs(state, ball, fits, under_way)[OBJECTIVE]
-    limits = wishes.limits(state, objective, ball, before, own.search)
+    beliefs = known.beliefs(state, ball, fits, under_way)
+    objective, limits = beliefs[OBJECTIVE], own.in_round(beliefs.__getitem__) if own.limits else ()
+    if any(limit.probability is not None for limit in own.limits.values()):
+        check_atoms(ball)
+    permission = wishes.permission(state, objective, limits, ball, before, own.search)
     number = state.n_asked + len(before)
-    failures, search = NOTHING_FAILED, own.search if limits is None else limits.search(own.search)
+    failures, search = NOTHING_FAILED, own.search if permission is None else permission.search(own.search)
     if state.failed:
         failures = Failures(state.failed_pairs)
         exhausted = failures.exhausted(ball)
         search = Avoiding(search, exhausted) if exhausted else search
     away = known.rows([*state.failed.values(), *(iterate.proposal.action for iterate in under_way)])
-    evaluated = functools.partial(known.evaluations, state, objective.units, under_way)
-    round_ = Round(ball, search, known.near(state), away, n_contexts, (own.seed, number), failures, evaluated)
+
+    def evaluated(some: Beliefs) -> Evaluations:
+        return known.evaluations(state, some.name, some.units, under_way)
+
+    round_ = Round(
+        ball,
+        search,
+        known.near(state),
+        away,
+        n_contexts,
+        (own.seed, number),
+        failures,
+        evaluated,
+        limits,
+        None if permission is None else permission.inside(own.search, View.CERTAIN),
+        None if permission is None else permission.inside(own.search, View.APPROACHED),
+    )
     choice = own.policy.choose(round_, objective)
     if n_contexts > 1 and len(choice.contexts) != n_contexts:
         raise TypeError(
@@ -363,7 +387,15 @@ def propose(
     wider = choice.ball
     if not wider.on_atoms:
         wider, _ = wider.widened(lower, choice.action, float(worst.expectation))
+        for limit in limits:  # each has its own adversary
+            one = Bound(limit.beliefs.certain(wider), limit.beliefs.width, LOWER)
+            wider, _ = wider.widened(one, choice.action, 0.0)
     units = objective.belief.units
+    loss, fallback, reason = 0.0, False, choice.reason
+    if permission is not None:
+        loss = permission.loss(choice.ball, choice.action)
+        fallback = permission.fallback(choice.ball, choice.action)
+        reason = "limits" if permission.out_of_reach(choice.ball, choice.action) else reason
     return Proposal(
         number=number,
         action=frozen_copy(choice.action),
@@ -372,10 +404,10 @@ def propose(
         score=units.outward(choice.score),
         bound=units.outward(float(worst.lower_bound)),
         further=validation.frozen(wider.contexts[len(ball.contexts) :]),
-        loss=0.0 if limits is None else limits.loss(choice.ball, choice.action),
-        fallback=limits is not None and limits.fallback(choice.ball, choice.action),
+        loss=loss,
+        fallback=fallback,
         more_contexts=tuple(map(frozen_copy, choice.more_contexts)),
-        reason=choice.reason,
+        reason=reason,
     )
 
 

@@ -1,4 +1,4 @@
-"""The limits of an ask: a chosen action, a floor, or a budget for the loss against the baseline.
+"""The limits of an ask: a chosen action, a floor, limits of outcomes, or a budget for the loss against the baseline.
 
 `drbo.rounds.floors` has floors and budgets in the model's units. Here they are in the user's units, and the remaining
 budget is tracked.
@@ -6,6 +6,7 @@ budget is tracked.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,9 +21,20 @@ from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.state import Iterate, State
 from drbo.models.data import Units
 from drbo.rounds.ball import Ball
-from drbo.rounds.floors import Budget, FewActions, Floor, Reach, Requirement, SafeSearch
+from drbo.rounds.floors import (
+    Budget,
+    FewActions,
+    Floor,
+    Limit,
+    LimitedSearch,
+    Reach,
+    Requirement,
+    View,
+    requirements,
+)
 from drbo.rounds.search import Search, WholeSearch
 from drbo.spaces.space import Point
+from drbo.validation import FloatArray
 
 LEAST_OUTCOMES = 5
 """Number of outcomes, of at least two actions, that a learned model needs before it may declare an action safe."""
@@ -33,36 +45,54 @@ _SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
+class Permission:
     """The permitted actions of a suggestion, and their permitted loss.
 
     Attributes
     ----------
     chosen : the action that the user chose, None if the policy chooses
     baseline : the current action, None if there is none
-    requirements : the requirements of the action
+    requirements : what must hold for the action; the baseline is suggested otherwise
+    limits : the limits of outcomes
+    safe : whether the limits are among the requirements; otherwise they may hold
     budget : the requirement that bounds the loss against the baseline, None if there is none
     ready : False while there are too few outcomes to declare that an action meets a requirement
     units : the units of the outcomes
+    tried : (k, d) the actions with outcomes
     """
 
     chosen: Point | None
     baseline: Point | None
     requirements: tuple[Requirement, ...]
+    limits: tuple[Limit, ...]
+    safe: bool
     budget: Budget | None
     ready: bool
     units: Units
+    tried: FloatArray
+
+    @functools.cached_property
+    def optimistic(self) -> tuple[Requirement, ...]:
+        """The limits that may hold, as the search sees them."""
+        return () if self.safe else tuple(requirements(self.limits, View.SEARCHED))
 
     def search(self, inner: WholeSearch) -> Search:
         """Return the search over the permitted actions."""
         if self.chosen is not None:
             return FewActions(inner, [self.chosen])
         if not self.requirements:
-            return inner
+            return LimitedSearch(inner, self.optimistic, tried=self.tried) if self.limits else inner
         assert self.baseline is not None  # every requirement needs a baseline
         if not self.ready:
             return FewActions(inner, [self.baseline])
-        return SafeSearch(inner, self.baseline, self.requirements)
+        return LimitedSearch(inner, [*self.requirements, *self.optimistic], self.baseline, self.tried)
+
+    def inside(self, inner: WholeSearch, view: View) -> LimitedSearch | None:
+        """Return the search over permitted actions whose limits hold by a lower bound; None if it is `search`."""
+        if not self.limits or self.safe or self.chosen is not None or not self.ready:
+            return None
+        holding = [*self.requirements, *requirements(self.limits, view)]
+        return LimitedSearch(inner, holding, self.baseline if self.requirements else None, self.tried)
 
     def loss(self, ball: Ball, action: Point) -> float:
         """Return the largest expected loss of an action against the baseline, in the user's units; 0 without budget."""
@@ -74,7 +104,13 @@ class Limits:
         """Return whether an action is the baseline because no action met the requirements."""
         if self.chosen is not None or not self.requirements:
             return False
-        return not self.ready or any(requirement.margin(ball, action) < 0.0 for requirement in self.requirements)
+        return not self.ready or any(one.margin(ball, action) < 0.0 for one in (*self.requirements, *self.optimistic))
+
+    def out_of_reach(self, ball: Ball, action: Point) -> bool:
+        """Return whether an action was chosen although it cannot meet all limits: no action may meet them."""
+        if self.chosen is not None or self.requirements:
+            return False
+        return any(one.margin(ball, action) < 0.0 for one in self.optimistic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,57 +121,81 @@ class Wishes:
     ----------
     action : the action that the user chose, None if the policy chooses
     floor : the floor in the user's units, None if there is none
+    safe : whether the limits of outcomes must hold
     baseline : the current action, None if there is none
     budget : the largest total loss of all suggestions against the baseline; infinite if there is no limit
-    learns : whether the model learns its hyper-parameters
+    learns : whether a model learns its hyper-parameters
+    outcomes : the outcomes that must be known before an action may be declared safe, by their names in facts
     """
 
     action: Point | None
     floor: float | None
+    safe: bool
     baseline: Point | None
     budget: float
     learns: bool
+    outcomes: tuple[str, ...]
 
     @classmethod
-    def of(cls, configuration: Configuration, action: Any, floor: Any) -> Self:
+    def of(cls, configuration: Configuration, action: Any, floor: Any, safe: Any = False) -> Self:
         """Return the limits of an ask with these arguments."""
         own = configuration
+        certain = validation.flag("safe", safe)
         if action is not None and floor is not None:
             raise TypeError("floor must not be given with action: the action is your own choice")
-        if floor is not None and own.baseline is None:
-            raise TypeError("floor needs a baseline: Optimizer(..., baseline=the current action)")
+        if action is not None and certain:
+            raise TypeError("safe must not be given with action: the action is your own choice")
+        if certain and not own.limits:
+            raise TypeError('safe needs limits: Optimizer(..., limits={"peak": drbo.AtMost(68.0)})')
+        for name, given in (("floor", floor is not None), ("safe", certain)):
+            if given and own.baseline is None:
+                raise TypeError(f"{name} needs a baseline: Optimizer(..., baseline=the current action)")
         chosen = None if action is None else own.search.space.encode("action", action)
         level = None if floor is None else validation.finite_float("floor", floor)
-        return cls(chosen, level, own.baseline, own.explore_budget, own.surrogate.learns)
+        known = dict.fromkeys([OBJECTIVE, *(own.key(name) for name in own.limits if certain)])
+        learns = any(own.outcomes[name].surrogate.learns for name in known)
+        return cls(chosen, level, certain, own.baseline, own.explore_budget, learns, tuple(known))
 
     @property
     def fresh(self) -> bool:
         """Whether hyper-parameters must be learned from every outcome so far, as a bound needs."""
-        return self.floor is not None or math.isfinite(self.budget)
+        return self.floor is not None or self.safe or math.isfinite(self.budget)
 
-    def limits(
-        self, state: State, beliefs: RoundBeliefs, ball: Ball, before: Sequence[Iterate], search: WholeSearch
-    ) -> Limits | None:
-        """Return the limits of a suggestion in a round, if there are any; those `before` it belong to the same call."""
-        if self.action is None and self.floor is None and math.isinf(self.budget):
+    def permission(
+        self,
+        state: State,
+        beliefs: RoundBeliefs,
+        limits: tuple[Limit, ...],
+        ball: Ball,
+        before: Sequence[Iterate],
+        search: WholeSearch,
+    ) -> Permission | None:
+        """Return the permitted actions of a suggestion in a round, None if all are; `before` are of the same call."""
+        if not limits and self.action is None and self.floor is None and math.isinf(self.budget):
             return None
         units = beliefs.units
-        requirements: list[Requirement] = []
+        required: list[Requirement] = []
         budget = None
         if self.floor is not None:
-            requirements.append(Floor(beliefs, units.inward(self.floor)))
+            required.append(Floor(beliefs, units.inward(self.floor)))
         if math.isfinite(self.budget):
             budget = self._budget(state, beliefs, ball, before)
-            requirements.append(budget)
-        ready = not self.learns or _much_is_known(state)
-        if self.learns and requirements and ready:
-            requirements.insert(0, _reach(state, search))
+            required.append(budget)
+        if self.safe:
+            required += requirements(limits, View.CERTAIN)
+        ready = not self.learns or all(_much_is_known(state, name) for name in self.outcomes)
+        if self.learns and required and ready:
+            required.insert(0, _reach(state, search))
         if budget is not None and not ready and self.action is not None and not self.action.same_as(budget.baseline):
             raise ValueError(
                 f"action must be the baseline until there are {LEAST_OUTCOMES} outcomes of two actions or more: before "
                 "that nothing bounds what another one loses, and there is an explore_budget"
             )
-        return Limits(self.action, self.baseline, tuple(requirements), budget, ready, units)
+        tried = np.array([record.action.coordinates for record in state.told_so_far if record.outcomes])
+        tried = tried.reshape(-1, search.space.dimension)
+        return Permission(
+            self.action, self.baseline, tuple(required), limits, self.safe, budget, ready or not required, units, tried
+        )
 
     def _budget(self, state: State, beliefs: RoundBeliefs, ball: Ball, before: Sequence[Iterate]) -> Budget:
         """Return the permitted share of the remaining budget, as a requirement."""
@@ -148,10 +208,10 @@ class Wishes:
         return Budget(beliefs, self.baseline, beliefs.units.length_inward(_SHARE * max(left, 0.0)))
 
 
-def _much_is_known(state: State) -> bool:
-    """Return whether there are enough outcomes, of at least two actions, to learn how actions differ."""
-    told = {record.action.coordinates.tobytes() for record in state.told_so_far if record.outcomes}
-    return state.counts[OBJECTIVE] >= LEAST_OUTCOMES and len(told) > 1
+def _much_is_known(state: State, name: str) -> bool:
+    """Return whether there are enough values of an outcome, of at least two actions, to learn how actions differ."""
+    told = {record.action.coordinates.tobytes() for record in state.told_so_far if name in record.outcomes}
+    return state.counts[name] >= LEAST_OUTCOMES and len(told) > 1
 
 
 def _reach(state: State, search: WholeSearch) -> Reach:

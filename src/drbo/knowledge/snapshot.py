@@ -20,6 +20,8 @@ from drbo.knowledge.state import State, Terms
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.data import Units
 from drbo.rounds.ball import Ball
+from drbo.rounds.chance import check_atoms
+from drbo.rounds.floors import Limit, LimitedSearch, View, requirements
 from drbo.rounds.policies import Evaluations
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
@@ -112,10 +114,14 @@ class Snapshot:
 
     @property
     def units(self) -> Units:
-        """The units of the outcomes under the hyper-parameters of the bounds."""
-        if OBJECTIVE in self._beliefs:
-            return self._beliefs[OBJECTIVE].units
-        return self.known.belief(self.state, fresh=True).units
+        """The units of the objective under the hyper-parameters of the bounds."""
+        return self.units_of(OBJECTIVE)
+
+    def units_of(self, outcome: str) -> Units:
+        """Return the units of an outcome under the hyper-parameters of the bounds."""
+        if outcome in self._beliefs:
+            return self._beliefs[outcome].units
+        return self.known.belief(self.state, name=outcome, fresh=True).units
 
     def lower(self, ball: Ball, outcome: str = OBJECTIVE) -> Bound:
         """Return the lower confidence bound of an outcome on the atoms of a set."""
@@ -129,13 +135,27 @@ class Snapshot:
         """Return the posterior mean of f on the atoms of a set, as a bound of width 0."""
         return Bound(self.beliefs(ball).certain(ball), 0.0, LOWER)
 
-    def evaluations(self) -> Evaluations:
-        """Return where f was evaluated with an outcome."""
-        return self.known.evaluations(self.state, self.units, failures=False)
+    def evaluations(self, outcome: str = OBJECTIVE) -> Evaluations:
+        """Return where an outcome was evaluated."""
+        return self.known.evaluations(self.state, outcome, self.units_of(outcome), failures=False)
 
-    def ahead(self) -> Ahead:
-        """Return the one-step-ahead errors of the objective."""
-        return self.known.ahead(self.state)
+    def limits(self, ball: Ball) -> tuple[Limit, ...]:
+        """Return the limits of a set, by the bounds of a recommendation."""
+        return self.configuration.in_round(lambda name: self.beliefs(ball, name))
+
+    def search(self, ball: Ball, view: View) -> LimitedSearch | None:
+        """Return the search over the actions whose limits hold or may hold in a set; None if there are no limits."""
+        limits = self.limits(ball)
+        if not limits:
+            return None
+        if any(limit.probability is not None for limit in self.configuration.limits.values()):
+            check_atoms(ball)
+        tried = self.rows([record.action for record in self.state.told_so_far if not record.failed])
+        return LimitedSearch(self.configuration.search, requirements(limits, view), tried=tried)
+
+    def ahead(self, outcome: str = OBJECTIVE) -> Ahead:
+        """Return the one-step-ahead errors of an outcome."""
+        return self.known.ahead(self.state, outcome)
 
     def need_outcome(self, what: str) -> None:
         """Raise if there is no outcome; `what` needs one."""

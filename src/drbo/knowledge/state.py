@@ -117,6 +117,7 @@ class State:
     def asked(self, record: Asked) -> None:
         """Apply new suggestions."""
         for name, fit in record.fits.items():
+            self._check_name(name)
             self.fits[name], self.fit_corrections[name] = fit, self.corrections
         terms = self.terms = Terms(record.reference, record.radius, record.given)
         seen = self._seen_without(record.awaited) if record.awaited else self.seen
@@ -191,7 +192,13 @@ class State:
     def _count(self, record: Told) -> None:
         """Count the values of a result."""
         for name, one in record.outcomes.items():
+            self._check_name(name)
             self.counts[name] += len(one.values)
+
+    def _check_name(self, name: str) -> None:
+        """Raise if an outcome is not one of the optimizer's."""
+        if name not in self.counts:
+            raise ValueError(f"it holds the outcome {name!r}, which the optimizer does not have")
 
     def _choose_incumbent(self) -> None:
         """Recompute the incumbent."""
@@ -240,9 +247,12 @@ class State:
         failed = [record for record in self.told_so_far if record.failed] if self.failed else []
         return [(record.action, context) for record in failed for context in record.contexts]
 
-    def evaluated(self, pending: Sequence[Iterate] = (), *, failures: bool = True) -> list[tuple[Point, Point]]:
-        """Return action and context of all results, hidden contexts aside, and of pending suggestions."""
-        records = [one for one in self.told_so_far if not one.hidden and (failures or not one.failed)]
+    def evaluated(self, pending: Sequence[Iterate] = (), *, of: str | None = None) -> list[tuple[Point, Point]]:
+        """Return action and context of all results, hidden contexts aside, and of pending suggestions.
+
+        `of`: only results with a value of this outcome.
+        """
+        records = [one for one in self.told_so_far if not one.hidden and (of is None or of in one.outcomes)]
         told = [(one.action, context) for one in records for context in one.contexts]
         return told + [(one.proposal.action, context) for one in pending for context in one.proposal.contexts]
 

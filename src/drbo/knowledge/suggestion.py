@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from drbo.knowledge.explanation import as_html, readable
-from drbo.knowledge.history import Told
+from drbo.knowledge.history import OBJECTIVE, Told
+from drbo.knowledge.readings import Measured
 from drbo.rounds.policies import Reason
 from drbo.spaces.space import Point, Space, row
 from drbo.validation import FloatArray
+
+_WHY: dict[Reason, str] = {
+    "search": "",
+    "verify": " (a check of the recommended action)",
+    "limits": " (no action may meet all limits: this one comes closest)",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +35,11 @@ class Suggestion:
     reference, radius : the ambiguity set of this round
     score : the worst-case expectation that the action was chosen for: of an upper bound, or of a draw (`Thompson`)
     action_point, context_points : both as points of their spaces
-    fallback : True if it is the baseline because no action met `ask(floor=...)` or the budget
+    fallback : True if it is the baseline because no action met `ask(floor=...)`, `ask(safe=True)` or the budget
     loss : the largest expected loss against the baseline; 0 without `explore_budget`
     given : the known part of the context; None if nothing was known
-    reason : "search" for a better action, or "verify" the recommended action where nobody has looked (`Checked`)
+    reason : "search" for a better action, or "verify" the recommended action where nobody has looked (`Checked`), or
+        "limits" if no action may meet all limits, and this one comes closest
     """
 
     number: int
@@ -66,7 +74,7 @@ class Suggestion:
     def __str__(self) -> str:
         where = f" in {'; '.join(readable(context) for context in self.contexts)}" if self.contexts else ""
         why = " (the baseline: no other action met what was asked for)" if self.fallback else ""
-        why = why or (" (a check of the recommended action)" if self.reason == "verify" else "")
+        why = why or _WHY[self.reason]
         return f"suggestion {self.number}: {readable(self.action)}{where}{why}"
 
     __repr__ = __str__
@@ -105,11 +113,13 @@ class Result:
     number : the number of the suggestion that it answers; None if there was no suggestion
     action : the evaluated action
     context : the context of the evaluation; for a failure in an unknown context, the most likely one; None if hidden
-    outcome : the outcome; None if the evaluation failed
+    outcome : the outcome; None if the evaluation failed, or if only limited outcomes were measured
     failed : whether the evaluation failed
     time : the time of the `tell`, in seconds since 1970 (UTC); None if unknown
     stderr : the standard error of the outcome; None if unknown
     distribution : for a hidden context, pairs of a possible context and its probability; None otherwise
+    limits : the values of limited outcomes by name, without those that were not measured: numbers, or `Measured` with a
+        standard error
     """
 
     id: int
@@ -121,20 +131,33 @@ class Result:
     time: float | None
     stderr: float | None = None
     distribution: tuple[tuple[Any, float], ...] | None = None
+    limits: Mapping[str, float | Measured] = field(default_factory=dict, hash=False)
 
 
 def results_of(id_: int, record: Told, actions: Space, contexts: Space) -> list[Result]:
     """Return the results of a record in the user's units: one per outcome, or per context of a failure."""
     action, stderrs = actions.decode(record.action), record.stderrs or (None,) * len(record.contexts)
     values = [contexts.decode(context) for context in record.contexts]
+    outcomes = record.values or (None,) * len(values)
     if record.hidden:
         pairs = tuple(zip(values, record.weights, strict=True))
-        return [Result(id_, record.number, action, None, record.values[0], False, record.time, stderrs[0], pairs)]
-    outcomes = record.values or (None,) * len(values)
+        limits = _limits_of(record, 0)
+        return [Result(id_, record.number, action, None, outcomes[0], False, record.time, stderrs[0], pairs, limits)]
+    both = zip(values, outcomes, stderrs, strict=True)
+    failed, at = record.failed, record.time
     return [
-        Result(id_, record.number, action, value, outcome, record.failed, record.time, stderr)
-        for value, outcome, stderr in zip(values, outcomes, stderrs, strict=True)
+        Result(id_, record.number, action, value, outcome, failed, at, stderr, None, _limits_of(record, j))
+        for j, (value, outcome, stderr) in enumerate(both)
     ]
+
+
+def _limits_of(record: Told, j: int) -> dict[str, float | Measured]:
+    """Return the values of the limited outcomes of a record in its context `j`."""
+    return {
+        name: Measured(one.values[j], one.stderrs[j]) if one.stderrs else one.values[j]
+        for name, one in record.outcomes.items()
+        if name != OBJECTIVE
+    }
 
 
 @dataclass(frozen=True)

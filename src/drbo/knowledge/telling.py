@@ -13,8 +13,9 @@ from drbo import validation
 from drbo.contexts.nature import Contexts
 from drbo.knowledge import history
 from drbo.knowledge.configuration import Configuration
-from drbo.knowledge.history import Amended, Told, objective
+from drbo.knowledge.history import OBJECTIVE, Amended, Readings, Told
 from drbo.knowledge.knowledge import Knowledge, suggestion_of
+from drbo.knowledge.readings import Given, Measured, checked_outcomes, checked_stderrs, dimensions, label
 from drbo.knowledge.state import Iterate, State, kept
 from drbo.knowledge.suggestion import Result, Suggestion
 from drbo.knowledge.trial_table import Row
@@ -80,22 +81,31 @@ def in_order(name: str, value: Any, nature: Contexts) -> list[Point]:
     return [nature.encode(f"{name}[{i}]", one) for i, one in enumerate(value if many is None else many)]
 
 
-_COLUMNS = ("result", "number", "outcome", "stderr", "failed", "time")
+_COLUMNS = ("result", "number", "stderr", "failed", "time")
 """The columns of every table of results; a parameter of the same name gets "action." or "context." before it."""
 
 
-def result_row(result: Result, pandas: Any) -> dict[str, Any]:
-    """Return a result as a row of a table: one column per parameter and condition."""
+def result_row(result: Result, own: Configuration, pandas: Any) -> dict[str, Any]:
+    """Return a result as a row of a table: one column per parameter, condition and outcome.
+
+    A limited outcome has the column of its name, and the column "name.stderr" if it has a standard error.
+    """
     row: dict[str, Any] = {"result": result.id, "number": result.number}
     both = {
         kind: value if isinstance(value, dict) else {kind: _cell(value)}
         for kind, value in (("action", result.action), ("context", result.context))
         if value is not None  # a hidden context
     }
-    taken = [*_COLUMNS, *(name for columns in both.values() for name in columns)]
+    taken = [*_COLUMNS, own.objective.name, *own.measured, *(name for columns in both.values() for name in columns)]
     for kind, columns in both.items():
         row |= {f"{kind}.{name}" if taken.count(name) > 1 else name: value for name, value in columns.items()}
-    row.update(outcome=result.outcome, stderr=result.stderr, failed=result.failed)
+    row |= {own.objective.name: result.outcome, "stderr": result.stderr}
+    for name in own.measured:
+        value = result.limits.get(name)
+        row[name] = value.value if isinstance(value, Measured) else value
+        if isinstance(value, Measured):
+            row[f"{name}.stderr"] = value.stderr
+    row["failed"] = result.failed
     row["time"] = pandas.NaT if result.time is None else pandas.Timestamp(result.time, unit="s", tz="UTC")
     return row
 
@@ -105,37 +115,11 @@ def _cell(value: Any) -> Any:
     return np.squeeze(value).tolist() if isinstance(value, np.ndarray) else value
 
 
-LARGEST_OUTCOME = 1e100
-"""Largest outcome; a model of larger values would overflow."""
-
-
-def by_context(outcome: Any, contexts: Any, stderr: Any) -> tuple[Any, Any, Any]:
-    """Return outcomes, contexts and standard errors as sequences if the outcomes are a mapping from contexts.
-
-    A pandas Series without `contexts` is such a mapping, unless it has the default index. Outcomes of any other form
-    are returned unchanged.
-    """
-    if contexts is None and isinstance(named := validation.by_name(outcome), Mapping):
-        outcome = outcome if list(named) == list(range(len(named))) else named
-    if not isinstance(outcome, Mapping):
-        return outcome, contexts, stderr
-    if contexts is not None:
-        raise TypeError("contexts must not be given with a mapping from contexts to outcomes")
-    if not outcome:
-        raise ValueError("outcome must not be empty: it maps each context to its outcome")
-    stderr = validation.by_name(stderr)
-    if isinstance(stderr, Mapping):
-        if set(stderr) != set(outcome):
-            raise ValueError(f"stderr must map the same contexts as outcome, {list(outcome)}, got {list(stderr)}")
-        stderr = [stderr[context] for context in outcome]
-    return list(outcome.values()), list(outcome), stderr
-
-
 def _encode_contexts(nature: Contexts, contexts: Any) -> tuple[Point, ...]:
     """Return the points of several contexts: a sequence, an array (k, d), or a table with one row per context."""
     rows = nature.many("contexts", contexts)
     if rows is None:
-        ordered = hasattr(contexts, "__len__") and hasattr(contexts, "__getitem__") and _dimensions(contexts) != 0
+        ordered = hasattr(contexts, "__len__") and hasattr(contexts, "__getitem__") and dimensions(contexts) != 0
         if isinstance(contexts, str | bytes | Mapping) or not ordered:
             raise TypeError(f"contexts must be a sequence of contexts, an array (k, d) or a table, got {contexts!r}")
         rows = list(contexts)
@@ -160,10 +144,10 @@ def observed_contexts(nature: Contexts, context: Any, context_index: int | None,
 
 
 def hidden_context(
-    nature: Contexts, surrogate: Surrogate, distribution: Any
+    nature: Contexts, surrogates: Sequence[Surrogate], distribution: Any
 ) -> tuple[tuple[Point, ...], tuple[float, ...]]:
     """Return the possible values of a hidden context, and their probabilities."""
-    if surrogate.learns:
+    if any(surrogate.learns for surrogate in surrogates):
         raise TypeError(
             "distribution needs a surrogate with fixed hyper-parameters, drbo.GP(...): a model learns them from "
             "outcomes whose contexts are known"
@@ -190,27 +174,6 @@ def refuse_beside_distribution(context: Any, context_index: Any, contexts: Any) 
         )
 
 
-def checked_outcomes(outcome: Any, count: int) -> tuple[float, ...]:
-    """Return the outcomes of `count` contexts: one number, or a sequence with one per context."""
-    values = _one_each("outcome", outcome, count)
-    for name, y in values.items():
-        if abs(y) > LARGEST_OUTCOME:
-            raise ValueError(f"{name} must not exceed {LARGEST_OUTCOME:g} in size, got {y}")
-    return tuple(values.values())
-
-
-def checked_stderrs(stderr: Any, count: int) -> tuple[float, ...]:
-    """Return the standard errors of `count` outcomes: one number for all, or one each; empty for None."""
-    if stderr is None:
-        return ()
-    alike = _dimensions(stderr) == 0
-    values = _one_each("stderr", stderr, 1 if alike else count)
-    for name, error in values.items():
-        if not 0.0 <= error <= LARGEST_OUTCOME:
-            raise ValueError(f"{name} must be from 0 to {LARGEST_OUTCOME:g}, got {error}")
-    return tuple(values.values()) * (count if alike else 1)
-
-
 def kept_stderrs(old: Told, contexts: Sequence[Point]) -> tuple[float, ...] | None:
     """Return the standard errors that a result keeps when its outcomes are amended: each stays with its context."""
     if not old.stderrs:
@@ -224,27 +187,6 @@ def kept_stderrs(old: Told, contexts: Sequence[Point]) -> tuple[float, ...] | No
             raise ValueError("stderr must be given if amended outcomes have other contexts than before")
         kept.append(left.pop(at)[1])
     return tuple(kept)
-
-
-def _one_each(name: str, given: Any, count: int) -> dict[str, float]:
-    """Return `count` numbers by their names in errors."""
-    if isinstance(given, Mapping):
-        raise TypeError(f"{name} must be a number or a sequence of numbers here, got a mapping")
-    dimensions = _dimensions(given)
-    if dimensions == 0 and count == 1:
-        return {name: validation.finite_float(name, given)}
-    if dimensions != 1 or len(given) != count:
-        size = f"{len(given)}" if dimensions == 1 else f"{given!r}"
-        raise ValueError(f"{name} must hold one number per context, {count}, got {size}")
-    return {f"{name}[{i}]": validation.finite_float(f"{name}[{i}]", one) for i, one in enumerate(given)}
-
-
-def _dimensions(value: Any) -> int | None:
-    """Return the number of array dimensions of a value; None if its rows differ in length."""
-    try:
-        return np.asarray(value).ndim  # np.ndim takes seven times as long for a number
-    except ValueError:
-        return None
 
 
 # --- the records of `tell`, `cancel`, `retract` and `amend` ---------------------------------------------------------
@@ -265,15 +207,27 @@ class Where:
         return not (self.context is None and self.context_index is None and self.contexts is None)
 
 
-def told(known: Knowledge, suggestion: Any, outcome: Any, where: Where, stderr: Any, failed: bool, drawn: bool) -> Told:
+def told(
+    known: Knowledge,
+    suggestion: Any,
+    outcome: Any,
+    where: Where,
+    stderr: Any,
+    failed: bool,
+    drawn: bool,
+    limits: Any = None,
+) -> Told:
     """Return the record of a result; raise if an argument is wrong."""
     state, own = known.state, known.configuration
-    if validation.flag("failed", failed) == (outcome is not None):
-        raise TypeError("tell needs either an outcome or failed=True, not both")
+    given = Given.of(own, outcome, stderr, where.contexts, limits)
+    if validation.flag("failed", failed) == (not given.nothing):
+        either = "an outcome or failed=True" if not own.measured else "an outcome, limits or failed=True"
+        raise TypeError(f"tell needs either {either}, not both")
     if failed and stderr is not None:
         raise TypeError("stderr must not be given with failed=True: there is no outcome")
-    outcome, contexts, stderr = by_context(outcome, where.contexts, stderr)
-    where = replace(where, contexts=contexts)
+    if given.outcome is None and stderr is not None:
+        raise TypeError("stderr must not be given without an outcome: a limit takes a drbo.Measured(value, stderr)")
+    where = replace(where, contexts=given.contexts)
     number, iterate, by_nature = None, None, True
     if isinstance(suggestion, Suggestion):
         iterate = pending_iterate(known, state, suggestion)
@@ -287,45 +241,56 @@ def told(known: Knowledge, suggestion: Any, outcome: Any, where: Where, stderr: 
             raise TypeError("distribution must not be given with failed=True: there is no outcome")
         if iterate is not None and iterate.proposal.contexts:
             raise TypeError("distribution must not be given: the context was picked with the suggestion")
-        points, weights = _hidden(nature, own.surrogate, where)
+        points, weights = _hidden(nature, own, where)
     elif iterate is not None:
         points, by_nature = _contexts_of(known, iterate, where, failed)
     else:
         points = observed_contexts(nature, where.context, where.context_index, where.contexts)
-    count = 1 if weights else len(points)
-    values = () if outcome is None else checked_outcomes(outcome, count)
-    outcomes = objective(values, checked_stderrs(stderr, count))
+    outcomes = given.readings(1 if weights else len(points))
     _warn_if_far(own.nature.space, points)
     by_nature = validation.flag("drawn", drawn) and by_nature
     return Told(history.now(), number, action, points, outcomes, by_nature, weights)
 
 
-def amended(known: Knowledge, result: Result | int, outcome: Any, where: Where, stderr: Any) -> Amended:
+def amended(
+    known: Knowledge, result: Result | int, outcome: Any, where: Where, stderr: Any, limits: Any = None
+) -> Amended:
     """Return the record of a correction; raise if an argument is wrong."""
     (id_, old), own = told_before(known.state, result), known.configuration
-    if outcome is None and stderr is None and where.distribution is None and not where.observed:
-        raise TypeError("amend needs a correction: an outcome, a context, a context_index or a stderr")
-    outcome, contexts, stderr = by_context(outcome, where.contexts, stderr)
-    where = replace(where, contexts=contexts)
+    if outcome is None and stderr is None and not limits and where.distribution is None and not where.observed:
+        raise TypeError("amend needs a correction: an outcome, limits, a context, a context_index or a stderr")
+    given = Given.of(own, outcome, stderr, where.contexts, limits)
+    where, outcome, stderr = replace(where, contexts=given.contexts), given.outcome, given.stderr
     points, weights = old.contexts, old.weights
     if where.distribution is not None:
-        if outcome is None and len(old.values) != 1 and not where.observed:
+        if given.nothing and old.n_values != 1 and not where.observed:
             raise TypeError("distribution must not be given for a result that has no outcome, or several")
-        points, weights = _hidden(own.nature, own.surrogate, where)
+        points, weights = _hidden(own.nature, own, where)
         _warn_if_far(own.nature.space, points)
     elif where.observed:
         points, weights = observed_contexts(own.nature, where.context, where.context_index, where.contexts), ()
         _warn_if_far(own.nature.space, points)
     count = 1 if weights else len(points)
-    failed = outcome is None and old.failed
-    values = () if failed else checked_outcomes(old.values if outcome is None else outcome, count)
-    if failed and stderr is not None:
+    new = given.readings(count)
+    if outcome is None and old.values:
+        checked_outcomes(old.values, count)  # raises if the contexts changed in number
+        new[OBJECTIVE] = Readings(old.values, checked_stderrs(stderr, count) or old.stderrs)
+    elif outcome is None and stderr is not None:
         raise TypeError("stderr must not be given for a result that failed: there is no outcome")
-    if stderr is None and outcome is not None and not (old.hidden or weights):
-        stderr = kept_stderrs(old, points)
-    elif stderr is None:
-        stderr = old.stderrs or None
-    return Amended(history.now(), id_, points, objective(values, checked_stderrs(stderr, count)), weights)
+    elif stderr is None and outcome is not None and not old.failed:
+        kept = old.stderrs or None if old.hidden or weights else kept_stderrs(old, points)
+        new[OBJECTIVE] = Readings(new[OBJECTIVE].values, checked_stderrs(kept, count))
+    for name, one in old.outcomes.items():
+        if name != OBJECTIVE and name not in given.limits:
+            if len(one.values) != count:
+                raise ValueError(f"{label(name)} must be given again, one value per context, {count}")
+            new[name] = one
+    return Amended(history.now(), id_, points, _in_order(own, new), weights)
+
+
+def _in_order(own: Configuration, outcomes: Mapping[str, Readings]) -> dict[str, Readings]:
+    """Return outcomes in the order of the configuration."""
+    return {name: outcomes[name] for name in own.outcomes if name in outcomes}
 
 
 def told_before(state: State, result: Result | int) -> tuple[int, Told]:
@@ -351,10 +316,10 @@ def pending_iterate(known: Knowledge, state: State, suggestion: Suggestion) -> I
     return own
 
 
-def _hidden(nature: Contexts, surrogate: Surrogate, where: Where) -> tuple[tuple[Point, ...], tuple[float, ...]]:
+def _hidden(nature: Contexts, own: Configuration, where: Where) -> tuple[tuple[Point, ...], tuple[float, ...]]:
     """Return the contexts of a distribution and their weights; raise if a context was also given."""
     refuse_beside_distribution(where.context, where.context_index, where.contexts)
-    return hidden_context(nature, surrogate, where.distribution)
+    return hidden_context(nature, [one.surrogate for one in own.outcomes.values()], where.distribution)
 
 
 def _contexts_of(known: Knowledge, iterate: Iterate, where: Where, failed: bool) -> tuple[tuple[Point, ...], bool]:
@@ -392,8 +357,10 @@ def told_rows(own: Configuration, rows: Sequence[Row], *, drawn: bool) -> list[T
     for i, row in enumerate(rows):
         action = own.search.space.encode(f"row {i} of actions", row.action)
         where = (own.nature.encode(f"row {i} of contexts", row.context),)
-        values = () if row.outcome is None else checked_outcomes(row.outcome, 1)
-        outcomes = objective(values, checked_stderrs(row.stderr, 1) if values else ())
+        outcomes = {
+            name: Readings(checked_outcomes(value, 1), checked_stderrs(stderr, 1))
+            for name, (value, stderr) in row.outcomes.items()
+        }
         _warn_if_far(own.nature.space, where)
         records.append(Told(row.time, None, action, where, outcomes, drawn))
     return records

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from drbo import validation
 from drbo._messages import listed
+from drbo.knowledge.history import OBJECTIVE
 from drbo.spaces.box import Box
 from drbo.spaces.choices import Categorical, read_column
 from drbo.spaces.parameters import Integer, Observed, Parameter, Real
@@ -21,12 +22,19 @@ from drbo.spaces.samples import Samples
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One trial: its action, context and outcome; no outcome if it failed."""
+    """One trial.
+
+    Attributes
+    ----------
+    action, context : of the trial
+    outcomes : the value of each measured outcome and its standard error or None, by the name of the outcome in facts;
+        none if the trial failed
+    time : seconds since 1970, None if unknown
+    """
 
     action: Any
     context: Any
-    outcome: float | None
-    stderr: float | None
+    outcomes: Mapping[str, tuple[float, float | None]]
     time: float | None
 
 
@@ -46,25 +54,43 @@ class Log:
     rows: Sequence[Row]
 
 
-def read(frame: Any, actions: Any, contexts: Any, outcome: Any, failed: Any, stderr: Any, time: Any) -> Log:
+def read(
+    frame: Any,
+    actions: Any,
+    contexts: Any,
+    outcome: Any,
+    failed: Any,
+    stderr: Any,
+    time: Any,
+    limited: Sequence[str] = (),
+) -> Log:
     """Return the log of a table. `actions` and `contexts` are names of columns, or boxes that name them.
 
-    A trial failed if `failed` is true, or if its outcome is missing.
+    `limited` are the columns of limited outcomes; the column "name.stderr" has standard errors. A trial failed if
+    `failed` is true, or if all its outcomes are missing.
     """
     there = _names(frame)
     x, c = _chosen("actions", actions, there), _chosen("contexts", contexts, there)
-    trials = _Trials.of(frame, [*x, *c], {"outcome": outcome, "failed": failed, "stderr": stderr, "time": time})
+    columns = {"outcome": outcome, "failed": failed, "stderr": stderr, "time": time}
+    trials = _Trials.of(frame, [*x, *c], columns, limited)
     box, tried = _actions(actions, {name: trials.columns[name] for name in x})
     past, seen = _contexts(contexts, {name: trials.columns[name] for name in c}, trials.order)
     chosen = [{name: tried[name][i] for name in x} for i in trials.order.tolist()]
     return Log(box, past, trials.rows(chosen, seen))
 
 
-def further(frame: Any, actions: Sequence[str] | None, contexts: Sequence[str] | None, **columns: Any) -> Sequence[Row]:
+def further(
+    frame: Any,
+    actions: Sequence[str] | None,
+    contexts: Sequence[str] | None,
+    limited: Sequence[str],
+    **columns: Any,
+) -> Sequence[Row]:
     """Return further trials of a table, for parameters of these names; None if there are none.
 
     A column has the name of a parameter, or that name after "action." or "context.", as `to_frame` writes duplicate
-    names. Values without a name are in the column "action" or "context". `columns` are the arguments of `read`.
+    names. Values without a name are in the column "action" or "context". `limited` are names of limited outcomes, whose
+    columns may be absent. `columns` are the arguments of `read`.
     """
     there = _names(frame)
     x, c = (
@@ -73,7 +99,8 @@ def further(frame: Any, actions: Sequence[str] | None, contexts: Sequence[str] |
         else {name: _one(role, whole if (whole := f"{kind}.{name}") in there else name, there) for name in names}
         for role, kind, names in (("actions", "action", actions), ("contexts", "context", contexts))
     )
-    trials = _Trials.of(frame, [*x.values(), *c.values()], columns)
+    parameters = [*x.values(), *c.values()]
+    trials = _Trials.of(frame, parameters, columns, [name for name in limited if name in there])
     both = []
     for named in (x, c):
         values = {name: _values(column, trials.columns[column]) for name, column in named.items()}
@@ -92,15 +119,19 @@ class _Trials:
 
     columns: Mapping[str, Any]
     order: NDArray[np.intp]
-    outcomes: Sequence[float | None]
-    errors: Sequence[float | None]
+    outcomes: Mapping[str, Sequence[float | None]]
+    errors: Mapping[str, Sequence[float | None]]
     times: Sequence[float | None]
 
     @classmethod
-    def of(cls, frame: Any, parameters: Sequence[str], single: Mapping[str, Any]) -> _Trials:
+    def of(cls, frame: Any, parameters: Sequence[str], single: Mapping[str, Any], limited: Sequence[str]) -> _Trials:
         """Return the trials of a table; `single` maps each role to its column, or to None."""
         there = _names(frame)
         named = {role: _one(role, name, there) for role, name in single.items() if name is not None}
+        for name in limited:
+            named[f"limits {name!r}"] = _one("limits", name, there)
+            if f"{name}.stderr" in there:
+                named[f"stderr {name!r}"] = f"{name}.stderr"
         taken = [*parameters, *named.values()]
         twice = [name for name in taken if taken.count(name) > 1]
         if twice:
@@ -118,18 +149,26 @@ class _Trials:
             at = _times(named["time"], columns[named["time"]])
             times, order = [*at], np.argsort(at, kind="stable")
         bad = _flags(columns[named["failed"]]) if "failed" in named else [False] * n
-        outcomes = _numbers("outcome", named["outcome"], columns[named["outcome"]], bad)
-        errors: list[float | None] = [None] * n
-        if "stderr" in named:
-            errors = _numbers("stderr", named["stderr"], columns[named["stderr"]], [y is None for y in outcomes])
+        outcomes: dict[str, list[float | None]] = {}
+        errors: dict[str, list[float | None]] = {}
+        roles = {OBJECTIVE: ("outcome", "stderr"), **{one: (f"limits {one!r}", f"stderr {one!r}") for one in limited}}
+        for name, (role, error) in roles.items():
+            values = outcomes[name] = _numbers(role, named[role], columns[named[role]], bad)
+            errors[name] = [None] * n
+            if error in named:
+                errors[name] = _numbers(error, named[error], columns[named[error]], [y is None for y in values])
         return cls(columns, order, outcomes, errors, times)
 
     def rows(self, actions: Sequence[Any], contexts: Sequence[Any]) -> list[Row]:
         """Return the trials ordered by time; actions and contexts are in the same order."""
         return [
-            Row(actions[k], contexts[k], self.outcomes[i], self.errors[i], self.times[i])
-            for k, i in enumerate(self.order.tolist())
+            Row(actions[k], contexts[k], self._measured(i), self.times[i]) for k, i in enumerate(self.order.tolist())
         ]
+
+    def _measured(self, i: int) -> dict[str, tuple[float, float | None]]:
+        """Return the measured outcomes of a trial."""
+        values = {name: (column[i], self.errors[name][i]) for name, column in self.outcomes.items()}
+        return {name: (value, error) for name, (value, error) in values.items() if value is not None}
 
 
 def _names(frame: Any) -> list[Any]:

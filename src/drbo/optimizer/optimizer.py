@@ -42,7 +42,7 @@ from drbo.knowledge.telling import Where
 from drbo.models.bounds import TheoreticalBeta
 from drbo.models.surrogate import Posterior, Surrogate
 from drbo.optimizer.question import Guard, Question, alone, computing
-from drbo.rounds.chance import Chance
+from drbo.rounds.limits import AnyLimit
 from drbo.rounds.policies import Policy
 from drbo.rounds.radius_rules import RadiusRule
 from drbo.rounds.settings import DataDriven, Setting
@@ -86,6 +86,10 @@ class Optimizer:
     policy : the choice of the next evaluation; the default is that of the setting
     seed : the seed of the candidates of a search over a box; nothing is random for finite sets
     baseline : the current action, which `ask(floor=...)` and `explore_budget` fall back to
+    limits : limits of further outcomes by name, `{"peak": drbo.AtMost(68.0), "pressure": drbo.AtLeast(21.0,
+        probability=0.95)}`. They hold in every distribution of the set, each under its own worst distribution
+        (docs/limits.md). A limit with the name of the objective limits the objective itself
+    outcome, unit : the name of the objective, "outcome" by default, and its unit, for texts and tables
     explore_budget : the largest total loss of suggestions against the baseline over all rounds, in the units of the
         outcomes. A suggestion's loss is bounded in expectation, in the worst distribution of its round's set, by the
         bounds of `bound_beta`. One suggestion may use a tenth of the remaining budget. The baseline is suggested
@@ -107,6 +111,9 @@ class Optimizer:
         seed: int = 0,
         baseline: Any = None,
         explore_budget: float | None = None,
+        limits: Mapping[str, AnyLimit] | None = None,
+        outcome: str | None = None,
+        unit: str | None = None,
     ) -> None:
         self._configuration = Configuration.of(
             actions=actions,
@@ -121,6 +128,9 @@ class Optimizer:
             seed=seed,
             baseline=baseline,
             explore_budget=explore_budget,
+            limits=limits,
+            outcome=outcome,
+            unit=unit,
         )
         self._facts: list[Fact] = []
         self._file = storage.File()
@@ -155,7 +165,8 @@ class Optimizer:
             "told": self.n_told,
             "failed": sum(result.failed for result in self.results),
             "pending": len(self.pending),
-            "outcomes": "maximised" if own.maximize else "minimised",
+            own.objective.name: "maximised" if own.maximize else "minimised",
+            **{name: str(limit) for name, limit in own.limits.items()},
             "actions": repr(own.actions),
             "contexts": repr(own.contexts),
             "setting": repr(own.setting),
@@ -173,6 +184,7 @@ class Optimizer:
         radius: float | None = None,
         action: Any = None,
         floor: float | None = None,
+        safe: bool = False,
         n_contexts: int = 1,
         given: Any = None,
     ) -> Suggestion: ...
@@ -186,6 +198,7 @@ class Optimizer:
         radius: float | None = None,
         action: Any = None,
         floor: float | None = None,
+        safe: bool = False,
         n_contexts: int = 1,
         given: Any = None,
     ) -> list[Suggestion]: ...
@@ -199,6 +212,7 @@ class Optimizer:
         radius: float | None = None,
         action: Any = None,
         floor: float | None = None,
+        safe: bool = False,
         n_contexts: int = 1,
         given: Mapping[Any, Any] | None = None,
     ) -> Suggestion | list[Suggestion]:
@@ -220,6 +234,10 @@ class Optimizer:
         the baseline is suggested. So tell the results of a log first. With a learned model an action may also exceed
         the tried range of each parameter by at most a quarter of that range, or by 5% of the whole.
 
+        Where the optimizer has limits, the action is the best of those whose limits may hold. If none may hold, it is
+        the one that comes closest, and `suggestion.reason` is "limits". `safe=True`: only actions whose limits hold
+        by the bounds of `bound_beta`, otherwise the baseline; all that is said of `floor` applies.
+
         `n_contexts`: the number of contexts to evaluate the action in, if the optimizer picks them. Each is picked as
         if those before it were told. They are `suggestion.contexts`.
 
@@ -232,7 +250,7 @@ class Optimizer:
         count = 1 if n is None else validation.whole_number("n", n, least=1, most=_MOST_AT_ONCE)
         each = validation.whole_number("n_contexts", n_contexts, least=1, most=_MOST_AT_ONCE)
         state = self._known.state
-        wishes = Wishes.of(self._configuration, action, floor)
+        wishes = Wishes.of(self._configuration, action, floor, safe)
         fits = self._known.fits(state, fresh=wishes.fresh)
         terms = self._known.terms(reference, radius, given)
         proposals: list[Proposal] = []
@@ -260,10 +278,13 @@ class Optimizer:
         failed: bool = False,
         drawn: bool = True,
         distribution: ArrayLike | Mapping[Any, float] | Samples | None = None,
+        limits: Mapping[str, Any] | None = None,
     ) -> None:
         """Record the outcome of a suggestion, with its context if nature picked it.
 
         An action with its context may replace the suggestion, for results without an `ask`.
+        `limits`: the values of limited outcomes by name, each in the form of `outcome`: `{"peak": 61.0}`. One that was
+        not measured is omitted, or None; so may be the outcome. `drbo.Measured(61.0, stderr=0.5)` has a standard error.
         One evaluation in several contexts has one outcome per context: in the order of `suggestion.contexts` if the
         optimizer picked them; otherwise with `contexts=`, a sequence, an array (k, d) or a table with one row per
         context; or as a mapping from contexts, such as labels, to outcomes. It is one result. Its errors share a shock,
@@ -281,7 +302,7 @@ class Optimizer:
         hyper-parameters, such as a `GP`.
         """
         where = Where(context, context_index, contexts, distribution)
-        self._facts.append(telling.told(self._known, suggestion, outcome, where, stderr, failed, drawn))
+        self._facts.append(telling.told(self._known, suggestion, outcome, where, stderr, failed, drawn, limits))
 
     @alone
     def cancel(self, suggestion: Suggestion) -> None:
@@ -310,14 +331,16 @@ class Optimizer:
         contexts: Any = None,
         stderr: ArrayLike | Mapping[Any, float] | None = None,
         distribution: ArrayLike | Mapping[Any, float] | Samples | None = None,
+        limits: Mapping[str, Any] | None = None,
     ) -> None:
         """Correct a result: one of `results`, or its `id`. Omitted arguments keep their values.
 
         Outcomes told together must all be given again, in the forms of `tell`. Their standard errors stay with their
-        contexts. A hidden context may be given now, and a `distribution` may replace a context.
+        contexts. A hidden context may be given now, and a `distribution` may replace a context. `limits` replaces the
+        values of the outcomes that it names; None removes them.
         """
         where = Where(context, context_index, contexts, distribution)
-        self._facts.append(telling.amended(self._known, result, outcome, where, stderr))
+        self._facts.append(telling.amended(self._known, result, outcome, where, stderr, limits))
 
     # --- queries ----------------------------------------------------------------------------------------------------
 
@@ -348,10 +371,9 @@ class Optimizer:
         radius: float | None = None,
         *,
         given: Mapping[Any, Any] | None = None,
-        subject_to: Chance | None = None,
     ) -> Recommendation:
         """Return the action to deploy: `Question.recommend` for the set of the last ask, or for these arguments."""
-        return self.under(reference, radius, given).recommend(subject_to=subject_to)
+        return self.under(reference, radius, given).recommend()
 
     @computing
     def bound(
@@ -370,16 +392,20 @@ class Optimizer:
         """Return the iterate whose worst-case lower confidence bound was largest when it was asked (eq. 10).
 
         The bound is recomputed from all outcomes, for the set of that iterate's round. In the general setting, the
-        rounds have different sets; `recommend` uses one set.
+        rounds have different sets; `recommend` uses one set. Eq. 10 has no limits, so an optimizer with limits refuses.
         """
+        if self._configuration.limits:
+            raise TypeError("recommend_iterate is eq. 10 of the paper, which has no limits: call recommend")
         if self._iterate is None or self._iterate[0] != len(self._facts):
             asked = Snapshot.of(self._known, self._known.state.terms)
             self._iterate = len(self._facts), recommendation(asked, best_iterate(asked))
         return self._iterate[1]
 
     @computing
-    def predict(self, action: Any, context: Any) -> Any:
+    def predict(self, action: Any, context: Any, *, outcome: str | None = None) -> Any:
         """Return mean, standard deviation and bounds of f(action, context), in the user's units.
+
+        `outcome` is the name of the predicted outcome; the default is the objective.
 
         One action in one context gives a `Prediction` of numbers. Either may be a table: an array (m, d), a list of
         mappings, or a pandas frame with the parameters' columns. Tables are paired row by row; a single action or
@@ -395,7 +421,7 @@ class Optimizer:
             telling.rows("context", context, own.nature.space, own.nature.encode),
         )
         x, c = telling.paired(*given)
-        belief = self._known.belief(self._known.state, fresh=True)
+        belief = self._known.belief(self._known.state, name=own.key(outcome), fresh=True)
         models = self._known.models(self._known.state, belief.name, belief.fit, belief.contexts)
         predicted = belief.prediction(x, c, self._known.bound_width(self._known.state, belief), models)
         if all(part.single for part in given):
@@ -426,9 +452,10 @@ class Optimizer:
         return watch(Snapshot.of(self._known, terms, radius), contexts, alpha)
 
     @computing
-    def leave_one_out(self) -> LeaveOneOut:
-        """Return every outcome and the model's prediction of it from all the others."""
-        return checks.leave_one_out(Snapshot.of(self._known, self._known.state.terms))
+    def leave_one_out(self, outcome: str | None = None) -> LeaveOneOut:
+        """Return every value of an outcome, by default of the objective, and its prediction from all the others."""
+        key = self._configuration.key(outcome)
+        return checks.leave_one_out(Snapshot.of(self._known, self._known.state.terms), key)
 
     # --- the state --------------------------------------------------------------------------------------------------
 
@@ -476,9 +503,13 @@ class Optimizer:
 
     @alone
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame of the results: one row per outcome, in the user's units, with its time (UTC)."""
+        """Return a pandas DataFrame of the results: one row per context, in the user's units, with its time (UTC).
+
+        Outcomes have the columns of their names.
+        """
         pandas = require("pandas", "frame")
-        return pandas.DataFrame.from_records([telling.result_row(result, pandas) for result in self.results])
+        own = self._configuration
+        return pandas.DataFrame.from_records([telling.result_row(result, own, pandas) for result in self.results])
 
     def report(self, path: str | Path, title: str | None = None) -> Path:
         """Write one HTML page about the run and the recommended action; return its path.
@@ -520,6 +551,8 @@ class Optimizer:
         seed: int = 0,
         baseline: Any = None,
         explore_budget: float | None = None,
+        limits: Mapping[str, AnyLimit] | None = None,
+        unit: str | None = None,
     ) -> Self:
         """Return an optimizer with the rows of a log as its results: `from_frame(...).recommend()` is a decision.
 
@@ -532,14 +565,16 @@ class Optimizer:
         (dates, or seconds since 1970) if there is one. The default setting is `DataDriven(radius=radius)`, so either a
         radius (a number or a rule of `drbo.radius`) or a setting must be given.
 
-        A row failed if it has no outcome, or if the column `failed` is True. `stderr` is a column of the outcomes'
-        standard errors. All other arguments are those of `Optimizer`.
+        `outcome` is the column of the objective, and its name. Each limit has the column of its name, and possibly the
+        column "name.stderr". A row failed if it has no outcome at all, or if the column `failed` is True. `stderr` is a
+        column of the objective's standard errors. All other arguments are those of `Optimizer`.
         """
         if (radius is None) == (setting is None):
             raise TypeError(
                 "from_frame needs a radius, such as 0.1 or drbo.radius.Bootstrap(), or a setting, but not both"
             )
-        log = trial_table.read(frame, actions, contexts, outcome, failed, stderr, time)
+        limited = [name for name in limits if name != outcome] if isinstance(limits, Mapping) else []
+        log = trial_table.read(frame, actions, contexts, outcome, failed, stderr, time, limited)
         opt = cls(
             log.actions,
             log.contexts,
@@ -553,6 +588,9 @@ class Optimizer:
             seed=seed,
             baseline=baseline,
             explore_budget=explore_budget,
+            limits=limits,
+            outcome=outcome,
+            unit=unit,
         )
         # The samples already hold these contexts, so they must not count twice.
         opt._facts.extend(telling.told_rows(opt._configuration, log.rows, drawn=False))
@@ -562,7 +600,7 @@ class Optimizer:
     def append(
         self,
         frame: Any,
-        outcome: str = "outcome",
+        outcome: str | None = None,
         *,
         failed: str | None = None,
         stderr: str | None = None,
@@ -572,13 +610,17 @@ class Optimizer:
         """Add the rows of a further log: all of them, or none if one is wrong.
 
         Columns have the names of the parameters, as in `to_frame`, or "action" and "context" if these have no names.
+        `outcome` is the column of the objective; the default is its name. Limited outcomes have the columns of their
+        names, which may be absent.
         All values must lie within the optimizer's ranges. The other arguments are those of `from_frame`. Rows are
         sorted by `time` if it is given. `drawn=False`: nature did not draw the contexts, so a data-driven reference
         does not count them.
         """
         own, by_nature = self._configuration, validation.flag("drawn", drawn)
         names = own.search.space.names, own.nature.space.names
-        rows = trial_table.further(frame, *names, outcome=outcome, failed=failed, stderr=stderr, time=time)
+        column = own.objective.name if outcome is None else outcome
+        columns = {"outcome": column, "failed": failed, "stderr": stderr, "time": time}
+        rows = trial_table.further(frame, *names, own.measured, **columns)
         self._facts.extend(telling.told_rows(own, rows, drawn=by_nature))
 
     @alone

@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from drbo import validation
+from drbo._messages import listed
 from drbo.analysis.answers import Recommendation
 from drbo.knowledge.suggestion import Suggestion
 from drbo.optimizer.optimizer import Optimizer
@@ -99,6 +100,8 @@ def run(
 ) -> Recommendation:
     """Evaluate with several workers until a stopping rule applies, and return the recommendation.
 
+    If no action is known to meet all limits in the end, `NotReachedError` is raised; all results are told by then.
+
     A result is told as soon as it is ready, and the next evaluation is asked for while the others are pending. After a
     crash or Ctrl-C the same call continues: all results are in the file `save`, and pending evaluations are repeated.
     On Ctrl-C, finished results are told before the interrupt reaches the caller.
@@ -107,7 +110,8 @@ def run(
     ----------
     opt : the optimizer; a new one takes over the contents of the file `save`
     evaluate : `evaluate(action, context)` returns the outcome if the optimizer picks the context, as with `Simulator`.
-        If nature picks it, `evaluate(action)` returns the outcome and the context
+        If nature picks it, `evaluate(action)` returns the outcome and the context. If the optimizer has limited
+        outcomes, a mapping from their names to values comes last: `return cost, {"peak": 61.0}`
     evaluations : stop at this number of results, including earlier and failed ones
     executor : runs the evaluations: any of `concurrent.futures`, of loky, or `client.get_executor(pure=False)` of Dask.
         The default is threads, which suffice if an evaluation waits for another program; Python code that computes
@@ -229,9 +233,9 @@ class _Run:
             _log.warning("%s has been told or cancelled elsewhere: its result is not counted", suggestion)
             return
         if error is None:
-            outcome, context = self._outcome(suggestion, future.result())
+            outcome, more = self._outcome(suggestion, future.result())
             try:
-                self.opt.tell(suggestion, outcome, **context)
+                self.opt.tell(suggestion, outcome, **more)
             except ValueError as wrong:  # the outcome is not finite, or the context is unknown
                 error = wrong
             else:
@@ -241,16 +245,24 @@ class _Run:
         self.opt.tell(suggestion, failed=True)
         _log.warning("%s failed:\n%s", suggestion, "".join(traceback.format_exception(error)).rstrip())
 
-    def _outcome(self, suggestion: Suggestion, returned: Any) -> tuple[float, dict[str, Any]]:
-        """Return the outcome, and the context if nature picked it."""
-        wanted, outcome, context = "the outcome, a number,", returned, {}
-        if not suggestion.contexts:
-            wanted, outcome = "(outcome, context), as nature picks the context here,", None
-            if isinstance(returned, tuple) and len(returned) == 2 and returned[1] is not None:
-                outcome, context = returned[0], {"context": returned[1]}
-        if outcome is None or np.ndim(outcome) != 0:
-            raise TypeError(f"evaluate must return {wanted} got {returned!r}")
-        return outcome, context
+    def _outcome(self, suggestion: Suggestion, returned: Any) -> tuple[float | None, dict[str, Any]]:
+        """Return the outcome, the context if nature picked it, and the values of limited outcomes if there are any."""
+        limited, by_nature = self.opt.configuration.measured, not suggestion.contexts
+        names = ["outcome", *(["context"] if by_nature else []), *(["limits"] if limited else [])]
+        parts = (returned,) if len(names) == 1 else returned
+        found = dict(zip(names, parts, strict=False)) if isinstance(parts, tuple) else {}
+        limits = found.get("limits")
+        fits = len(found) == len(names) == len(parts) and np.ndim(found["outcome"]) == 0
+        if limited:
+            fits = fits and isinstance(limits, Mapping) and set(limits) <= set(limited)
+        elif fits:
+            fits = found["outcome"] is not None
+        if not fits or (by_nature and found["context"] is None):
+            why = ", as nature picks the context here," if by_nature else ", a number," if len(names) == 1 else ","
+            of = f" limits maps {listed(limited)} to values;" if limited else ""
+            wanted = f"the {names[0]}" if len(names) == 1 else f"({', '.join(names)})"
+            raise TypeError(f"evaluate must return {wanted}{why}{of} got {returned!r}")
+        return found.pop("outcome"), found
 
     def _save(self) -> None:
         if self.path is not None:

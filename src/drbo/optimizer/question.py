@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from drbo._threads import one_thread
 from drbo.analysis.answers import (
     Classification,
+    NotReachedError,
     Probability,
     Recommendation,
     RegretBound,
@@ -22,7 +23,7 @@ from drbo.analysis.answers import (
 from drbo.analysis.backtest import Backtest, backtest_known
 from drbo.analysis.checks import Comparison, Narrowing, compare, narrowing
 from drbo.analysis.explain_radius import explain_all, explain_present
-from drbo.analysis.probabilities import best_with, checked_chance, classify, probability, value_at_risk
+from drbo.analysis.probabilities import classify, probability, value_at_risk
 from drbo.analysis.profile import RadiusProfile, profile
 from drbo.analysis.radius_explanation import RadiusExplanation
 from drbo.analysis.recommend import ActionBound, action_bound, best_in, recommend_for, recommendation, regret_bound
@@ -103,16 +104,14 @@ class Question:
         return self._found[0]
 
     @computing
-    def recommend(self, *, subject_to: Chance | None = None) -> Recommendation:
+    def recommend(self) -> Recommendation:
         """Return the action of the largest worst-case lower confidence bound, given all outcomes.
 
-        An action that failed is never recommended. `subject_to=Chance(0.9, above=2.0)` restricts the choice to actions
-        whose bound gives f above 2 a probability of at least 0.9 in every distribution of the set; `chance` of the
-        answer is that bound. `NotReachedError` is raised if there is no such action.
+        An action that failed is never recommended. If the optimizer has limits, the action is the best of those whose
+        limits hold in every distribution of the set by their bounds; `limits` of the answer has these bounds. If there
+        is no such action, `NotReachedError` is raised. Its `closest` is the action that comes closest.
         """
-        if subject_to is None:
-            return recommendation(self._asked, self._best())
-        return best_with(self._asked, checked_chance("subject_to", subject_to))
+        return recommendation(self._asked, self._best())
 
     @computing
     def recommend_for(self, target: float, goal: Goal = "radius") -> TargetRecommendation:
@@ -130,13 +129,18 @@ class Question:
 
     @computing
     def bound(self, action: Any) -> Recommendation:
-        """Return the worst-case bound of an action: as `recommend`, but for this action."""
+        """Return the worst-case bound of an action: as `recommend`, but for this action.
+
+        `limits` of the answer says which limits are known to hold.
+        """
         return recommendation(self._asked, action_bound(self._asked, self._action(action), self._asked.ball))
 
     @computing
-    def compare(self, action: Any, other: Any = None) -> Comparison:
+    def compare(self, action: Any, other: Any = None, *, outcome: str | None = None) -> Comparison:
         """Return the advantage of an action over another; the default is the baseline.
 
+        `outcome` is the name of the compared outcome; the default is the objective. The advantage in a limited outcome
+        is the distance by which it is further within its limit.
         The bounds use the joint posterior, so shared uncertainty cancels. Model, width and set are those of
         `recommend`.
         """
@@ -144,7 +148,8 @@ class Question:
         if other is None and baseline is None:
             raise TypeError("other must be given: there is no baseline to compare with")
         against = baseline if other is None else self._action(other, "other")
-        return compare(self._asked, self._action(action), cast(Point, against))
+        key = self._asked.configuration.key(outcome)
+        return compare(self._asked, self._action(action), cast(Point, against), key)
 
     @computing
     def probability(
@@ -182,9 +187,14 @@ class Question:
         """Return a bound on the distance of the recommended action from the best one, for a stopping rule.
 
         The value is the largest worst-case upper confidence bound of any action minus the bound of the recommended one.
-        Set and width are those of `recommend`.
+        Set and width are those of `recommend`. With limits it is the distance from the best action whose limits may
+        hold; infinite if no action is known to meet them.
         """
-        return regret_bound(self._asked, self._best())
+        try:
+            best = self._best()
+        except NotReachedError:
+            return regret_bound(self._asked, None)
+        return regret_bound(self._asked, best)
 
     @computing
     def profile(self, radii: ArrayLike) -> RadiusProfile:
@@ -231,12 +241,13 @@ class Question:
         return explain_all(self._asked, [radius], window)[0]
 
     @computing
-    def narrowing(self, action: Any, *, steps: int = 60) -> Narrowing:
+    def narrowing(self, action: Any, *, steps: int = 60, outcome: str | None = None) -> Narrowing:
         """Return the worst-case bounds of an action against the number of evaluations.
 
-        Model, width and set are those of `recommend`. `steps` is the largest number of points in time.
+        Model, width and set are those of `recommend`. `steps` is the largest number of points in time. `outcome` is the
+        name of the bounded outcome; the default is the objective.
         """
-        return narrowing(self._asked, self._action(action), steps)
+        return narrowing(self._asked, self._action(action), steps, self._asked.configuration.key(outcome))
 
     @computing
     def backtest(self, radii: ArrayLike, window: int, *, past: Any = None, actions: Any = None) -> Backtest:

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from drbo.ambiguity.placed import WorstCase
@@ -74,6 +75,10 @@ class BoxSearch(WholeSearch):
         fixed = ~self.space.continuous
         near[::2, fixed] = self.space.sample(len(near), seed)[::2, fixed]
         return Candidates(near)
+
+    def repeats(self, points: FloatArray, away: FloatArray) -> NDArray[np.bool_]:
+        """Return whether each point (m, d) counts as one of the pending actions `away` (k, d)."""
+        return _same_action(self.space, points, away)
 
     def beyond(self, low: FloatArray, high: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the cell enlarged by a step, or to the next whole number if that is larger; all choices are next."""

@@ -38,7 +38,7 @@ from drbo.rounds.search import Candidates, Found
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
-__all__ = ["Chance", "ChanceConstrained", "LevelSet", "Undecided"]
+__all__ = ["Chance", "LevelSet", "Undecided"]
 
 Of = Literal["f", "outcome"]
 
@@ -299,52 +299,6 @@ class LevelSet(Policy):
         scores = np.where(still_open, by_action, -np.inf) if any_open else by_action
         best = first_of_the_best(scores, TIE * float(np.abs(by_action).max()))
         return any_open, Found(candidates.point(best), float(scores[best]))
-
-
-@dataclass(frozen=True)
-class ChanceConstrained(Policy):
-    """The action with the best worst-case upper confidence bound among those that may meet a chance constraint.
-
-    An action may meet the constraint if the upper bound of its worst-case probability is large enough (Inatsu, Takeno,
-    Karasuyama and Takeuchi, ICML 2022). If none may, the action with the largest upper bound is chosen.
-
-    Parameters
-    ----------
-    chance : the constraint
-    contexts : the rule that picks the context, such as `Uncertain()`; None where nature does
-    """
-
-    chance: Chance
-    contexts: ContextRule | None = None
-
-    def __post_init__(self) -> None:
-        _check_chance(self.chance)
-        check_rule(self.contexts)
-
-    def choose(self, round: Round, beliefs: Beliefs) -> Choice:
-        """Return the most promising action that may meet the constraint, and its contexts."""
-        return _chosen(self.chance, self.contexts, round, beliefs, self._most_promising, self._most_likely)
-
-    def _most_promising(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> Found | None:
-        upper = self._upper(ball, event, beliefs, candidates)
-        rows = np.flatnonzero(self.chance.met(upper))
-        if not len(rows):
-            return None
-        bound = Bound(beliefs.expected(ball), beliefs.width, UPPER)
-        scores = ball.worst_cases(candidates.values(bound, rows)).expectation
-        first = int(np.argmax(scores))
-        return Found(candidates.point(int(rows[first])), float(scores[first]))
-
-    def _most_likely(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> Found:
-        upper = self._upper(ball, event, beliefs, candidates)
-        first = int(np.argmax(upper))
-        return Found(candidates.point(first), float(upper[first]))
-
-    @staticmethod
-    def _upper(ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> FloatArray:
-        """Return upper bounds (m,) of the worst-case probability of candidates."""
-        posterior, width = beliefs.expected(ball), _width(ball, beliefs)
-        return of_candidates(ball, event, lambda side: Bound(posterior, width, side), candidates).upper
 
 
 _Chooser = Callable[[Ball, ModelEvent, Beliefs, Candidates], Found | None]

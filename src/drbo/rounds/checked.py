@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -15,7 +15,7 @@ from drbo.models.surrogate import Capability, Posterior, of_action
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs, ContextRule, Informative
 from drbo.rounds.policies import Choice, Evaluations, Optimism, Policy, Round, picked
-from drbo.rounds.search import Found
+from drbo.rounds.search import Found, WholeSearch
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -121,6 +121,10 @@ class Checked(Policy):
     distance from the tried ones. If nature picks contexts, the suggestion is the recommended action itself.
     `suggestion.reason` is "verify" then.
 
+    With limits, a check also looks at what is at stake for each limit. The action that is best while its limits
+    may hold is often one whose limits can never be known to hold. So every second suggestion is among the actions
+    whose limits hold by bounds of half the width, from which the recommended one can come.
+
     An outcome can refute a bound, and never proves one. No theorem bounds the regret. docs/evidence.md has the measured
     regret beside that of the inner policy.
 
@@ -155,19 +159,40 @@ class Checked(Policy):
         _, number = round.seed
         due = number % 4 == _FIRST or (number >= _OFTEN and number % 2 == 1)
         found = self._check(round, beliefs) if due else None
-        return self.policy.choose(round, beliefs) if found is None else found
+        if found is not None:
+            return found
+        if round.approaching is not None and number % 2 == 1:
+            round = replace(round, search=round.approaching)
+        return self.policy.choose(round, beliefs)
 
     def _check(self, round: Round, beliefs: Beliefs) -> Choice | None:
-        """Return the check of the recommended action; None if it was tried where it may do badly."""
+        """Return the check of the recommended action; None if it was tried where it may do badly.
+
+        The objective and every limit have their own adversary; the largest gap counts. If no action is known to meet
+        the limits, nothing is recommended, and nothing is checked.
+        """
         ball: Ball = round.ball
         lower = Bound(beliefs.certain(ball), beliefs.bound_width, LOWER)
         if not beliefs.units.known:
             return None
-        found = round.search.best(ball, lower, round.near, round.under_way[:0])
-        evaluations = round.evaluated()
-        action = preferred(ball, lower, found, evaluations.tried)
-        ball, _ = ball.widened(lower, action, found.score)
-        gap = Gap.of(ball, Bound(beliefs.certain(ball), beliefs.bound_width, LOWER), action, evaluations)
-        if not gap.open:
+        found = self._recommended(round, beliefs, lower)
+        if found is None:
             return None
-        return picked(self.rule, round, beliefs, ball, Found(action, found.score), gap.at, reason="verify")
+        gaps = []
+        for one in (beliefs, *(limit.beliefs for limit in round.limits)):
+            bound = Bound(one.certain(ball), one.bound_width, LOWER)
+            ball, _ = ball.widened(bound, found.action, found.score)
+            bound = Bound(one.certain(ball), one.bound_width, LOWER)
+            gaps.append(Gap.of(ball, bound, found.action, round.evaluated(one)))
+        gap = max(gaps, key=lambda one: one.at_stake)
+        return picked(self.rule, round, beliefs, ball, found, gap.at, reason="verify") if gap.open else None
+
+    @staticmethod
+    def _recommended(round: Round, beliefs: Beliefs, lower: Bound) -> Found | None:
+        """Return the action that would be recommended; None if no action is known to meet the limits."""
+        if round.deciding is not None:
+            return round.deciding.permitted(round.ball, lower, round.near)
+        found = round.search.best(round.ball, lower, round.near, round.under_way[:0])
+        if not isinstance(round.search, WholeSearch):  # a floor or a budget decides, or an action was given
+            return found
+        return Found(preferred(round.ball, lower, found, round.evaluated(beliefs).tried), found.score)

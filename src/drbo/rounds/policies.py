@@ -14,6 +14,7 @@ from drbo.models.bounds import UPPER, AverageBound, Bound
 from drbo.models.surrogate import Capability, Posterior, SupportsAverages, SupportsDraws
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs, ContextRule, Informative, check_rule
+from drbo.rounds.floors import Limit, LimitedSearch
 from drbo.rounds.repeats import NOTHING_FAILED, Failures
 from drbo.rounds.search import Found, Search
 from drbo.spaces.space import Point
@@ -21,8 +22,9 @@ from drbo.validation import FloatArray
 
 __all__ = ["MeanEmbedding", "Optimism", "Policy", "Thompson"]
 
-Reason = Literal["search", "verify"]
-"""Why an evaluation was chosen: to find a better action, or to check the recommended one."""
+Reason = Literal["search", "verify", "limits"]
+"""Why an evaluation was chosen: to find a better action, to check the recommended one, or because it comes closest to
+meeting all limits where no action may meet them."""
 MISJUDGED = 0.02
 """Loss of score by further contexts, as a share of the amplitude of f, from which an action is chosen again."""
 
@@ -72,7 +74,11 @@ class Round:
     n_contexts : the number of contexts to pick for the action, where the learner picks them
     seed : the seed of the optimizer, and the number of the suggestion
     failures : evaluations that failed, which are not chosen again
-    evaluated : returns where f was evaluated so far, pending evaluations included
+    evaluated : returns where an outcome was evaluated so far, pending evaluations included
+    limits : the limits of outcomes; `search` is over the actions that may meet them
+    deciding : the search over the actions that may be recommended, which are known to meet the limits; None if it is
+        `search`
+    approaching : the search over the actions that are likely to meet the limits; None if it is `search`
     """
 
     ball: Ball
@@ -82,7 +88,10 @@ class Round:
     n_contexts: int = 1
     seed: tuple[int, int] = (0, 0)
     failures: Failures = NOTHING_FAILED
-    evaluated: Callable[[], Evaluations] = lambda: NO_EVALUATIONS
+    evaluated: Callable[[Beliefs], Evaluations] = lambda _: NO_EVALUATIONS
+    limits: tuple[Limit, ...] = ()
+    deciding: LimitedSearch | None = None
+    approaching: LimitedSearch | None = None
 
     def away(self, rule: ContextRule | None) -> FloatArray:
         """Return the actions (k, d) not to repeat, for a rule that picks contexts, or None for nature.
@@ -211,17 +220,18 @@ def picked(
     """Return the choice of an action, with contexts picked by a rule, each as if earlier ones were told.
 
     Without a rule nature picks the context. `first` is the first context, if it has been picked already. A context in
-    which the action failed is replaced.
+    which the action failed is replaced. The rule picks contexts for the objective and for limits that are open.
     """
     if rule is None:
         return Choice(found.action, None, found.score, ball, reason=reason)
     action = found.action
-    first = rule.pick(ball, beliefs, action) if first is None else first
+    decide = [beliefs, *(limit.beliefs for limit in round.limits if limit.open(ball, action))]
+    first = rule.pick_for(ball, decide, action) if first is None else first
     first = round.failures.instead(ball, beliefs, action, first)
     more: list[Point] = []
     while 1 + len(more) < round.n_contexts:
-        known = beliefs.also(ball, action, (first, *more))
-        more.append(round.failures.instead(ball, known, action, rule.pick(ball, known, action)))
+        known = [one.also(ball, action, (first, *more)) for one in decide]
+        more.append(round.failures.instead(ball, known[0], action, rule.pick_for(ball, known, action)))
     return Choice(found.action, first, found.score, ball, tuple(more), reason)
 
 

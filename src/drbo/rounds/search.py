@@ -125,6 +125,11 @@ class WholeSearch(Search):
     def around(self, action: Point, distance: float, seed: int) -> Candidates:
         """Return actions around one, at about this distance in the unit cube; no row if there are none."""
 
+    def repeats(self, points: FloatArray, away: FloatArray) -> NDArray[np.bool_]:
+        """Return whether each point (m, d) counts as one of the pending actions `away` (k, d); False on a grid."""
+        del away
+        return np.zeros(len(points), dtype=bool)
+
     @abstractmethod
     def beyond(self, low: FloatArray, high: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the cell from `low` to `high` (d,) enlarged by a step (d,), or up to the next action if farther."""

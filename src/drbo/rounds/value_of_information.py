@@ -306,7 +306,9 @@ class ValueOfInformation(Policy):
         best = gains.best
         if gains.gains[best] <= 2.0 * gains.errors[best]:
             return Optimism(rule).choose(round, beliefs)
-        action, context = points[int(gains.rows[best])], ball.reference.atom(int(gains.columns[best]))
+        action = points[int(gains.rows[best])]
+        decided = not any(limit.open(ball, action) for limit in round.limits)  # the gain is that of the objective alone
+        context = ball.reference.atom(int(gains.columns[best])) if decided else None
         upper = Bound(beliefs.expected(ball), beliefs.width, UPPER)
         score = float(ball.worst_case(upper.of_action(action)).expectation)
         return picked(rule, round, beliefs, ball, Found(action, score), context)
