@@ -129,7 +129,7 @@ def test_bounds_of_a_box_with_a_range_end_at_the_certificate() -> None:
         r = opt.recommend()
         found = opt.under().narrowing(r.action, steps=3)
         assert found.evaluations.tolist() == [1, 4, 7]
-        assert found.bound[-1] == pytest.approx(opt.bound(r.action).value, rel=1e-9)
+        assert found.bound[-1] == pytest.approx(opt.bound(r.action).trust.guess, rel=1e-9)
         assert (found.optimistic >= found.bound).all()
     with pytest.raises(ValueError, match="steps"):
         opt.under().narrowing(r.action, steps=0)

@@ -86,7 +86,7 @@ def test_the_split_is_the_formula(ambiguity: Any, radius: float, maximize: bool)
     assert why.ignorance >= 0.0
     assert why.left_open >= 0.0
     distance = (why.expected - why.value) if maximize else (why.value - why.expected)
-    assert why.shift + why.ignorance + why.left_open == pytest.approx(distance, abs=1e-12)
+    assert why.shift + why.ignorance + why.left_open + why.untried == pytest.approx(distance, abs=1e-12)
     if radius == 0.0:
         assert why.shift == 0.0
 
@@ -228,8 +228,8 @@ def test_every_kind_of_contexts_is_explained(make: Any) -> None:
     for r in (opt.recommend(), opt.recommend(radius=0.0), opt.recommend(radius=math.inf)):
         why = r.explain()
         distance = abs(why.expected - why.value)
-        assert min(why.shift, why.ignorance, why.left_open) >= 0.0
-        assert why.shift + why.ignorance + why.left_open == pytest.approx(distance, rel=1e-9)
+        assert min(why.shift, why.ignorance, why.left_open, why.untried) >= 0.0
+        assert why.shift + why.ignorance + why.left_open + why.untried == pytest.approx(distance, rel=1e-9)
         assert max(len(line) for line in str(r).splitlines()) <= 80
         assert why.evaluation is not None
         opt.predict(why.evaluation.action, why.evaluation.context)  # it can be evaluated
@@ -267,7 +267,9 @@ def test_a_set_that_leaves_the_reference_out_still_adds_up() -> None:
         r = grid(Neighbourhood(), told).recommend(radius=0.1)
         why = r.explain()
         assert why.ignorance >= 0.0
-        assert why.shift + why.ignorance + why.left_open == pytest.approx(why.expected - why.value, abs=1e-12)
+        assert why.shift + why.ignorance + why.left_open + why.untried == pytest.approx(
+            why.expected - why.value, abs=1e-12
+        )
 
 
 def test_before_the_first_outcome() -> None:

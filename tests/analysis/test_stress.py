@@ -89,7 +89,8 @@ def test_a_radius_raised_after_the_run() -> None:
     assert r.trust.verdict == "extrapolated"
     text = " ".join(str(r).split())
     assert text.startswith("extrapolated: ")
-    assert "a guess: at least" in text
+    assert f"the model's guess is {r.trust.guess:.4g}" in text
+    assert f"estimated: at least {r.value:.4g}" in text
     assert "suggestions were for a radius of at most 0, and this is 6" in text
     assert f"to check, evaluate {r.check}" in text
 

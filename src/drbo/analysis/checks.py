@@ -95,7 +95,7 @@ class Narrowing:
     Attributes
     ----------
     evaluations : (k,) numbers of evaluations, failed ones included, from 1 to all of them
-    bound : (k,) the bound of the action in the worst distribution of the set
+    bound : (k,) the bound of the model alone for the action, in the worst distribution of the set
     optimistic : (k,) the worst case of its upper confidence bound
     """
 

@@ -49,7 +49,7 @@ class Trust:
     reasons : the reasons in words
     guess : the bound of the model alone, in the user's units
     stressed : the bound if every untried condition is as bad as the worst outcome so far, in the user's units
-    untried : the mass of the worst distribution in untried conditions then
+    untried : the mass of the worst distribution in untried conditions
     checks : the number of outcomes of suggestions that checked a recommended action (`suggestion.reason` is "verify")
     """
 

@@ -23,10 +23,14 @@ __all__ = ["Checked"]
 
 MOST_AT_STAKE = 0.05
 """The largest loss by untried conditions at which a bound counts as checked, in deviations of the outcomes."""
+MOST_UNTRIED = 0.1
+"""The largest mass of the worst distribution in untried conditions at which a bound counts as checked."""
 COVERED = 0.2
 """A condition counts as tried up to this distance from a tried one, in shares of the ranges of its columns."""
 EDGE = 0.05
 """A condition beyond all tried ones in some column counts as tried up to this share of the range of the column."""
+_ROUNDING = 1e-9
+"""Tolerance of both distances."""
 _OTHER_LABEL = 0.5
 """Two conditions that differ by more than this in one column are never near: another label differs by 1."""
 _AS_GOOD = 0.1
@@ -48,7 +52,7 @@ class Gap:
     ----------
     loss : the fall of the worst-case expectation by that, in the units of the model
     at_stake : the same in deviations of the outcomes
-    untried : the mass that the adversary has in untried conditions then
+    untried : the mass of the worst distribution in untried conditions
     at : the condition to check
     """
 
@@ -64,19 +68,25 @@ class Gap:
         if len(probes):
             ball, values = ball.extended(probes), np.append(values, bound.curve(action.coordinates)(probes))
         distance = _distances(ball.contexts, evaluations.near(action.coordinates))
-        untried = distance > COVERED
+        untried = distance > COVERED + _ROUNDING
+        usual = ball.worst_case(values)
         stressed = ball.worst_case(np.where(untried, np.minimum(values, evaluations.lowest), values))
-        loss = max(float(ball.worst_case(values).expectation - stressed.expectation), 0.0)
+        loss = max(float(usual.expectation - stressed.expectation), 0.0)
         # The condition of the largest product of mass and distance.
         worth = np.where(untried, stressed.weights * np.minimum(distance, 1.0), 0.0)
         at = int(np.argmax(worth if worth.any() else stressed.weights))
-        mass = float(stressed.weights[untried].sum())
+        mass = float(usual.weights[untried].sum())
         return cls(loss, loss / evaluations.spread, mass, ball.reference.atom(at))
+
+    @property
+    def costly(self) -> bool:
+        """Whether untried conditions could lower the bound much."""
+        return self.at_stake > MOST_AT_STAKE
 
     @property
     def open(self) -> bool:
         """Whether the gap is too large for a bound that counts as checked."""
-        return self.at_stake > MOST_AT_STAKE
+        return self.costly or self.untried > MOST_UNTRIED
 
 
 def _distances(contexts: FloatArray, tried: FloatArray) -> FloatArray:
@@ -91,7 +101,7 @@ def _distances(contexts: FloatArray, tried: FloatArray) -> FloatArray:
     scale = np.where(ranges > 0.0, ranges, 1.0)
     a, b = contexts / scale, tried / scale
     apart = np.where(cdist(a, b, "chebyshev") > _OTHER_LABEL, np.inf, cdist(a, b) / np.sqrt(a.shape[1]))
-    beyond = np.maximum(b.min(axis=0) - a, a - b.max(axis=0)).max(axis=1) > EDGE
+    beyond = np.maximum(b.min(axis=0) - a, a - b.max(axis=0)).max(axis=1) > EDGE + _ROUNDING
     return np.where(beyond, np.inf, apart.min(axis=1))
 
 
@@ -185,7 +195,7 @@ class Checked(Policy):
             bound = Bound(one.certain(ball), one.bound_width, LOWER)
             gaps.append(Gap.of(ball, bound, found.action, round.evaluated(one)))
         gap = max(gaps, key=lambda one: one.at_stake)
-        return picked(self.rule, round, beliefs, ball, found, gap.at, reason="verify") if gap.open else None
+        return picked(self.rule, round, beliefs, ball, found, gap.at, reason="verify") if gap.costly else None
 
     @staticmethod
     def _recommended(round: Round, beliefs: Beliefs, lower: Bound) -> Found | None:
