@@ -340,7 +340,7 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
         failures,
         evaluated,
         limits,
-        permission.inside(own.search, View.CERTAIN),
+        permission.inside(own.search, View.CHECKED),
         permission.inside(own.search, View.APPROACHED),
     )
     choice = own.policy.choose(round_, objective)

@@ -166,7 +166,7 @@ class Checked(Policy):
         evaluated = round.evaluated()
         bound = Bound(beliefs.certain(ball), beliefs.bound_width, LOWER)
         worst = [ball.worst_case(bound.of_action(found.action))]
-        worst += [limit.requirement(View.CERTAIN).worst(ball, found.action) for limit in round.limits]
+        worst += [limit.requirement(View.CHECKED).worst(ball, found.action) for limit in round.limits]
         gaps = [Gap.of(ball.contexts, one.weights, found.action.coordinates, evaluated) for one in worst]
         gap = max(gaps, key=lambda one: (one.outside > _WORTH[0], max(one.outside, one.untried)))
         if gap.outside <= _WORTH[0] and (round.seed[1] % 4 != _FIRST or gap.untried <= _WORTH[1]):
