@@ -139,7 +139,7 @@ def regret_bound(asked: Snapshot, best: ActionBound | None) -> RegretBound:
     own = asked.configuration
     if best is None:
         nothing = -own.objective.sign * math.inf
-        return RegretBound(math.inf, nothing, -nothing, own.search.exhaustive, own.objective.claim)
+        return RegretBound(math.inf, nothing, -nothing, own.search.exhaustive, own.objective.claim, own.objective.unit)
     most, least, units = _reachable(asked, best), best.certificate.lower_bound, best.units
     return RegretBound(
         value=units.length_outward(most - least) if units.known else math.inf,
@@ -147,6 +147,7 @@ def regret_bound(asked: Snapshot, best: ActionBound | None) -> RegretBound:
         reachable=units.outward(most),
         exhaustive=own.search.exhaustive,
         claim=own.objective.claim,
+        unit=own.objective.unit,
     )
 
 
@@ -361,9 +362,9 @@ def explain(found: ActionBound, action: Any, contexts: Sequence[Any], columns: S
         p, w = made.reference.weights, made.worst_case.weights
         summaries = _summaries(contexts, columns, p, w)
         evaluation = _evaluation(found, action, contexts)
-        value = units.outward(made.lower_bound)
+        value, unit = units.outward(made.lower_bound), found.asked.configuration.objective.unit
         if not units.known:
-            return Explanation(math.nan, value, 0.0, math.inf, 0.0, summaries, evaluation)
+            return Explanation(math.nan, value, 0.0, math.inf, 0.0, summaries, evaluation, unit)
         expected = float(p @ found.mean)
         left_open = float(made.worst_case.expectation) - made.lower_bound
         rest = expected - float(made.worst_case.expectation)
@@ -377,6 +378,7 @@ def explain(found: ActionBound, action: Any, contexts: Sequence[Any], columns: S
             units.length_outward(left_open),
             summaries,
             evaluation,
+            unit,
         )
 
 
