@@ -1,4 +1,4 @@
-"""Run a boiler as cheaply as possible, with a peak temperature that stays within its limit whatever the weather does."""
+"""Run a boiler as cheaply as possible, with a peak temperature that keeps its limit whatever the weather does."""
 
 import numpy as np
 

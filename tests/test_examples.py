@@ -181,3 +181,17 @@ def test_plant_with_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert r.limits["peak"].holds
     assert worst_peak(r.action["flow"]) <= module.LIMIT + 1e-6
     assert worst_peak(0.9 * r.action["flow"]) > module.LIMIT
+
+
+def test_optuna_with_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit holds where the weather is colder by 2 degrees, and the setpoint is not far above what it needs."""
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    module = example("optuna_with_limit", monkeypatch)
+    r = module.main(tmp_path / "limit.db", 16)
+    study = module.open_study(f"sqlite:///{tmp_path / 'limit.db'}")
+    assert len(study.trials) == 16
+    outdoor = np.clip(np.random.default_rng(0).normal(5.0, 8.0, 40), -20.0, 35.0)
+    _, coldest = module.simulate(**r.action, outdoor=float(outdoor.mean()) - 2.0)
+    assert r.limits["coldest"].holds
+    assert module.COLDEST - 1e-9 <= coldest <= module.COLDEST + 1.5

@@ -16,7 +16,7 @@ import sys
 import textwrap
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -232,7 +232,7 @@ def summary(opt: Optimizer) -> dict[str, Any]:
     from drbo.report.plots import course
     from drbo.spaces.space import row
 
-    run = course(opt)
+    run, own = course(opt), opt.configuration
     results = [
         {
             "result": result.id,
@@ -240,6 +240,8 @@ def summary(opt: Optimizer) -> dict[str, Any]:
             "action": row(result.action, "action"),
             "context": row(result.context, "context"),
             "outcome": result.outcome,
+            "failed": result.failed,
+            **({"limits": _values(result.limits)} if own.measured else {}),
             "time": None if result.time is None else datetime.fromtimestamp(result.time, UTC).isoformat("T", "seconds"),
         }
         for result in opt.results
@@ -250,10 +252,15 @@ def summary(opt: Optimizer) -> dict[str, Any]:
         promise = f"{found.promise} on average in every distribution {found.within}"
         action = row(found.action, "action")
         deploy = {"action": action, "value": found.value, "proven": found.claim.proven, "promise": promise}
+        if found.limits:
+            deploy["limits"] = {
+                name: {"value": one.value, "threshold": one.threshold, "holds": one.holds, "text": f"{one.word}: {one}"}
+                for name, one in found.limits.items()
+            }
     return {
         "deploy": deploy,
         "outcomes": len(results) - len(run.failed),
-        "failed": [one for one in results if one["outcome"] is None],
+        "failed": [one for one in results if one["failed"]],
         "pending": [
             {
                 "suggestion": s.number,
@@ -268,6 +275,11 @@ def summary(opt: Optimizer) -> dict[str, Any]:
         "maximize": opt.configuration.maximize,
         "last results": results[-_LISTED:],
     }
+
+
+def _values(limits: Mapping[str, Any]) -> dict[str, float]:
+    """Return the values of limited outcomes without standard errors."""
+    return {name: getattr(value, "value", value) for name, value in limits.items()}
 
 
 def view(told: dict[str, Any], name: str, *, ascii_only: bool = False) -> RenderableType:
@@ -287,6 +299,7 @@ def view(told: dict[str, Any], name: str, *, ascii_only: bool = False) -> Render
         parts.append(line(f"nothing to deploy: {deploy['why not']}"))
     else:
         parts += [line(f"deploy {words(deploy['action'])}", "bold green"), line(deploy["promise"])]
+        parts += [line(one["text"]) for one in deploy.get("limits", {}).values()]
     counts = f"{told['outcomes']} outcomes, {len(told['failed'])} failed, {len(told['pending'])} pending"
     parts.append(line(counts))
     for name, key in (("its bound by evaluation", "bound"), ("its optimistic bound", "optimistic")):
@@ -299,7 +312,8 @@ def view(told: dict[str, Any], name: str, *, ascii_only: bool = False) -> Render
         for one in told["pending"][:_LISTED]
     ]
     for one in reversed(told["last results"]):
-        came = "failed" if one["outcome"] is None else f"{one['outcome']:.4g}"
+        came = "failed" if one["failed"] else "not measured" if one["outcome"] is None else f"{one['outcome']:.4g}"
+        came += "".join(f", {name} {value:.4g}" for name, value in one.get("limits", {}).items())
         rows.append((f"result {one['result']}", came, one["action"], one["context"]))
     if rows:
         table = Table(box=None, pad_edge=False, header_style="bold")

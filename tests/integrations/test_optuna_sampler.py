@@ -779,3 +779,48 @@ def test_the_robust_trial_is_not_the_luckiest_one() -> None:
     assert opt.recommend().value <= values[best.number] + 1e-9
     with pytest.raises(RuntimeError, match="not known"):
         get_robust_trial(study_of(make()))
+
+
+# --- limits ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["attribute", "constraint", "function"])
+def test_limited_outcomes_of_trials(way: str, tmp_path: Path) -> None:
+    """All three ways tell the same values; another process reads them from the study."""
+
+    def peak(params: dict[str, Any]) -> float:
+        return float(3.0 * params["setpoint"] + params["load"])
+
+    def beyond(trial: Any) -> list[float]:
+        return [peak(trial.params) - 68.0, 1.0 - trial.params["gain"]]
+
+    def told(trial: optuna.Trial) -> float:
+        value = objective(trial)
+        if way == "attribute":
+            trial.set_user_attr("peak", peak(trial.params))
+            trial.set_user_attr("gain*", trial.params["gain"])
+        elif way == "constraint":
+            trial.set_constraint("gain*", 1.0 - trial.params["gain"])
+            trial.set_constraint("peak", peak(trial.params) - 68.0)
+        return value
+
+    limits = {"peak": drbo.AtMost(68.0), "gain*": drbo.AtLeast(1.0)}
+    function = beyond if way == "function" else None
+    sampler = make(surrogate=FIXED, limits=limits, constraints_func=function)
+    study = optuna.create_study(storage=sqlite(tmp_path), study_name="limits", sampler=sampler)
+    study.optimize(told, n_trials=5)
+    other = optuna.load_study(storage=sqlite(tmp_path), study_name="limits")
+    opt = RobustSampler.from_study(other).optimizer(other)
+    for result, trial in zip(opt.results, study.trials, strict=True):
+        assert result.limits["peak"] == pytest.approx(peak(trial.params))
+        assert result.limits["gain*"] == pytest.approx(trial.params["gain"])
+    assert opt.configuration.limits == limits
+    with pytest.raises(drbo.NotReachedError):
+        recommended(study)
+
+
+def test_bad_limits_of_a_sampler() -> None:
+    with pytest.raises(TypeError, match=r"limits\['peak'\] must be a drbo\.AtMost"):
+        make(limits={"peak": 3.0})
+    with pytest.raises(TypeError, match="constraints_func must be a function of a trial, and needs limits"):
+        make(constraints_func=lambda _: [0.0])

@@ -467,6 +467,24 @@ def test_an_outcome_is_called_by_its_name_and_unit() -> None:
     assert r.promise.endswith("EUR")
     assert "cost" in opt.to_frame()
     assert opt.predict(0.5, 0.5, outcome="cost") == opt.predict(0.5, 0.5)
+    assert "the model expects" in str(r)
+    assert "EUR on average under the reference" in str(r)
+    assert "EUR from the best action" in str(opt.under().regret_bound())
+    assert "degC under the reference" in str(opt.under().compare(0.5, 0.25, outcome="peak"))
+    assert "40 values of peak lie" in str(opt.leave_one_out("peak"))
+    assert "40 values of cost lie" in str(opt.leave_one_out())
+
+
+def test_probabilities_and_quantiles_of_a_limited_outcome() -> None:
+    opt = filled(make(), 30)
+    for i, x in enumerate(ACTIONS[::3]):
+        one = opt.bound(x).limits["flow"]
+        found = opt.under().probability(x, above=0.2, outcome="flow")
+        assert found.lower == pytest.approx(one.value, abs=1e-9), i
+        assert opt.under().probability(x, below=1.1, outcome="peak").upper <= 1.0
+        least = opt.under().value_at_risk(x, 0.3, outcome="peak")
+        assert not least.maximize
+        assert opt.under().probability(x, below=least.value + 1e-9, outcome="peak").lower >= 0.7 - 1e-9
 
 
 def test_the_profile_keeps_the_limits() -> None:

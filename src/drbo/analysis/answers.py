@@ -164,6 +164,7 @@ class RegretBound:
     reachable : the best possible worst case of all actions that have not failed
     exhaustive : whether all actions were considered. False on a box: the search for `reachable` may miss a larger one
     claim : the claim about the confidence bounds, with its theorem or measurement
+    unit : of the objective; None if not given
     """
 
     value: float
@@ -171,11 +172,12 @@ class RegretBound:
     reachable: float
     exhaustive: bool
     claim: Claim
+    unit: str | None = None
 
     def __str__(self) -> str:
         word = "guaranteed" if self.claim.proven else "estimated"
         how = "all actions were considered" if self.exhaustive else "as far as a search found"
-        return f"{word} to be at most {self.value:.4g} from the best action in the worst case ({how})"
+        return f"{word} to be at most {in_unit(self.value, self.unit)} from the best action in the worst case ({how})"
 
 
 @dataclass(frozen=True, eq=False)

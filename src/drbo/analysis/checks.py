@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
+from drbo._messages import printable
 from drbo.knowledge.belief import Belief
 from drbo.knowledge.explanation import readable, wrapped
 from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.surrogate import SupportsCovariance, SupportsLeaveOneOut, require
+from drbo.rounds.limits import in_unit
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -30,6 +32,7 @@ class LeaveOneOut:
     outcome : (t,) the outcomes
     mean, std : (t,) of the predicted outcome, noise included; hyper-parameters are learned from all outcomes
     width : the width of the bounds mean -+ width * std
+    name : the name of the outcome; None for an objective without a name
     """
 
     id: FloatArray
@@ -37,6 +40,7 @@ class LeaveOneOut:
     mean: FloatArray
     std: FloatArray
     width: float
+    name: str | None = None
 
     @property
     def inside(self) -> NDArray[np.bool_]:
@@ -46,9 +50,12 @@ class LeaveOneOut:
     def __str__(self) -> str:
         count, missed = len(self.outcome), int((~self.inside).sum())
         if not count:
-            return "no outcome has been told yet"
+            return (
+                "no outcome has been told yet" if self.name is None else f"no value of {printable(self.name)} is told"
+            )
+        values = "outcomes" if self.name is None else f"values of {printable(self.name)}"
         return (
-            f"{count - missed} of {count} outcomes lie within {self.width:.3g} standard deviations of what the model "
+            f"{count - missed} of {count} {values} lie within {self.width:.3g} standard deviations of what the model "
             "predicts for them from the others"
         )
 
@@ -65,6 +72,7 @@ class Comparison:
         covers distributions on the atoms alone
     untried : those of the two actions that nobody has evaluated, nor one near them, in the user's form; the difference
         is then a guess
+    unit : of the outcome; None if not given
     """
 
     expected: float
@@ -73,11 +81,13 @@ class Comparison:
     worst: float
     complete: bool
     untried: tuple[Any, ...] = ()
+    unit: str | None = None
 
     def __str__(self) -> str:
-        worst = f"at least {self.worst:.4g} better" if self.worst >= 0.0 else f"at most {-self.worst:.4g} worse"
+        size = in_unit(abs(self.worst), self.unit)
+        worst = f"at least {size} better" if self.worst >= 0.0 else f"at most {size} worse"
         lines = [
-            f"better by {self.expected:.4g} under the reference ({self.lower:.4g} to {self.upper:.4g})",
+            f"better by {in_unit(self.expected, self.unit)} under the reference ({self.lower:.4g} to {self.upper:.4g})",
             f"in the worst distribution of the set {worst}{'' if self.complete else ', as far as its atoms show'}",
         ]
         if self.untried:
@@ -145,6 +155,7 @@ def leave_one_out(asked: Snapshot, name: str = OBJECTIVE) -> LeaveOneOut:
         mean=outcomes - units.sign * units.length_outward(1.0) * residual,
         std=units.length_outward(1.0) * np.sqrt(variance),
         width=width,
+        name=None if name == OBJECTIVE and "outcome" not in asked.configuration.arguments else belief.outcome.name,
     )
 
 
@@ -160,8 +171,9 @@ def compare(asked: Snapshot, action: Point, other: Point, name: str = OBJECTIVE)
     expected, lower, upper = (float(ball.weights @ values) for values in (mean[0], below, above))
     evaluations = asked.evaluations(name)
     untried = tuple(asked.actions.decode(one) for one in (action, other) if not len(evaluations.near(one.coordinates)))
+    unit = asked.configuration.outcomes[name].unit
     if not units.known:
-        return Comparison(math.nan, -math.inf, math.inf, -math.inf, ball.on_atoms, untried)
+        return Comparison(math.nan, -math.inf, math.inf, -math.inf, ball.on_atoms, untried, unit)
     return Comparison(
         expected=units.length_outward(expected),
         lower=units.length_outward(lower),
@@ -169,4 +181,5 @@ def compare(asked: Snapshot, action: Point, other: Point, name: str = OBJECTIVE)
         worst=units.length_outward(float(worst)),
         complete=ball.on_atoms,
         untried=untried,
+        unit=unit,
     )

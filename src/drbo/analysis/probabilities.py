@@ -20,6 +20,7 @@ from drbo.analysis.answers import (
     ValueAtRisk,
 )
 from drbo.knowledge import claims
+from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot
 from drbo.models.bounds import LOWER, UPPER, simultaneous
 from drbo.rounds.chance import Bracket, Chance, Event, Of, check_atoms, of_candidates, worst_quantile
@@ -28,57 +29,54 @@ from drbo.rounds.search import Candidates
 from drbo.spaces.space import Point
 
 
-def probability(asked: Snapshot, action: Point, event: Event) -> Probability:
-    """Return the worst-case probability of an event for an action."""
-    return _probability(asked, _width(asked), action, event)
-
-
-def _width(asked: Snapshot, n_actions: int = 1) -> float:
-    """Return the width of bounds that hold for `n_actions` actions in all contexts at once; contexts must be atoms."""
-    check_atoms(asked.ball)
-    beliefs = asked.beliefs(asked.ball)
-    if not beliefs.units.known:
-        raise NotReachedError("no bound is known: the model has seen no outcome yet")
-    one = beliefs.bound_width
-    if asked.configuration.bound_beta.proven:
-        return one
-    return simultaneous(one, n_actions * len(np.unique(asked.ball.contexts, axis=0)))
-
-
-def _certainty(asked: Snapshot, width: float, of: Of) -> Certainty:
-    """Return the basis of bounds of a width."""
-    own, ball = asked.configuration, asked.ball
-    beta = own.bound_beta
-    claim = claims.everywhere(own.surrogate, beta, noisy=of == "outcome")
-    return Certainty(ball.radius, ball.words, width, beta.delta if beta.proven else None, claim)
-
-
-def _bracket(asked: Snapshot, width: float, event: Event, candidates: Candidates) -> Bracket:
-    """Return the worst-case probabilities of an event for candidates."""
-    ball, beliefs = asked.ball, asked.beliefs(asked.ball)
-    in_model = event.in_model(asked.units, beliefs.certain(ball))
-    return of_candidates(ball, in_model, lambda side: beliefs.bound(ball, side, width), candidates)
-
-
-def _probability(asked: Snapshot, width: float, action: Point, event: Event) -> Probability:
-    found = _bracket(asked, width, event, FewCandidates.of([action]))
+def probability(asked: Snapshot, action: Point, event: Event, name: str = OBJECTIVE) -> Probability:
+    """Return the worst-case probability of an event of an outcome for an action."""
+    width = _width(asked, name=name)
+    found = _bracket(asked, width, event, FewCandidates.of([action]), name)
     return Probability(
         event=event,
         lower=float(found.lower[0]),
         upper=max(float(found.upper[0]), float(found.lower[0])),
         weights=validation.frozen(found.weights[0]),
         contexts=asked.nature.decode_all(asked.ball.reference),
-        certainty=_certainty(asked, width, event.of),
+        certainty=_certainty(asked, width, event.of, name),
     )
 
 
-def value_at_risk(asked: Snapshot, action: Point, level: float, of: Of) -> ValueAtRisk:
+def _width(asked: Snapshot, n_actions: int = 1, name: str = OBJECTIVE) -> float:
+    """Return the width of bounds that hold for `n_actions` actions in all contexts at once; contexts must be atoms."""
+    check_atoms(asked.ball)
+    beliefs = asked.beliefs(asked.ball, name)
+    if not beliefs.units.known:
+        raise NotReachedError("no bound is known: the model has seen no outcome yet")
+    one = beliefs.bound_width
+    if asked.configuration.outcomes[name].bound_beta.proven:
+        return one
+    return simultaneous(one, n_actions * len(np.unique(asked.ball.contexts, axis=0)))
+
+
+def _certainty(asked: Snapshot, width: float, of: Of, name: str = OBJECTIVE) -> Certainty:
+    """Return the basis of bounds of a width."""
+    own, ball = asked.configuration.outcomes[name], asked.ball
+    beta = own.bound_beta
+    claim = claims.everywhere(own.surrogate, beta, noisy=of == "outcome")
+    return Certainty(ball.radius, ball.words, width, asked.configuration.delta if beta.proven else None, claim)
+
+
+def _bracket(asked: Snapshot, width: float, event: Event, candidates: Candidates, name: str = OBJECTIVE) -> Bracket:
+    """Return the worst-case probabilities of an event for candidates."""
+    ball, beliefs = asked.ball, asked.beliefs(asked.ball, name)
+    in_model = event.in_model(beliefs.units, beliefs.certain(ball))
+    return of_candidates(ball, in_model, lambda side: beliefs.bound(ball, side, width), candidates)
+
+
+def value_at_risk(asked: Snapshot, action: Point, level: float, of: Of, name: str = OBJECTIVE) -> ValueAtRisk:
     """Return the value that an action reaches with a probability of at least 1 - level in the worst distribution."""
     if of not in ("f", "outcome"):
         raise ValueError(f'of must be "f" or "outcome", got {of!r}')
     share = 1.0 - validation.probability("level", level)
-    width, ball, units = _width(asked), asked.ball, asked.units
-    beliefs = asked.beliefs(ball)
+    width, ball, units = _width(asked, name=name), asked.ball, asked.units_of(name)
+    beliefs = asked.beliefs(ball, name)
     noise = 0.0 if of == "f" else beliefs.certain(ball).noise
     low, high = (beliefs.bound(ball, side, width).of_action(action) for side in (LOWER, UPPER))
     least = worst_quantile(ball, low, share, noise, certified=True)
@@ -88,8 +86,8 @@ def value_at_risk(asked: Snapshot, action: Point, level: float, of: Of) -> Value
         of=of,
         value=units.outward(least),
         reachable=units.outward(most),
-        maximize=asked.configuration.maximize,
-        certainty=_certainty(asked, width, of),
+        maximize=asked.configuration.outcomes[name].sign > 0.0,
+        certainty=_certainty(asked, width, of, name),
     )
 
 

@@ -155,7 +155,7 @@ def regret_bound(asked: Snapshot, best: ActionBound | None) -> RegretBound:
     own = asked.configuration
     if best is None:
         nothing = -own.objective.sign * math.inf
-        return RegretBound(math.inf, nothing, -nothing, own.search.exhaustive, own.objective.claim)
+        return RegretBound(math.inf, nothing, -nothing, own.search.exhaustive, own.objective.claim, own.objective.unit)
     most, least, units = _reachable(asked, best), best.lower, best.units
     return RegretBound(
         value=units.length_outward(most - least) if units.known else math.inf,
@@ -163,6 +163,7 @@ def regret_bound(asked: Snapshot, best: ActionBound | None) -> RegretBound:
         reachable=units.outward(most),
         exhaustive=own.search.exhaustive,
         claim=own.objective.claim,
+        unit=own.objective.unit,
     )
 
 
@@ -377,9 +378,9 @@ def explain(found: ActionBound, action: Any, contexts: Sequence[Any], columns: S
         p, w = made.reference.weights, made.worst_case.weights
         summaries = _summaries(contexts, columns, p, w)
         evaluation = _evaluation(found, action, contexts)
-        value = units.outward(found.lower)
+        value, unit = units.outward(found.lower), found.asked.configuration.objective.unit
         if not units.known:
-            return Explanation(math.nan, value, 0.0, math.inf, 0.0, summaries, evaluation)
+            return Explanation(math.nan, value, 0.0, math.inf, 0.0, summaries, evaluation, unit=unit)
         expected = float(p @ found.mean)
         left_open = float(made.worst_case.expectation) - made.lower_bound
         rest = expected - float(made.worst_case.expectation)
@@ -394,6 +395,7 @@ def explain(found: ActionBound, action: Any, contexts: Sequence[Any], columns: S
             summaries,
             evaluation,
             units.length_outward(found.untried),
+            unit,
         )
 
 

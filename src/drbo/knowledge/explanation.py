@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from drbo._messages import printable
+from drbo.rounds.limits import in_unit
 from drbo.spaces.space import is_number, text, words
 from drbo.validation import FloatArray
 
@@ -163,6 +164,7 @@ class Explanation:
     columns : the conditions under the reference and in the worst distribution, per column
     evaluation : the evaluation of this action that reduces `ignorance` most; None if there is none
     untried : the cost of conditions in which nobody has tried the action, counted as bad as the worst outcome so far
+    unit : of the outcome; None if not given
     """
 
     expected: float
@@ -173,6 +175,7 @@ class Explanation:
     columns: tuple[AnyColumn, ...]
     evaluation: Evaluation | None
     untried: float = 0.0
+    unit: str | None = None
 
     def __str__(self) -> str:
         return "\n".join([*self.parts(), *self.conditions(), *self.advice()])
@@ -183,8 +186,8 @@ class Explanation:
             return ["no outcome has been told yet: the model knows nothing of this action"]
         distance = self.shift + self.ignorance + self.left_open + self.untried
         lines = [
-            f"the model expects {self.expected:.4g} on average under the reference",
-            f"of the {distance:.4g} between the two,",
+            f"the model expects {in_unit(self.expected, self.unit)} on average under the reference",
+            f"of the {in_unit(distance, self.unit)} between the two,",
             f"{self.shift:12.4g}  is what a shift of the conditions costs",
             f"{self.ignorance:12.4g}  is what the model does not know yet",
         ]
@@ -215,7 +218,7 @@ class Explanation:
         where = f"an outcome of this action in {there} would tell most"
         if math.isfinite(self.value) and f"{self.evaluation.value:.4g}" != f"{self.value:.4g}":
             where += f": if it is as the model expects, the bound moves from {self.value:.4g} to "
-            where += f"{self.evaluation.value:.4g}"
+            where += in_unit(self.evaluation.value, self.unit)
         return [wrapped(where)]
 
 

@@ -372,7 +372,7 @@ def propose(
         failures,
         evaluated,
         limits,
-        None if permission is None else permission.inside(own.search, View.CERTAIN),
+        None if permission is None else permission.inside(own.search, View.CHECKED),
         None if permission is None else permission.inside(own.search, View.APPROACHED),
     )
     choice = own.policy.choose(round_, objective)

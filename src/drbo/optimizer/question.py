@@ -153,25 +153,33 @@ class Question:
 
     @computing
     def probability(
-        self, action: Any, *, above: float | None = None, below: float | None = None, of: Of = "f"
+        self,
+        action: Any,
+        *,
+        above: float | None = None,
+        below: float | None = None,
+        of: Of = "f",
+        outcome: str | None = None,
     ) -> Probability:
         """Return the probability that f(action, context) is above (or below) a threshold, in the worst distribution.
 
         The set is that of `recommend`; with radius 0 it is the reference itself. The worst distribution makes the event
         least likely, so name the desired event. `of="outcome"` is for a noisy outcome instead of f. Contexts must be a
         finite set, or samples that are all atoms. The bounds hold in all contexts at once, and are wider than those of
-        `predict` unless beta is a `TheoreticalBeta` (docs/claims.md).
+        `predict` unless beta is a `TheoreticalBeta` (docs/claims.md). `outcome` is the name of the outcome in place of
+        f, the objective.
         """
-        return probability(self._asked, self._action(action), Event(above, below, of))
+        key = self._asked.configuration.key(outcome)
+        return probability(self._asked, self._action(action), Event(above, below, of), key)
 
     @computing
-    def value_at_risk(self, action: Any, level: float, *, of: Of = "f") -> ValueAtRisk:
+    def value_at_risk(self, action: Any, level: float, *, of: Of = "f", outcome: str | None = None) -> ValueAtRisk:
         """Return the value that f(action, context) reaches with probability 1 - level, in the worst distribution.
 
         With radius 0 it is the value at risk under the reference: the quantile at `level` (at 1 - level if outcomes are
-        minimised). Set, contexts and bounds are those of `probability`.
+        minimised or limited by `AtMost`). Set, contexts, bounds and `outcome` are those of `probability`.
         """
-        return value_at_risk(self._asked, self._action(action), level, of)
+        return value_at_risk(self._asked, self._action(action), level, of, self._asked.configuration.key(outcome))
 
     @computing
     def classify(self, chance: Chance, actions: Any = None) -> Classification:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from drbo import Optimizer
+from drbo import Measured, NotReachedError, Optimizer
 from drbo.analysis import Recommendation
 from drbo.models import SupportsCovariance, SupportsLeaveOneOut, supports
 from drbo.report import surface
@@ -31,7 +31,7 @@ from drbo.report.marks import (
     Rule,
     percent,
 )
-from drbo.report.plots import SHARES, course
+from drbo.report.plots import SHARES, bounds_over_time, course
 from drbo.report.scales import Labels, Percentages, Whole
 from drbo.spaces.space import Row, is_number, row, text, words
 
@@ -56,6 +56,7 @@ class Contents:
             "action": row(r.action, "action"),
             "value": r.value,
             "sentence": sentence,
+            "limits": [as_sentence(f"{limit.word}: {limit}") for limit in r.limits.values()],
             "trust": "" if r.claim.proven else as_sentence(str(r.trust)),
             "text": str(r),
             "reach": self._reach(),
@@ -78,7 +79,8 @@ class Contents:
         came = ~np.isnan(run.outcomes)
         seen = run.outcomes[came].tolist()
         failed, waiting = run.failed.tolist(), run.waiting.tolist()
-        marks: list[Mark] = [Points(run.evaluations[came].tolist(), list(seen), "outcome", GREY)]
+        own = self.opt.configuration.objective
+        marks: list[Mark] = [Points(run.evaluations[came].tolist(), list(seen), own.name, GREY)]
         sentence = _counted(len(seen), "outcome")
         sentence += f", {_counted(len(failed), 'failed evaluation')}" if failed else ""
         sentence += f", {len(waiting)} pending." if waiting else "."
@@ -100,8 +102,52 @@ class Contents:
             marks.append(Points(failed, [level] * len(failed), "failed", RED, "cross"))
         if waiting:
             marks.append(Points(waiting, [level] * len(waiting), "pending", GREEN, "diamond"))
-        drawn = Figure(marks, Axis("evaluation", Whole), Axis("outcome"), "outcomes by evaluation")
+        unit = "" if own.unit is None else f" ({own.unit})"
+        drawn = Figure(marks, Axis("evaluation", Whole), Axis(f"{own.name}{unit}"), "outcomes by evaluation")
         return {"sentence": sentence, "figure": drawn}
+
+    def limits(self) -> dict[str, Any] | None:
+        """Return the values of each limited outcome, and its bounds for the recommended or the closest action."""
+        own, r = self.opt.configuration, self._recommended_or_closest()
+        if not own.limits:
+            return None
+        figures, said = [], []
+        for name, limit in own.limits.items():
+            unit = "" if limit.unit is None else f" ({limit.unit})"
+            key = None if name == own.objective.name else name
+            told = [result.outcome if key is None else result.limits.get(key) for result in self.opt.results]
+            pairs = [
+                (i + 1, one.value if isinstance(one, Measured) else one)
+                for i, one in enumerate(told)
+                if one is not None
+            ]
+            marks: list[Mark] = []
+            for label, color, kept in (("within the limit", GREEN, True), ("beyond the limit", RED, False)):
+                some = [(i, y) for i, y in pairs if (limit.sign * (y - limit.threshold) >= 0.0) is kept]
+                if some:
+                    marks.append(Points([i for i, _ in some], [y for _, y in some], label, color))
+            if r is not None and pairs:
+                at, bound, optimistic = (part.tolist() for part in bounds_over_time(self.opt, r.action, name))
+                marks += [
+                    Band(at, bound, optimistic, BLUE),
+                    Line(at, bound, "bound of the expectation in its worst case", BLUE),
+                ]
+                said.append(f"{r.limits[name].word}: {r.limits[name]}")
+            marks.append(Line([1, max(len(told), 2)], [limit.threshold] * 2, "limit", GREY, "dash"))
+            alt = f"{name} by evaluation, with its limit"
+            figures.append(Figure(marks, Axis("evaluation", Whole), Axis(f"{name}{unit}"), alt))
+        return {"sentence": " ".join(as_sentence(one) for one in said), "figures": figures}
+
+    def _recommended_or_closest(self) -> Recommendation | None:
+        """Return the recommendation or, if no action is known to meet all limits, that of the closest one."""
+        if self.recommended is not None or not self.opt.configuration.limits:
+            return self.recommended
+        try:
+            return self.opt.recommend()
+        except NotReachedError as error:
+            return error.closest
+        except (RuntimeError, TypeError):  # every action has failed, or there is no reference yet
+            return None
 
     # --- 3: the dial ------------------------------------------------------------------------------------------------
 
@@ -130,7 +176,11 @@ class Contents:
                 "meaning": str(meanings[i]),
             }
             for i, (radius, action) in enumerate(zip(found.radius.tolist(), found.actions, strict=True))
+            if action is not None  # no action is known to meet all limits
         ]
+        radii = [stop["radius"] for stop in stops]
+        if present not in radii:
+            return None
         marks = [
             Line(radii, [s["expected"] for s in stops], "expected under the reference", GREEN),
             Line(radii, [s["bound"] for s in stops], "bound", BLUE),
@@ -261,7 +311,8 @@ class Contents:
             for kind, value in (("action", result.action), ("context", result.context)):
                 one |= {(name if name not in one else f"{kind}.{name}"): v for name, v in row(value, kind).items()}
             one |= {
-                "outcome": result.outcome,
+                self.opt.configuration.objective.name: result.outcome,
+                **{name: getattr(value, "value", value) for name, value in result.limits.items()},
                 "failed": result.failed,
                 "time (UTC)": None if when is None else when.strftime("%Y-%m-%d %H:%M:%S"),
             }
@@ -275,7 +326,8 @@ class Contents:
         made = {
             "actions": own.actions, "contexts": own.contexts, "ambiguity": own.ambiguity, "setting": own.setting,
             "surrogate": own.surrogate, "policy": own.policy, "beta": own.beta,
-            "outcomes": "maximised" if own.maximize else "minimised",
+            own.objective.name: "maximised" if own.maximize else "minimised",
+            **{f"limit of {name}": limit for name, limit in own.limits.items()},
         }  # fmt: skip
         versions = {"drbo": version("drbo"), "Python": platform.python_version(), "numpy": np.__version__}
         return {name: str(value) for name, value in (made | versions).items()}

@@ -65,7 +65,8 @@ def _sections(contents: Contents) -> list[str]:
     """Return the sections of the page in order."""
     deploy, progress = contents.deploy(), contents.progress()
     chips = "".join(f"<div><dt>{escaped(n)}</dt><dd>{escaped(text(v))}</dd></div>" for n, v in deploy["action"].items())
-    further = "".join(f"<p>{escaped(deploy[key])}</p>" for key in ("trust", "reach") if deploy.get(key))
+    lines = [*deploy.get("limits", ()), *(deploy[key] for key in ("trust", "reach") if deploy.get(key))]
+    further = "".join(f"<p>{escaped(line)}</p>" for line in lines)
     details = _details("In full", deploy["text"]) if deploy["text"] else ""
     said = f'<dl class="action">{chips}</dl><p class="sentence">{escaped(deploy["sentence"])}</p>{further}{details}'
     parts = [
@@ -73,6 +74,7 @@ def _sections(contents: Contents) -> list[str]:
         _section("progress", "Progress", progress["sentence"], _figures("progress", [progress["figure"]])),
     ]
     for key, title, part, inner in (
+        ("limits", "Limits", contents.limits(), lambda part: _figures("limits", part["figures"])),
         ("dial", "The radius dial", contents.dial(), lambda part: _dial(part["stops"], part["figure"])),
         ("conditions", "The worst case beside the reference", contents.conditions(), _conditions),
         ("baseline", "Against what we do today", contents.baseline(), lambda part: _numbers(part["rows"])),

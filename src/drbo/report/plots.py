@@ -29,7 +29,8 @@ class Course:
     ----------
     recommended : the recommendation; None if there is none
     why_not : the reason why there is no recommendation; otherwise empty
-    outcomes : (n,) the outcome of each evaluation; nan if it failed
+    outcomes : (n,) the outcome of each evaluation; nan if it failed or was not measured
+    failures : (n,) whether each evaluation failed
     pending : number of pending evaluations
     at : (k,) numbers of outcomes, from 1, of the bounds
     bound : (k,) the worst-case bound of the recommended action after them
@@ -39,6 +40,7 @@ class Course:
     recommended: Recommendation | None
     why_not: str
     outcomes: FloatArray
+    failures: NDArray[np.bool_]
     pending: int
     at: NDArray[np.intp]
     bound: FloatArray
@@ -52,7 +54,7 @@ class Course:
     @property
     def failed(self) -> NDArray[np.intp]:
         """The numbers of the failed evaluations."""
-        return self.evaluations[np.isnan(self.outcomes)]
+        return self.evaluations[self.failures]
 
     @property
     def waiting(self) -> NDArray[np.intp]:
@@ -67,12 +69,20 @@ def course(opt: Optimizer) -> Course:
     recommended, why_not = _recommended(opt, outcomes)
     at, bound, optimistic = np.empty(0, np.intp), np.empty(0), np.empty(0)
     if recommended is not None:
-        found = opt.under().narrowing(recommended.action)
-        # Outcomes told together share an id: they are one evaluation of the model, but one step each here.
-        ids = np.array([result.id for result in results])
-        last = np.append(np.flatnonzero(np.diff(ids)) + 1, len(ids))
-        at, bound, optimistic = last[found.evaluations - 1], found.bound, found.optimistic
-    return Course(recommended, why_not, outcomes, len(opt.pending), at, bound, optimistic)
+        at, bound, optimistic = bounds_over_time(opt, recommended.action)
+    failures = np.array([result.failed for result in results], dtype=bool)
+    return Course(recommended, why_not, outcomes, failures, len(opt.pending), at, bound, optimistic)
+
+
+def bounds_over_time(
+    opt: Optimizer, action: Any, outcome: str | None = None
+) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
+    """Return numbers of outcomes (k,), and both worst-case bounds (k,) of an action after them."""
+    found = opt.under().narrowing(action, outcome=outcome)
+    # Outcomes told together share an id: they are one evaluation of the model, but one step each here.
+    ids = np.array([result.id for result in opt.results])
+    last = np.append(np.flatnonzero(np.diff(ids)) + 1, len(ids))
+    return last[found.evaluations - 1], found.bound, found.optimistic
 
 
 def _recommended(opt: Optimizer, outcomes: FloatArray) -> tuple[Recommendation | None, str]:

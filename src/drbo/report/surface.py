@@ -68,7 +68,7 @@ def slices(opt: Optimizer, r: Recommendation) -> list[Figure]:
     for name, parameter in actions.parameters.items():
         values = axis(parameter)
         found = _expectations(opt, [{**r.action, name: value} for value in values], contexts, reference, worst)
-        told = [(plain(result.action[name]), result.outcome) for result in opt.results if not result.failed]
+        told = [(plain(result.action[name]), result.outcome) for result in opt.results if result.outcome is not None]
         here = _here(plain(r.action[name]), found[0][2][_nearest(values, r.action[name])])
         drawn.append(_slice(name, [plain(value) for value in values], along(values, found), told, here))
     return drawn
@@ -85,7 +85,7 @@ def _along_members(opt: Optimizer, r: Recommendation, contexts: Any, reference: 
     every = members(opt.configuration.actions, r.action, _MEMBERS) or []
     found = _expectations(opt, every, contexts, reference, worst)
     rows = [row(action, "action") for action in every]
-    told = [(row(result.action, "action"), result.outcome) for result in opt.results if not result.failed]
+    told = [(row(result.action, "action"), result.outcome) for result in opt.results if result.outcome is not None]
     drawn = []
     for name in rows[0]:
         x = [one[name] for one in rows]

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from scipy.optimize import minimize
 from drbo.ambiguity.placed import WorstCase
 from drbo.models.surrogate import Estimate
 from drbo.rounds.ball import Ball
-from drbo.rounds.search import Candidates, Found, Indices, NoActionLeftError, WholeSearch
+from drbo.rounds.search import Candidates, Found, Indices, NoActionLeftError, Smooth, WholeSearch
 from drbo.spaces.box import Box
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -41,6 +42,8 @@ _APART = 0.05
 """Points that differ by less in every coordinate have the same local maximum; only the best starts an ascent."""
 _AWAY = 0.01
 """Least distance from the actions to avoid, in at least one continuous coordinate."""
+_ASCENT = 15
+"""Largest number of steps of an ascent under limits."""
 _AT_ONCE = 16
 """Batch size of scoring, before others are ruled out. The points of a batch are apart if possible, because the best of
 several close points rules out the rest."""
@@ -75,6 +78,39 @@ class BoxSearch(WholeSearch):
         fixed = ~self.space.continuous
         near[::2, fixed] = self.space.sample(len(near), seed)[::2, fixed]
         return Candidates(near)
+
+    def climb(self, start: FloatArray, score: Smooth, margins: Sequence[Smooth]) -> FloatArray:
+        """Return the end of a local ascent over the continuous coordinates, by SLSQP."""
+        free = self.space.continuous
+        if not free.any():
+            return start
+
+        def at(coordinates: FloatArray) -> FloatArray:
+            point = start.copy()
+            point[free] = np.clip(coordinates, 0.0, 1.0)
+            return point
+
+        def parts(function: Smooth, sign: float) -> dict[str, Any]:
+            last: list[tuple[bytes, float, FloatArray]] = []  # value and gradient are asked for one after the other
+
+            def both(coordinates: FloatArray) -> tuple[float, FloatArray]:
+                key = coordinates.tobytes()
+                if not last or last[0][0] != key:
+                    value, gradient = function(at(coordinates))
+                    last[:] = [(key, sign * value, sign * gradient[free])]
+                return last[0][1], last[0][2]
+
+            return {"fun": lambda c: both(c)[0], "jac": lambda c: both(c)[1]}
+
+        constraints: Any = [{"type": "ineq", **parts(margin, 1.0)} for margin in margins]
+        bounds: Any = [(0.0, 1.0)] * int(free.sum())
+        options: Any = {"maxiter": _ASCENT}
+        goal: dict[str, Any] = parts(score, -1.0)
+        found: Any = minimize(
+            **goal, x0=start[free], method="SLSQP", bounds=bounds, constraints=constraints, options=options
+        )
+        end = at(np.where(np.isfinite(found.x), found.x, start[free]))
+        return end if self.space.possible(end[None, :])[0] else start
 
     def repeats(self, points: FloatArray, away: FloatArray) -> NDArray[np.bool_]:
         """Return whether each point (m, d) counts as one of the pending actions `away` (k, d)."""

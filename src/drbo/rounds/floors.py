@@ -34,8 +34,11 @@ from drbo.rounds.search import Candidates, Found, Indices, NoActionLeftError, Pi
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
+_FIRST_BATCH = 4
 _BATCH = 32
-"""Number of candidates per batch."""
+"""Number of candidates in the first batch, which doubles up to the largest."""
+_STEPS_BACK = np.array([0.0, 1e-4, 1e-3, 0.01, 0.1, 0.3])
+"""Shares of the way back from a local maximum, whose requirements may fail by rounding."""
 _ROUNDING = 1e-9
 """Rounding tolerance at the border of a cell."""
 _STARTS = 4
@@ -50,18 +53,20 @@ class View(Enum):
     CERTAIN : the lower bound of a recommendation: the requirement holds
     POSSIBLE : the upper bound of a recommendation: the requirement may hold
     SEARCHED : the upper bound of the search, which counts pending evaluations
-    APPROACHED : a lower bound of half the width, which counts pending evaluations: the requirement is likely to hold
+    CHECKED : the lower bound of a recommendation by one model, which is faster where an outcome has several
+    APPROACHED : a lower bound of half that width, which counts pending evaluations: the requirement is likely to hold
     """
 
     CERTAIN = "certain"
     POSSIBLE = "possible"
     SEARCHED = "searched"
+    CHECKED = "checked"
     APPROACHED = "approached"
 
     @property
     def lower(self) -> bool:
         """Whether the bound is a lower one."""
-        return self in (View.CERTAIN, View.APPROACHED)
+        return self not in (View.POSSIBLE, View.SEARCHED)
 
     def bound(self, beliefs: Beliefs, ball: Ball, count: int = 1) -> Bound:
         """Return the bound of an outcome on the atoms of a ball, to hold in `count` contexts at once."""
@@ -71,6 +76,8 @@ class View(Enum):
             return Bound(beliefs.expected(ball), width, UPPER)
         if self is View.APPROACHED:
             return Bound(beliefs.expected(ball), 0.5 * width, LOWER)
+        if self is View.CHECKED:
+            return Bound(beliefs.certain(ball), width, LOWER)
         return beliefs.bound(ball, LOWER if self is View.CERTAIN else UPPER, width)
 
 
@@ -286,6 +293,20 @@ class Reach(Requirement):
         return np.asarray(np.minimum(points - self.low, self.high - points).min(axis=1) + _ROUNDING)
 
 
+def _score_and_gradient(ball: Ball, bound: Estimate, action: FloatArray) -> tuple[float, FloatArray]:
+    """Return the robust score of an action (d,) and its gradient (d,), by Danskin's theorem."""
+    worst = ball.worst_cases(bound.at(action[None, :]))
+    return float(worst.expectation[0]), bound.gradient(action, worst.weights[0])
+
+
+def _with_slack(
+    slope: Callable[[FloatArray], tuple[float, FloatArray]], least: float, action: FloatArray
+) -> tuple[float, FloatArray]:
+    """Return a margin less its slack, and the gradient."""
+    margin, gradient = slope(action)
+    return margin - least, gradient
+
+
 @dataclass(frozen=True, eq=False)
 class FewCandidates(Candidates):
     """A given list of actions."""
@@ -386,11 +407,25 @@ class LimitedSearch(Search):
             found = self._inner.best_by(ball, pick, known, failed)
             if found is None:
                 return None
+            if not self._inner.exhaustive:
+                better = pick(self._uphill(ball, bound, slack, found.action).without(failed))
+                found = found if better is None or better.score <= found.score else better
             margins = np.array([one.margin(ball, found.action) for one in self._requirements])
             if (margins >= 0.0).all():
                 return found
             slack += np.maximum(-2.0 * margins, 0.0)
         return None
+
+    def _uphill(self, ball: Ball, bound: Estimate, slack: FloatArray, start: Point) -> Candidates:
+        """Return actions on the way from one to a local maximum of the score under the requirements with gradients."""
+        objective = functools.partial(_score_and_gradient, ball, bound)
+        limits = [
+            functools.partial(_with_slack, functools.partial(one.slope, ball), float(least))
+            for one, least in zip(self._requirements, slack, strict=True)
+            if isinstance(one, Floor) and one.beliefs.units.known
+        ]
+        end = self._inner.climb(start.coordinates, objective, limits)
+        return Candidates(end + _STEPS_BACK[:, None] * (start.coordinates - end))
 
     def closest(self, ball: Ball, near: FloatArray, failed: Sequence[Point] = ()) -> Point:
         """Return the action with the largest least margin found; raise if every action has failed."""
@@ -467,8 +502,10 @@ class LimitedSearch(Search):
         for requirement, least in zip(self._requirements, slack, strict=True):
             ceilings[requirement.ceilings(ball, candidates) < least] = -np.inf
         best: Found | None = None
+        size = _FIRST_BATCH
         while True:
-            rows = np.argsort(-ceilings, kind="stable")[:_BATCH]
+            rows = np.argsort(-ceilings, kind="stable")[:size]
+            size = min(2 * size, _BATCH)
             rows = rows[ceilings[rows] > (-np.inf if best is None else best.score)]
             if not len(rows):
                 return best
@@ -499,10 +536,10 @@ class Limit:
     requirement: Callable[[View], Floor | Likely]
 
     def open(self, ball: Ball, action: Point) -> bool:
-        """Return whether the limit may hold for an action, and is not known to hold."""
+        """Return whether the limit may hold for an action, and is not known to hold by the bounds of one model."""
         low, high = (
             self.requirement(view).margins(ball, FewCandidates.of([action]), np.arange(1))[0]
-            for view in (View.CERTAIN, View.POSSIBLE)
+            for view in (View.CHECKED, View.SEARCHED)
         )
         return bool(low < 0.0 <= high)
 

@@ -67,6 +67,8 @@ class NoActionLeftError(RuntimeError):
         super().__init__("every action has failed: there is none to recommend")
 
 
+Smooth = Callable[[FloatArray], tuple[float, FloatArray]]
+"""A function of an action (d,) that returns a value and its gradient (d,)."""
 Pick = Callable[[Candidates], Found | None]
 """A function that returns the best of the candidates by its own score, or None if none is acceptable."""
 
@@ -124,6 +126,11 @@ class WholeSearch(Search):
     @abstractmethod
     def around(self, action: Point, distance: float, seed: int) -> Candidates:
         """Return actions around one, at about this distance in the unit cube; no row if there are none."""
+
+    def climb(self, start: FloatArray, score: Smooth, margins: Sequence[Smooth]) -> FloatArray:
+        """Return a local maximum (d,) of a score where all margins are zero or more; on a grid, the start itself."""
+        del score, margins
+        return start
 
     def repeats(self, points: FloatArray, away: FloatArray) -> NDArray[np.bool_]:
         """Return whether each point (m, d) counts as one of the pending actions `away` (k, d); False on a grid."""

@@ -19,7 +19,7 @@ import json
 import math
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -35,6 +35,7 @@ from drbo._messages import listed, printable
 from drbo.integrations.optuna.search_spaces import box_of, digest, fitted, value_at, well_spread
 from drbo.integrations.optuna.trials import (
     CONFIGURATION,
+    CONSTRAINTS,
     FAILED,
     SUGGESTION,
     Replayed,
@@ -74,6 +75,11 @@ class RobustSampler(BaseSampler):
     contexts : `drbo.Samples` of past conditions with named columns, or a `drbo.Box` of possible conditions
     setting : `drbo.Simulator(radius=...)`: the sampler picks the conditions; `drbo.DataDriven(...)`: nature does
     ambiguity, surrogate, beta, bound_beta, policy, seed : as for `drbo.Optimizer`
+    limits : limits of further outcomes, as for `drbo.Optimizer`. The value of "peak" is the user attribute "peak" of a
+        trial, `trial.set_user_attr("peak", 61.0)`. Otherwise it is the constraint of this name, `trial.set_constraint(
+        "peak", peak - 68.0)`, or the one at the position of the limit: a constraint of Optuna is the distance beyond
+        the threshold, and zero or less if the limit holds
+    constraints_func : returns the constraints of a trial, in the order of `limits`, as for other samplers of Optuna
     patience : the longest time, in seconds, that a trial waits for the suggestion of an earlier running trial
     """
 
@@ -89,6 +95,8 @@ class RobustSampler(BaseSampler):
         policy: drbo.Policy | None = None,
         seed: int = 0,
         patience: float = 30.0,
+        limits: Mapping[str, drbo.AtMost | drbo.AtLeast] | None = None,
+        constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
     ) -> None:
         if not isinstance(contexts, drbo.Samples | drbo.Box) or not contexts.names:
             raise TypeError(
@@ -111,7 +119,14 @@ class RobustSampler(BaseSampler):
             "bound_beta": bound_beta,
             "policy": policy,
             "seed": seed,
+            **({} if limits is None else {"limits": limits}),
         }
+        if constraints_func is not None and not (callable(constraints_func) and limits):
+            raise TypeError(
+                "constraints_func must be a function of a trial, and needs limits with its thresholds: "
+                f'limits={{"peak": drbo.AtMost(68.0)}}, got {constraints_func!r}'
+            )
+        self._constraints_func = constraints_func
         # Raises if an argument is wrong; arguments that depend on the actions' dimension are checked with the space.
         drbo.Optimizer(drbo.Box(x=(0.0, 1.0)), **{**self._arguments, "surrogate": None})
         self._samples = drbo.Samples([], within=contexts) if isinstance(contexts, drbo.Box) else contexts
@@ -126,10 +141,15 @@ class RobustSampler(BaseSampler):
         self._warned: set[tuple[str, int]] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"arguments": self._arguments, "patience": self._patience}
+        return {
+            "arguments": self._arguments,
+            "patience": self._patience,
+            "constraints_func": self._constraints_func,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        RobustSampler.__init__(self, **state["arguments"], patience=state["patience"])
+        function = state["constraints_func"]
+        RobustSampler.__init__(self, **state["arguments"], patience=state["patience"], constraints_func=function)
 
     @classmethod
     def from_study(cls, study: optuna.Study, *, classes: Sequence[type] = ()) -> Self:
@@ -244,8 +264,11 @@ class RobustSampler(BaseSampler):
     def after_trial(
         self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
     ) -> None:
-        """Mark a failure; a trial whose worker was killed has no mark and does not count."""
+        """Mark a failure and store constraints; a trial whose worker was killed has no mark and does not count."""
         del values
+        if self._constraints_func is not None and state == TrialState.COMPLETE:
+            found = [validation.finite_float("constraints_func", one) for one in self._constraints_func(trial)]
+            study._storage.set_trial_system_attr(trial._trial_id, CONSTRAINTS, found)
         if state == TrialState.FAIL:
             mark(study, trial, FAILED, True)
         if state == TrialState.COMPLETE and conditions(trial, self.names)[0] is None:

@@ -106,6 +106,8 @@ FAILED = "drbo:failed"
 """The system attribute of a trial whose worker reported a failure."""
 SILENT = "drbo:silent"
 """The system attribute of a running trial that other workers gave up waiting for."""
+CONSTRAINTS = "constraints"
+"""The system attribute of a trial with the values of `constraints_func`; one constraint is `constraints:name`."""
 LARGEST_VALUE = 1e100
 """Largest value that counts as an outcome."""
 
@@ -270,9 +272,24 @@ class Replayed:
             "number": trial.number,
             "action": {"value": action},
             "contexts": [{"value": context}],
-            "outcomes": {} if failed else {"": {"values": [trial.value]}},
+            "outcomes": {} if failed else {"": {"values": [trial.value]}, **self._limited(trial)},
             "drawn": drawn,
         }
+
+    def _limited(self, trial: FrozenTrial) -> dict[str, Any]:
+        """Return the values of limited outcomes: of user attributes, or of Optuna's constraints."""
+        own, found = self.optimizer.configuration, {}
+        by_position = trial.system_attrs.get(CONSTRAINTS) or ()
+        for i, name in enumerate(own.measured):
+            limit, value = own.limits[name], trial.user_attrs.get(name)
+            if value is None:
+                beyond = trial.system_attrs.get(
+                    f"{CONSTRAINTS}:{name}", by_position[i] if i < len(by_position) else None
+                )
+                value = beyond if beyond is None else limit.threshold - limit.sign * beyond
+            if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_VALUE:
+                found[name] = {"values": [float(value)]}
+        return found
 
     def _pending(self, trial: FrozenTrial) -> list[dict[str, Any]]:
         """Return the record of a running trial of another sampler: it is pending, but never the incumbent."""

@@ -1,0 +1,414 @@
+"""Problems with a limit on a second outcome: how often an action is called feasible that is not, and what it costs.
+
+    export OPENBLAS_NUM_THREADS=1
+    python benchmarks/limits.py out/limits.jsonl --seeds 12            # all problems and methods
+    python benchmarks/limits.py out/limits.jsonl --table               # what is there already
+
+Every problem has an objective to minimise, limits, and 40 past conditions. The set is a Wasserstein ball on them. The
+true worst cases are solved exactly from the true functions, so an action is truly feasible if each limit holds in its
+own true worst distribution. All methods have the same conditions and evaluate one action in one condition at a time:
+
+    drbo       `Optimizer(limits=...)`, the default policy
+    glue       two or more optimizers that share evaluations: the objective's suggests, all are told, and the best bound
+               is taken among candidate actions whose limits hold by the bounds of the others
+    penalty    one optimizer of objective + 10 deviations per unit of violation
+    random     random actions and conditions, told to `Optimizer(limits=...)`
+    tpe, gp    Optuna's TPESampler and GPSampler (which needs torch) with constraints, in random conditions; the best
+               feasible trial
+
+A row has the recommended action's true worst-case value and whether it is truly feasible. The regret is in per cent of
+(best - median truly feasible action); a run counts as the median if it recommends nothing, or something infeasible.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import drbo
+from drbo.validation import FloatArray
+from intervals import clopper_pearson
+
+CHECKPOINTS = (20, 40, 60)
+DAYS = 40
+PENALTY = 10.0
+_CANDIDATES = 200
+
+Outcome = Callable[[FloatArray, FloatArray], Any]
+"""A function of an action (d,) in [0, 1]^d and of conditions (n,), with values (n,)."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An objective to minimise, limited outcomes with their limits, and the radius of the set.
+
+    `labels` are the names of conditions that are labels; a condition is then its number.
+    """
+
+    d: int
+    objective: Outcome
+    limited: dict[str, tuple[Outcome, drbo.AtMost | drbo.AtLeast]]
+    radius: float
+    labels: tuple[str, ...] = ()
+    noise: float = 0.01
+
+
+def _plant(x: FloatArray, c: FloatArray) -> Any:
+    return 40.0 + 3.0 * (10.0 - 6.0 * c) + 60.0 * (0.2 + 0.8 * x[0]) ** 2
+
+
+def _peak(x: FloatArray, c: FloatArray) -> Any:
+    return 48.0 + 12.0 / (0.2 + 0.8 * x[0]) + 3.0 * np.maximum(c, 0.0)
+
+
+def _gramacy(x: FloatArray, c: FloatArray) -> Any:
+    """Gramacy et al. (Technometrics 2016): a linear objective; here a condition shifts the second coordinate."""
+    return x[0] + x[1] + 0.1 * c
+
+
+def _gramacy_wave(x: FloatArray, c: FloatArray) -> Any:
+    a, b = x[0], x[1] + 0.05 * c
+    return 1.5 - a - 2.0 * b - 0.5 * np.sin(2.0 * math.pi * (a**2 - 2.0 * b))
+
+
+def _gramacy_disc(x: FloatArray, c: FloatArray) -> Any:
+    return x[0] ** 2 + (x[1] - 0.05 * c) ** 2
+
+
+def _gardner(x: FloatArray, c: FloatArray) -> Any:
+    """Gardner et al. (ICML 2014), first problem, on [0, 6]^2; a condition moves the first coordinate."""
+    a, b = 6.0 * x[0] + 0.2 * c, 6.0 * x[1]
+    return np.cos(2.0 * a) * np.cos(b) + np.sin(a)
+
+
+def _gardner_limit(x: FloatArray, c: FloatArray) -> Any:
+    a, b = 6.0 * x[0], 6.0 * x[1] - 0.2 * c
+    return np.cos(a) * np.cos(b) - np.sin(a) * np.sin(b)
+
+
+def _model_cost(x: FloatArray, c: FloatArray) -> Any:
+    """Return the loss of a model per group of people; groups 0 to 3 want different trade-offs."""
+    best = np.array([0.2, 0.5, 0.7, 0.9])[c.astype(int)]
+    return (x[0] - best) ** 2 + 0.5 * (1.0 - x[1])
+
+
+def _latency(x: FloatArray, c: FloatArray) -> Any:
+    return 20.0 + np.array([40.0, 60.0, 30.0, 90.0])[c.astype(int)] * x[1] ** 2
+
+
+def _branin(x: FloatArray, c: FloatArray) -> Any:
+    a, b = 15.0 * x[0] - 5.0, 15.0 * x[1] + c
+    return (b - 5.1 / (4.0 * math.pi**2) * a**2 + 5.0 / math.pi * a - 6.0) ** 2 + 10.0 * np.cos(a) + 10.0
+
+
+def _ring(x: FloatArray, c: FloatArray) -> Any:
+    return np.hypot(x[0] - 0.5, x[1] - 0.5 - 0.03 * c)
+
+
+PROBLEMS: dict[str, Problem] = {
+    "plant": Problem(1, _plant, {"peak": (_peak, drbo.AtMost(75.0))}, 0.5),
+    "gramacy": Problem(
+        2,
+        _gramacy,
+        {"wave": (_gramacy_wave, drbo.AtMost(0.0)), "disc": (_gramacy_disc, drbo.AtMost(1.5))},
+        0.3,
+    ),
+    "gardner": Problem(2, _gardner, {"limit": (_gardner_limit, drbo.AtMost(0.5))}, 0.3),
+    "groups": Problem(2, _model_cost, {"latency": (_latency, drbo.AtMost(60.0))}, 0.15, ("a", "b", "c", "d")),
+    "branin": Problem(2, _branin, {"ring": (_ring, drbo.AtMost(0.35))}, 0.3),
+    "likely": Problem(1, _plant, {"peak": (_peak, drbo.AtMost(77.0, probability=0.8))}, 0.3),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A problem with its past conditions for one seed."""
+
+    problem: Problem
+    days: FloatArray
+
+    @classmethod
+    def of(cls, name: str, seed: int) -> Task:
+        """Return the task of a seed."""
+        rng, problem = np.random.default_rng([seed, 1]), PROBLEMS[name]
+        days = (
+            rng.choice(len(problem.labels), DAYS, p=[0.4, 0.3, 0.2, 0.1]) if problem.labels else rng.normal(size=DAYS)
+        )
+        return cls(problem, np.asarray(days, dtype=float))
+
+    @property
+    def contexts(self) -> Any:
+        """The contexts of an optimizer."""
+        names = self.problem.labels
+        if names:
+            return {name: float((self.days == i).sum()) for i, name in enumerate(names)}
+        return drbo.Samples({"c": self.days}, atoms=DAYS)
+
+    @property
+    def ambiguity(self) -> drbo.AmbiguitySet:
+        """The family of sets."""
+        return drbo.TotalVariation() if self.problem.labels else drbo.Wasserstein()
+
+    def optimizer(self, **more: Any) -> drbo.Optimizer:
+        """Return an optimizer of the problem, to minimise."""
+        box = drbo.Box({f"x{k}": (0.0, 1.0) for k in range(self.problem.d)})
+        setting = drbo.Simulator(radius=self.problem.radius)
+        arguments = {"ambiguity": self.ambiguity, "setting": setting, "maximize": False, **more}
+        return drbo.Optimizer(box, self.contexts, **arguments)
+
+    def condition(self, context: Any) -> float:
+        """Return a context of an optimizer as a condition."""
+        return float(self.problem.labels.index(context)) if self.problem.labels else float(context["c"])
+
+    def evaluate(self, x: FloatArray, c: float, rng: np.random.Generator) -> tuple[float, dict[str, float]]:
+        """Return noisy outcomes; the noise is a share of the spread of each outcome."""
+        one = np.array([c])
+        noisy = {}
+        for name, function in self.functions.items():
+            noisy[name] = float(function(x, one)[0]) + self.problem.noise * self.spread(name) * float(rng.normal())
+        return noisy.pop(""), noisy
+
+    @property
+    def functions(self) -> dict[str, Outcome]:
+        """The outcomes by name; the objective has the empty name."""
+        return {"": self.problem.objective, **{name: one for name, (one, _) in self.problem.limited.items()}}
+
+    def spread(self, name: str) -> float:
+        """Return the standard deviation of an outcome over random actions and conditions."""
+        rng = np.random.default_rng(7)
+        function, x = self.functions[name], rng.random((64, self.problem.d))
+        return float(np.std([function(one, self.days) for one in x]))
+
+    def worst(self, values: Any) -> FloatArray:
+        """Return the exact worst cases of rows of values (m, n) by condition, to be maximised."""
+        points = np.arange(len(self.problem.labels), dtype=float) if self.problem.labels else self.days
+        weights = (
+            np.array([(self.days == c).mean() for c in points]) if self.problem.labels else np.full(DAYS, 1 / DAYS)
+        )
+        placed = self.ambiguity.on(points[:, None], np.ones(1))
+        return np.asarray(placed.worst_case(values, weights, self.problem.radius).expectation)
+
+    def truth(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the true worst-case objective (m,) and the true least margin (m,) of actions (m, d)."""
+        at = np.arange(len(self.problem.labels), dtype=float) if self.problem.labels else self.days
+        costs = -self.worst(-np.array([self.problem.objective(x, at) for x in actions]))
+        margins = np.full(len(actions), np.inf)
+        for function, limit in self.problem.limited.values():
+            values = limit.sign * (np.array([function(x, at) for x in actions]) - limit.threshold)
+            if limit.probability is None:
+                margins = np.minimum(margins, self.worst(values))
+            else:
+                margins = np.minimum(margins, self.worst((values >= 0.0) * 1.0) - limit.probability + 1e-9)
+        return costs, margins
+
+
+def _array(action: dict[str, float]) -> FloatArray:
+    return np.array(list(action.values()))
+
+
+def _named(x: FloatArray) -> dict[str, float]:
+    return {f"x{k}": float(value) for k, value in enumerate(x)}
+
+
+def _limits(task: Task) -> dict[str, Any]:
+    return {name: limit for name, (_, limit) in task.problem.limited.items()}
+
+
+def _recommended(opt: drbo.Optimizer) -> FloatArray | None:
+    try:
+        return _array(opt.recommend().action)
+    except drbo.NotReachedError:
+        return None
+
+
+def with_limits(task: Task, seed: int) -> Iterator[FloatArray | None]:
+    """Yield what `Optimizer(limits=...)` recommends after each evaluation."""
+    opt, rng = task.optimizer(limits=_limits(task), seed=1000 * seed), np.random.default_rng([seed, 2])
+    while True:
+        s = opt.ask()
+        cost, limits = task.evaluate(_array(s.action), task.condition(s.context), rng)
+        opt.tell(s, cost, limits=limits)
+        yield _recommended(opt) if opt.n_told in CHECKPOINTS else None
+
+
+def at_random(task: Task, seed: int) -> Iterator[FloatArray | None]:
+    """Yield what `Optimizer(limits=...)` recommends from random evaluations."""
+    opt, rng = task.optimizer(limits=_limits(task), seed=1000 * seed), np.random.default_rng([seed, 2])
+    while True:
+        x, c = rng.random(task.problem.d), float(rng.choice(task.days))
+        cost, limits = task.evaluate(x, c, rng)
+        context = task.problem.labels[int(c)] if task.problem.labels else {"c": c}
+        opt.tell(_named(x), cost, context=context, limits=limits)
+        yield _recommended(opt) if opt.n_told in CHECKPOINTS else None
+
+
+def by_penalty(task: Task, seed: int) -> Iterator[FloatArray | None]:
+    """Yield what one optimizer of a penalised objective recommends; it always recommends something."""
+    opt, rng = task.optimizer(seed=1000 * seed), np.random.default_rng([seed, 2])
+    scale = {name: PENALTY * task.spread("") / task.spread(name) for name in task.problem.limited}
+    while True:
+        s = opt.ask()
+        cost, limits = task.evaluate(_array(s.action), task.condition(s.context), rng)
+        for name, (_, limit) in task.problem.limited.items():
+            cost += scale[name] * max(-limit.sign * (limits[name] - limit.threshold), 0.0)
+        opt.tell(s, cost)
+        yield _recommended(opt) if opt.n_told in CHECKPOINTS else None
+
+
+def by_glue(task: Task, seed: int) -> Iterator[FloatArray | None]:
+    """Yield what optimizers that share evaluations recommend: the best bound of candidates whose limits hold."""
+    opt, rng = task.optimizer(seed=1000 * seed), np.random.default_rng([seed, 2])
+    others = {name: task.optimizer(maximize=limit.sign > 0.0) for name, (_, limit) in task.problem.limited.items()}
+    tried: list[FloatArray] = []
+    while True:
+        s = opt.ask()
+        tried.append(_array(s.action))
+        cost, limits = task.evaluate(tried[-1], task.condition(s.context), rng)
+        opt.tell(s, cost)
+        for name, other in others.items():
+            other.tell(s.action, limits[name], context=s.context)
+        if opt.n_told not in CHECKPOINTS:
+            yield None
+            continue
+        candidates = [*tried, *np.random.default_rng(opt.n_told).random((_CANDIDATES, task.problem.d))]
+        best: tuple[float, FloatArray] | None = None
+        for x in candidates:
+            action, holds = _named(x), True
+            for name, (_, limit) in task.problem.limited.items():
+                if limit.probability is None:
+                    holds = holds and limit.sign * (others[name].bound(action).value - limit.threshold) >= 0.0
+                elif holds:
+                    event: dict[str, Any] = {"above" if limit.sign > 0.0 else "below": limit.threshold}
+                    holds = others[name].under().probability(action, **event).lower >= limit.probability
+            if holds and (best is None or opt.bound(action).value < best[0]):
+                best = opt.bound(action).value, x
+        yield None if best is None else best[1]
+
+
+def by_optuna(kind: str) -> Callable[[Task, int], Iterator[FloatArray | None]]:
+    """Return a method of Optuna: conditions are drawn at random, and the best feasible trial counts."""
+
+    def method(task: Task, seed: int) -> Iterator[FloatArray | None]:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        warnings.simplefilter("ignore")
+        rng, limits = np.random.default_rng([seed, 2]), task.problem.limited
+
+        def constraints(trial: optuna.trial.FrozenTrial) -> list[float]:
+            return list(trial.user_attrs["beyond"])
+
+        maker = optuna.samplers.TPESampler if kind == "tpe" else optuna.samplers.GPSampler
+        study = optuna.create_study(sampler=maker(seed=seed, constraints_func=constraints))
+        for count in range(1, CHECKPOINTS[-1] + 1):
+            trial = study.ask(
+                {f"x{k}": optuna.distributions.FloatDistribution(0.0, 1.0) for k in range(task.problem.d)}
+            )
+            cost, values = task.evaluate(_array(trial.params), float(rng.choice(task.days)), rng)
+            beyond = [-limit.sign * (values[name] - limit.threshold) for name, (_, limit) in limits.items()]
+            trial.set_user_attr("beyond", beyond)
+            study.tell(trial, cost)
+            feasible = [t for t in study.trials if t.values and max(t.user_attrs["beyond"]) <= 0.0]
+            best = min(feasible, key=lambda t: t.value or 0.0, default=None) if count in CHECKPOINTS else None
+            yield None if best is None else _array(best.params)
+
+    return method
+
+
+METHODS: dict[str, Callable[[Task, int], Iterator[FloatArray | None]]] = {
+    "drbo": with_limits,
+    "glue": by_glue,
+    "penalty": by_penalty,
+    "random": at_random,
+    "tpe": by_optuna("tpe"),
+    "gp": by_optuna("gp"),
+}
+
+
+def run(problem: str, method: str, seed: int, largest: int) -> list[dict[str, Any]]:
+    """Return a row per checkpoint of one run."""
+    task, rows = Task.of(problem, seed), []
+    for count, x in enumerate(METHODS[method](task, seed), start=1):
+        if count in CHECKPOINTS:
+            row: dict[str, Any] = {"problem": problem, "method": method, "seed": seed, "evaluations": count}
+            if x is not None:
+                cost, margin = task.truth(x[None])
+                row |= {"value": float(cost[0]), "feasible": bool(margin[0] >= 0.0), "margin": float(margin[0])}
+            rows.append(row)
+        if count >= largest:
+            break
+    return rows
+
+
+def best_of(problem: str, seed: int) -> tuple[float, float]:
+    """Return the best true value of a truly feasible action, and the median of feasible ones, by a dense sample."""
+    task = Task.of(problem, seed)
+    actions = np.random.default_rng(0).random((4000 if task.problem.d > 1 else 1000, task.problem.d))
+    costs, margins = task.truth(actions)
+    return float(costs[margins >= 0.0].min()), float(np.median(costs[margins >= 0.0]))
+
+
+def table(path: Path) -> None:
+    """Print false feasibility and regrets by method and number of evaluations."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    scale = {key: best_of(*key) for key in {(row["problem"], row["seed"]) for row in rows}}
+    print(
+        "| method | evaluations | runs | recommended | false | share (95% limits) | median regret % | mean regret % |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    for method in METHODS:
+        for count in CHECKPOINTS:
+            some = [row for row in rows if (row["method"], row["evaluations"]) == (method, count)]
+            made = [row for row in some if "value" in row]
+            if not some:
+                continue
+            false = sum(not row["feasible"] for row in made)
+            low, high = clopper_pearson(false, len(made)) if made else (0.0, 1.0)
+            regrets = []
+            for row in some:  # nothing recommended, or an action that is not feasible, counts as the median action
+                best, median = scale[row["problem"], row["seed"]]
+                good = row.get("feasible", False)
+                regrets.append(100.0 * (min(row["value"], median) - best) / (median - best) if good else 100.0)
+            cells = f"{false} | {false / max(len(made), 1):.1%} ({low:.1%} to {high:.1%})"
+            numbers = f"{np.median(regrets):.2f} | {np.mean(regrets):.2f}"
+            print(f"| {method} | {count} | {len(some)} | {len(made)} | {cells} | {numbers} |")
+
+
+def main() -> None:
+    """Run what is missing in the file, or print its table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--evaluations", type=int, default=CHECKPOINTS[-1], choices=CHECKPOINTS)
+    parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
+    parser.add_argument(
+        "--methods", nargs="+", default=[name for name in METHODS if name != "gp"], choices=list(METHODS)
+    )
+    parser.add_argument("--table", action="store_true")
+    given = parser.parse_args()
+    if given.table:
+        table(given.out)
+        return
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    lines = given.out.read_text().splitlines() if given.out.exists() else []
+    done = {(row["problem"], row["method"], row["seed"]) for row in map(json.loads, lines)}
+    for seed in range(given.first_seed, given.first_seed + given.seeds):
+        for problem in given.problems:
+            for method in given.methods:
+                if (problem, method, seed) not in done:
+                    rows = run(problem, method, seed, given.evaluations)
+                    with given.out.open("a") as file:
+                        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+if __name__ == "__main__":
+    main()
