@@ -250,6 +250,7 @@ def summary(opt: Optimizer) -> dict[str, Any]:
         promise = f"{found.promise} on average in every distribution {found.within}"
         action = row(found.action, "action")
         deploy = {"action": action, "value": found.value, "proven": found.claim.proven, "promise": promise}
+        deploy |= {} if found.success is None else {"success": found.success}
     return {
         "deploy": deploy,
         "outcomes": len(results) - len(run.failed),

@@ -10,7 +10,7 @@ import numpy as np
 
 from drbo.analysis.trust import Check, Trust
 from drbo.contexts.nature import in_words
-from drbo.knowledge.claims import Claim
+from drbo.knowledge.claims import FAILURES, Claim
 from drbo.knowledge.explanation import Deferred, Explanation, as_html, readable, wrapped
 from drbo.rounds.chance import Chance, Event, Of
 from drbo.spaces.space import Point, row
@@ -152,7 +152,8 @@ class RegretBound:
     ----------
     value : the largest possible advantage of any action over the recommended one; infinite without outcomes
     bound : the bound of the recommended action
-    reachable : the best possible worst case of all actions that have not failed
+    reachable : the best possible worst case of all actions that `recommend` may return: once an evaluation has failed,
+        those that are likely to fail are passed over
     exhaustive : whether all actions were considered. False on a box: the search for `reachable` may miss a larger one
     claim : the claim about the confidence bounds, with its theorem or measurement
     """
@@ -194,6 +195,8 @@ class Recommendation:
     trusted : the value of `trust`
     given : the known part of the context; None if nothing is known
     chance : the bound on the probability of the event of `subject_to`; None without such a constraint
+    success : the estimated probability that an evaluation of the action succeeds, under the reference; None if no
+        evaluation has failed
     """
 
     action: Any
@@ -216,6 +219,7 @@ class Recommendation:
     trusted: Deferred[Trust] = field(repr=False)
     given: Mapping[Any, Any] | None = None
     chance: Probability | None = None
+    success: float | None = None
 
     def explain(self) -> Explanation:
         """Return the explanation of `value`: the worst conditions beside the reference, and the causes of the loss.
@@ -241,6 +245,7 @@ class Recommendation:
             wrapped(promise),
             wrapped(f"  {assurance}{self._left_open()}"),
             *([] if self.chance is None else [str(self.chance)]),
+            *self.failures(),
             *why.parts(),
             *why.conditions(),
         ]
@@ -264,6 +269,13 @@ class Recommendation:
     def doubts(self) -> list[str]:
         """Return the verdict on the bound as lines of text, if nothing proves or has checked the bound."""
         return [] if self.claim.proven or self.trust.verdict == "checked" else [wrapped(str(self.trust))]
+
+    def failures(self) -> list[str]:
+        """Return the estimated probability of success as lines of text, if an evaluation has failed."""
+        if self.success is None:
+            return []
+        said = f"an evaluation of it succeeds with an estimated probability of {self.success:.2f}; {FAILURES}"
+        return [wrapped(said)]
 
     def _left_open(self) -> str:
         """Return the worst case found as text, if it differs visibly from the bound."""
@@ -304,7 +316,7 @@ class TargetRecommendation:
         own = self.recommendation
         more = "less" if own.maximize else "more"
         promise = f"{own.promised(self.target)} on average in every distribution {own.within}"
-        lines = [*own.doubts(), wrapped(f"deploy {readable(self.action)}"), wrapped(promise)]
+        lines = [*own.doubts(), wrapped(f"deploy {readable(self.action)}"), wrapped(promise), *own.failures()]
         if 0.0 < self.fragility < np.inf:
             lines.append(wrapped(f"beyond, at most {self.fragility:.4g} {more} than the target per unit of radius"))
         return "\n".join(lines)

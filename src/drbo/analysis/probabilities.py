@@ -149,7 +149,7 @@ def best_with(asked: Snapshot, chance: Chance) -> Recommendation:
         first = int(np.argmax(scores))
         return Found(candidates.point(int(rows[first])), float(scores[first]))
 
-    found = asked.configuration.search.best_by(ball, pick, asked.near, asked.failed)
+    found = asked.search.best_by(ball, pick, asked.near, asked.failed)
     if found is None:
         raise NotReachedError(
             f"no action is known to meet the constraint that {chance}: the largest bound on the probability of any is "

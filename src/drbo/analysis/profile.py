@@ -165,7 +165,7 @@ def _row(asked: Snapshot, ball: Ball, stochastic: Point, near: FloatArray) -> _R
 
 def _best_mean(asked: Snapshot, ball: Ball) -> Point:
     """Return the action of the best posterior mean under the reference among those that have not failed."""
-    return asked.configuration.search.best(ball, asked.mean(ball), asked.near, asked.rows([]), asked.failed).action
+    return asked.search.best(ball, asked.mean(ball), asked.near, asked.rows([]), asked.failed).action
 
 
 def _present(asked: Snapshot) -> float:

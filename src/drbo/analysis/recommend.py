@@ -76,12 +76,12 @@ def action_bound(asked: Snapshot, action: Point, ball: Ball) -> ActionBound:
 
 
 def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> ActionBound:
-    """Return the action of the largest worst-case lower confidence bound among those that have not failed.
+    """Return the action of the largest worst-case lower confidence bound among those that are likely to work.
 
     `near` (k, d) are actions that a search over a box starts near.
     """
     start = asked.near if near is None else near
-    search, failed, found = asked.configuration.search, asked.failed, []
+    search, failed, found = asked.search, asked.failed, []
     for _ in range(PASSES):
         action = search.best(ball, asked.lower(ball), start, asked.rows([]), failed).action
         found.append(action_bound(asked, action, ball))
@@ -105,14 +105,14 @@ def regret_bound(asked: Snapshot, best: ActionBound) -> RegretBound:
 
 
 def _reachable(asked: Snapshot, best: ActionBound) -> float:
-    """Return the largest worst-case upper confidence bound of all actions that have not failed, in the model's units.
+    """Return the largest worst-case upper confidence bound of all actions that may be recommended, in model units.
 
     The set is that of `best`, whose own upper bound is included. On a range of contexts the worst case on the atoms
     alone is used; it is larger, so the result is still an upper bound.
     """
     bound = asked.upper(best.ball)
     near = np.concatenate([asked.near, asked.rows([best.action])])
-    found = asked.configuration.search.best(best.ball, bound, near, asked.rows([]), asked.failed)
+    found = asked.search.best(best.ball, bound, near, asked.rows([]), asked.failed)
     return max(found.score, float(best.ball.worst_case(bound.of_action(best.action)).expectation))
 
 
@@ -120,7 +120,9 @@ def best_iterate(asked: Snapshot) -> ActionBound:
     """Return the iterate of the largest worst-case lower confidence bound at its ask (eq. 10), bounded now."""
     iterate = asked.state.incumbent
     if iterate is None:
-        raise RuntimeError("recommend_iterate needs an iterate that has not failed: call ask first")
+        raise RuntimeError(
+            "recommend_iterate needs a suggestion whose action has an outcome or has not failed: call ask first"
+        )
     its_round = replace(asked, terms=Terms(iterate.reference, None, iterate.given))
     return action_bound(its_round, iterate.proposal.action, asked.known.ball_of(asked.state, iterate))
 
@@ -154,6 +156,7 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
         action_point=found.action,
         explanation=Deferred(functools.partial(explain, found, action, contexts, nature.space.columns)),
         given=found.given,
+        success=None if asked.chances is None else float(asked.chances.of_actions(asked.rows([found.action]))[0]),
     )
 
 
@@ -205,7 +208,7 @@ def _best_for(asked: Snapshot, target: float, goal: Goal) -> Satisfied:
     """
     ball = asked.ball_at(0.0)
     check_set(ball)
-    search, units, failed = asked.configuration.search, asked.units, asked.failed
+    search, units, failed = asked.search, asked.units, asked.failed
     if not units.known:
         raise NotReachedError("no action is known to reach the target: the model has seen no outcome yet")
     level, best, near = units.inward(target), None, asked.near

@@ -45,6 +45,8 @@ from drbo.spaces.finite import FiniteSet, finite_set
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point, Space
 
+LEAST_SUCCESS = 0.5
+"""The least estimated probability of success of a recommended action, by default."""
 _COMBINATIONS = 1024
 """Largest number of combinations of a discrete box of contexts at which every combination is an atom."""
 
@@ -93,6 +95,7 @@ class Configuration:
     setting, surrogate, policy, beta, bound_beta, maximize, seed : as for `Optimizer`
     baseline : the current action, None if there is none
     explore_budget : the largest total loss against the baseline over all rounds; infinite if there is no limit
+    least_success : the least estimated probability of success of a recommended action
     outcomes : the modelled outcomes by name; the objective has the empty name
     """
 
@@ -112,6 +115,7 @@ class Configuration:
     seed: int
     baseline: Point | None
     explore_budget: float
+    least_success: float
     outcomes: Mapping[str, Outcome]
 
     @property
@@ -140,6 +144,7 @@ class Configuration:
         seed: Any,
         baseline: Any,
         explore_budget: Any,
+        least_success: Any,
     ) -> Self:
         """Return the configuration of these arguments; an error names the wrong argument."""
         model = check_surrogate(LearnedGP() if surrogate is None else surrogate)
@@ -183,6 +188,9 @@ class Configuration:
             require(prior, (SupportsCovariance,), "explore_budget", model)
         today = None if baseline is None else frozen_copy(search.space.encode("baseline", baseline))
         budget = _budget(explore_budget, today, nature)
+        least = validation.finite_float("least_success", least_success)
+        if not 0.0 <= least <= 1.0:
+            raise ValueError(f"least_success must be a probability from 0 to 1, got {least}")
         arguments = {
             "actions": _as_given(chosen_from),
             "contexts": _as_given(drawn_from),
@@ -197,6 +205,8 @@ class Configuration:
             "baseline": None if today is None else search.space.decode(today),
             "explore_budget": None if explore_budget is None else budget,
         }
+        if least != LEAST_SUCCESS:  # files without it have the default
+            arguments["least_success"] = least
         return cls(
             arguments=arguments,
             actions=chosen_from,
@@ -214,6 +224,7 @@ class Configuration:
             seed=number,
             baseline=today,
             explore_budget=budget,
+            least_success=least,
             outcomes={OBJECTIVE: objective},
         )
 

@@ -10,6 +10,7 @@ import functools
 import math
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,17 +21,19 @@ from drbo.contexts.nature import Contexts, Reference
 from drbo.knowledge.ahead import Ahead, Forecaster
 from drbo.knowledge.belief import Belief, Pending, RoundBeliefs
 from drbo.knowledge.configuration import Configuration
-from drbo.knowledge.history import OBJECTIVE, Fact, Proposal
+from drbo.knowledge.history import OBJECTIVE, Fact, Proposal, Told
 from drbo.knowledge.production import Wishes
 from drbo.knowledge.state import Iterate, State, Terms, kept, values_of
 from drbo.knowledge.suggestion import Suggestion
 from drbo.models.bounds import LOWER, Beta, Bound
 from drbo.models.data import Units
+from drbo.models.success import Success, Trials
 from drbo.models.surrogate import Fit, SupportsAlternatives, SupportsInformationGain, supports
 from drbo.rounds.ball import Ball, frozen_copy
 from drbo.rounds.policies import Evaluations, Round
 from drbo.rounds.range_ball import make_ball
-from drbo.rounds.repeats import Avoiding, Failures
+from drbo.rounds.repeats import NOTHING_FAILED, Avoiding, Failures
+from drbo.rounds.working import LIKELY, Chances, Working, places, representative
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -52,6 +55,7 @@ class Knowledge:
         self._models: dict[str, tuple[Fit, tuple[int, int], list[Belief]]] = {}  # by outcome: fit, counts, posteriors
         self._forecasting = threading.Lock()
         self._ahead: tuple[int, Forecaster, Ahead] | None = None  # cache: number of facts, errors
+        self._success: tuple[tuple[int, int], Success] | None = None  # cache: numbers of results and corrections
         self._placed: list[tuple[FloatArray, PlacedSet]] = []  # cache: the last two arrays of atoms, with their sets
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # cache: with further contexts
         self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # cache: contexts conditioned on `given`
@@ -176,7 +180,8 @@ class Knowledge:
         width = self.width(belief, belief.outcome.beta)
         bound_width = functools.partial(self.bound_width, state, belief)
         models = functools.partial(self.models, state, belief.name, belief.fit)
-        return RoundBeliefs(belief, pending, width, bound_width, models)
+        success = self.success(state)
+        return RoundBeliefs(belief, pending, width, bound_width, models, success is not None and success.by_accident)
 
     def bound_width(self, state: State, belief: Belief) -> float:
         """Return the width of the bounds of a recommendation; for a model that learns, times the size of its errors."""
@@ -272,6 +277,34 @@ class Knowledge:
         )
         return Evaluations(actions, contexts, space.ranges)
 
+    def success(self, state: State) -> Success | None:
+        """Return the estimated probability of success of any evaluation; None if nothing failed (cached)."""
+        if not state.n_failed:
+            return None
+        told, key, made = state.told_so_far, (len(state.told_so_far), state.corrections), self._success
+        if made is None or made[0] != key:
+            x, c = self.rows([record.action for record in told]), np.array([_middle(record) for record in told])
+            trials = Trials.of(places(self.configuration.inputs, self._ranges, x, c), [one.failed for one in told])
+            made = self._success = key, Success.learned(trials, self.configuration.inputs.d_action)
+        return made[1]
+
+    def chances(self, state: State, reference: Reference) -> Chances | None:
+        """Return the estimated probabilities of success under a reference; None if nothing failed."""
+        model, inputs = self.success(state), self.configuration.inputs
+        if model is None:
+            return None
+        contexts, weights = representative(reference.points, reference.weights)
+        if not model.by_context and inputs.shift is None:
+            contexts, weights = contexts[:1], np.ones(1)
+        found = Chances(model, inputs, self._ranges, contexts, weights)
+        return replace(
+            found, best=found.best_of(self.rows([one.action for one in state.told_so_far if not one.failed]))
+        )
+
+    @property
+    def _ranges(self) -> tuple[FloatArray, FloatArray]:
+        return self.configuration.search.space.ranges, self.configuration.nature.space.ranges
+
     def near(self, state: State) -> FloatArray:
         """Return the actions (k, d) that a search over a box starts near: the incumbent and the last results."""
         if self.configuration.search.exhaustive:  # it looks at all actions
@@ -320,10 +353,13 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
     objective = beliefs[OBJECTIVE]
     limits = wishes.limits(state, objective, ball, before, own.search)
     number = state.n_asked + len(before)
-    failures, search = Failures(state.failed_pairs if state.failed else ()), limits.search(own.search)
-    exhausted = failures.exhausted(ball) if failures.pairs else []
-    if exhausted:
-        search = Avoiding(search, exhausted)
+    chances, search = known.chances(state, ball.reference), limits.search(own.search)
+    failures = NOTHING_FAILED
+    if chances is not None:
+        failures = Failures(() if chances.model.by_accident else state.failed_pairs, chances)
+        exhausted = failures.exhausted(ball)
+        search = Working(search, chances, LIKELY * chances.best)
+        search = Avoiding(search, exhausted) if exhausted else search
     evaluated = functools.partial(known.evaluations, state, [iterate.proposal for iterate in under_way])
     seed = (own.seed, number)
     round_ = Round(ball, search, known.near(state), known.rows(away), n_contexts, seed, failures, evaluated)
@@ -351,6 +387,12 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
         more_contexts=tuple(frozen_copy(context) for context in choice.more_contexts),
         reason=choice.reason,
     )
+
+
+def _middle(record: Told) -> FloatArray:
+    """Return the mean of a result's contexts (d,): a failure of several contexts belongs to none of them."""
+    points = np.array([context.coordinates for context in record.contexts])
+    return np.asarray(np.average(points, axis=0, weights=record.weights or None))
 
 
 def suggestion_of(known: Knowledge, iterate: Iterate) -> Suggestion:

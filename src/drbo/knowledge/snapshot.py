@@ -5,6 +5,7 @@ Later facts do not change a snapshot. The functions of `drbo.analysis` take one.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,8 +21,13 @@ from drbo.knowledge.state import State, Terms
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.data import Units
 from drbo.rounds.ball import Ball
+from drbo.rounds.search import Search
+from drbo.rounds.working import LIKELY, Chances, Working
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
+
+LIKEWISE = 0.9
+"""If no evaluated action is likely enough to succeed, actions of this share of the best probability may be deployed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +81,25 @@ class Snapshot:
 
     @property
     def failed(self) -> list[Point]:
-        """The actions that failed."""
+        """The actions that failed and have no outcome."""
         return list(self.state.failed.values())
+
+    @functools.cached_property
+    def chances(self) -> Chances | None:
+        """The estimated probabilities of success under the reference; None if nothing failed."""
+        return self.known.chances(self.state, self.known.bare(self.state, self.terms))
+
+    @functools.cached_property
+    def search(self) -> Search:
+        """The search over the actions; those that are too likely to fail are passed over.
+
+        An action that `ask` would not try is not recommended either.
+        """
+        search, chances = self.configuration.search, self.chances
+        if chances is None:
+            return search
+        least = max(self.configuration.least_success, LIKELY * chances.best)
+        return Working(search, chances, min(least, LIKEWISE * chances.best))
 
     @property
     def near(self) -> FloatArray:

@@ -106,9 +106,12 @@ class Question:
     def recommend(self, *, subject_to: Chance | None = None) -> Recommendation:
         """Return the action of the largest worst-case lower confidence bound, given all outcomes.
 
-        An action that failed is never recommended. `subject_to=Chance(0.9, above=2.0)` restricts the choice to actions
-        whose bound gives f above 2 a probability of at least 0.9 in every distribution of the set; `chance` of the
-        answer is that bound. `NotReachedError` is raised if there is no such action.
+        Once an evaluation has failed, actions whose estimated probability of success is below `least_success` are
+        passed over; `success` of the answer is that probability. An error is raised only if nothing has succeeded.
+
+        `subject_to=Chance(0.9, above=2.0)` restricts the choice to actions whose bound gives f above 2 a probability of
+        at least 0.9 in every distribution of the set; `chance` of the answer is that bound. `NotReachedError` is raised
+        if there is no such action.
         """
         if subject_to is None:
             return recommendation(self._asked, self._best())
@@ -121,8 +124,8 @@ class Question:
         `target` is in the units of the outcomes: at least this, or at most if outcomes are minimised. The goal "radius"
         maximises the radius up to which the bound reaches the target. The goal "fragility" minimises the shortfall from
         the target per unit of radius, in the worst case over all radii (RoBOS: Saday, Yildirim and Tekin, NeurIPS
-        2023). Both numbers are returned, by the lower confidence bounds of `recommend`. An action that failed is never
-        recommended.
+        2023). Both numbers are returned, by the lower confidence bounds of `recommend`. Actions that are likely to fail
+        are passed over.
 
         `NotReachedError` is raised if no bound reaches the target under the reference itself.
         """
