@@ -27,6 +27,7 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.special import betaln, expit, log_ndtr, logit, ndtr, ndtri
 
+from drbo._compiled import announce, in_order
 from drbo.kernels import Matern
 from drbo.validation import FloatArray
 
@@ -50,8 +51,10 @@ MOST_FAILURES, MOST_SUCCESSES = 64, 96
 """Largest numbers of points with and without failure that are used: the last failures, and the successes near them."""
 _LEAST_WEIGHT = 0.1
 """An accident rate of less weight than this is left out of a prediction."""
-_SWEEPS, _DAMPING = 60, 0.8
-"""Largest number of sweeps of expectation propagation, and the share of each step that is taken."""
+_SWEEPS = 40
+"""Largest number of sweeps of expectation propagation."""
+_LEAST_PRECISION = 1e-6
+"""A site is left as it is if all others together say less than this."""
 _ROUGHLY, _SETTLED = 0.02, 1e-3
 """The largest change of a site that ends the sweeps: to compare hypotheses, and for the final ones."""
 _LOG_PRIOR = {a: _PRIOR_POWER * log1p(-a) - log(sum((1.0 - b) ** _PRIOR_POWER for b in ACCIDENTS)) for a in ACCIDENTS}
@@ -123,31 +126,70 @@ def propagate(
     still fits the mean.
     """
     n = len(prior)
-    tau, nu = (np.zeros(n), np.zeros(n)) if start is None else (start.precision, start.shift)
-    step = float(_NODES[1] - _NODES[0])
+    tau, nu = (np.zeros(n), np.zeros(n)) if start is None else (start.precision.copy(), start.shift.copy())
+    announce(_sweep)
+    covariance, mean, log_det = _moments(prior, tau, nu)
     for _ in range(_SWEEPS):
+        moved = _sweep(covariance, mean, tau, nu, log_likelihood, _NODES)
         covariance, mean, log_det = _moments(prior, tau, nu)
-        variance = np.diag(covariance)
-        cavity_tau = np.maximum(1.0 / variance - tau, 1e-9)
-        cavity_nu = mean / variance - nu
-        centre, spread = cavity_nu / cavity_tau, 1.0 / cavity_tau
-        exponent = log_likelihood - 0.5 * (_NODES - centre[:, None]) ** 2 * cavity_tau[:, None]
-        top = exponent.max(axis=1)
-        weights = np.exp(exponent - top[:, None])
-        total = weights.sum(axis=1)
-        new_mean = weights @ _NODES / total
-        new_variance = np.maximum(weights @ _NODES**2 / total - new_mean**2, 1e-9)
-        wanted_tau = np.maximum(1.0 / new_variance - cavity_tau, 0.0)
-        wanted_nu = new_mean * (cavity_tau + wanted_tau) - cavity_nu
-        log_z = top + np.log(total * step) + 0.5 * np.log(cavity_tau / (2.0 * np.pi))
-        shift = wanted_nu**2 * spread + 2.0 * wanted_nu * centre - wanted_tau * centre**2
-        log_g = 0.5 * shift / (1.0 + wanted_tau * spread) - 0.5 * np.log1p(wanted_tau * spread)
-        moved = max(float(np.abs(wanted_tau - tau).max()), float(np.abs(wanted_nu - nu).max()))
         if moved < settled:
             break
-        tau, nu = tau + _DAMPING * (wanted_tau - tau), nu + _DAMPING * (wanted_nu - nu)
+    variance = np.diag(covariance)
+    cavity = np.maximum(1.0 / variance - tau, _LEAST_PRECISION)
+    centre, spread = (mean / variance - nu) / cavity, 1.0 / cavity
+    exponent = log_likelihood - 0.5 * (_NODES - centre[:, None]) ** 2 * cavity[:, None]
+    top = exponent.max(axis=1)
+    total = np.exp(exponent - top[:, None]).sum(axis=1) * (_NODES[1] - _NODES[0])
+    log_z = top + np.log(total) + 0.5 * np.log(cavity / (2.0 * np.pi))
+    shift = nu**2 * spread + 2.0 * nu * centre - tau * centre**2
+    log_g = 0.5 * shift / (1.0 + tau * spread) - 0.5 * np.log1p(tau * spread)
     log_evidence = float((log_z - log_g).sum()) - 0.5 * log_det + 0.5 * float(nu @ covariance @ nu)
     return Sites(tau, nu, log_evidence)
+
+
+@in_order
+def _sweep(
+    covariance: FloatArray,
+    mean: FloatArray,
+    tau: FloatArray,
+    nu: FloatArray,
+    log_likelihood: FloatArray,
+    nodes: FloatArray,
+) -> float:
+    """Fit each site once, one after the other, in place; return the largest change of a site."""
+    n, k = log_likelihood.shape
+    least = 0.25 * (nodes[1] - nodes[0]) ** 2  # a narrower distribution is not resolved by the nodes
+    moved = 0.0
+    for i in range(n):
+        cavity = 1.0 / covariance[i, i] - tau[i]
+        if cavity < _LEAST_PRECISION:
+            continue
+        shift = mean[i] / covariance[i, i] - nu[i]
+        centre = shift / cavity
+        top = -np.inf
+        for j in range(k):
+            top = max(top, log_likelihood[i, j] - 0.5 * (nodes[j] - centre) ** 2 * cavity)
+        total, first, second = 0.0, 0.0, 0.0
+        for j in range(k):
+            weight = np.exp(log_likelihood[i, j] - 0.5 * (nodes[j] - centre) ** 2 * cavity - top)
+            total += weight
+            first += weight * nodes[j]
+            second += weight * nodes[j] ** 2
+        first /= total
+        precision = max(1.0 / max(second / total - first**2, least) - cavity, 0.0)
+        more_tau = precision - tau[i]
+        more_nu = first * (cavity + precision) - shift - nu[i]
+        moved = max(moved, abs(more_tau), abs(more_nu))
+        tau[i] += more_tau
+        nu[i] += more_nu
+        column = covariance[:, i].copy()
+        scale = 1.0 + more_tau * column[i]
+        step = (more_nu - more_tau * mean[i]) / scale
+        for p in range(n):
+            mean[p] += step * column[p]
+            for q in range(n):
+                covariance[p, q] -= more_tau / scale * column[p] * column[q]
+    return moved
 
 
 def _moments(prior: FloatArray, tau: FloatArray, nu: FloatArray) -> tuple[FloatArray, FloatArray, float]:
@@ -259,21 +301,19 @@ class Success:
         d = trials.points.shape[1]
         scales = np.full(d, LENGTHSCALES[0] * np.sqrt(d_action))
         scales[d_action:] *= _IRRELEVANT
-        best = max(_by_accidents(trials, scales, ACCIDENTS[::2], _ROUGHLY), key=_evidence)
-        others = [scales * (length / LENGTHSCALES[0]) for length in LENGTHSCALES[1:]]
-        for length in others:
-            best = max(best, Hypothesis.of(trials, best.accidents, length, best.sites), key=_evidence)
+        best = _best(trials, scales)
+        for length in LENGTHSCALES[1:]:
+            best = _best(trials, scales * (length / LENGTHSCALES[0]), best)
         by_context = False
         if d > d_action:
-            all_matter = np.array(best.kernel.lengthscale)
-            all_matter[d_action:] /= _IRRELEVANT
-            other = Hypothesis.of(trials, best.accidents, all_matter, best.sites)
-            by_context = _evidence(other) > _evidence(best)
-            best = other if by_context else best
-        for i in range(d_action if d_action > 1 else 0):
+            alone, both = best, np.array(best.kernel.lengthscale)
+            both[d_action:] /= _IRRELEVANT
+            best = _best(trials, both, alone)
+            by_context = best is not alone
+        for i in range(d_action if d > 1 else 0):
             one_less = np.array(best.kernel.lengthscale)
             one_less[i] *= _IRRELEVANT
-            best = max(best, Hypothesis.of(trials, best.accidents, one_less, best.sites), key=_evidence)
+            best = _best(trials, one_less, best)
         every = _by_accidents(trials, np.array(best.kernel.lengthscale), ACCIDENTS, _SETTLED)
         evidence = np.array([_evidence(one) for one in every])
         weights = np.exp(evidence - evidence.max())
@@ -309,6 +349,12 @@ def _by_accidents(trials: Trials, scales: FloatArray, rates: Sequence[float], se
     for accidents in rates:
         found.append(Hypothesis.of(trials, accidents, scales, found[-1].sites if found else None, settled))
     return found
+
+
+def _best(trials: Trials, scales: FloatArray, other: Hypothesis | None = None) -> Hypothesis:
+    """Return the best hypothesis for lengthscales (d,) and few and many accidents, or another one if that is better."""
+    found = _by_accidents(trials, scales, ACCIDENTS[::3], _ROUGHLY)
+    return max(found if other is None else [other, *found], key=_evidence)
 
 
 def _evidence(hypothesis: Hypothesis) -> float:
