@@ -176,8 +176,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     if not args.table:
         with path.open("a") as file:
-            for name in problems:
-                for seed in seeds:
+            for seed in seeds:
+                for name in problems:
                     if not any(one["problem"] == name and one["seed"] == seed for one in done):
                         done.append({"problem": name, "seed": seed, **run(name, seed)})
                         print(done[-1], flush=True)
@@ -212,8 +212,8 @@ def table_of_accidents(rows: list[dict[str, Any]], problems: list[str]) -> str:
         apart = with_ - without
         error = apart.std(ddof=1) / np.sqrt(len(apart))
         lines.append(
-            f"| {name} | {with_.mean():.2g}% (sd {with_.std(ddof=1):.2g}) | {without.mean():.2g}% "
-            f"(sd {without.std(ddof=1):.2g}) | {apart.mean():+.2g} +- {error:.2g} |"
+            f"| {name} | {with_.mean():.1f}% (sd {with_.std(ddof=1):.1f}) | {without.mean():.1f}% "
+            f"(sd {without.std(ddof=1):.1f}) | {apart.mean():+.1f} +- {error:.1f} |"
         )
     return "\n".join(lines)
 

@@ -37,6 +37,8 @@ from drbo.rounds.working import LIKELY, Chances, Working, places, representative
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
+_EACH, _LAGS = 64, 16
+"""From 64 results on, the probability of success is learned again only when a 16th of the results is new."""
 _NARROWED = 16
 """Cache size for contexts conditioned on `given`."""
 
@@ -56,6 +58,7 @@ class Knowledge:
         self._forecasting = threading.Lock()
         self._ahead: tuple[int, Forecaster, Ahead] | None = None  # cache: number of facts, errors
         self._success: tuple[tuple[int, int], Success] | None = None  # cache: numbers of results and corrections
+        self._chances: Chances | None = None  # cache: under the last reference
         self._placed: list[tuple[FloatArray, PlacedSet]] = []  # cache: the last two arrays of atoms, with their sets
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # cache: with further contexts
         self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # cache: contexts conditioned on `given`
@@ -278,10 +281,16 @@ class Knowledge:
         return Evaluations(actions, contexts, space.ranges)
 
     def success(self, state: State) -> Success | None:
-        """Return the estimated probability of success of any evaluation; None if nothing failed (cached)."""
+        """Return the estimated probability of success of any evaluation; None if nothing failed (cached).
+
+        Of 64 results or more, the last few may not count yet, at most a 16th.
+        """
         if not state.n_failed:
             return None
-        told, key, made = state.told_so_far, (len(state.told_so_far), state.corrections), self._success
+        told = state.told_so_far[: len(state.told_so_far) // _step(state) * _step(state)]
+        if not any(record.failed for record in told):
+            told = state.told_so_far
+        key, made = (len(told), state.corrections), self._success
         if made is None or made[0] != key:
             x, c = self.rows([record.action for record in told]), np.array([_middle(record) for record in told])
             trials = Trials.of(places(self.configuration.inputs, self._ranges, x, c), [one.failed for one in told])
@@ -296,7 +305,9 @@ class Knowledge:
         contexts, weights = representative(reference.points, reference.weights)
         if not model.by_context and inputs.shift is None:
             contexts, weights = contexts[:1], np.ones(1)
-        found = Chances(model, inputs, self._ranges, contexts, weights)
+        found = self._chances
+        if found is None or found.model is not model or not found.under(contexts, weights):
+            found = self._chances = Chances(model, inputs, self._ranges, contexts, weights)
         return replace(
             found, best=found.best_of(self.rows([one.action for one in state.told_so_far if not one.failed]))
         )
@@ -387,6 +398,12 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
         more_contexts=tuple(frozen_copy(context) for context in choice.more_contexts),
         reason=choice.reason,
     )
+
+
+def _step(state: State) -> int:
+    """Return the number of new results from which on the probability of success is learned again."""
+    count = len(state.told_so_far)
+    return count // _LAGS if count >= _EACH else 1
 
 
 def _middle(record: Told) -> FloatArray:

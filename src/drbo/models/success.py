@@ -47,7 +47,7 @@ LENGTHSCALES = (0.5, 0.25)
 """The lengthscales that are compared, in ranges of a coordinate, for one coordinate; they grow with sqrt(d)."""
 _IRRELEVANT = 8.0
 """The factor of a lengthscale by which a coordinate stops to matter."""
-MOST_FAILURES, MOST_SUCCESSES = 64, 96
+MOST_FAILURES, MOST_SUCCESSES = 40, 60
 """Largest numbers of points with and without failure that are used: the last failures, and the successes near them."""
 _LEAST_WEIGHT = 0.1
 """An accident rate of less weight than this is left out of a prediction."""

@@ -55,6 +55,10 @@ class Chances:
     best: float = 1.0
     _known: dict[bytes, float] = field(default_factory=dict)  # cache by action
 
+    def under(self, contexts: FloatArray, weights: FloatArray) -> bool:
+        """Return whether the reference has these contexts (k, d_c) and weights (k,)."""
+        return np.array_equal(self.contexts, contexts) and np.array_equal(self.weights, weights)
+
     def of_actions(self, actions: FloatArray) -> FloatArray:
         """Return the probability (m,) that an evaluation of actions (m, d_x) succeeds, on average over contexts."""
         keys = [row.tobytes() for row in actions]
