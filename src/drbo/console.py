@@ -257,6 +257,7 @@ def summary(opt: Optimizer) -> dict[str, Any]:
                 name: {"value": one.value, "threshold": one.threshold, "holds": one.holds, "text": f"{one.word}: {one}"}
                 for name, one in found.limits.items()
             }
+        deploy |= {} if found.success is None else {"success": found.success}
     return {
         "deploy": deploy,
         "outcomes": len(results) - len(run.failed),

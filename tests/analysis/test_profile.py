@@ -104,11 +104,12 @@ def test_general_setting() -> None:
     np.testing.assert_allclose(told.bound, again.bound, rtol=ROUNDING)
 
 
-def test_a_failed_action_is_in_no_row() -> None:
+def test_an_action_that_fails_is_in_no_row() -> None:
     opt = run(GRID, CONTEXTS, Simulator(WEIGHTS, 0.3, pick="uncertain"))
     best = opt.under().profile([0.0])
-    opt.tell(best.stochastic, failed=True, context=CONTEXTS[0])
-    opt.tell(best.actions[0], failed=True, context=CONTEXTS[0])
+    for action in (best.stochastic, best.actions[0]):
+        for context in [*CONTEXTS] * 3:
+            opt.tell(action, failed=True, context=context)
     told = opt.under().profile([0.0])
     for action in (told.stochastic, told.actions[0]):
         assert action != pytest.approx(best.stochastic)

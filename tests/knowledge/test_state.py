@@ -53,7 +53,7 @@ def test_contexts_seen_are_those_that_nature_drew() -> None:
     told(None, 0.1, None, drawn=False).apply(s)
     told(None, 0.1, None, drawn=True).apply(s)
     assert (len(s.seen), s.counts[OBJECTIVE], len(s.told_so_far)) == (2, 1, 3)
-    assert len(s.failed) == 1  # the same action failed twice
+    assert (s.n_failed, len(s.failed)) == (2, 0)  # the same action failed twice, and has an outcome
 
 
 @pytest.mark.parametrize(("sign", "best"), [(1.0, 1), (-1.0, 0)])

@@ -71,23 +71,24 @@ def test_a_history_of_unsigned_numbers_can_be_saved(tmp_path: Path) -> None:
     assert opt.ask().reference[3] == 0.0
 
 
-def test_a_failed_action_is_never_recommended_however_few_there_are() -> None:
+def test_recommend_raises_only_if_nothing_has_succeeded() -> None:
     opt = make(Box(mode=Categorical("a", "b")), surrogate=GP(KERNEL, 0.05))
-    opt.tell({"mode": "a"}, 1.0, context=0.0)
     opt.tell({"mode": "a"}, failed=True, context=0.0)
     assert opt.recommend().action == {"mode": "b"}
     opt.tell({"mode": "b"}, failed=True, context=0.0)
-    with pytest.raises(RuntimeError, match="every action has failed"):
+    with pytest.raises(RuntimeError, match="nothing has succeeded: every action has failed"):
         opt.recommend()
+    opt.tell({"mode": "a"}, 1.0, context=0.0)
+    assert opt.recommend().action == {"mode": "a"}
 
 
-def test_equal_actions_fail_together() -> None:
+def test_equal_actions_fail_and_work_together() -> None:
     opt = make(np.array([0.0, 0.0, 0.5, 1.0]))
+    opt.tell(0.0, failed=True, context=0.0)
+    assert opt.recommend().action != 0.0
     for c in C:
         opt.tell(0.0, 5.0, context=c)
     assert opt.recommend().action == 0.0
-    opt.tell(0.0, failed=True, context=0.0)
-    assert opt.recommend().action != 0.0
 
 
 def test_whole_numbers_beside_a_failed_one_are_others() -> None:

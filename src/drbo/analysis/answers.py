@@ -11,7 +11,7 @@ import numpy as np
 from drbo._messages import printable
 from drbo.analysis.trust import Check, Trust
 from drbo.contexts.nature import in_words
-from drbo.knowledge.claims import Claim
+from drbo.knowledge.claims import FAILURES, Claim
 from drbo.knowledge.explanation import Deferred, Explanation, as_html, readable, wrapped
 from drbo.rounds.chance import Chance, Event, Of
 from drbo.rounds.limits import AnyLimit, in_unit
@@ -161,7 +161,8 @@ class RegretBound:
     ----------
     value : the largest possible advantage of any action over the recommended one; infinite without outcomes
     bound : the bound of the recommended action
-    reachable : the best possible worst case of all actions that have not failed
+    reachable : the best possible worst case of all actions that `recommend` may return: once an evaluation has failed,
+        those that are likely to fail are passed over
     exhaustive : whether all actions were considered. False on a box: the search for `reachable` may miss a larger one
     claim : the claim about the confidence bounds, with its theorem or measurement
     unit : of the objective; None if not given
@@ -269,6 +270,8 @@ class Recommendation:
     given : the known part of the context; None if nothing is known
     limits : the bounds of the limited outcomes by name, each under its own worst distribution
     outcome, unit : the name and the unit of the objective; None if not given
+    success : the estimated probability that an evaluation of the action succeeds, under the reference; None if no
+        evaluation has failed
     """
 
     action: Any
@@ -293,6 +296,7 @@ class Recommendation:
     limits: Mapping[str, LimitBound] = field(default_factory=dict)
     outcome: str | None = None
     unit: str | None = None
+    success: float | None = None
 
     def explain(self) -> Explanation:
         """Return the explanation of `value`: the worst conditions beside the reference, and the causes of the loss.
@@ -318,6 +322,7 @@ class Recommendation:
             wrapped(promise),
             wrapped(f"  {assurance}{self._left_open()}"),
             *(wrapped(f"{limit.word}: {limit}") for limit in self.limits.values()),
+            *self.failures(),
             *why.parts(),
             *why.conditions(),
         ]
@@ -347,6 +352,13 @@ class Recommendation:
         own = [] if self.claim.proven or self.trust.verdict == "checked" else [wrapped(str(self.trust))]
         limits = [limit for limit in self.limits.values() if limit.word == "a guess"]
         return [*own, *(wrapped(f"{printable(limit.name)}: {limit.trust}") for limit in limits)]
+
+    def failures(self) -> list[str]:
+        """Return the estimated probability of success as lines of text, if an evaluation has failed."""
+        if self.success is None:
+            return []
+        said = f"an evaluation of it succeeds with an estimated probability of {self.success:.2f}; {FAILURES}"
+        return [wrapped(said)]
 
     def _left_open(self) -> str:
         """Return the worst case found as text, if it differs visibly from the bound."""
@@ -387,7 +399,7 @@ class TargetRecommendation:
         own = self.recommendation
         more = "less" if own.maximize else "more"
         promise = f"{own.promised(self.target)} on average in every distribution {own.within}"
-        lines = [*own.doubts(), wrapped(f"deploy {readable(self.action)}"), wrapped(promise)]
+        lines = [*own.doubts(), wrapped(f"deploy {readable(self.action)}"), wrapped(promise), *own.failures()]
         if 0.0 < self.fragility < np.inf:
             lines.append(wrapped(f"beyond, at most {self.fragility:.4g} {more} than the target per unit of radius"))
         return "\n".join(lines)

@@ -188,7 +188,7 @@ def _best_mean(asked: Snapshot, ball: Ball) -> Point:
     mean = asked.mean(ball)
     found = best_action_in(asked, ball, mean, asked.near, View.CERTAIN)
     if found is None:
-        found = asked.configuration.search.best(ball, mean, asked.near, asked.rows([]), asked.failed).action
+        found = asked.search.best(ball, mean, asked.near, asked.rows([]), asked.failed).action
     return found
 
 

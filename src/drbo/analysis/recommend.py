@@ -97,7 +97,7 @@ def action_bound(asked: Snapshot, action: Point, ball: Ball) -> ActionBound:
 
 
 def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> ActionBound:
-    """Return the action of the largest worst-case lower confidence bound among those that have not failed.
+    """Return the action of the largest worst-case lower confidence bound among those that are likely to work.
 
     With limits it is the best of the actions that are known to meet them; `NotReachedError` is raised if there is none.
     `near` (k, d) are actions that a search over a box starts near.
@@ -120,18 +120,18 @@ def best_in(asked: Snapshot, ball: Ball, near: FloatArray | None = None) -> Acti
 
 def best_action_in(asked: Snapshot, ball: Ball, bound: Bound, near: FloatArray, view: View) -> Point | None:
     """Return the action of the largest worst case of a bound; None if no action meets the limits as viewed."""
-    limited, nothing = asked.search(ball, view), asked.rows([])
+    limited, nothing = asked.limited(ball, view), asked.rows([])
     if limited is None:
-        best = asked.configuration.search.best(ball, bound, near, nothing, asked.failed)
+        best = asked.search.best(ball, bound, near, nothing, asked.failed)
         certain = asked.configuration.surrogate.learns and view is View.CERTAIN
-        return preferred(ball, bound, best, asked.evaluations().tried) if certain else best.action
-    found = limited.permitted(ball, bound, near, asked.failed)
+        return preferred(ball, bound, best, asked.tried) if certain else best.action
+    found = limited.permitted(ball, asked.discouraging(bound), near, asked.failed)
     return None if found is None else found.action
 
 
 def _not_reached(asked: Snapshot, ball: Ball, near: FloatArray, failed: Sequence[Point]) -> NotReachedError:
     """Return the error that says how close an action comes to meeting all limits."""
-    limited = asked.search(ball, View.CERTAIN)
+    limited = asked.limited(ball, View.CERTAIN)
     assert limited is not None  # there are limits
     closest = recommendation(asked, action_bound(asked, limited.closest(ball, near, failed), ball))
     own = asked.configuration
@@ -168,7 +168,7 @@ def regret_bound(asked: Snapshot, best: ActionBound | None) -> RegretBound:
 
 
 def _reachable(asked: Snapshot, best: ActionBound) -> float:
-    """Return the largest worst-case upper confidence bound of all actions that have not failed, in the model's units.
+    """Return the largest worst-case upper confidence bound of all actions that may be recommended, in model units.
 
     With limits these are the actions whose limits may hold.
     The set is that of `best`, whose own upper bound is included. On a range of contexts the worst case on the atoms
@@ -185,7 +185,9 @@ def best_iterate(asked: Snapshot) -> ActionBound:
     """Return the iterate of the largest worst-case lower confidence bound at its ask (eq. 10), bounded now."""
     iterate = asked.state.incumbent
     if iterate is None:
-        raise RuntimeError("recommend_iterate needs an iterate that has not failed: call ask first")
+        raise RuntimeError(
+            "recommend_iterate needs a suggestion whose action has an outcome or has not failed: call ask first"
+        )
     its_round = replace(asked, terms=Terms(iterate.reference, None, iterate.given))
     return action_bound(its_round, iterate.proposal.action, asked.known.ball_of(asked.state, iterate))
 
@@ -223,6 +225,7 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
         limits=limits,
         outcome=None if "outcome" not in own.arguments else own.objective.name,
         unit=own.objective.unit,
+        success=None if asked.chances is None else float(asked.chances.of_actions(asked.rows([found.action]))[0]),
     )
 
 
@@ -326,7 +329,7 @@ def _best_for(asked: Snapshot, target: float, goal: Goal) -> Satisfied:
     """
     ball = asked.ball_at(0.0)
     check_set(ball)
-    search, units, failed = asked.configuration.search, asked.units, asked.failed
+    search, units, failed = asked.search, asked.units, asked.failed
     if not units.known:
         raise NotReachedError("no action is known to reach the target: the model has seen no outcome yet")
     level, best, near = units.inward(target), None, asked.near

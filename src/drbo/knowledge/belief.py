@@ -1,8 +1,8 @@
 """The two posteriors of each outcome given the facts so far.
 
 Bounds use the outcomes alone. The search for the next evaluation also uses failed and pending evaluations. Each of
-them counts as an outcome equal to its posterior mean: the variance shrinks there, and the mean does not move. Without
-failures, both posteriors are the same object.
+them counts as an outcome equal to its posterior mean: the variance shrinks there, and the mean does not move. Failures
+by accident do not count. Without failures, both posteriors are the same object.
 """
 
 from __future__ import annotations
@@ -169,7 +169,8 @@ class Pending:
 class RoundBeliefs:
     """The posteriors of one round (`drbo.rounds.context_rules.Beliefs`).
 
-    `models` returns the posteriors of further models on contexts (n, d), which bounds use, too.
+    `models` returns the posteriors of further models on contexts (n, d), which bounds use, too. `by_accident`: failures
+    say nothing about where to evaluate, so the search does not count them.
     """
 
     belief: Belief
@@ -177,6 +178,7 @@ class RoundBeliefs:
     width: float
     width_of_bounds: Callable[[], float]
     models: Callable[[FloatArray], Sequence[Belief]]
+    by_accident: bool = False
     _placed: list[Belief] = field(default_factory=list)  # cache: the last contexts
     _expected: list[tuple[FloatArray, Posterior]] = field(default_factory=list)  # cache
     _others: list[tuple[FloatArray, tuple[Posterior, ...]]] = field(default_factory=list)  # cache
@@ -202,11 +204,12 @@ class RoundBeliefs:
 
     def expected(self, ball: Ball) -> Posterior:
         """Return the posterior given also failed and pending evaluations, on the atoms of a ball."""
+        told = self._on(ball).certain if self.by_accident else self._on(ball).searching
         if not self.pending:
-            return self._on(ball).searching
+            return told
         if not (self._expected and self._expected[0][0] is ball.contexts):
             in_order = sorted(self.pending, key=lambda p: not p.contexts)  # unknown contexts last
-            posterior = self._on(ball).searching.with_more([one for p in in_order for one in p.observations()])
+            posterior = told.with_more([one for p in in_order for one in p.observations()])
             self._expected[:] = [(ball.contexts, posterior)]
         return self._expected[0][1]
 
@@ -222,7 +225,8 @@ class RoundBeliefs:
     def also(self, ball: Ball, action: Point, contexts: Sequence[Point]) -> RoundBeliefs:
         """Return the beliefs with one more pending evaluation: an action, in these contexts."""
         under_way = [*self.pending, Pending(action, tuple(contexts), ball.reference)]
-        return RoundBeliefs(self.belief, under_way, self.width, self.width_of_bounds, self.models, self._placed[:])
+        own = self.belief, under_way, self.width, self.width_of_bounds, self.models, self.by_accident
+        return RoundBeliefs(*own, self._placed[:])
 
     def _on(self, ball: Ball) -> Belief:
         placed = self._placed[0] if self._placed else self.belief

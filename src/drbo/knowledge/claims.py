@@ -80,6 +80,8 @@ NORMAL_NOISE = Claim(
     "with probability {confidence:.3g}, for a reward whose norm does not exceed the bound given, and normal noise of "
     "the model's deviation",
 )
+FAILURES = "the bound holds if no evaluation failed because of its outcome"
+"""What every bound assumes once an evaluation has failed."""
 REFUSED = (
     "beta must be a number for a surrogate that learns: TheoreticalBeta rests on a kernel, an offset, a scale and a "
     "noise that were fixed before the outcomes were seen. Give a GP with fixed hyper-parameters, or a number such as 2"

@@ -52,6 +52,8 @@ from drbo.spaces.space import Point, Space
 
 UNNAMED = "outcome"
 """The name of an objective without a name."""
+LEAST_SUCCESS = 0.5
+"""The least estimated probability of success of a recommended action, by default."""
 _COMBINATIONS = 1024
 """Largest number of combinations of a discrete box of contexts at which every combination is an atom."""
 
@@ -107,6 +109,7 @@ class Configuration:
     setting, surrogate, policy, beta, bound_beta, maximize, seed : as for `Optimizer`
     baseline : the current action, None if there is none
     explore_budget : the largest total loss against the baseline over all rounds; infinite if there is no limit
+    least_success : the least estimated probability of success of a recommended action
     outcomes : the modelled outcomes by name; the objective has the empty name
     limits : the limits by name; a limit that has the name of the objective limits the objective
     """
@@ -127,6 +130,7 @@ class Configuration:
     seed: int
     baseline: Point | None
     explore_budget: float
+    least_success: float
     outcomes: Mapping[str, Outcome]
     limits: Mapping[str, AnyLimit] = field(default_factory=dict)
 
@@ -194,6 +198,7 @@ class Configuration:
         limits: Any,
         outcome: Any,
         unit: Any,
+        least_success: Any,
     ) -> Self:
         """Return the configuration of these arguments; an error names the wrong argument."""
         model = check_surrogate(LearnedGP() if surrogate is None else surrogate)
@@ -253,6 +258,9 @@ class Configuration:
             require(prior, (SupportsCovariance,), "explore_budget", model)
         today = None if baseline is None else frozen_copy(search.space.encode("baseline", baseline))
         budget = _budget(explore_budget, today, nature)
+        least = validation.finite_float("least_success", least_success)
+        if not 0.0 <= least <= 1.0:
+            raise ValueError(f"least_success must be a probability from 0 to 1, got {least}")
         arguments = {
             "actions": _as_given(chosen_from),
             "contexts": _as_given(drawn_from),
@@ -270,6 +278,8 @@ class Configuration:
             **({} if outcome is None else {"outcome": named}),
             **({} if unit is None else {"unit": unit}),
         }
+        if least != LEAST_SUCCESS:  # files without it have the default
+            arguments["least_success"] = least
         return cls(
             arguments=arguments,
             actions=chosen_from,
@@ -287,6 +297,7 @@ class Configuration:
             seed=number,
             baseline=today,
             explore_budget=budget,
+            least_success=least,
             outcomes=outcomes,
             limits=limited,
         )

@@ -10,6 +10,7 @@ import functools
 import math
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,13 @@ from drbo.contexts.nature import Contexts, Reference
 from drbo.knowledge.ahead import Ahead, Forecaster
 from drbo.knowledge.belief import Belief, Pending, RoundBeliefs
 from drbo.knowledge.configuration import Configuration
-from drbo.knowledge.history import OBJECTIVE, Fact, Proposal
+from drbo.knowledge.history import OBJECTIVE, Fact, Proposal, Told
 from drbo.knowledge.production import Wishes
 from drbo.knowledge.state import NO_TERMS, Iterate, State, Terms, kept, values_of
 from drbo.knowledge.suggestion import Suggestion
 from drbo.models.bounds import LOWER, Beta, Bound
 from drbo.models.data import Units
+from drbo.models.success import Success, Trials
 from drbo.models.surrogate import Fit, SupportsAlternatives, SupportsInformationGain, supports
 from drbo.rounds.ball import Ball, frozen_copy
 from drbo.rounds.chance import check_atoms
@@ -34,9 +36,12 @@ from drbo.rounds.floors import View
 from drbo.rounds.policies import Evaluations, Round
 from drbo.rounds.range_ball import make_ball
 from drbo.rounds.repeats import NOTHING_FAILED, Avoiding, Failures
+from drbo.rounds.working import LIKELY, Chances, Working, places, representative
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
+_EACH, _LAGS = 64, 16
+"""From 64 results on, the probability of success is learned again only when a 16th of the results is new."""
 _NARROWED = 16
 """Cache size for contexts conditioned on `given`."""
 _TRIED = 100
@@ -57,6 +62,8 @@ class Knowledge:
         self._models: dict[str, tuple[Fit, tuple[int, int], list[Belief]]] = {}  # by outcome: fit, counts, posteriors
         self._forecasting = threading.Lock()
         self._ahead: dict[str, tuple[int, Forecaster, Ahead]] = {}  # cache by outcome: number of facts, errors
+        self._success: tuple[tuple[int, int], Success] | None = None  # cache: numbers of results and corrections
+        self._chances: Chances | None = None  # cache: under the last reference
         self._placed: list[tuple[FloatArray, PlacedSet]] = []  # cache: the last two arrays of atoms, with their sets
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # cache: with further contexts
         self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # cache: contexts conditioned on `given`
@@ -195,7 +202,8 @@ class Knowledge:
         width = self.width(belief, belief.outcome.beta)
         bound_width = functools.partial(self.bound_width, state, belief)
         models = functools.partial(self.models, state, belief.name, belief.fit)
-        return RoundBeliefs(belief, pending, width, bound_width, models)
+        success = self.success(state)
+        return RoundBeliefs(belief, pending, width, bound_width, models, success is not None and success.by_accident)
 
     def bound_width(self, state: State, belief: Belief) -> float:
         """Return the width of the bounds of a recommendation; for a model that learns, times the size of its errors."""
@@ -297,6 +305,42 @@ class Knowledge:
         spread = float(np.std(values)) or 1.0
         return Evaluations(actions, contexts, space.ranges, min(values), spread, state.tried(_TRIED))
 
+    def success(self, state: State) -> Success | None:
+        """Return the estimated probability of success of any evaluation; None if nothing failed (cached).
+
+        Of 64 results or more, the last few may not count yet, at most a 16th.
+        """
+        if not state.n_failed:
+            return None
+        told = state.told_so_far[: len(state.told_so_far) // _step(state) * _step(state)]
+        if not any(record.failed for record in told):
+            told = state.told_so_far
+        key, made = (len(told), state.corrections), self._success
+        if made is None or made[0] != key:
+            x, c = self.rows([record.action for record in told]), np.array([_middle(record) for record in told])
+            trials = Trials.of(places(self.configuration.inputs, self._ranges, x, c), [one.failed for one in told])
+            made = self._success = key, Success.learned(trials, self.configuration.inputs.d_action)
+        return made[1]
+
+    def chances(self, state: State, reference: Reference) -> Chances | None:
+        """Return the estimated probabilities of success under a reference; None if nothing failed."""
+        model, inputs = self.success(state), self.configuration.inputs
+        if model is None:
+            return None
+        contexts, weights = representative(reference.points, reference.weights)
+        if not model.by_context and inputs.shift is None:
+            contexts, weights = contexts[:1], np.ones(1)
+        found = self._chances
+        if found is None or found.model is not model or not found.under(contexts, weights):
+            found = self._chances = Chances(model, inputs, self._ranges, contexts, weights)
+        return replace(
+            found, best=found.best_of(self.rows([one.action for one in state.told_so_far if not one.failed]))
+        )
+
+    @property
+    def _ranges(self) -> tuple[FloatArray, FloatArray]:
+        return self.configuration.search.space.ranges, self.configuration.nature.space.ranges
+
     def near(self, state: State) -> FloatArray:
         """Return the actions (k, d) that a search over a box starts near: the incumbent and the last results."""
         near = []
@@ -353,9 +397,11 @@ def propose(
     permission = wishes.permission(state, objective, limits, ball, before, own.search)
     number = state.n_asked + len(before)
     failures, search = NOTHING_FAILED, own.search if permission is None else permission.search(own.search)
-    if state.failed:
-        failures = Failures(state.failed_pairs)
+    chances = known.chances(state, ball.reference)
+    if chances is not None:
+        failures = Failures(() if chances.model.by_accident else state.failed_pairs, chances)
         exhausted = failures.exhausted(ball)
+        search = Working(search, chances, LIKELY * chances.best)
         search = Avoiding(search, exhausted) if exhausted else search
     away = known.rows([*state.failed.values(), *(iterate.proposal.action for iterate in under_way)])
 
@@ -409,6 +455,18 @@ def propose(
         more_contexts=tuple(map(frozen_copy, choice.more_contexts)),
         reason=reason,
     )
+
+
+def _step(state: State) -> int:
+    """Return the number of new results from which on the probability of success is learned again."""
+    count = len(state.told_so_far)
+    return count // _LAGS if count >= _EACH else 1
+
+
+def _middle(record: Told) -> FloatArray:
+    """Return the mean of a result's contexts (d,): a failure of several contexts belongs to none of them."""
+    points = np.array([context.coordinates for context in record.contexts])
+    return np.asarray(np.average(points, axis=0, weights=record.weights or None))
 
 
 def suggestion_of(known: Knowledge, iterate: Iterate) -> Suggestion:

@@ -5,6 +5,7 @@ Later facts do not change a snapshot. The functions of `drbo.analysis` take one.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,12 +20,18 @@ from drbo.knowledge.knowledge import Knowledge
 from drbo.knowledge.state import State, Terms
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.data import Units
+from drbo.models.surrogate import Estimate
 from drbo.rounds.ball import Ball
 from drbo.rounds.chance import check_atoms
 from drbo.rounds.floors import Limit, LimitedSearch, View, requirements
 from drbo.rounds.policies import Evaluations
+from drbo.rounds.search import Search
+from drbo.rounds.working import LIKELY, Chances, Discouraged, Working
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
+
+LIKEWISE = 0.9
+"""If no evaluated action is likely enough to succeed, actions of this share of the best probability may be deployed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +85,40 @@ class Snapshot:
 
     @property
     def failed(self) -> list[Point]:
-        """The actions that failed."""
+        """The actions that failed and have no outcome."""
         return list(self.state.failed.values())
+
+    @functools.cached_property
+    def chances(self) -> Chances | None:
+        """The estimated probabilities of success under the reference; None if nothing failed."""
+        return self.known.chances(self.state, self.known.bare(self.state, self.terms))
+
+    @functools.cached_property
+    def search(self) -> Search:
+        """The search over the actions; those that are too likely to fail are passed over.
+
+        An action that `ask` would not try is not recommended either.
+        """
+        search, chances = self.configuration.search, self.chances
+        return search if chances is None else Working(search, chances, self._least(chances))
+
+    def _least(self, chances: Chances) -> float:
+        """Return the least probability of success of an action that is recommended."""
+        least = max(self.configuration.least_success, LIKELY * chances.best)
+        return min(least, LIKEWISE * chances.best)
+
+    def discouraging(self, bound: Bound) -> Estimate:
+        """Return a bound minus the penalty for actions that are likely to fail."""
+        return bound if self.chances is None else Discouraged(bound, self.chances, self._least(self.chances))
+
+    @property
+    def tried(self) -> list[Point]:
+        """The last actions with an outcome that may be recommended."""
+        tried, chances = list(self.evaluations().tried), self.chances
+        if chances is None or not tried:
+            return tried
+        likely = chances.of_actions(self.rows(tried)) >= self._least(chances)
+        return [action for action, good in zip(tried, likely.tolist(), strict=True) if good]
 
     @property
     def near(self) -> FloatArray:
@@ -143,7 +182,7 @@ class Snapshot:
         """Return the limits of a set, by the bounds of a recommendation."""
         return self.configuration.in_round(lambda name: self.beliefs(ball, name))
 
-    def search(self, ball: Ball, view: View) -> LimitedSearch | None:
+    def limited(self, ball: Ball, view: View) -> LimitedSearch | None:
         """Return the search over the actions whose limits hold or may hold in a set; None if there are no limits."""
         limits = self.limits(ball)
         if not limits:

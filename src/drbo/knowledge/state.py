@@ -76,13 +76,14 @@ class State:
     told_so_far : the same results in order
     corrections : number of retractions and amendments
     counts : number of values of each outcome, by name
-    failed : the distinct failed actions, by key
+    n_failed : number of results that failed
+    failed : the distinct actions that failed and have no outcome, by key
     seen : the contexts that nature drew, in order
     fits, fit_corrections : the last recorded hyper-parameters by outcome, and the number of corrections at that time
     further : (k, d) the contexts that the adversary added
     terms : reference, radius and the known part of the context of the last ask
     spent : the largest total loss against the baseline of all suggestions not cancelled, in the user's units
-    incumbent : the iterate with the largest bound at the time of its ask (eq. 10), without failed actions
+    incumbent : the iterate with the largest bound at the time of its ask (eq. 10), without the actions of `failed`
     """
 
     def __init__(self, fits: Mapping[str, Fit], sign: float, d_c: int) -> None:
@@ -93,7 +94,9 @@ class State:
         self.told_so_far: list[Told] = []
         self.corrections = 0
         self.counts = dict.fromkeys(fits, 0)
-        self.failed: dict[tuple[int | None, bytes], Point] = {}
+        self.n_failed = 0
+        self.failed: dict[bytes, Point] = {}
+        self._worked: dict[bytes, Point] = {}
         self.seen: list[Point] = []
         self.fits = dict(fits)
         self.fit_corrections = dict.fromkeys(fits, 0)
@@ -150,10 +153,23 @@ class State:
         self.told_so_far.append(record)
         self._count(record)
         self.seen.extend(record.seen)
-        if record.failed:
-            self.failed[_key(record.action)] = record.action
-            if self.incumbent is not None and self._has_failed(self.incumbent.proposal.action):
-                self._choose_incumbent()
+        if self._note(record):
+            self._choose_incumbent()
+
+    def _note(self, record: Told) -> bool:
+        """Note whether an action worked; return whether the incumbent may be another one now."""
+        action = record.action
+        self.n_failed += record.failed
+        if not record.failed:
+            self._worked[_key(action)] = action
+            bad = [key for key, other in self.failed.items() if _same(other, action)] if self.failed else []
+            for key in bad:
+                del self.failed[key]
+            return bool(bad)
+        if _is_among(action, self._worked):
+            return False
+        self.failed[_key(action)] = action
+        return self.incumbent is not None and _same(self.incumbent.proposal.action, action)
 
     def retracted(self, record: Retracted) -> None:
         """Apply a retracted result."""
@@ -185,7 +201,9 @@ class State:
         self.counts = dict.fromkeys(self.counts, 0)
         for record in self.told_so_far:
             self._count(record)
-        self.failed = {_key(record.action): record.action for record in self.told_so_far if record.failed}
+        self.n_failed, self.failed, self._worked = 0, {}, {}
+        for record in self.told_so_far:
+            self._note(record)
         self.seen = [context for record in self.told_so_far for context in record.seen]
         self._choose_incumbent()
 
@@ -224,27 +242,18 @@ class State:
     def _consider(self, iterate: Iterate) -> None:
         """Make an iterate the incumbent if its bound is the largest so far; the first wins ties."""
         self._iterates.append(iterate)
-        if self._has_failed(iterate.proposal.action):
+        if _is_among(iterate.proposal.action, self.failed):
             return
         best = self.incumbent
         if best is None or self._sign * iterate.proposal.bound > self._sign * best.proposal.bound:
             self.incumbent = iterate
-
-    def _has_failed(self, action: Point) -> bool:
-        """Return whether an action failed; values told by a user may differ by rounding."""
-        if _key(action) in self.failed:
-            return True
-        if action.index is not None:
-            return False
-        failed = (other for other in self.failed.values() if other.index is None)
-        return any(float(np.abs(other.coordinates - action.coordinates).max()) <= _ROUNDING for other in failed)
 
     # --- the data of the model --------------------------------------------------------------------------------------
 
     @property
     def failed_pairs(self) -> list[tuple[Point, Point]]:
         """The failed evaluations: pairs of an action and each of its contexts."""
-        failed = [record for record in self.told_so_far if record.failed] if self.failed else []
+        failed = [record for record in self.told_so_far if record.failed] if self.n_failed else []
         return [(record.action, context) for record in failed for context in record.contexts]
 
     def evaluated(self, pending: Sequence[Iterate] = (), *, of: str | None = None) -> list[tuple[Point, Point]]:
@@ -257,12 +266,12 @@ class State:
         return told + [(one.proposal.action, context) for one in pending for context in one.proposal.contexts]
 
     def tried(self, most: int) -> list[Point]:
-        """Return up to `most` actions that have an outcome and have not failed, the latest first."""
-        found: dict[tuple[int | None, bytes], Point] = {}
+        """Return up to `most` actions that have an outcome, the latest first."""
+        found: dict[bytes, Point] = {}
         for record in reversed(self.told_so_far):
             if len(found) == most:
                 break
-            if not record.failed and not self._has_failed(record.action):
+            if not record.failed:
                 found.setdefault(_key(record.action), record.action)
         return list(found.values())
 
@@ -273,8 +282,23 @@ class State:
         return max((radius for radius in radii if not math.isnan(radius)), default=math.inf)
 
 
-def _key(action: Point) -> tuple[int | None, bytes]:
-    return action.index, action.coordinates.tobytes()
+def _key(action: Point) -> bytes:
+    """Return the bits of an action; a finite set may hold the same action twice."""
+    return action.coordinates.tobytes()
+
+
+def _same(action: Point, other: Point) -> bool:
+    """Return whether two actions are equal; values told by a user may differ by rounding."""
+    if action.index is not None or other.index is not None:
+        return _key(action) == _key(other)
+    return float(np.abs(other.coordinates - action.coordinates).max()) <= _ROUNDING
+
+
+def _is_among(action: Point, others: Mapping[bytes, Point]) -> bool:
+    """Return whether an action is one of the others, by key."""
+    if _key(action) in others:
+        return True
+    return action.index is None and any(_same(action, other) for other in others.values())
 
 
 def values_of(told: Sequence[Told], name: str, units: Units) -> Outcomes:

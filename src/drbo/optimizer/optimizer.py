@@ -28,7 +28,7 @@ from drbo.analysis.checks import LeaveOneOut
 from drbo.analysis.recommend import best_iterate, recommendation
 from drbo.analysis.watch import Watch, watch
 from drbo.knowledge import history, storage, telling, trial_table
-from drbo.knowledge.configuration import Configuration
+from drbo.knowledge.configuration import LEAST_SUCCESS, Configuration
 from drbo.knowledge.encoding import classes_in, handed_over
 from drbo.knowledge.explanation import as_html
 from drbo.knowledge.fact_json import facts_of, records_of, told_as
@@ -94,6 +94,8 @@ class Optimizer:
         outcomes. A suggestion's loss is bounded in expectation, in the worst distribution of its round's set, by the
         bounds of `bound_beta`. One suggestion may use a tenth of the remaining budget. The baseline is suggested
         if no other action fits
+    least_success : once an evaluation has failed, actions of a smaller estimated probability of success are not
+        recommended. If no evaluated action reaches it, actions about as likely to succeed as the best one are
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class Optimizer:
         limits: Mapping[str, AnyLimit] | None = None,
         outcome: str | None = None,
         unit: str | None = None,
+        least_success: float = LEAST_SUCCESS,
     ) -> None:
         self._configuration = Configuration.of(
             actions=actions,
@@ -131,6 +134,7 @@ class Optimizer:
             limits=limits,
             outcome=outcome,
             unit=unit,
+            least_success=least_success,
         )
         self._facts: list[Fact] = []
         self._file = storage.File()
@@ -291,9 +295,9 @@ class Optimizer:
         the `noise_correlation` of the surrogate.
         `stderr`: the known standard error of the outcome, or one per outcome. It replaces the model's noise. The
         smallest value used is 1e-5 of the amplitude of f.
-        `failed=True` instead of an outcome: the evaluation failed by accident. The model learns no value from it, does
-        not suggest the same evaluation again, and recommends another action. If an action itself cannot work, tell a
-        poor outcome instead: the model learns nothing from failures about nearby actions.
+        `failed=True` instead of an outcome: the evaluation failed. The probability of success is learned from it: a
+        region in which evaluations fail is left, and accidents, which happen anywhere, are repeated. No bound uses a
+        failure. If a poor outcome is why it failed, tell a poor outcome instead: otherwise every bound is too good.
         `drawn=False`: nature did not draw the contexts, so a data-driven reference does not count them.
         `distribution` instead of a context: the context was drawn from it and stays hidden. It has the forms of
         `ask(reference=...)`; `distribution=s.reference` is the reference of the round in a finite set. The model treats
@@ -553,6 +557,7 @@ class Optimizer:
         explore_budget: float | None = None,
         limits: Mapping[str, AnyLimit] | None = None,
         unit: str | None = None,
+        least_success: float = LEAST_SUCCESS,
     ) -> Self:
         """Return an optimizer with the rows of a log as its results: `from_frame(...).recommend()` is a decision.
 
@@ -591,6 +596,7 @@ class Optimizer:
             limits=limits,
             outcome=outcome,
             unit=unit,
+            least_success=least_success,
         )
         # The samples already hold these contexts, so they must not count twice.
         opt._facts.extend(telling.told_rows(opt._configuration, log.rows, drawn=False))

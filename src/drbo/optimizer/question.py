@@ -107,9 +107,11 @@ class Question:
     def recommend(self) -> Recommendation:
         """Return the action of the largest worst-case lower confidence bound, given all outcomes.
 
-        An action that failed is never recommended. If the optimizer has limits, the action is the best of those whose
+        If the optimizer has limits, the action is the best of those whose
         limits hold in every distribution of the set by their bounds; `limits` of the answer has these bounds. If there
         is no such action, `NotReachedError` is raised. Its `closest` is the action that comes closest.
+        Once an evaluation has failed, actions whose estimated probability of success is below `least_success` are
+        passed over; `success` of the answer is that probability. An error is raised only if nothing has succeeded.
         """
         return recommendation(self._asked, self._best())
 
@@ -120,8 +122,8 @@ class Question:
         `target` is in the units of the outcomes: at least this, or at most if outcomes are minimised. The goal "radius"
         maximises the radius up to which the bound reaches the target. The goal "fragility" minimises the shortfall from
         the target per unit of radius, in the worst case over all radii (RoBOS: Saday, Yildirim and Tekin, NeurIPS
-        2023). Both numbers are returned, by the lower confidence bounds of `recommend`. An action that failed is never
-        recommended.
+        2023). Both numbers are returned, by the lower confidence bounds of `recommend`. Actions that are likely to fail
+        are passed over.
 
         `NotReachedError` is raised if no bound reaches the target under the reference itself.
         """

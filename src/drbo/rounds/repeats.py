@@ -1,4 +1,7 @@
-"""Failed evaluations are not repeated: the same action in the same context, while another pair exists."""
+"""Failed evaluations are not repeated: the same action in the same context, while another pair exists.
+
+Nor is a context picked in which the action is likely to fail, while there is another one.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from drbo.models.surrogate import Estimate, curve_of
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs
 from drbo.rounds.search import Found, NoActionLeftError, Pick, Search
+from drbo.rounds.working import LIKELY, Chances
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -21,9 +25,10 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Failures:
-    """Failed evaluations: `pairs` of an action and a context."""
+    """Failed evaluations: `pairs` of an action and a context, and the estimated chances of others, if any failed."""
 
     pairs: Sequence[tuple[Point, Point]] = ()
+    chances: Chances | None = None
 
     def exhausted(self, ball: Ball) -> list[Point]:
         """Return the actions that failed in every context of a ball."""
@@ -33,15 +38,21 @@ class Failures:
         return [action for action in different if not len(self._left(ball, action))]
 
     def instead(self, ball: Ball, beliefs: Beliefs, action: Point, context: Point) -> Point:
-        """Return the context or, if the action failed in it, the most uncertain context without failure.
+        """Return the context or, if the action failed or is likely to fail in it, the most uncertain of the others.
 
         If the action failed in all contexts, the given context is returned.
         """
-        if not _among(context.coordinates[None], self._contexts(action)).any():
+        if self.chances is None:
             return context
         left = self._left(ball, action)
         if not len(left):
             return context
+        likely = self.chances.of_pairs(np.repeat(action.coordinates[None], len(left), axis=0), left)
+        least = LIKELY * float(likely.max())
+        here = self.chances.of_pairs(action.coordinates[None], context.coordinates[None])[0]
+        if here >= least and not _among(context.coordinates[None], self._contexts(action)).any():
+            return context
+        left = left[likely >= least]
         curve = curve_of(beliefs.expected(ball), action.coordinates, 0.0)
         at = left[int(np.argmax(curve.variance(left)))]
         atoms = np.flatnonzero((ball.contexts == at).all(axis=1))

@@ -64,7 +64,7 @@ class NoActionLeftError(RuntimeError):
     """Every action is excluded."""
 
     def __init__(self) -> None:
-        super().__init__("every action has failed: there is none to recommend")
+        super().__init__("nothing has succeeded: every action has failed, so there is none to recommend")
 
 
 Smooth = Callable[[FloatArray], tuple[float, FloatArray]]

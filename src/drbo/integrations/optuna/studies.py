@@ -44,17 +44,22 @@ def get_robust_params(study: optuna.Study) -> dict[str, Any]:
 
 
 def get_robust_trial(study: optuna.Study) -> FrozenTrial:
-    """Return the completed trial whose action has the best bound; the trial's own conditions do not matter."""
+    """Return the completed trial whose action has the best bound; the trial's own conditions do not matter.
+
+    Actions whose estimated probability of success is below 0.5 come last.
+    """
     sampler = sampler_of(study)
     opt = sampler.optimizer(study)
     sign = 1.0 if opt.configuration.maximize else -1.0
     done = {result.number: result.action for result in opt.results if not result.failed}
     if not done:
         raise ValueError("no trial has completed with known conditions")
-    values: dict[str, float] = {}
+    values: dict[str, tuple[bool, float]] = {}
     for action in done.values():
         if repr(action) not in values:
-            values[repr(action)] = sign * opt.bound(action).value
+            found = opt.bound(action)
+            works = found.success is None or found.success >= opt.configuration.least_success
+            values[repr(action)] = works, sign * found.value
     best = max(done, key=lambda number: values[repr(done[number])])
     return copy.deepcopy(next(trial for trial in all_trials(study) if trial.number == best))
 
