@@ -94,7 +94,7 @@ class Relabelled:
         if self.share is None:
             return f"not even {self._what} on every day, which is {self.furthest:.3g} away"
         if self.share == 0.0:
-            return f"none of the days turned to {self._what}: each share breaks the bounds"
+            return f"none of the days turned to {self._what}: any share is outside of the set"
         return f"{_percent(self.share)} of the days turned to {self._what}"
 
 

@@ -133,7 +133,8 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
     evaluations = asked.known.evaluations(asked.state, failures=False)
     gap = Gap.of(made.reference.points, made.worst_case.weights, found.action.coordinates, evaluations)
     gained = made.worst_case.weights - made.reference.weights
-    check = Check(action, contexts[gap.at if gap.open else int(np.argmax(gained))])
+    at = gap.at if gap.open else int(np.argmax(gained))
+    check = Check(action, contexts[at], nature.space.key(made.reference.atom(at)))
     return Recommendation(
         action=action,
         action_index=found.action.index,

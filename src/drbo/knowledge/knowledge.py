@@ -370,4 +370,5 @@ def suggestion_of(known: Knowledge, iterate: Iterate) -> Suggestion:
         loss=proposal.loss,
         given=iterate.given,
         reason=proposal.reason,
+        keys=tuple(key for context in proposal.contexts if (key := own.nature.space.key(context)) is not None),
     )

@@ -32,6 +32,7 @@ class Suggestion:
     loss : the largest expected loss against the baseline; 0 without `explore_budget`
     given : the known part of the context; None if nothing was known
     reason : "search" for a better action, or "verify" the recommended action where nobody has looked (`Checked`)
+    keys : the keys of the contexts (`Samples(keys=...)`); empty if they have none
     """
 
     number: int
@@ -47,6 +48,7 @@ class Suggestion:
     loss: float = 0.0
     given: Mapping[Any, Any] | None = None
     reason: Reason = "search"
+    keys: tuple[Any, ...] = ()
 
     @property
     def context(self) -> Any:
@@ -54,8 +56,13 @@ class Suggestion:
         return self.contexts[0] if len(self.contexts) == 1 else None
 
     @property
+    def key(self) -> Any:
+        """The key of the context; None if there is none, or if there are several contexts (`keys`)."""
+        return self.keys[0] if len(self.keys) == 1 else None
+
+    @property
     def context_index(self) -> Any:
-        """The index of the context in a finite set, otherwise None."""
+        """The index of the context in a finite set, or its row in samples with keys; otherwise None."""
         return None if self.context_point is None else self.context_point.index
 
     @property
@@ -64,7 +71,10 @@ class Suggestion:
         return self.context_points[0] if len(self.context_points) == 1 else None
 
     def __str__(self) -> str:
-        where = f" in {'; '.join(readable(context) for context in self.contexts)}" if self.contexts else ""
+        named = [readable(one) for one in self.contexts]
+        if self.keys:
+            named = [f"{readable(key)} ({values})" for key, values in zip(self.keys, named, strict=True)]
+        where = f" in {'; '.join(named)}" if named else ""
         why = " (the baseline: no other action met what was asked for)" if self.fallback else ""
         why = why or (" (a check of the recommended action)" if self.reason == "verify" else "")
         return f"suggestion {self.number}: {readable(self.action)}{where}{why}"
@@ -73,6 +83,7 @@ class Suggestion:
 
     def _repr_html_(self) -> str:
         cells = [*row(self.action, "action").items()]
+        cells += [("key", str(key)) for key in self.keys]
         for context in self.contexts:
             cells += [(f"{name} (context)", value) for name, value in row(context, "context").items()]
         return as_html(f"Suggestion {self.number}: evaluate", cells, str(self))
@@ -110,6 +121,7 @@ class Result:
     time : the time of the `tell`, in seconds since 1970 (UTC); None if unknown
     stderr : the standard error of the outcome; None if unknown
     distribution : for a hidden context, pairs of a possible context and its probability; None otherwise
+    key : the key of the context (`Samples(keys=...)`); None if it has none
     """
 
     id: int
@@ -121,6 +133,7 @@ class Result:
     time: float | None
     stderr: float | None = None
     distribution: tuple[tuple[Any, float], ...] | None = None
+    key: Any = None
 
 
 def results_of(id_: int, record: Told, actions: Space, contexts: Space) -> list[Result]:
@@ -132,8 +145,8 @@ def results_of(id_: int, record: Told, actions: Space, contexts: Space) -> list[
         return [Result(id_, record.number, action, None, record.values[0], False, record.time, stderrs[0], pairs)]
     outcomes = record.values or (None,) * len(values)
     return [
-        Result(id_, record.number, action, value, outcome, record.failed, record.time, stderr)
-        for value, outcome, stderr in zip(values, outcomes, stderrs, strict=True)
+        Result(id_, record.number, action, value, outcome, record.failed, record.time, stderr, key=contexts.key(point))
+        for value, outcome, stderr, point in zip(values, outcomes, stderrs, record.contexts, strict=True)
     ]
 
 

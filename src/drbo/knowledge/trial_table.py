@@ -60,13 +60,19 @@ def read(frame: Any, actions: Any, contexts: Any, outcome: Any, failed: Any, std
     return Log(box, past, trials.rows(chosen, seen))
 
 
-def further(frame: Any, actions: Sequence[str] | None, contexts: Sequence[str] | None, **columns: Any) -> Sequence[Row]:
+def further(
+    frame: Any, actions: Sequence[str] | None, contexts: Sequence[str] | None, keyed: bool, **columns: Any
+) -> Sequence[Row]:
     """Return further trials of a table, for parameters of these names; None if there are none.
+
+    If contexts are `keyed`, the column "key" names them, if there is one.
 
     A column has the name of a parameter, or that name after "action." or "context.", as `to_frame` writes duplicate
     names. Values without a name are in the column "action" or "context". `columns` are the arguments of `read`.
     """
     there = _names(frame)
+    keys = list(frame["key"]) if keyed and "key" in there else None
+    contexts = [] if keys is not None else contexts
     x, c = (
         {None: _one(role, kind, there)}
         if names is None
@@ -83,7 +89,7 @@ def further(frame: Any, actions: Sequence[str] | None, contexts: Sequence[str] |
                 for i in trials.order.tolist()
             ]
         )
-    return trials.rows(*both)
+    return trials.rows(both[0], both[1] if keys is None else [keys[i] for i in trials.order.tolist()])
 
 
 @dataclass(frozen=True, eq=False)

@@ -391,7 +391,7 @@ class Optimizer:
         own = self._configuration
         given = (
             telling.rows("action", action, own.search.space, own.search.space.encode),
-            telling.rows("context", context, own.nature.space, own.nature.encode),
+            telling.rows("context", context, own.nature.space, own.nature.anywhere),
         )
         x, c = telling.paired(*given)
         belief = self._known.belief(self._known.state, fresh=True)
@@ -571,13 +571,15 @@ class Optimizer:
         """Add the rows of a further log: all of them, or none if one is wrong.
 
         Columns have the names of the parameters, as in `to_frame`, or "action" and "context" if these have no names.
+        The column "key" names contexts that have keys.
         All values must lie within the optimizer's ranges. The other arguments are those of `from_frame`. Rows are
         sorted by `time` if it is given. `drawn=False`: nature did not draw the contexts, so a data-driven reference
         does not count them.
         """
         own, by_nature = self._configuration, validation.flag("drawn", drawn)
         names = own.search.space.names, own.nature.space.names
-        rows = trial_table.further(frame, *names, outcome=outcome, failed=failed, stderr=stderr, time=time)
+        keyed = getattr(own.contexts, "keys", None) is not None
+        rows = trial_table.further(frame, *names, keyed, outcome=outcome, failed=failed, stderr=stderr, time=time)
         self._facts.extend(telling.told_rows(own, rows, drawn=by_nature))
 
     @alone

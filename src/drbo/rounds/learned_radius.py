@@ -20,7 +20,7 @@ import numpy as np
 from drbo import validation
 from drbo.ambiguity.family import AmbiguitySet, SetOrFamily
 from drbo.contexts.nature import Contexts, Indices, empirical
-from drbo.rounds.radius_rules import RadiusRule, effective_number
+from drbo.rounds.radius_rules import RadiusRule, check_learnable, effective_number
 from drbo.validation import FloatArray
 
 __all__ = ["Bootstrap", "Calibrated"]
@@ -157,6 +157,7 @@ class Bootstrap(RadiusRule):
         self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
         """Return the quantile of the resamples of `seen`."""
+        check_learnable(self, ambiguity)
         n = effective_number(len(seen), weights)
         if n <= 1.0 or len(seen) < 2:
             return math.inf
@@ -261,6 +262,7 @@ class Calibrated(RadiusRule):
         self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
         """Return the radius for the target."""
+        check_learnable(self, ambiguity)
         n = effective_number(len(seen), weights)
         if self.target == "window":
             return self._of_next_window(seen, ambiguity, n_contexts, n)
@@ -336,6 +338,7 @@ def _check_block(block: Any) -> None:
 
 
 def _check_samples(rule: RadiusRule, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
+    check_learnable(rule, ambiguity)
     if ambiguity.growth.instead_of_a_rule and not contexts.enumerated:
         raise TypeError(
             f"radius={type(rule).__name__}(...) has no answer for {ambiguity!r} on samples: nearly every day is new, "

@@ -21,7 +21,7 @@ from drbo.ambiguity.family import AmbiguitySet, SetOrFamily, as_placed
 from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.placed import SupportsLikelihood, supports
 from drbo.contexts.nature import Contexts, Indices
-from drbo.contexts.sampled_contexts import SampledContexts
+from drbo.contexts.replayed import contexts_of
 from drbo.spaces.samples import Samples
 from drbo.validation import FloatArray
 
@@ -59,7 +59,7 @@ class RadiusRule(ABC):
         if not isinstance(samples, Samples):
             raise TypeError(f"samples must be Samples of past conditions, got {type(samples).__name__}")
         family = (MMD() if ambiguity is None else ambiguity).with_columns(samples.space.columns)
-        contexts = SampledContexts(samples, family, seed=0)
+        contexts = contexts_of(samples, family)
         self.check(contexts, family)
         reference, space = contexts.seen([]), contexts.space
         placed = family.on(space.measured(reference.points), space.scales)
@@ -71,6 +71,14 @@ class RadiusRule(ABC):
         if weights is None:
             return self.radius(seen, ambiguity, n_contexts)
         return self.radius(seen, ambiguity, n_contexts, weights=weights)
+
+
+def check_learnable(rule: RadiusRule, ambiguity: SetOrFamily) -> None:
+    """Raise if the past says nothing about the radius of this set."""
+    if ambiguity.growth.never_learned:
+        raise TypeError(
+            f"radius={type(rule).__name__}(...) has no answer for {ambiguity!r}. {ambiguity.growth.never_learned}"
+        )
 
 
 def effective_number(count: int, weights: FloatArray | None) -> float:
@@ -138,6 +146,11 @@ class Theoretical(RadiusRule):
     def __post_init__(self) -> None:
         validation.probability("delta", self.delta)
         validation.positive_float("factor", self.factor)
+
+    def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
+        """Raise for sets whose radius the past says nothing about."""
+        del contexts
+        check_learnable(self, ambiguity)
 
     def radius(
         self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None

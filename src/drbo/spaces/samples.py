@@ -17,6 +17,7 @@ from drbo import validation
 from drbo._messages import listed, printable
 from drbo.spaces.box import Box, not_a_label, spread
 from drbo.spaces.choices import Labelled, read_column
+from drbo.spaces.keys import read_keys
 from drbo.spaces.parameters import Observed, Parameter
 from drbo.spaces.space import Column, Displacement, Point, Space
 from drbo.validation import FloatArray
@@ -25,6 +26,9 @@ __all__ = ["Samples"]
 
 _MOST_SUPPORT = 10_000
 """Largest number of further points: more do not help a solver, and this limits the memory that a file can claim."""
+
+_SUPPORT = 64
+"""Default number of further points."""
 
 _FAR = 1.0
 """A context is far outside if it exceeds the samples' range by more than this share of the range."""
@@ -57,8 +61,15 @@ class DataRange(Space):
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the samples."""
-        names = self.names or (None,) * self.dimension
-        return tuple(Column(name, i, step=float(self.deviations[i])) for i, name in enumerate(names))
+        return tuple(
+            Column(
+                None if self.names is None else self.names[i],
+                i,
+                step=float(self.deviations[i]),
+                span=0.0 if self.names else float(self.units[i] if self.deviations[i] else 0.0),
+            )
+            for i in range(self.dimension)
+        )
 
     def narrowed(self, known: Mapping[Any, Any]) -> DataRange:
         """Raise: a continuous column cannot be fixed."""
@@ -141,7 +152,12 @@ class Samples:
         text with an order
     atoms : the largest number of weighted atoms that represent the samples
     support : the number of further points of the range that the adversary may use (its initial points with `within`).
-        If every column is a label or a whole number, these are combinations that do not occur in the samples
+        If every column is a label or a whole number, these are combinations that do not occur in the samples. The
+        default is 64, and 0 with keys
+    keys : the key of each row, or the name of the column that holds them: text, integers, dates, or tuples of these.
+        Days with keys are replayed: every row is a context of its own, no other is ever asked for, and `s.key` and
+        `s.context_index` name the row of a suggestion. Only the keys are kept: what belongs to a key, such as a file
+        or the course of a day, stays yours
     """
 
     observed: bool = True
@@ -156,9 +172,13 @@ class Samples:
         within: Box | None = None,
         labels: Mapping[str, Labelled] | None = None,
         atoms: int = 300,
-        support: int = 64,
+        support: int | None = None,
+        keys: Any = None,
     ) -> None:
         validation.of_kind("within", within, (Box, type(None)), "a Box")
+        if within is not None and keys is not None:
+            raise TypeError("keys must not be given with within: only rows are replayed, and within asks for others")
+        data, keys = _without_column(data, "keys", keys)
         if within is not None and names is not None:
             raise TypeError("names must not be given with within, whose parameters name the columns")
         if within is not None and labels is not None:
@@ -181,7 +201,12 @@ class Samples:
             self.weights = validation.distribution("weights", weights, n)
         self.weights = validation.frozen(self.weights)
         self.atoms = validation.whole_number("atoms", atoms, least=1)
+        self.keys = None if keys is None else read_keys(keys, n)
+        if support is None:
+            support = _SUPPORT if keys is None else 0
         self.support = validation.whole_number("support", support, least=0, most=_MOST_SUPPORT)
+        if self.keys is not None and self.support:
+            raise ValueError(f"support must be 0 with keys: only rows are replayed, got {self.support}")
 
     def __repr__(self) -> str:
         if self.within is not None:
@@ -201,6 +226,8 @@ class Samples:
     def arguments(self) -> dict[str, Any]:
         """Return the constructor arguments by name."""
         own = {key: getattr(self, key) for key in ("data", "within", "atoms", "support")}
+        if self.keys is not None:
+            own["keys"] = self.keys
         weights = self.weights if len(self.weights) else None
         if self.within is not None:
             return {**own, "weights": weights}
@@ -229,6 +256,20 @@ class Samples:
     def _parameters(self) -> dict[str, Parameter]:
         """The parameters of the columns; empty if all columns are numbers."""
         return getattr(self.space, "parameters", {})
+
+
+def _without_column(data: Any, role: str, given: Any) -> tuple[Any, Any]:
+    """Return a table without the column that an argument names, and that column; both unchanged otherwise."""
+    if not isinstance(given, str):
+        return data, given
+    if not (isinstance(data, Mapping) or hasattr(data, "columns")):
+        raise TypeError(f"{role} must be a sequence where data has no named columns, got {given!r}")
+    names = _column_names(data)
+    if given not in names:
+        raise ValueError(f"{role} must name a column of data, {listed(names)}; got {given!r}")
+    if len(names) == 1:
+        raise ValueError(f"data must have a column besides {given!r}, which holds the {role}")
+    return {name: data[name] for name in names if name != given}, data[given]
 
 
 def _names(names: Any) -> list[str] | None:
