@@ -153,8 +153,12 @@ class SampledContexts(Contexts):
             return Reference(validation.frozen(further), validation.frozen(equal), 0.0, NOTHING_SEEN, None, further[:0])
         bounded = self._ambiguity.compression(self.space.measured(every), self.space.scales)
         if bounded is None:
-            if len(np.unique(every[:n], axis=0)) > limit:
-                raise ValueError("ambiguity must be an MMD for compressed samples; or give Samples a larger atoms=...")
+            distinct = len(np.unique(every[:n], axis=0))
+            if distinct > limit:
+                raise ValueError(
+                    f"ambiguity={self._ambiguity!r} needs every sample as an atom, and there are {distinct} different "
+                    f"ones: give Samples(..., atoms={distinct}), or drbo.MMD(), whose samples can be compressed"
+                )
             bounded, limit = (every, RBF()), len(every)
         positions, kernel = bounded
         parts = shares / len(every)

@@ -11,14 +11,15 @@ features; their long-run variance determines the MMD of empirical distributions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from drbo import validation
-from drbo.ambiguity.family import AmbiguitySet, SetOrFamily
+from drbo._messages import counted
+from drbo.ambiguity.family import AmbiguitySet, SetOrFamily, as_placed
 from drbo.contexts.nature import Contexts, Indices, empirical
 from drbo.rounds.radius_rules import RadiusRule, check_learnable, effective_number
 from drbo.validation import FloatArray
@@ -107,6 +108,38 @@ _WINDOWS = 20
 """Largest number of pairs of windows compared if windows may overlap."""
 
 
+_MANY = 300
+"""Number of contexts from which on fewer resamples are drawn: the time of a distance grows with its square."""
+_ENOUGH = 100
+"""Number of resamples that are always drawn: the error of a quantile is about 1% of it."""
+
+
+def enough(resamples: int, n_contexts: int) -> int:
+    """Return the number of resamples that are drawn."""
+    fewer = math.ceil(resamples * (_MANY / max(n_contexts, _MANY)) ** 2)
+    return min(resamples, max(fewer, _ENOUGH))
+
+
+def canonical(seen: Indices, ambiguity: SetOrFamily, n_contexts: int) -> Indices:
+    """Return the contexts in an order that does not depend on the order in which they are listed.
+
+    They are sorted by how often they were seen, by their distance from all that was seen, and by their distance from
+    the most frequent one. Contexts that agree in all three stay as they are listed.
+    """
+    counts = np.bincount(seen, minlength=n_contexts)
+    placed = as_placed(ambiguity)
+    far = _rounded(placed._to_vertices(counts / counts.sum()))
+    anchor = np.lexsort((far, -counts))[0]
+    return np.lexsort((_rounded(placed._to_vertices(np.eye(n_contexts)[anchor])), far, -counts))
+
+
+def _rounded(distances: FloatArray) -> FloatArray:
+    """Return distances rounded to nine digits of the largest one, so that rounding does not decide an order."""
+    finite = np.where(np.isfinite(distances), distances, 0.0)
+    unit = 1e-9 * (float(finite.max(initial=0.0)) or 1.0)
+    return np.where(np.isfinite(distances), np.round(finite / unit), np.inf)
+
+
 MOST_RESAMPLES = 100_000
 """Largest number of resamples: they are drawn at once, and a quantile needs far fewer."""
 
@@ -130,8 +163,12 @@ class Bootstrap(RadiusRule):
     finite set of contexts their radius is inf until a sample is likely to show every context. On continuous samples
     these sets and the total variation are refused, because no radius would cover the truth.
 
-    If contexts have unequal weights, the resamples have the same weights.
+    If contexts have unequal weights, the resamples have the same weights. The radius depends on the data alone, not on
+    the order in which contexts are listed. With more than 300 contexts fewer resamples are drawn, at least 100, as the
+    time of a distance grows with the square of their number.
     """
+
+    learns: ClassVar[bool] = True
 
     delta: float = 0.1
     resamples: int = 500
@@ -161,42 +198,49 @@ class Bootstrap(RadiusRule):
         n = effective_number(len(seen), weights)
         if n <= 1.0 or len(seen) < 2:
             return math.inf
-        independent = math.sqrt(n / (n - 1.0)) * self._quantile(self._independent(seen, ambiguity, n_contexts, weights))
+        count = enough(self.resamples, n_contexts)
+        drawn = self._independent(seen, ambiguity, n_contexts, weights, count)
+        independent = math.sqrt(n / (n - 1.0)) * self._quantile(drawn, count)
         block = block_length(seen, ambiguity, n_contexts) if self.block == "auto" else self.block
         if block == 1:
             return independent
         blocks = n / block
         if blocks <= 1.0:
             return math.inf
-        resampled = self._quantile(self._blocks(seen, ambiguity, n_contexts, weights, block))
+        resampled = self._quantile(self._blocks(seen, ambiguity, n_contexts, weights, block, count), count)
         return max(independent, math.sqrt(blocks / (blocks - 1.0)) * resampled)
 
-    def _quantile(self, distances: Iterator[float]) -> float:
-        return float(np.quantile(list(distances), 1.0 - self.delta, method="higher"))
+    def _quantile(self, distances: Iterable[float], count: int) -> float:
+        done = list(counted(distances, count, "resamples for the radius"))
+        return float(np.quantile(done, 1.0 - self.delta, method="higher"))
 
     def _independent(
-        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None
+        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None, count: int
     ) -> Iterator[float]:
         """Yield the distances of independent resamples from the smoothed distribution."""
         t, rng = len(seen), np.random.default_rng(self.seed)
+        order = canonical(seen, ambiguity, n_contexts)
         if weights is None:
             smooth = (np.bincount(seen, minlength=n_contexts) + 0.5) / (t + 0.5 * n_contexts)
-            for sample in rng.multinomial(t, smooth / smooth.sum(), size=self.resamples):
-                yield ambiguity.distance(smooth, sample / t)
+            drawn = np.empty(n_contexts)
+            for sample in rng.multinomial(t, smooth[order] / smooth.sum(), size=count):
+                drawn[order] = sample / t
+                yield ambiguity.distance(smooth, drawn)
             return
         n = effective_number(t, weights)
         smooth = n * empirical(seen, n_contexts, weights) + 0.5
         smooth /= smooth.sum()
-        for _ in range(self.resamples):
-            yield ambiguity.distance(smooth, empirical(rng.choice(n_contexts, t, p=smooth), n_contexts, weights))
+        for _ in range(count):
+            days = order[rng.choice(n_contexts, t, p=smooth[order])]
+            yield ambiguity.distance(smooth, empirical(days, n_contexts, weights))
 
     def _blocks(
-        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None, block: int
+        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None, block: int, count: int
     ) -> Iterator[float]:
         """Yield the distances of block resamples from the distribution of the contexts seen."""
         rng = np.random.default_rng(self.seed)
         centre = empirical(seen, n_contexts)  # all days are equally likely in a circular block bootstrap
-        for _ in range(self.resamples):
+        for _ in range(count):
             yield ambiguity.distance(centre, empirical(seen[in_blocks(len(seen), block, rng)], n_contexts, weights))
 
 
@@ -230,6 +274,8 @@ class Calibrated(RadiusRule):
     days, so that autocorrelation is not mistaken for drift. If contexts have unequal weights, the default window uses
     their effective sample size.
     """
+
+    learns: ClassVar[bool] = True
 
     quantile: float = 0.9
     window: int | None = None
@@ -299,7 +345,9 @@ class Calibrated(RadiusRule):
 
             rng = np.random.default_rng(self.seed)
             # A fifth of the resamples is enough for one quantile of a quantile.
-            noise = [moved(seen[in_blocks(len(seen), block, rng)]) for _ in range(math.ceil(self.resamples / 5))]
+            times = math.ceil(enough(self.resamples, window) / 5)
+            drawn = counted(range(times), times, "resamples for the drift")
+            noise = [moved(seen[in_blocks(len(seen), block, rng)]) for _ in drawn]
             return moved(seen), self._quantile(noise)
 
         observed, noise = beyond(0.0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from scipy.special import ndtri
 
@@ -33,6 +33,9 @@ class RadiusRule(ABC):
 
     A custom rule is a subclass with `radius`. It needs `weights` only if contexts have unequal weights.
     """
+
+    learns: ClassVar[bool] = False
+    """Whether the radius is infinite until contexts were seen."""
 
     @property
     def needs_order(self) -> bool:
@@ -140,6 +143,8 @@ class Theoretical(RadiusRule):
     is their effective sample size, as in the bounded-differences inequality behind Lemma 3.
     """
 
+    learns: ClassVar[bool] = True
+
     delta: float = 0.1
     factor: float = 1.0
 
@@ -171,6 +176,8 @@ class Decaying(RadiusRule):
     If contexts have unequal weights, t is their effective sample size.
     """
 
+    learns: ClassVar[bool] = True
+
     scale: float
     power: float = 0.5
 
@@ -197,6 +204,8 @@ class EmpiricalLikelihood(RadiusRule):
     (Duchi, Glynn and Namkoong). The rule protects against sampling error, not against drift. If contexts have unequal
     weights, t is their effective sample size.
     """
+
+    learns: ClassVar[bool] = True
 
     confidence: float = 0.95
 

@@ -323,8 +323,18 @@ class Simulator(Setting):
             _check_order(self.radius, contexts)
 
     def check_radius(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-        """Raise if the rule does not support this set on these contexts."""
+        """Raise if the rule does not support this set on these contexts, or learns from a past that is not there."""
         self.radius.check(contexts, ambiguity)
+        own = self.reference_of(None, contexts, [])
+        if self.radius.learns and not (self.history.size or own.history.size):
+            why = (
+                f"radius={type(self.radius).__name__}(...) learns from past contexts, and weights alone have none: "
+                "the radius would be infinite for ever. Give Simulator(history=...), the indices of past "
+                "contexts in order of time, or contexts=Samples(past), or a number as the radius"
+            )
+            if not self._read:
+                raise TypeError(why)
+            warnings.warn(f"{why}. The file goes on as before", UserWarning, stacklevel=6)
 
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
         """Return the caller's reference for this round, by default the simulator's own."""
