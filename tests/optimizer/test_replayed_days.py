@@ -20,6 +20,7 @@ def frame(n: Any = 12, seed: Any = 0) -> Any:
     return pd.DataFrame({"outdoor": rng.normal(5.0, 8.0, n), "load": rng.uniform(0.2, 1.0, n)})
 
 
+FIXED = drbo.GP(drbo.Product(drbo.RBF(0.5), drbo.RBF(0.5)), noise=0.1)
 SETS = {
     "mmd": drbo.MMD(),
     "wasserstein": drbo.Wasserstein(scale={"outdoor": 3.0, "load": 0.1}),
@@ -31,10 +32,10 @@ SETS = {
 }
 
 
-def optimizer(contexts: Any = None, ambiguity: Any = None, setting: Any = None, **more: Any) -> Any:
+def optimizer(contexts: Any = None, ambiguity: Any = None, setting: Any = None) -> Any:
     contexts = drbo.Samples(frame(), keys=DAYS) if contexts is None else contexts
     setting = drbo.Simulator(radius=0.3) if setting is None else setting
-    return drbo.Optimizer(np.linspace(0.0, 1.0, 5), contexts, ambiguity=ambiguity, setting=setting, **more)
+    return drbo.Optimizer(np.linspace(0.0, 1.0, 5), contexts, ambiguity=ambiguity, setting=setting, surrogate=FIXED)
 
 
 def outcome(s: Any) -> Any:

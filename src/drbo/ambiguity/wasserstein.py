@@ -358,6 +358,13 @@ class Wasserstein(AmbiguitySet):
             made._placed = _of_cost(placed.metric, placed.cost[np.ix_(rows, rows)])
         return made
 
+    def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Metric] | None:
+        """Return the points in steps, and the metric, in which samples may be compressed; None for order infinity."""
+        del scales
+        if self._placed is not None or math.isinf(self.order):
+            return None
+        return points / self._metric.steps(points.shape[1]), self._metric
+
     def _place(self, points: FloatArray, scales: FloatArray) -> PointWasserstein | PointEverywhere:
         del scales
         return _at(self._metric, points)

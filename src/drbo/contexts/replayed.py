@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from drbo import validation
 from drbo.ambiguity.family import AmbiguitySet, SupportsScenarios
-from drbo.contexts.compression import compress
 from drbo.contexts.nature import Contexts, FiniteContexts, Indices, Reference
-from drbo.contexts.sampled_contexts import SampledContexts
+from drbo.contexts.sampled_contexts import SampledContexts, compressed, nearest_of
 from drbo.spaces.rows import Rows
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
@@ -77,13 +75,11 @@ class ReplayedContexts(FiniteContexts):
             raise ValueError(
                 f"ambiguity={self._ambiguity!r} needs every row as an atom: give Samples(..., atoms={len(self._rows)})"
             )
-        positions, kernel = bounded
-        small = compress(positions, kernel, weights, self._limit)
+        small = compressed(*bounded, weights, self._limit)
         order = np.argsort(small.index)
         at, shares = small.index[order], validation.frozen(small.weights[order])
         atoms = validation.frozen(self._points[at])
-        _, nearest = cKDTree(atoms).query(self._points[history])
-        past = np.asarray(nearest, dtype=np.intp)
+        past = np.argsort(order)[nearest_of(small, self._points[small.index], self._points)[history]]
         return Reference(atoms, shares, small.error, past, self._rows[at], self._points, unequal, self._rows)
 
 

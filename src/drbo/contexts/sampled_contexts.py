@@ -12,9 +12,11 @@ from scipy.spatial import cKDTree
 from drbo import validation
 from drbo._messages import printable
 from drbo.ambiguity.family import AmbiguitySet, SupportsScenarios
-from drbo.contexts.compression import compress
+from drbo.ambiguity.metric import Metric
+from drbo.contexts.compression import Compression, compress
 from drbo.contexts.nature import EVERYTHING, NOTHING_SEEN, Contexts, Indices, Memory, Reference, all_equal, in_words
-from drbo.kernels import RBF
+from drbo.contexts.quantisation import quantise
+from drbo.kernels import RBF, Kernel
 from drbo.spaces.box import Box
 from drbo.spaces.samples import DataRange, Samples
 from drbo.spaces.space import Point
@@ -157,15 +159,14 @@ class SampledContexts(Contexts):
             if distinct > limit:
                 raise ValueError(
                     f"ambiguity={self._ambiguity!r} needs every sample as an atom, and there are {distinct} different "
-                    f"ones: give Samples(..., atoms={distinct}), or drbo.MMD(), whose samples can be compressed"
+                    f"ones: give Samples(..., atoms={distinct}), or drbo.MMD() or drbo.Wasserstein(), whose samples "
+                    "can be compressed"
                 )
             bounded, limit = (every, RBF()), len(every)
-        positions, kernel = bounded
         parts = shares / len(every)
-        small = compress(positions, kernel, parts / parts.sum(), limit)
+        small = compressed(*bounded, parts / parts.sum(), limit)
         atoms = validation.frozen(every[small.index])
-        _, history = cKDTree(atoms).query(every)
-        nearest = np.asarray(history, dtype=np.intp) if samples.observed else NOTHING_SEEN
+        nearest = nearest_of(small, atoms, every) if samples.observed else NOTHING_SEEN
         represented = every if small.error > 0.0 else every[:0]
         unequal = None if all_equal(shares) else validation.frozen(shares)
         made = Reference(atoms, small.weights, small.error, nearest, None, validation.frozen(represented), unequal)
@@ -178,6 +179,20 @@ class SampledContexts(Contexts):
             return samples.points
         rows = [self._encode("reference", samples.space.decode(Point(point))).coordinates for point in samples.points]
         return np.array(rows).reshape(-1, self.space.dimension)
+
+
+def compressed(points: FloatArray, by: Kernel | Metric, weights: FloatArray, atoms: int) -> Compression:
+    """Return at most `atoms` of points (n, d) with weights (n,), by the MMD of a kernel or by a distance."""
+    if isinstance(by, Metric):
+        return quantise(points, by, weights, atoms)
+    return compress(points, by, weights, atoms)
+
+
+def nearest_of(small: Compression, atoms: FloatArray, points: FloatArray) -> Indices:
+    """Return the atom (n,) that each of points (n, d) with weight belongs to: the nearest one."""
+    if small.nearest is not None and small.error > 0.0:
+        return small.nearest
+    return np.asarray(cKDTree(atoms).query(points)[1], dtype=np.intp)
 
 
 def _well_spread(space: Box | DataRange, count: int, seed: int) -> FloatArray:
