@@ -65,6 +65,7 @@ from drbo.rounds.settings import Simulator as Simulator
 from drbo.rounds.value_of_information import ValueOfInformation as ValueOfInformation
 from drbo.analysis.answers import NotReachedError as NotReachedError
 from drbo.analysis.backtest import backtest as backtest
+from drbo.analysis.backtest_radius import backtest_radius as backtest_radius
 from drbo.analysis.explain_radius import explain_radius as explain_radius
 from drbo.optimizer.optimizer import Optimizer as Optimizer
 from drbo.optimizer.parallel import run as run

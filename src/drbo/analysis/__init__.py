@@ -9,6 +9,7 @@ from drbo.analysis.answers import (
     ValueAtRisk,
 )
 from drbo.analysis.backtest import Backtest
+from drbo.analysis.backtest_radius import RadiusBacktest
 from drbo.analysis.checks import Comparison, LeaveOneOut, Narrowing
 from drbo.analysis.profile import RadiusProfile
 from drbo.analysis.radius_explanation import RadiusExplanation
@@ -24,6 +25,7 @@ __all__ = [
     "LeaveOneOut",
     "Narrowing",
     "Probability",
+    "RadiusBacktest",
     "RadiusExplanation",
     "RadiusProfile",
     "RadiusSensitivity",

@@ -186,6 +186,7 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
         windows=past.windows,
         by_chance=float(np.mean(past.by_chance > eps)) if length else math.nan,
         resemblance=past.resemblance,
+        years=about.nature.years,
     )
 
 

@@ -25,7 +25,7 @@ from drbo._messages import printable
 from drbo.ambiguity.family import AmbiguitySet, among
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet
-from drbo.spaces.samples import Samples
+from drbo.spaces.samples import Samples, all_alike
 from drbo.spaces.space import Column, Point, Space
 from drbo.validation import FloatArray
 
@@ -51,6 +51,7 @@ class Reference:
     represented : (k, d) the samples that the atoms represent; no row if every sample is an atom
     history_weights : (t,) the weight of each past context; None if all are equal
     represented_index : (k,) the position of each represented sample in a finite set; None for other contexts
+    history_times : (t,) the time of each past context, in seconds; None if it is unknown
     """
 
     points: FloatArray
@@ -61,6 +62,7 @@ class Reference:
     represented: FloatArray
     history_weights: FloatArray | None = None
     represented_index: Indices | None = None
+    history_times: FloatArray | None = None
 
     def atom(self, j: int) -> Point:
         """Return atom j."""
@@ -95,9 +97,15 @@ def empirical(seen: Indices, n_contexts: int, weights: FloatArray | None = None)
     return np.asarray(counted / counted.sum())
 
 
-def all_equal(weights: FloatArray) -> bool:
-    """Return whether weights (t,) are all equal, up to rounding."""
-    return float(np.ptp(weights)) <= 1e-12 * float(weights.max()) if len(weights) else True
+def times_of(samples: Samples, further: int) -> FloatArray | None:
+    """Return the times (n + further,) of samples and of contexts seen after them; None if they have none.
+
+    Later contexts come at the usual pace, the median step between the samples.
+    """
+    if samples.time is None or not len(samples.time):
+        return samples.time if not further else None
+    pace = float(np.median(np.diff(samples.time))) if len(samples.time) > 1 else 0.0
+    return np.append(samples.time, samples.time[-1] + pace * np.arange(1, further + 1))
 
 
 @dataclass(frozen=True)
@@ -179,6 +187,11 @@ class Contexts(ABC):
     def in_order(self) -> bool:
         """Whether past contexts are in time order."""
         return True
+
+    @property
+    def years(self) -> float | None:
+        """The years that the past covers; None if its times are not known."""
+        return None
 
     @abstractmethod
     def own(self) -> Reference | None:
@@ -352,7 +365,7 @@ class FiniteContexts(Contexts):
             shares[: len(self.space.history)] *= self.space.history_weights
         counted = np.isin(indices, self._rows) & (shares > 0.0)
         history, shares = np.searchsorted(self._rows, indices[counted]), shares[counted]
-        unequal = None if all_equal(shares) else validation.frozen(shares)
+        unequal = None if all_alike(shares) else validation.frozen(shares)
         return self._on_atoms(empirical(history, len(self._rows), unequal), history, unequal)
 
     def _whole(self, values: Mapping[Any, Any]) -> Any:

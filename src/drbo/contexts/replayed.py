@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from drbo import validation
 from drbo.ambiguity.family import AmbiguitySet, SupportsScenarios
-from drbo.contexts.nature import Contexts, FiniteContexts, Indices, Reference
+from drbo.contexts.nature import EVERYTHING, Contexts, FiniteContexts, Indices, Memory, Reference, times_of
 from drbo.contexts.sampled_contexts import SampledContexts, compressed, nearest_of
 from drbo.spaces.rows import Rows
 from drbo.spaces.samples import Samples
@@ -31,11 +33,23 @@ class ReplayedContexts(FiniteContexts):
         self._kept: list[tuple[bytes, Reference]] = []
         self.own()  # raises now if the configuration is wrong
 
+    @property
+    def years(self) -> float | None:
+        """The years that the past covers; None if its times are not known."""
+        return self.space.samples.years
+
+    def seen(self, contexts: Sequence[Point], memory: Memory = EVERYTHING) -> Reference:
+        """Return the reference of the samples and of the days observed since, with their times."""
+        made, times = super().seen(contexts, memory), times_of(self.space.samples, len(contexts))
+        if times is None or len(times) != len(made.history):  # some do not count
+            return made
+        return replace(made, history_times=times)
+
     def own(self) -> Reference:
         """Return the reference of the samples."""
         weights = self.space.samples.weights
         made = self._weighted(weights, self.space.history)  # raises if no row with weight agrees with `known`
-        return made if self.space.history_weights is None else self.seen([])
+        return made if self.space.history_weights is None and self.space.samples.time is None else self.seen([])
 
     def given(self, reference: Any) -> Reference:
         """Return the reference of weights by row or by key, or of samples with keys of these rows."""

@@ -14,11 +14,11 @@ from drbo._messages import printable
 from drbo.ambiguity.family import AmbiguitySet, SupportsScenarios
 from drbo.ambiguity.metric import Metric
 from drbo.contexts.compression import Compression, compress
-from drbo.contexts.nature import EVERYTHING, NOTHING_SEEN, Contexts, Indices, Memory, Reference, all_equal, in_words
+from drbo.contexts.nature import EVERYTHING, NOTHING_SEEN, Contexts, Indices, Memory, Reference, in_words, times_of
 from drbo.contexts.quantisation import quantise
 from drbo.kernels import RBF, Kernel
 from drbo.spaces.box import Box
-from drbo.spaces.samples import DataRange, Samples
+from drbo.spaces.samples import DataRange, Samples, all_alike
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -61,6 +61,11 @@ class SampledContexts(Contexts):
     def columns(self) -> Sequence[Any]:
         """The names of the columns, or their positions if they have none."""
         return self.samples.names or range(self.samples.dimension)
+
+    @property
+    def years(self) -> float | None:
+        """The years that the past covers; None if its times are not known."""
+        return self.samples.years
 
     def narrowed(self, known: Mapping[Any, Any]) -> SampledContexts:
         """Return the samples with the known values, and the part of their range with these values."""
@@ -147,6 +152,8 @@ class SampledContexts(Contexts):
         every = np.concatenate([points, seen])
         shares = np.concatenate([samples.weights * n, np.ones(len(seen))]) * memory.weights(len(every))
         counted = self.holds(every) & (shares > 0.0)
+        times = times_of(samples, len(seen))
+        times = None if times is None else validation.frozen(times[counted])
         n, every, shares = int(counted[:n].sum()), every[counted], shares[counted]
         if not len(every):
             if not len(further):
@@ -168,8 +175,17 @@ class SampledContexts(Contexts):
         atoms = validation.frozen(every[small.index])
         nearest = nearest_of(small, atoms, every) if samples.observed else NOTHING_SEEN
         represented = every if small.error > 0.0 else every[:0]
-        unequal = None if all_equal(shares) else validation.frozen(shares)
-        made = Reference(atoms, small.weights, small.error, nearest, None, validation.frozen(represented), unequal)
+        unequal = None if all_alike(shares) else validation.frozen(shares)
+        made = Reference(
+            atoms,
+            small.weights,
+            small.error,
+            nearest,
+            None,
+            validation.frozen(represented),
+            unequal,
+            history_times=times,
+        )
         # A combination of labels that is an atom already is not added.
         return made.and_also(_new_rows(further, atoms) if self.enumerated else further)
 

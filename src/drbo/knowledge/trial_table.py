@@ -17,6 +17,7 @@ from drbo.spaces.choices import Categorical, read_column
 from drbo.spaces.parameters import Integer, Observed, Parameter, Real
 from drbo.spaces.perturbation import Perturbation
 from drbo.spaces.samples import Samples
+from drbo.spaces.times import read_times
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +122,7 @@ class _Trials:
         times: list[float | None] = [None] * n
         order = np.arange(n)
         if "time" in named:
-            at = _times(named["time"], columns[named["time"]])
+            at = read_times("time", columns[named["time"]], f" of column {named['time']!r}")
             times, order = [*at], np.argsort(at, kind="stable")
         bad = _flags(columns[named["failed"]]) if "failed" in named else [False] * n
         outcomes = _numbers("outcome", named["outcome"], columns[named["outcome"]], bad)
@@ -229,19 +230,3 @@ def _numbers(role: str, name: str, column: Any, absent: Sequence[bool]) -> list[
 
 def _flags(column: Any) -> list[bool]:
     return [validation.flag(f"failed, row {row},", value) for row, value in enumerate(column)]
-
-
-def _times(name: str, column: Any) -> list[float]:
-    """Return times in seconds since 1970 (UTC), of dates with or without a zone (then UTC), or of seconds."""
-    for row, value in enumerate(column):
-        if validation.missing(value):
-            raise ValueError(f"time must not be missing, but row {row} of column {name!r} is")
-    values = np.asarray(column)
-    if values.dtype.kind == "M":
-        return [float(t) for t in values.astype("datetime64[ns]").astype(np.int64) / 1e9]
-    return [
-        float(value.timestamp())
-        if hasattr(value, "timestamp")
-        else validation.finite_float(f"time, row {row} of column {name!r},", value)
-        for row, value in enumerate(column)
-    ]

@@ -11,6 +11,7 @@ features; their long-run variance determines the MMD of empirical distributions.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -22,6 +23,7 @@ from drbo._messages import counted
 from drbo.ambiguity.family import AmbiguitySet, SetOrFamily, as_placed
 from drbo.contexts.nature import Contexts, Indices, empirical
 from drbo.rounds.radius_rules import RadiusRule, check_learnable, effective_number
+from drbo.spaces.times import covered, read_duration
 from drbo.validation import FloatArray
 
 __all__ = ["Bootstrap", "Calibrated"]
@@ -273,6 +275,15 @@ class Calibrated(RadiusRule):
     The default horizon is the length of the window. `block` is as for `Bootstrap`: resamples keep blocks of this many
     days, so that autocorrelation is not mistaken for drift. If contexts have unequal weights, the default window uses
     their effective sample size.
+
+    season="365D": how far was the same time of year from all that was known before it? The samples need times,
+    `Samples(..., time=...)`. One, two, ... seasons before the end of the past, the `horizon` contexts that followed are
+    compared with everything before them, which must cover a season at least. The radius is the split-conformal quantile
+    of these m distances, as for target="window". With m of them no level above m / (m + 1) can be supported, and is
+    refused. The default horizon is a quarter of the season. `window`, `target` and `block` are not used and must not be
+    given.
+
+    No rule knows a season that the past does not hold: on less than one season every radius is too small.
     """
 
     learns: ClassVar[bool] = True
@@ -284,9 +295,15 @@ class Calibrated(RadiusRule):
     block: int | Literal["auto"] = 1
     resamples: int = 500
     seed: int = 0
+    season: str | None = None
 
     def __post_init__(self) -> None:
         validation.probability("quantile", self.quantile)
+        if self.season is not None:
+            validation.of_kind("season", self.season, str, "a duration such as '365D'")
+            read_duration("season", self.season)
+            if not (self.window is None and self.target == "population" and self.block == 1):
+                raise TypeError("window, target and block must not be given with a season, which replaces them")
         for name, value in (("window", self.window), ("horizon", self.horizon)):
             if value is not None:
                 validation.whole_number(name, value, least=1)
@@ -300,21 +317,79 @@ class Calibrated(RadiusRule):
         """True: windows depend on the time order."""
         return True
 
+    @property
+    def needs_times(self) -> bool:
+        """Whether seasons are compared."""
+        return self.season is not None
+
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-        """Raise for sets that have no such radius, unless the contexts are a finite set."""
+        """Raise for sets that have no such radius, and for a level that the seasons of the past cannot support."""
         _check_samples(self, contexts, ambiguity)
+        if self.season is not None:
+            reference = contexts.seen([])
+            self._origins(len(reference.history), reference.history_times)
 
     def radius(
-        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
+        self,
+        seen: Indices,
+        ambiguity: SetOrFamily,
+        n_contexts: int,
+        weights: FloatArray | None = None,
+        times: FloatArray | None = None,
     ) -> float:
-        """Return the radius for the target."""
+        """Return the radius for the target; `times` (t,) are the times of the contexts in seconds, for a season."""
         check_learnable(self, ambiguity)
+        if self.season is not None:
+            return self._of_same_season(seen, ambiguity, n_contexts, weights, times)
         n = effective_number(len(seen), weights)
         if self.target == "window":
             return self._of_next_window(seen, ambiguity, n_contexts, n)
         bootstrap = Bootstrap(1.0 - self.quantile, self.resamples, self.seed, self.block)
         sampling = bootstrap.radius(seen, ambiguity, n_contexts, weights)
         return sampling + self._drift(seen, ambiguity, n_contexts, n) if math.isfinite(sampling) else math.inf
+
+    def _origins(self, count: int, times: FloatArray | None) -> list[tuple[int, int]]:
+        """Return the windows of the same time of year, as their first position and the one after the last."""
+        if times is None or len(times) != count:
+            raise TypeError(f"radius={self!r} needs the times of past contexts: give Samples(..., time=...)")
+        length = read_duration("season", self.season)
+        pace = float(np.median(np.diff(times))) if count > 1 else 0.0
+        now, begin = float(times[-1]) + pace, float(times[0])
+        ahead = self.horizon * pace if self.horizon else 0.25 * length
+        if ahead > length * (1.0 + 1e-9):
+            raise ValueError(f"horizon must be at most a season, {self.season}, got {self.horizon} contexts")
+        found = []
+        past = int((now - begin) / length * (1.0 + 1e-9))  # whole seasons
+        for k in range(1, past):
+            start = now - k * length - 0.5 * pace
+            first, after = np.searchsorted(times, [start, start + ahead])
+            if first < after:
+                found.append((int(first), int(after)))
+        m = len(found)
+        if math.ceil((m + 1) * self.quantile - 1e-9) > m:
+            raise ValueError(
+                f"radius={self!r} compares m = {m} seasons of the past with what was known before each, as the past "
+                f"covers {(now - begin) / length:.1f} seasons: no level above m / (m + 1) = {m / (m + 1):.2g} can be "
+                "supported"
+                + (f". Give quantile={math.floor(100.0 * m / (m + 1)) / 100.0:g} or less" if m else "")
+                + ", or a longer past"
+            )
+        return found
+
+    def _of_same_season(
+        self,
+        seen: Indices,
+        ambiguity: SetOrFamily,
+        n_contexts: int,
+        weights: FloatArray | None,
+        times: FloatArray | None,
+    ) -> float:
+        """Return the split-conformal quantile of the distances of the same time of year from all before it."""
+        found = []
+        for first, after in self._origins(len(seen), times):
+            before = empirical(seen[:first], n_contexts, None if weights is None else weights[:first])
+            found.append(ambiguity.distance(empirical(seen[first:after], n_contexts), before))
+        return sorted(found)[math.ceil((len(found) + 1) * self.quantile - 1e-9) - 1]
 
     def _of_next_window(self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, n: float) -> float:
         """Return the split-conformal quantile of the distances of disjoint pairs; the last pair ends now."""
@@ -387,6 +462,8 @@ def _check_block(block: Any) -> None:
 
 def _check_samples(rule: RadiusRule, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
     check_learnable(rule, ambiguity)
+    if contexts.years is not None and contexts.years < 0.995:
+        warnings.warn(covered(contexts.years), UserWarning, stacklevel=2)
     if ambiguity.growth.instead_of_a_rule and not contexts.enumerated:
         raise TypeError(
             f"radius={type(rule).__name__}(...) has no answer for {ambiguity!r} on samples: nearly every day is new, "

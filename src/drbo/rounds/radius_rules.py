@@ -20,7 +20,7 @@ from drbo import validation
 from drbo.ambiguity.family import AmbiguitySet, SetOrFamily, as_placed
 from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.placed import SupportsLikelihood, supports
-from drbo.contexts.nature import Contexts, Indices
+from drbo.contexts.nature import Contexts, Indices, Reference
 from drbo.contexts.replayed import contexts_of
 from drbo.spaces.samples import Samples
 from drbo.validation import FloatArray
@@ -40,6 +40,11 @@ class RadiusRule(ABC):
     @property
     def needs_order(self) -> bool:
         """Whether the radius depends on the order in which contexts were seen."""
+        return False
+
+    @property
+    def needs_times(self) -> bool:
+        """Whether `radius` takes the times of the contexts, as `times` (t,) in seconds."""
         return False
 
     @abstractmethod
@@ -66,14 +71,19 @@ class RadiusRule(ABC):
         self.check(contexts, family)
         reference, space = contexts.seen([]), contexts.space
         placed = family.on(space.measured(reference.points), space.scales)
-        past, n = reference.history, len(reference.points)
-        return self.radius_of(past, placed, n, reference.history_weights) + reference.error
+        return self.radius_of(reference, placed) + reference.error
 
-    def radius_of(self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None) -> float:
-        """Return `radius`; `weights` are passed only if there are any, as a custom rule may not accept them."""
-        if weights is None:
-            return self.radius(seen, ambiguity, n_contexts)
-        return self.radius(seen, ambiguity, n_contexts, weights=weights)
+    def radius_of(self, reference: Reference, ambiguity: SetOrFamily) -> float:
+        """Return `radius` for the past contexts of a reference.
+
+        Weights and times are passed only where a rule needs them, as a custom rule may not accept them.
+        """
+        more: dict[str, Any] = {}
+        if reference.history_weights is not None:
+            more["weights"] = reference.history_weights
+        if self.needs_times:
+            more["times"] = reference.history_times
+        return self.radius(reference.history, ambiguity, len(reference.points), **more)
 
 
 def check_learnable(rule: RadiusRule, ambiguity: SetOrFamily) -> None:

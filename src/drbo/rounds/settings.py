@@ -7,6 +7,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -204,7 +205,7 @@ class DataDriven(Setting):
             raise TypeError("radius must not be given: the data-driven setting computes it from the contexts seen")
         if ambiguity.growth.own is not None and not self._radius_given:
             return ambiguity.growth.own if len(reference.history) else math.inf
-        return self.radius.radius_of(reference.history, ambiguity, len(reference.points), reference.history_weights)
+        return self.radius.radius_of(reference, ambiguity)
 
 
 class Simulator(Setting):
@@ -348,10 +349,9 @@ class Simulator(Setting):
         if given is not None:
             return validation.radius(given)
         if self.history.size:
-            history, weights = reference.atoms_of(self.history), None
-        else:
-            history, weights = reference.history, reference.history_weights
-        return self.radius.radius_of(history, ambiguity, len(reference.points), weights)
+            own = reference.atoms_of(self.history)
+            return self.radius.radius_of(replace(reference, history=own, history_weights=None), ambiguity)
+        return self.radius.radius_of(reference, ambiguity)
 
 
 def _check_order(rule: RadiusRule, contexts: Contexts) -> None:

@@ -20,6 +20,7 @@ from drbo.spaces.choices import Labelled, read_column
 from drbo.spaces.keys import read_keys
 from drbo.spaces.parameters import Observed, Parameter
 from drbo.spaces.space import Column, Displacement, Point, Space
+from drbo.spaces.times import YEAR, read_duration, read_time, read_times
 from drbo.validation import FloatArray
 
 __all__ = ["Samples"]
@@ -158,6 +159,8 @@ class Samples:
         Days with keys are replayed: every row is a context of its own, no other is ever asked for, and `s.key` and
         `s.context_index` name the row of a suggestion. Only the keys are kept: what belongs to a key, such as a file
         or the course of a day, stays yours
+    time : the time of each row, or the name of the column that holds them: dates, their ISO text, or seconds since
+        1970; in ascending order. A rule for the radius then knows how much of a year it has seen
     """
 
     observed: bool = True
@@ -174,11 +177,13 @@ class Samples:
         atoms: int = 300,
         support: int | None = None,
         keys: Any = None,
+        time: Any = None,
     ) -> None:
         validation.of_kind("within", within, (Box, type(None)), "a Box")
         if within is not None and keys is not None:
             raise TypeError("keys must not be given with within: only rows are replayed, and within asks for others")
         data, keys = _without_column(data, "keys", keys)
+        data, time = _without_column(data, "time", time)
         if within is not None and names is not None:
             raise TypeError("names must not be given with within, whose parameters name the columns")
         if within is not None and labels is not None:
@@ -205,6 +210,7 @@ class Samples:
         if support is None:
             support = _SUPPORT if keys is None else 0
         self.support = validation.whole_number("support", support, least=0, most=_MOST_SUPPORT)
+        self.time = None if time is None else _ascending(read_times("time", time), n)
         if self.keys is not None and self.support:
             raise ValueError(f"support must be 0 with keys: only rows are replayed, got {self.support}")
 
@@ -226,13 +232,49 @@ class Samples:
     def arguments(self) -> dict[str, Any]:
         """Return the constructor arguments by name."""
         own = {key: getattr(self, key) for key in ("data", "within", "atoms", "support")}
-        if self.keys is not None:
-            own["keys"] = self.keys
+        own |= {key: value for key in ("keys", "time") if (value := getattr(self, key)) is not None}
         weights = self.weights if len(self.weights) else None
         if self.within is not None:
             return {**own, "weights": weights}
         labels = {name: p for name, p in self._parameters.items() if isinstance(p, Labelled)}
         return {**own, "weights": weights, "names": self.names, "labels": labels or None}
+
+    @property
+    def years(self) -> float | None:
+        """The part of a year, or the number of years, that the times cover; None without times."""
+        if self.time is None or not len(self.time):
+            return None
+        step = float(np.median(np.diff(self.time))) if len(self.time) > 1 else 0.0
+        return (float(self.time[-1] - self.time[0]) + step) / YEAR
+
+    def rows(self, which: NDArray[np.intp]) -> Samples:
+        """Return the samples of some rows (k,), with their weights, keys and times; the order is kept."""
+        own = {**Samples.arguments(self)}
+        data = own["data"]
+        if isinstance(data, dict):
+            own["data"] = {name: [column[i] for i in which] for name, column in data.items()}
+        else:
+            own["data"] = data[which]
+        own["weights"] = None if all_alike(self.weights) else self.weights[which] / self.weights[which].sum()
+        for key in ("keys", "time"):
+            if own.get(key) is not None:
+                own[key] = [own[key][i] for i in which]
+        return Samples(**own)
+
+    def same_weeks(self, start: Any, end: Any, season: Any = "365D") -> Samples:
+        """Return the samples from the same weeks of past years, as a reference for the time from `start` to `end`.
+
+        A row belongs to them if it is a whole number of seasons before a time of that stretch.
+        """
+        if self.time is None:
+            raise TypeError("same_weeks needs times: give Samples(..., time=...)")
+        first, last, length = read_time("start", start), read_time("end", end), read_duration("season", season)
+        if not first < last <= first + length:
+            raise ValueError(f"end must be after start, by at most a season, got {start!r} and {end!r}")
+        which = np.flatnonzero(((self.time - first) % length < last - first) & (self.time < first))
+        if not len(which):
+            raise ValueError(f"no row is from the same weeks, {start!r} to {end!r}, of an earlier season")
+        return self.rows(which)
 
     def shift(self, actions: Space) -> Displacement | None:
         """Return the shift that contexts apply to actions; None if the contexts are not perturbations."""
@@ -256,6 +298,23 @@ class Samples:
     def _parameters(self) -> dict[str, Parameter]:
         """The parameters of the columns; empty if all columns are numbers."""
         return getattr(self.space, "parameters", {})
+
+
+def all_alike(weights: FloatArray) -> bool:
+    """Return whether weights (n,) are all equal, up to rounding."""
+    return float(np.ptp(weights)) <= 1e-12 * float(weights.max()) if len(weights) else True
+
+
+def _ascending(times: Sequence[float], count: int) -> FloatArray:
+    """Return the times (n,); raise unless there is one per row, in ascending order."""
+    if len(times) != count:
+        raise ValueError(f"time must hold one time per row, {count}, got {len(times)}")
+    back = [i for i in range(1, count) if times[i] < times[i - 1]]
+    if back:
+        raise ValueError(
+            f"time must be in ascending order, but row {back[0]} is before row {back[0] - 1}: sort the table by it"
+        )
+    return validation.frozen(np.array(times, dtype=float))
 
 
 def _without_column(data: Any, role: str, given: Any) -> tuple[Any, Any]:
