@@ -140,6 +140,10 @@ class Classification:
     __repr__ = __str__
 
 
+FEW_ROWS = 20
+"""Number of past contexts below which the reference for `given` is called few."""
+
+
 class NotReachedError(RuntimeError):
     """No action has a bound that meets the request; the message says how close the best one comes."""
 
@@ -194,6 +198,7 @@ class Recommendation:
     trusted : the value of `trust`
     given : the known part of the context; None if nothing is known
     chance : the bound on the probability of the event of `subject_to`; None without such a constraint
+    rows : the number of past contexts that the reference for `given` rests on; None without `given` or a past
     """
 
     action: Any
@@ -216,6 +221,7 @@ class Recommendation:
     trusted: Deferred[Trust] = field(repr=False)
     given: Mapping[Any, Any] | None = None
     chance: Probability | None = None
+    rows: int | None = None
 
     def explain(self) -> Explanation:
         """Return the explanation of `value`: the worst conditions beside the reference, and the causes of the loss.
@@ -233,11 +239,14 @@ class Recommendation:
         confidence = 1.0 if self.delta is None else 1.0 - self.delta
         assurance = self.claim.text.format(beta=self.beta, confidence=confidence)
         known = "" if self.given is None else f" where {in_words(self.given)}"
+        known += "" if self.rows is None else f", which {self.rows} past context(s) had"
+        few = self.rows is not None and self.rows < FEW_ROWS
         promise = f"{self.promise} on average in every distribution {self.within},"
         why = self.explain()
         lines = [
             *self.doubts(),
             wrapped(f"deploy {readable(self.action)}{known}"),
+            *([f"warning: a reference of {self.rows} past context(s) may be far from the truth"] if few else []),
             wrapped(promise),
             wrapped(f"  {assurance}{self._left_open()}"),
             *([] if self.chance is None else [str(self.chance)]),

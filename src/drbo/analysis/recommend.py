@@ -14,7 +14,7 @@ from drbo import validation
 from drbo._threads import one_thread
 from drbo.analysis.answers import NotReachedError, Recommendation, RegretBound, TargetRecommendation
 from drbo.analysis.trust import Check, Trust, trust
-from drbo.knowledge.explanation import AnyColumn, Deferred, Evaluation, Explanation, summary
+from drbo.knowledge.explanation import AnyColumn, Deferred, Evaluation, Explanation, readable, summary
 from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Terms
 from drbo.models.bounds import LOWER, Bound
@@ -155,7 +155,15 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
         action_point=found.action,
         explanation=Deferred(functools.partial(explain, found, action, contexts, nature.space.columns)),
         given=found.given,
+        rows=_rows_behind(asked, found),
     )
+
+
+def _rows_behind(asked: Snapshot, found: ActionBound) -> int | None:
+    """Return the number of past contexts that a conditional reference rests on; None if it is not one."""
+    if found.given is None or asked.terms.reference is not None:
+        return None
+    return len(asked.known.bare(asked.state, replace(asked.terms, given=found.given)).history) or None
 
 
 def _trust(asked: Snapshot, found: ActionBound, gap: Gap, check: Check) -> Trust:
@@ -274,7 +282,38 @@ def explain(found: ActionBound, action: Any, contexts: Sequence[Any], columns: S
             units.length_outward(left_open),
             summaries,
             evaluation,
+            _corner(found, contexts, columns, shift),
         )
+
+
+_FEW = 0.1
+"""A share of the mass below which a worst case is made by a few days."""
+
+
+def _corner(found: ActionBound, contexts: Sequence[Any], columns: Sequence[Column], shift: float) -> str:
+    """Return a sentence if less than a tenth of the mass, at the edge of the past, makes the worst case; or nothing."""
+    made = found.certificate
+    p, w = made.reference.weights, made.worst_case.weights
+    gained = np.maximum(w - p, 0.0)
+    share = float(gained.sum())
+    numbers = [column.first for column in columns if column.labels is None]
+    ball = getattr(found.ball.ambiguity, "inner", found.ball.ambiguity)
+    order = getattr(ball, "order", None)  # of a Wasserstein set: above 1 many days move a little, one after the other
+    if not (shift > 0.0 and 1e-9 < share < _FEW and numbers) or order not in (None, 1.0):
+        return ""
+    points = made.reference.points[:, numbers]
+    low, high = points[p > 0.0].min(axis=0), points[p > 0.0].max(axis=0)
+    extreme = ((points <= low) | (points >= high)).any(axis=1)
+    if float(gained[extreme].sum()) < 0.5 * share:
+        return ""
+    at = int(np.argmax(np.where(extreme, gained, -1.0)))
+    text = (
+        f"{share:.1%} of the mass makes this worst case: it is sent to the edge of the past, such as "
+        f"{readable(contexts[at])}, and the other days stay"
+    )
+    if order == 1.0:
+        text += "; with order=2 more days move, less far, and with order=math.inf all do"
+    return text
 
 
 def _worst_mean(found: ActionBound, expected: float) -> float:

@@ -162,6 +162,7 @@ class Explanation:
     left_open : the gap that unfinished branch and bound left in a continuous range of contexts
     columns : the conditions under the reference and in the worst distribution, per column
     evaluation : the evaluation of this action that reduces `ignorance` most; None if there is none
+    corner : a sentence, if a small share of the mass at the edge of the past makes the worst case; otherwise empty
     """
 
     expected: float
@@ -171,6 +172,7 @@ class Explanation:
     left_open: float
     columns: tuple[AnyColumn, ...]
     evaluation: Evaluation | None
+    corner: str = ""
 
     def __str__(self) -> str:
         return "\n".join([*self.parts(), *self.conditions(), *self.advice()])
@@ -200,7 +202,8 @@ class Explanation:
         header = f"  {'':<{indent}}{'':9}{heads}".rstrip()
         lines = ["the distribution in which it would do worst, beside the reference:"]
         lines += [header] if numbers else []
-        return [*lines, *(line for column in self.columns for line in column.lines(indent))]
+        lines += [line for column in self.columns for line in column.lines(indent)]
+        return [*lines, wrapped(self.corner)] if self.corner else lines
 
     def advice(self) -> list[str]:
         """Return the most informative evaluation as text; nothing if there is none."""
