@@ -27,6 +27,7 @@ from drbo.models.bounds import ConstantBeta
 from drbo.models.gp import FittedGP
 from drbo.rounds.radius_rules import Own
 from drbo.spaces.finite import FiniteSet, Labels
+from drbo.spaces.parameters import ObservedWhole
 
 
 def _collected() -> dict[str, type]:
@@ -36,7 +37,7 @@ def _collected() -> dict[str, type]:
     modules = [kernels, *(importlib.import_module(f"{folder.__name__}.{name}") for folder, name in found)]
     public = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
     classes = [one for one in public if isinstance(one, type) and not inspect.isabstract(one)]
-    return {cls.__name__: cls for cls in (*classes, ConstantBeta, FittedGP, Own, FiniteSet, Labels)}
+    return {cls.__name__: cls for cls in (*classes, ConstantBeta, FittedGP, Own, FiniteSet, Labels, ObservedWhole)}
 
 
 _OWN = _collected()

@@ -223,7 +223,10 @@ class Knowledge:
         setting, nature = self.configuration.setting, self.nature(terms.given)
         bare = setting.reference_of(terms.reference, nature, state.seen)
         # A radius rule uses the data alone, not the contexts that the adversary added.
-        eps = self._radius(terms.radius, bare, self.on(bare.points, nature)) + bare.error
+        past = bare
+        if terms.reference is not None and terms.radius is None and setting.computes_reference:
+            past = setting.reference_of(None, nature, state.seen)  # a rule learns from the contexts seen
+        eps = self._radius(terms.radius, past, self.on(past.points, nature)) + bare.error
         return self._ball(state, nature, self._with_further(state, nature, bare, before), eps, len(before))
 
     def _radius(self, given: float | None, bare: Reference, placed: PlacedSet) -> float:

@@ -14,7 +14,7 @@ from drbo import validation
 from drbo._messages import listed
 from drbo.spaces.box import Box
 from drbo.spaces.choices import Categorical, read_column
-from drbo.spaces.parameters import Integer, Observed, Parameter, Real
+from drbo.spaces.parameters import Integer, Observed, ObservedWhole, Parameter, Real
 from drbo.spaces.perturbation import Perturbation
 from drbo.spaces.samples import Samples
 from drbo.spaces.times import read_times
@@ -210,8 +210,11 @@ def _range(values: list[Any], kind: Parameter, whole: bool) -> Parameter:
 def _contexts(given: Any, columns: Mapping[str, Any], order: NDArray[np.intp]) -> tuple[Samples, list[dict[str, Any]]]:
     """Return the contexts as samples ordered by time, and each of them as a mapping."""
     read = {name: read_column(name, column, None) for name, column in columns.items()}
+    for name, (_, kind) in read.items():
+        if _whole(columns[name]) and isinstance(kind, Observed):
+            read[name] = read_column(name, columns[name], ObservedWhole(kind.least, kind.largest))
     table = {name: [values[i] for i in order.tolist()] for name, (values, _) in read.items()}
-    labels = {name: p for name, (_, p) in read.items() if not isinstance(p, Observed)}
+    labels = {name: p for name, (_, p) in read.items() if type(p) is not Observed}
     within = given if isinstance(given, Box) else None
     samples = Samples(table, within=within) if within is not None else Samples(table, labels=labels or None)  # type: ignore[arg-type]
     return samples, [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]

@@ -231,6 +231,11 @@ class Optimizer:
             raise TypeError("reference must be given by its name: ask(reference=..., radius=...)")
         count = 1 if n is None else validation.whole_number("n", n, least=1, most=_MOST_AT_ONCE)
         each = validation.whole_number("n_contexts", n_contexts, least=1, most=_MOST_AT_ONCE)
+        if reference is not None and self._configuration.setting.computes_reference:
+            raise TypeError(
+                "reference must not be given: the data-driven setting computes it from the contexts seen. Queries take "
+                "one: opt.recommend(reference=..., radius=...)"
+            )
         state = self._known.state
         wishes = Wishes.of(self._configuration, action, floor)
         fits = self._known.new_fits(state, fresh=wishes.fresh)

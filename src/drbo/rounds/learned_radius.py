@@ -462,7 +462,7 @@ def _check_block(block: Any) -> None:
 
 def _check_samples(rule: RadiusRule, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
     check_learnable(rule, ambiguity)
-    if contexts.years is not None and contexts.years < 0.995:
+    if contexts.years is not None and contexts.years < 0.995 and not rule.needs_times:
         warnings.warn(covered(contexts.years), UserWarning, stacklevel=2)
     if ambiguity.growth.instead_of_a_rule and not contexts.enumerated:
         raise TypeError(

@@ -38,6 +38,8 @@ class Setting(ABC):
     """The number of events that share the failure probability delta, for `TheoreticalBeta`."""
     theorem: str | None = None
     """The theorem that bounds the regret of the paper's policy if nature picks contexts; None if there is none."""
+    computes_reference: bool = False
+    """Whether the setting computes the reference of every round; a query may still be about another one."""
     delta: float | None = None
     """The delta of the radius, which the theorem requires of the width, too; None if any delta is allowed."""
 
@@ -133,6 +135,7 @@ class DataDriven(Setting):
     """
 
     events = 3
+    computes_reference = True
 
     def __init__(
         self,
@@ -194,10 +197,8 @@ class DataDriven(Setting):
         self.radius.check(contexts, ambiguity)
 
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
-        """Return the empirical distribution of the contexts seen; uniform before the first one."""
-        if given is not None:
-            raise TypeError("reference must not be given: the data-driven setting computes it from the contexts seen")
-        return contexts.seen(seen, self._memory)
+        """Return the empirical distribution of the contexts seen, uniform before the first one; or that of a query."""
+        return contexts.seen(seen, self._memory) if given is None else contexts.given(given)
 
     def radius_of(self, given: Any, reference: Reference, ambiguity: PlacedSet) -> float:
         """Return the rule's radius for the contexts seen."""

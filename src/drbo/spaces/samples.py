@@ -18,7 +18,7 @@ from drbo._messages import listed, printable
 from drbo.spaces.box import Box, not_a_label, spread
 from drbo.spaces.choices import Labelled, read_column
 from drbo.spaces.keys import read_keys
-from drbo.spaces.parameters import Observed, Parameter
+from drbo.spaces.parameters import Observed, ObservedWhole, Parameter
 from drbo.spaces.space import Column, Displacement, Point, Space
 from drbo.spaces.times import YEAR, read_duration, read_time, read_times
 from drbo.validation import FloatArray
@@ -173,7 +173,7 @@ class Samples:
         *,
         names: Sequence[str] | None = None,
         within: Box | None = None,
-        labels: Mapping[str, Labelled] | None = None,
+        labels: Mapping[str, Labelled | ObservedWhole] | None = None,
         atoms: int = 300,
         support: int | None = None,
         keys: Any = None,
@@ -236,7 +236,7 @@ class Samples:
         weights = self.weights if len(self.weights) else None
         if self.within is not None:
             return {**own, "weights": weights}
-        labels = {name: p for name, p in self._parameters.items() if isinstance(p, Labelled)}
+        labels = {name: p for name, p in self._parameters.items() if isinstance(p, Labelled | ObservedWhole)}
         return {**own, "weights": weights, "names": self.names, "labels": labels or None}
 
     @property
@@ -341,7 +341,7 @@ def _names(names: Any) -> list[str] | None:
 
 
 def _read(
-    data: Any, names: Sequence[str] | None, labels: Mapping[str, Labelled]
+    data: Any, names: Sequence[str] | None, labels: Mapping[str, Labelled | ObservedWhole]
 ) -> tuple[FloatArray | dict[str, list[Any]], TableRange | DataRange, FloatArray]:
     """Return the data, its range and its coordinates (n, d); purely numeric data is an array, otherwise columns."""
     table = _table(data, names)
@@ -354,12 +354,13 @@ def _read(
     if unknown:
         raise ValueError(f"labels has unknown {listed(unknown)}; the columns are {listed(table)}")
     for name, parameter in labels.items():
-        validation.of_kind(f"labels[{name!r}]", parameter, Labelled, "drbo.Categorical(...) or drbo.Ordinal(...)")
+        kinds = (Labelled, ObservedWhole)
+        validation.of_kind(f"labels[{name!r}]", parameter, kinds, "drbo.Categorical(...) or drbo.Ordinal(...)")
     read = {name: read_column(name, values, labels.get(name)) for name, values in table.items()}
     items = {name: values for name, (values, _) in read.items()}
     parameters = {name: parameter for name, (_, parameter) in read.items()}
     _check_lengths(items)
-    if all(isinstance(p, Observed) for p in parameters.values()):
+    if all(type(p) is Observed for p in parameters.values()):
         return _read(np.column_stack(list(items.values())), list(items), {})
     coordinates = [np.array([p.encode(name, value) for value in items[name]]) for name, p in parameters.items()]
     return items, TableRange(parameters), validation.frozen(np.hstack(coordinates))
