@@ -162,3 +162,24 @@ def test_patients(monkeypatch: pytest.MonkeyPatch) -> None:
     assert r.reference.tolist() == pytest.approx([0.62, 0.29, 0.09])
     assert r.weights[2] == pytest.approx(0.4)  # the old do worst with what suits the young
     assert "share of old" in " ".join(str(r).split())
+
+
+def test_replay_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = example("replay_days", monkeypatch)
+    opt, r = module.main(rounds=5)
+    courses = module.archive()
+    for result in opt.results:
+        by_hand = module.cost(result.action["setpoint"], result.action["night"], courses[result.key])
+        assert result.outcome == by_hand
+        assert result.context["mean"] == pytest.approx(courses[result.key].mean())
+    assert len(r.contexts) == len(courses)
+
+
+def test_rolling_origin(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = example("rolling_origin", monkeypatch)
+    judged, name, radius = module.main(horizon="60D")
+    rows = {row["rule"]: row for row in judged.rows()}
+    assert rows["Bootstrap"]["held"] < 0.2  # independent days are not what a wind farm has
+    assert name == "Calibrated"
+    assert rows[name]["held"] >= 0.8
+    assert 0.3 < radius < 2.0
