@@ -237,6 +237,7 @@ def calls() -> dict[str, Call]:
         "run": Call(drbo.run, None, opt=opt, evaluate=no_evaluation, evaluations=3, workers=1, progress=False),
         # numbers about numbers
         "backtest": Call(drbo.backtest, values=values, ambiguity=mmd, seen=[0, 1, 2, 3], radii=[0.1], window=2),
+        "backtest_radius": Call(drbo.backtest_radius, samples=samples, ambiguity=None, rules=0.1, horizon=1, first=1),
         "explain_radius": Call(drbo.explain_radius, radius=0.1, samples=samples),
         "information_gain": Call(drbo.models.information_gain, gram=np.eye(3), ridge=1.0),
         "maximum_information_gain": Call(

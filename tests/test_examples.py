@@ -195,3 +195,24 @@ def test_optuna_with_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     _, coldest = module.simulate(**r.action, outdoor=float(outdoor.mean()) - 2.0)
     assert r.limits["coldest"].holds
     assert module.COLDEST - 1e-9 <= coldest <= module.COLDEST + 1.5
+
+
+def test_replay_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = example("replay_days", monkeypatch)
+    opt, r = module.main(rounds=5)
+    courses = module.archive()
+    for result in opt.results:
+        by_hand = module.cost(result.action["setpoint"], result.action["night"], courses[result.key])
+        assert result.outcome == by_hand
+        assert result.context["mean"] == pytest.approx(courses[result.key].mean())
+    assert len(r.contexts) == len(courses)
+
+
+def test_rolling_origin(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = example("rolling_origin", monkeypatch)
+    judged, name, radius = module.main(horizon="60D")
+    rows = {row["rule"]: row for row in judged.rows()}
+    assert rows["Bootstrap"]["held"] < 0.2  # independent days are not what a wind farm has
+    assert name == "Calibrated"
+    assert rows[name]["held"] >= 0.8
+    assert 0.3 < radius < 2.0

@@ -67,6 +67,7 @@ from drbo.rounds.value_of_information import ValueOfInformation as ValueOfInform
 from drbo.knowledge.readings import Measured as Measured
 from drbo.analysis.answers import NotReachedError as NotReachedError
 from drbo.analysis.backtest import backtest as backtest
+from drbo.analysis.backtest_radius import backtest_radius as backtest_radius
 from drbo.analysis.explain_radius import explain_radius as explain_radius
 from drbo.optimizer.optimizer import Optimizer as Optimizer
 from drbo.optimizer.parallel import run as run

@@ -1,10 +1,19 @@
-"""Messages that need no numpy: escaped user text, and the name of a missing extra."""
+"""Messages that need no numpy: escaped user text, progress, and the name of a missing extra."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+import time
+from collections.abc import Iterable, Iterator
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+
+_PATIENCE = 3.0
+"""Time in seconds after which a long computation shows its progress."""
+_PAUSE = 10.0
+"""Least time between two lines of progress that do not go to a terminal, in seconds."""
 
 
 def printable(value: object, *, lines: bool = False) -> str:
@@ -20,6 +29,22 @@ def printable(value: object, *, lines: bool = False) -> str:
 def listed(names: Iterable[object]) -> str:
     """Return names that a user typed as text, separated by commas, with escaped control characters."""
     return ", ".join(map(printable, names))
+
+
+def counted(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
+    """Yield the items; after three seconds, write to stderr how many of them are done."""
+    due = time.monotonic() + _PATIENCE
+    terminal, written = sys.stderr.isatty(), False
+    for done, item in enumerate(items):
+        now = time.monotonic()
+        if now >= due:
+            line = f"drbo: {what}, {done} of {total}"
+            sys.stderr.write(f"\r{line}" if terminal else f"{line}\n")
+            sys.stderr.flush()
+            due, written = now + (0.2 if terminal else _PAUSE), True
+        yield item
+    if written and terminal:
+        sys.stderr.write("\n")
 
 
 class MissingExtraError(ImportError):

@@ -81,6 +81,7 @@ def _families() -> list[Family]:
         ("MMD", lambda contexts: MMD(contexts, RBF(0.3)), MMD(kernel=RBF(0.3)), True),
         ("Wasserstein-1", Wasserstein, Wasserstein(), True),
         ("Wasserstein-2", lambda contexts: Wasserstein(contexts, order=2), Wasserstein(order=2), True),
+        ("Wasserstein-inf", lambda contexts: Wasserstein(contexts, order=np.inf), Wasserstein(order=np.inf), True),
     ]
     families = [
         Family(

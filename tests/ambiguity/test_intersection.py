@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from drbo import KL, MMD, RBF, AmbiguitySet, AnyOf, Intersection, Moments, Shares, TotalVariation
-from drbo.spaces.space import unnamed_columns
+from drbo.spaces.space import columns_of
 from tolerances import SOLVER
 
 RNG = np.random.default_rng(0)
@@ -28,7 +28,7 @@ def in_ball(kind: str, w: Any, radius: float) -> Any:
 @pytest.mark.parametrize("ball", [MMD(kernel=RBF(0.5)), KL(), TotalVariation()], ids=["MMD", "KL", "TV"])
 def test_balls_with_moments_and_shares(ball: AmbiguitySet, radius: float) -> None:
     share = float(P[5:10].sum())
-    shares = Shares({1: (share - 0.02, share + 0.01)}, free_inside=True).with_columns(unnamed_columns(CONTEXTS)[1:])
+    shares = Shares({1: (share - 0.02, share + 0.01)}, free_inside=True).with_columns(columns_of(CONTEXTS)[1:])
     both = Intersection(ball, Moments([0.02, np.inf]), shares).on(CONTEXTS)
     worst = both.worst_case(V, P, radius)
     w = cp.Variable(15, nonneg=True)
@@ -46,7 +46,7 @@ def test_balls_with_moments_and_shares(ball: AmbiguitySet, radius: float) -> Non
 def test_a_reference_outside_of_its_shares() -> None:
     """The reference has too little of the group: a small radius holds nothing, a larger one does."""
     share = float(P[5:10].sum())
-    shares = Shares({1: (share + 0.1, 1.0)}, free_inside=True).with_columns(unnamed_columns(CONTEXTS)[1:])
+    shares = Shares({1: (share + 0.1, 1.0)}, free_inside=True).with_columns(columns_of(CONTEXTS)[1:])
     both = Intersection(TotalVariation(), shares).on(CONTEXTS)
     with pytest.raises(ValueError, match=r"holds no distribution at radius 0\.05.* Give a larger radius"):
         both.worst_case(V, P, 0.05)

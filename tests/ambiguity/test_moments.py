@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 
 from drbo import Box, Categorical, Log, Moments
 from drbo.ambiguity.moments import PlacedMoments
-from drbo.spaces.space import unnamed_columns
+from drbo.spaces.space import columns_of
 from tolerances import SOLVER
 
 CONTEXTS = np.random.default_rng(0).normal([10.0, 0.5], [8.0, 0.2], size=(25, 2))
@@ -107,4 +107,4 @@ def test_a_column_that_does_not_vary_is_no_constraint() -> None:
     contexts = np.stack([np.linspace(0.0, 1.0, 5), np.full(5, 293.15)], axis=1)
     worst = Moments([10.0, 1e-6]).on(contexts).worst_case(np.arange(5.0), np.full(5, 0.2), 1.0)
     assert worst.expectation == 0.0
-    assert unnamed_columns(contexts)[1].step == pytest.approx(0.0, abs=1e-12)
+    assert columns_of(contexts)[1].step == pytest.approx(0.0, abs=1e-12)

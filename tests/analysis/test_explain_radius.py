@@ -397,4 +397,4 @@ def test_where_the_reference_breaks_the_bounds_so_does_every_shift() -> None:
     )
     assert "no shift of load: each breaks the bounds" in str(told)
     assert printed_shares(told) == {"b": pytest.approx(0.25)}  # 20% + 25% of 80% is 40%
-    assert "none of the days turned to kind = a: each share breaks the bounds" in str(told)
+    assert "none of the days turned to kind = a: any share is outside of the set" in str(told)

@@ -140,7 +140,7 @@ def test_compressed_samples_enlarge_the_radius() -> None:
 
 def test_nothing_but_an_mmd_bounds_what_compression_costs() -> None:
     many = drbo.Samples(np.random.default_rng(0).normal(size=(3000, 2)), atoms=20)
-    with pytest.raises(ValueError, match="ambiguity must be an MMD for compressed samples"):
+    with pytest.raises(ValueError, match="needs every sample as an atom"):
         Optimizer(
             BOX, many, ambiguity=TotalVariation(), setting=Simulator(radius=0.2, pick="uncertain"), surrogate=FIXED
         )

@@ -134,7 +134,7 @@ def test_other_tables_settings_and_files(tmp_path: Path) -> None:
         ({"contexts": ["dose"]}, ValueError, "'dose' has two"),
         ({"failed": "error"}, TypeError, "failed, row 0, must be True or False"),
         ({"outcome": "mode"}, ValueError, "'mode' has two"),
-        ({"time": "mode", "actions": ["dose"]}, TypeError, "time, row 0 of column 'mode', must be a number"),
+        ({"time": "mode", "actions": ["dose"]}, ValueError, "time, row 0 of column 'mode', must be a date in ISO form"),
         ({"contexts": ["day"]}, TypeError, "column 'day' holds dates"),
         ({"frame": LOG.iloc[:0]}, ValueError, "frame must have at least one row"),
         ({"frame": [1, 2]}, TypeError, "frame must be a table with named columns"),

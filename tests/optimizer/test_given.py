@@ -393,7 +393,7 @@ def test_retract_and_amend_change_what_was_seen() -> None:
 def test_a_grid_search_forgets_the_set_of_another_condition() -> None:
     """Two halves with equal weights and radii, but other distances: what is feasible in one is not in the other."""
     far, near = [[0.0, 0.0], [0.0, 10.0]], [[1.0, 0.0], [1.0, 0.1]]
-    setting, family = General(), drbo.Wasserstein()
+    setting, family = General(), drbo.Wasserstein(scale=[1.0, 1.0])
     opt = Optimizer(np.arange(5.0), np.array(far + near), ambiguity=family, setting=setting, surrogate=FIXED)
     rng = np.random.default_rng(3)
     for x, c in np.ndindex(5, 4):

@@ -86,7 +86,7 @@ def test_a_question_may_have_any_radius() -> None:
     assert opt.bound(X[2], radius=0.05).value > opt.bound(X[2], radius=0.5).value
     assert opt.recommend().radius > 0.5
     with pytest.raises(TypeError, match="reference must not be given"):
-        opt.recommend(reference=P)
+        opt.ask(reference=P)
     with pytest.raises(ValueError, match="radius"):
         opt.under(radius=-0.1)
 

@@ -252,7 +252,7 @@ def test_only_an_mmd_compresses() -> None:
     assert np.count_nonzero(opt.ask().reference) == 6
     general = Optimizer(GRID, line, ambiguity=drbo.TotalVariation(), setting=General(), surrogate=FIXED)
     many = np.linspace(0.0, 1.0, 301)
-    with pytest.raises(ValueError, match="ambiguity must be an MMD for compressed samples"):
+    with pytest.raises(ValueError, match="needs every sample as an atom"):
         general.ask(reference=drbo.Samples(many, within=line), radius=0.1)
     assert general.ask(reference=drbo.Samples(many, within=line, atoms=301), radius=0.1).radius == 0.1
 

@@ -151,8 +151,6 @@ def test_a_rule_learns_the_simulators_radius_from_its_history() -> None:
 
 
 def test_a_ball_that_the_data_give_must_not_be_given() -> None:
-    with pytest.raises(TypeError, match="reference must not be given"):
-        ball(DataDriven(), [0.2, 0.3, 0.5], None)
     with pytest.raises(TypeError, match="radius must not be given"):
         ball(DataDriven(), None, 0.1)
 

@@ -19,6 +19,7 @@ from drbo import validation
 from drbo._messages import printable
 from drbo.ambiguity.divergence import Expectation
 from drbo.ambiguity.family import AmbiguitySet, SupportsScenarios, among
+from drbo.ambiguity.metric import Metric
 from drbo.ambiguity.placed import NEXT, Dual, PlacedSet, WorstCase, on_range, shifting, with_slopes
 from drbo.kernels import Kernel
 from drbo.spaces.samples import Samples
@@ -330,8 +331,8 @@ class AnyOf(AmbiguitySet):
         made.inner, made.scenarios = inner, possible
         return made
 
-    def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:
-        """Return the points and the kernel in which the samples of the reference may be compressed."""
+    def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel | Metric] | None:
+        """Return the points and the kernel or metric in which the samples of the reference may be compressed."""
         return self.inner.compression(points, scales)
 
     def _place(self, points: FloatArray, scales: FloatArray) -> PlacedAnyOf:

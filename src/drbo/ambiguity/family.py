@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
+from drbo.ambiguity.metric import Metric
 from drbo.ambiguity.placed import Growth, PlacedSet, WorstCase, check_size, checked, with_slopes
 from drbo.kernels import Kernel
 from drbo.spaces.samples import Samples
@@ -68,8 +69,8 @@ class AmbiguitySet(ABC):
         check_size(self._placed, len(c))
         return self._placed
 
-    def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:
-        """Return points and kernel in which the compression of samples is bounded; None if there is no bound."""
+    def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel | Metric] | None:
+        """Return points, and the kernel or metric in which their compression is bounded; None if there is no bound."""
         del points, scales
         return None
 

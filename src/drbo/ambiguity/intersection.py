@@ -28,6 +28,7 @@ from drbo._compiled import announce
 from drbo.ambiguity.any_of import AnyOf
 from drbo.ambiguity.family import AmbiguitySet, among
 from drbo.ambiguity.linear import ROUNDING, Linear, PlacedLinear, Rows, solve_rows, support, usable
+from drbo.ambiguity.metric import Metric
 from drbo.ambiguity.placed import (
     GAP_TOLERANCE,
     Dual,
@@ -268,7 +269,7 @@ class Intersection(AmbiguitySet):
         """Return the family for some of the contexts (k,)."""
         return Intersection(among(self.inner, rows), *self.limits)
 
-    def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel] | None:
+    def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel | Metric] | None:
         """Return the ball's bound on compression; None if a bound moves with the reference's means."""
         if any(one.follows_reference for one in self.limits):
             return None

@@ -29,7 +29,7 @@ from drbo import validation
 from drbo._compiled import announce, in_order
 from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.placed import EPSILON, NEXT, Dual, PlacedSet, WorstCase, in_unit_range
-from drbo.spaces.space import Column, unnamed_columns
+from drbo.spaces.space import Column, columns_of
 from drbo.validation import FloatArray
 
 ROUNDING = 1e-12
@@ -161,7 +161,7 @@ class Linear(AmbiguitySet):
 
     def _place(self, points: FloatArray, scales: FloatArray) -> PlacedLinear[Any]:
         del scales
-        return (self if self._columns is not None else self.with_columns(unnamed_columns(points)))._at(points)
+        return (self if self._columns is not None else self.with_columns(columns_of(points)))._at(points)
 
     @abstractmethod
     def _choose(self, columns: tuple[Column, ...]) -> None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo._compiled import announce, jit
@@ -119,6 +119,9 @@ class Growth:
     means : an explanation of the radius beside `words`, if it needs one
     instead_of_a_rule : the alternative to a rule that learns the radius from continuous samples, for sets without
         positions: two contexts are equal or different, however close they are. Empty if rules are fine
+    steps : whether the worst case on a finite set of contexts is a step function of the radius, without a sensitivity
+    never_learned : the reason why no rule learns the radius from the past, and no alarm is raised; empty if rules are
+        fine
     """
 
     own: float | None = None
@@ -128,6 +131,8 @@ class Growth:
     unit: float = 1.0
     means: str = ""
     instead_of_a_rule: str = ""
+    steps: bool = False
+    never_learned: str = ""
 
 
 class PlacedSet(ABC):
@@ -233,6 +238,14 @@ class SupportsRange(Protocol):
 
 
 @runtime_checkable
+class SupportsReach(Protocol):
+    """A set in which the mass of each context moves by at most the radius, wherever other mass goes."""
+
+    def reaches(self, sources: NDArray[np.intp], points: FloatArray, half: FloatArray, radius: float) -> FloatArray:
+        """Return how far within the radius each cell |c - point| <= half (m, d) begins, per source (k, m)."""
+
+
+@runtime_checkable
 class SupportsSlopes(Protocol):
     """A set whose worst case has a derivative in the radius."""
 
@@ -313,6 +326,11 @@ def with_slopes(one: object) -> SupportsSlopes:
     """Return the set, typed as one with a sensitivity; raise if it has none."""
     if supports(one, SupportsSlopes):
         return one
+    if isinstance(one, PlacedSet) and one.growth.steps:
+        raise TypeError(
+            f"{one!r} has no sensitivity: on listed contexts its worst case is a step function of the radius. Compare "
+            "worst cases at several radii instead, as `profile` does"
+        )
     raise TypeError(f"{one!r} has no `slopes`, which a sensitivity needs: compare worst cases at two radii instead")
 
 

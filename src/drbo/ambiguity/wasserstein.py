@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
-from scipy.spatial.distance import cdist
 
 from drbo import validation
 from drbo._compiled import announce
-from drbo._messages import listed, printable
+from drbo._messages import listed
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plan_on_line, worst_plans
+from drbo.ambiguity.everywhere import PlacedEverywhere, PointEverywhere
 from drbo.ambiguity.family import AmbiguitySet
+from drbo.ambiguity.metric import Metric, distances_between
 from drbo.ambiguity.placed import (
     NEXT,
     Dual,
@@ -34,40 +36,8 @@ from drbo.validation import FloatArray
 
 __all__ = ["Wasserstein"]
 
-
-@dataclass(frozen=True)
-class _Metric:
-    """The metric between contexts: the order, the norm and the steps, and the columns if they have names."""
-
-    order: float
-    norm: float
-    scale: dict[str, float] | tuple[float, ...] | None
-    columns: tuple[Column, ...] = ()
-
-    def steps(self, dimension: int) -> FloatArray:
-        """Return the length of a step in each coordinate, (d,)."""
-        if self.scale is None:
-            return np.ones(dimension)
-        if isinstance(self.scale, dict):
-            by_name = self.scale
-            if not self.columns:
-                raise ValueError(f"scale names {listed(by_name)}, but these contexts have no names: give numbers")
-            return np.concatenate([np.full(c.width, by_name[str(c)]) for c in self.columns])
-        if len(self.scale) != dimension:
-            raise ValueError(f"scale must be {dimension} number(s), one per column, got {self.scale}")
-        return np.array(self.scale)
-
-    @property
-    def units(self) -> str:
-        """The unit of distances, in words."""
-        if isinstance(self.scale, dict):
-            return "steps of " + " and ".join(f"{step:g} ({printable(name)})" for name, step in self.scale.items())
-        if self.columns:
-            return f"the units of {printable(self.columns[0])}"
-        return "the units of the contexts" if self.scale is None else "steps of the scale"
-
-    def __str__(self) -> str:
-        return f"order={self.order:g}" + ("" if self.scale is None else f", scale={self.scale!r}")
+_ALIKE = 3.0
+"""Columns without names need a scale if their ranges differ by more than this factor."""
 
 
 class PlacedWasserstein(PlacedSet):
@@ -81,7 +51,7 @@ class PlacedWasserstein(PlacedSet):
 
     n_contexts: int
 
-    def __init__(self, metric: _Metric, cost: FloatArray) -> None:
+    def __init__(self, metric: Metric, cost: FloatArray) -> None:
         self.metric, self.order, self.cost = metric, metric.order, cost
         self.growth = _growth(metric.order)
         self.n_contexts = len(cost)
@@ -145,10 +115,10 @@ class PointWasserstein(PlacedWasserstein):
     contexts : (n, d) in the user's units
     """
 
-    def __init__(self, metric: _Metric, points: FloatArray) -> None:
+    def __init__(self, metric: Metric, points: FloatArray) -> None:
         self.contexts = validation.frozen(points)
         self._steps = metric.steps(points.shape[1])
-        super().__init__(metric, _distances(points / self._steps, metric.norm))
+        super().__init__(metric, distances_between(points / self._steps, metric.norm))
         self._on_line: FloatArray | None = None
         if points.shape[1] == 1:
             along = points[:, 0] / self._steps[0]
@@ -164,7 +134,7 @@ class PointWasserstein(PlacedWasserstein):
         p, here, there = reference[used], self.contexts[used], points[used]
         steps = there - here
         if np.ptp(steps, axis=0).max() <= 1e-12 * np.abs(steps).max():  # a common shift of all mass is optimal
-            return float(_distances(here[:1] / self._steps, self.metric.norm, there[:1] / self._steps)[0, 0])
+            return float(distances_between(here[:1] / self._steps, self.metric.norm, there[:1] / self._steps)[0, 0])
         both = self._at(np.concatenate([here, there]))
         return both.distance(np.append(np.zeros(len(p)), p), np.append(p, np.zeros(len(p))))
 
@@ -210,7 +180,7 @@ class PointWasserstein(PlacedWasserstein):
         slope = way / (float(np.linalg.norm(way, dual_norm)) or 1.0)
 
         def functions(points: FloatArray) -> FloatArray:
-            far = _distances(points, self.metric.norm, mean[None, :])[:, 0]
+            far = distances_between(points, self.metric.norm, mean[None, :])[:, 0]
             return np.stack([points @ slope, far, -far])
 
         known = functions(np.concatenate([atoms, came]))
@@ -239,9 +209,8 @@ class PointWasserstein(PlacedWasserstein):
 
         def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
             reach = (1.0 + 1e-12) * np.linalg.norm(half / self._steps, self.metric.norm, axis=1)[:, None]
-            way = (
-                np.maximum(_distances(points / self._steps, self.metric.norm, points_from) - reach, 0.0) / self._largest
-            )
+            far = distances_between(points / self._steps, self.metric.norm, points_from)
+            way = np.maximum(far - reach, 0.0) / self._largest
             return lowest + (prices - s * way**self.order).max(axis=1), np.zeros_like(points)
 
         return Dual(min(lowest + (float(p @ prices) - s * budget), float(worst.expectation)), 1.0, threshold)
@@ -266,9 +235,16 @@ class Wasserstein(AmbiguitySet):
     W_r(q, p) = (min_{pi >= 0} sum_ij pi_ij D_ij^r)^(1/r),  rows of pi summing to p and columns to q.
 
     D_ij is the distance of context j from context i, so the radius is in the units of the contexts: the mean distance
-    that mass may travel (order 1), or its root mean square (order 2: the plan costs sum_ij pi_ij D_ij^2 <= eps^2).
+    that mass may travel (order 1), its root mean square (order 2: the plan costs sum_ij pi_ij D_ij^2 <= eps^2), or the
+    largest distance (order inf: every day moves by at most the radius).
 
-    worst case = max_{l >= 0}  -l eps^r + sum_i p_i min_j (v_j + l D_ij^r).
+    worst case = max_{l >= 0}  -l eps^r + sum_i p_i min_j (v_j + l D_ij^r),
+    worst case = sum_i p_i min {v_j : D_ij <= eps}   for order inf.
+
+    With order 1 the adversary sends a few days far, often to the corner of the worst values; with order 2 far moves
+    cost more; with order inf all days move. Order inf on a finite set is a step function of the radius, without a
+    sensitivity. A single outlier decides W_inf between two samples, so no rule learns its radius, and `watch` refuses
+    it.
 
     Mass moves to any context, also to one of zero reference weight. At radius 0 the set is the reference alone, by
     definition; at any larger radius mass moves freely between contexts at distance zero. From the radius (sum_i p_i
@@ -280,11 +256,12 @@ class Wasserstein(AmbiguitySet):
     ----------
     contexts : (n, d) points, or n numbers on a line; D is then their distance in the norm `norm`. Without contexts and
         cost an optimizer places the set on its own contexts
-    order : r >= 1
+    order : r >= 1; `math.inf`: every day moves by at most the radius
     norm : order of the norm between contexts, 1 or more: 2 is Euclidean, inf the largest coordinate
     scale : the length of one step in each column: a mapping from column names, `scale={"outdoor": 3.0, "load": 0.1}`,
         or one number per column. Distances and the radius are then in these steps. Two or more named columns need a
-        scale, as their units differ. The default step is one unit of the contexts
+        scale, as their units differ; so do columns without names whose ranges differ by more than a factor of 3. The
+        default step is one unit of the contexts
     cost : (n, n) distances D instead of contexts, D_ij >= 0 for moving from i to j with D_ii = 0; symmetry and the
         triangle inequality are not required
     """
@@ -298,9 +275,9 @@ class Wasserstein(AmbiguitySet):
         cost: ArrayLike | None = None,
         scale: Mapping[str, float] | ArrayLike | None = None,
     ) -> None:
-        power = validation.finite_float("order", order)
+        power = validation.radius(order, "order")
         if power < 1.0:
-            raise ValueError(f"order must be 1 or more, got {power}")
+            raise ValueError(f"order must be 1 or more (inf allowed), got {power}")
         length = validation.radius(norm, "norm")
         if length < 1.0:
             raise ValueError(f"norm must be 1 or more (inf allowed), got {length}")
@@ -309,13 +286,14 @@ class Wasserstein(AmbiguitySet):
         if cost is not None and scale is not None:
             raise TypeError("Wasserstein takes either cost or scale, and not both: a cost is a distance already")
         self.order = power
-        self._metric = _Metric(power, length, _scale(scale))
-        self.growth = _growth(power)
-        self._placed: PlacedWasserstein | None = None
+        self._metric = Metric(power, length, _scale(scale))
+        self._read = False
+        self._placed: PlacedWasserstein | PlacedEverywhere | None = None
         if contexts is not None:
-            self._placed = PointWasserstein(self._metric, validation.points("contexts", contexts))
+            self._placed = _at(self._metric, validation.points("contexts", contexts))
         elif cost is not None:
-            self._placed = PlacedWasserstein(self._metric, _cost_matrix(cost))
+            self._placed = _of_cost(self._metric, _cost_matrix(cost))
+        self.growth = PlacedEverywhere.growth if math.isinf(power) else _growth(power)
 
     def __repr__(self) -> str:
         return f"Wasserstein({self._metric})" if self._placed is None else repr(self._placed)
@@ -323,14 +301,23 @@ class Wasserstein(AmbiguitySet):
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of the constructor by name."""
         own, placed = self._metric, self._placed
-        contexts = placed.contexts if isinstance(placed, PointWasserstein) else None
+        contexts = placed.contexts if isinstance(placed, PointWasserstein | PointEverywhere) else None
         cost = placed.cost if placed is not None and contexts is None else None
         return {"contexts": contexts, "cost": cost, "order": own.order, "norm": own.norm, "scale": own.scale}
 
     def with_columns(self, columns: Sequence[Column]) -> Wasserstein:
         """Return the set for contexts with these columns; raise if their units differ and there is no scale."""
         names, scale = [column.name for column in columns if column.name is not None], self._metric.scale
-        if self._placed is not None or not names:
+        if self._placed is not None:
+            return self
+        if not names:
+            spans = [column.span for column in columns if column.span > 0.0]
+            if scale is None and spans and max(spans) > _ALIKE * min(spans):
+                self._refuse(
+                    f"Wasserstein needs a scale for columns whose ranges differ by more than a factor of {_ALIKE:g}, "
+                    f"from {min(spans):.3g} to {max(spans):.3g}: what counts as one step in each. Their deviations are "
+                    f"a start: scale=[{', '.join(f'{column.step or 1.0:.3g}' for column in columns)}]"
+                )
             return self
         if isinstance(scale, dict) and set(scale) != set(names):
             raise ValueError(f"scale must name {listed(names)}, got {listed(scale)}")
@@ -338,12 +325,25 @@ class Wasserstein(AmbiguitySet):
             raise TypeError(f"scale must be a mapping from the columns {listed(names)}, got {scale}")
         if scale is None and len(names) > 1:
             steps = ", ".join(f"{column.name!r}: {column.step:.3g}" for column in columns)
-            raise ValueError(
+            self._refuse(
                 f"Wasserstein needs a scale for the columns {listed(names)}, whose units differ: what counts as one "
                 f"step in each. Their deviations are a start: scale={{{steps}}} (labels are 1 apart)"
             )
         made = copy.copy(self)
         made._metric = replace(self._metric, columns=tuple(columns))
+        return made
+
+    def _refuse(self, why: str) -> None:
+        """Raise; warn for the set of a file, which an older version may have accepted."""
+        if not self._read:
+            raise ValueError(why)
+        warnings.warn(f"{why}. The file goes on without one, as before", UserWarning, stacklevel=2)
+
+    @classmethod
+    def from_arguments(cls, **arguments: Any) -> Self:
+        """Return the set of a file."""
+        made = cls(**arguments)
+        made._read = True
         return made
 
     def among(self, rows: NDArray[np.intp]) -> Wasserstein:
@@ -352,15 +352,32 @@ class Wasserstein(AmbiguitySet):
         if placed is None or len(rows) == self.n_contexts:
             return self
         made = copy.copy(self)
-        if isinstance(placed, PointWasserstein):
-            made._placed = PointWasserstein(placed.metric, placed.contexts[rows])
+        if isinstance(placed, PointWasserstein | PointEverywhere):
+            made._placed = _at(placed.metric, placed.contexts[rows])
         else:
-            made._placed = PlacedWasserstein(placed.metric, placed.cost[np.ix_(rows, rows)])
+            made._placed = _of_cost(placed.metric, placed.cost[np.ix_(rows, rows)])
         return made
 
-    def _place(self, points: FloatArray, scales: FloatArray) -> PointWasserstein:
+    def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Metric] | None:
+        """Return the points in steps, and the metric, in which samples may be compressed; None for order infinity."""
         del scales
-        return PointWasserstein(self._metric, points)
+        if self._placed is not None or math.isinf(self.order):
+            return None
+        return points / self._metric.steps(points.shape[1]), self._metric
+
+    def _place(self, points: FloatArray, scales: FloatArray) -> PointWasserstein | PointEverywhere:
+        del scales
+        return _at(self._metric, points)
+
+
+def _at(metric: Metric, points: FloatArray) -> PointWasserstein | PointEverywhere:
+    """Return the set on points (n, d)."""
+    return PointEverywhere(metric, points) if math.isinf(metric.order) else PointWasserstein(metric, points)
+
+
+def _of_cost(metric: Metric, cost: FloatArray) -> PlacedWasserstein | PlacedEverywhere:
+    """Return the set of distances (n, n)."""
+    return PlacedEverywhere(metric, cost) if math.isinf(metric.order) else PlacedWasserstein(metric, cost)
 
 
 def _growth(order: float) -> Growth:
@@ -378,14 +395,6 @@ def _best_price(v: FloatArray, p: FloatArray, cost: FloatArray, budget: float) -
 
     at_home = np.where(cost == 0.0, v, np.inf).min(axis=1)
     return peak(line, (float(p @ at_home), -budget))
-
-
-def _distances(points: FloatArray, norm: float, others: FloatArray | None = None) -> FloatArray:
-    to = points if others is None else others
-    distances = cdist(points, to, "chebyshev") if np.isinf(norm) else cdist(points, to, "minkowski", p=norm)
-    if not np.isfinite(distances).all():
-        raise ValueError("contexts must have finite distances, got some that overflow")
-    return distances
 
 
 def _scale(scale: Any) -> dict[str, float] | tuple[float, ...] | None:

@@ -10,6 +10,7 @@ from drbo.analysis.answers import (
     ValueAtRisk,
 )
 from drbo.analysis.backtest import Backtest
+from drbo.analysis.backtest_radius import RadiusBacktest
 from drbo.analysis.checks import Comparison, LeaveOneOut, Narrowing
 from drbo.analysis.profile import RadiusProfile
 from drbo.analysis.radius_explanation import RadiusExplanation
@@ -26,6 +27,7 @@ __all__ = [
     "LimitBound",
     "Narrowing",
     "Probability",
+    "RadiusBacktest",
     "RadiusExplanation",
     "RadiusProfile",
     "RadiusSensitivity",

@@ -142,6 +142,10 @@ class Classification:
     __repr__ = __str__
 
 
+FEW_ROWS = 20
+"""Number of past contexts below which the reference for `given` is called few."""
+
+
 class NotReachedError(RuntimeError):
     """No action has a bound that meets the request; the message says how close the best one comes.
 
@@ -272,6 +276,7 @@ class Recommendation:
     outcome, unit : the name and the unit of the objective; None if not given
     success : the estimated probability that an evaluation of the action succeeds, under the reference; None if no
         evaluation has failed
+    rows : the number of past contexts that the reference for `given` rests on; None without `given` or a past
     """
 
     action: Any
@@ -297,6 +302,7 @@ class Recommendation:
     outcome: str | None = None
     unit: str | None = None
     success: float | None = None
+    rows: int | None = None
 
     def explain(self) -> Explanation:
         """Return the explanation of `value`: the worst conditions beside the reference, and the causes of the loss.
@@ -314,11 +320,14 @@ class Recommendation:
         confidence = 1.0 if self.delta is None else 1.0 - self.delta
         assurance = self.claim.text.format(beta=self.beta, confidence=confidence)
         known = "" if self.given is None else f" where {in_words(self.given)}"
+        known += "" if self.rows is None else f", which {self.rows} past context(s) had"
+        few = self.rows is not None and self.rows < FEW_ROWS
         promise = f"{self.promise} on average in every distribution {self.within},"
         why = self.explain()
         lines = [
             *self.doubts(),
             wrapped(f"deploy {readable(self.action)}{known}"),
+            *([f"warning: a reference of {self.rows} past context(s) may be far from the truth"] if few else []),
             wrapped(promise),
             wrapped(f"  {assurance}{self._left_open()}"),
             *(wrapped(f"{limit.word}: {limit}") for limit in self.limits.values()),

@@ -16,7 +16,7 @@ from drbo.ambiguity.placed import PlacedSet
 from drbo.analysis.profile import against_radius
 from drbo.analysis.recommend import best_in
 from drbo.contexts.nature import Indices, empirical
-from drbo.contexts.sampled_contexts import SampledContexts
+from drbo.contexts.replayed import contexts_of
 from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Terms
@@ -138,10 +138,10 @@ def _of_samples(
         wanted = "a family such as drbo.MMD(kernel=...) where values is a function"
         raise TypeError(f"ambiguity must be {wanted}, got {ambiguity!r}")
     family = ambiguity.with_columns(samples.space.columns)
-    contexts = SampledContexts(samples, family, seed=0)
+    contexts = contexts_of(samples, family)
     reference, space = contexts.seen([]), contexts.space
     placed = family.on(space.measured(reference.points), space.scales)
-    atoms = space.decode_all(reference.points)
+    atoms = contexts.decode_all(reference)
     known = validation.finite_array("values", [[f(action, c) for c in atoms] for action in actions], ndim=2)
     made = _replayed(known, placed, reference.history, radii, window, rewards)
     return Backtest(made.radii, made.actions, made.rewards, tuple(actions))
@@ -214,7 +214,8 @@ def _past(asked: Snapshot, past: Any) -> tuple[FloatArray, Indices]:
     came = in_order("past", past, own.nature)
     if not came:
         raise ValueError("past must hold contexts in the order of time, got none")
-    if reference.index is not None:
+    listed = reference.index is not None and not len(reference.represented)
+    if listed and all(point.index is not None for point in came):
         return reference.points, np.array([point.index for point in came], dtype=np.intp)
     every = np.concatenate([reference.points, [point.coordinates for point in came]])
     points, inverse = np.unique(every, axis=0, return_inverse=True)

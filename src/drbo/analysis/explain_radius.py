@@ -25,7 +25,7 @@ from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.placed import PlacedSet, SupportsEvents, SupportsShift, supports
 from drbo.analysis.radius_explanation import Likelier, RadiusExplanation, Relabelled, Shift, Window
 from drbo.contexts.nature import Contexts, Indices, Reference, empirical
-from drbo.contexts.sampled_contexts import SampledContexts
+from drbo.contexts.replayed import contexts_of
 from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.learned_radius import autocorrelation
 from drbo.rounds.range_ball import make_ball
@@ -61,7 +61,7 @@ def explain_radius(
     family = MMD() if ambiguity is None else ambiguity
     validation.of_kind("ambiguity", family, AmbiguitySet, "an ambiguity set")
     family = family.with_columns(samples.space.columns)
-    contexts = SampledContexts(samples, family, seed=0)
+    contexts = contexts_of(samples, family)
     reference, space = contexts.seen([]), contexts.space
     placed = family.on(space.measured(reference.points), space.scales)
     return _explained(Explained(placed, reference, contexts), radius, window)
@@ -165,8 +165,10 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
         anything = ambiguity.most_likely(eps, 0.0)
         likelier = tuple(Likelier(share, ambiguity.most_likely(eps, share)) for share in SHARES) if eps > 0.0 else ()
     diameter = ball.diameter
-    known = about.nature.enumerated or not ambiguity.growth.instead_of_a_rule
-    fixed = ambiguity.growth.own == 0.0  # bounds that do not depend on the past
+    growth = ambiguity.growth
+    known = (about.nature.enumerated or not growth.instead_of_a_rule) and not growth.never_learned
+    fixed = growth.own == 0.0  # bounds that do not depend on the past
+    steps = "Days move onto listed conditions only: the worst case is a step function of the radius."
     compares = about.nature.in_order and diameter > 0.0 and known and not fixed
     length = window_length(len(reference.history), window) if compares else 0
     past = about.past(length) if length else Past((), np.array([math.nan]), math.nan)
@@ -174,7 +176,7 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
         radius=eps,
         diameter=diameter,
         within=ambiguity.words(eps),
-        means=ambiguity.growth.means,
+        means=" ".join(filter(None, (growth.means, steps if growth.steps and ball.on_atoms else ""))),
         shifts=tuple(shifts),
         relabelled=tuple(relabelled),
         replaced=anything if anything else None,
@@ -184,6 +186,7 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
         windows=past.windows,
         by_chance=float(np.mean(past.by_chance > eps)) if length else math.nan,
         resemblance=past.resemblance,
+        years=about.nature.years,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drbo._messages import printable
+from drbo.spaces.times import covered
 
 _DISTINCT = 0.2
 """Autocorrelation above which the text says that neighbouring days resemble each other."""
@@ -94,7 +95,7 @@ class Relabelled:
         if self.share is None:
             return f"not even {self._what} on every day, which is {self.furthest:.3g} away"
         if self.share == 0.0:
-            return f"none of the days turned to {self._what}: each share breaks the bounds"
+            return f"none of the days turned to {self._what}: any share is outside of the set"
         return f"{_percent(self.share)} of the days turned to {self._what}"
 
 
@@ -150,6 +151,7 @@ class RadiusExplanation:
     windows : the windows of the past, oldest first
     by_chance : the share of random pairs of windows that are further apart than the radius; nan without windows
     resemblance : the autocorrelation of one day with the next; nan without windows
+    years : the years that the past covers; None if its times are not known
     """
 
     radius: float
@@ -165,6 +167,7 @@ class RadiusExplanation:
     windows: tuple[Window, ...]
     by_chance: float
     resemblance: float
+    years: float | None = None
 
     @property
     def share(self) -> float:
@@ -210,8 +213,9 @@ class RadiusExplanation:
         return lines
 
     def _past(self) -> list[str]:
+        seen = [] if self.years is None else [covered(self.years)]
         if not self.window:
-            return []
+            return seen
         days, further = f"{self.window} days", self.exceeded
         lines = [
             f"Of {len(self.windows)} windows of {days} in the past, {len(further)} moved further than this from the "
@@ -222,8 +226,12 @@ class RadiusExplanation:
             lines.append(f"  and {len(further) - 5} more")
         lines.append(f"Windows of {days} drawn at random from the whole past do so in {self.by_chance:.0%} of cases.")
         if self.resemblance > _DISTINCT:
-            lines.append(
-                f"One day resembles the next (autocorrelation {self.resemblance:.2f}): a rule that learns the radius "
-                'needs block="auto".'
-            )
-        return lines
+            alike = f"One day resembles the next (autocorrelation {self.resemblance:.2f}): a rule for the radius"
+            if len(further) <= self.by_chance * len(self.windows):
+                lines.append(f'{alike} needs block="auto".')
+            else:
+                lines += [
+                    f'{alike} with block="auto" takes such runs for chance,',
+                    "and the past moved further than chance. `drbo.backtest_radius` says which rule would have held.",
+                ]
+        return lines + seen

@@ -198,7 +198,7 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
     nature = asked.known.nature(found.given)
     action, contexts = asked.actions.decode(found.action), nature.decode_all(made.reference)
     limits, gap = limit_bounds(found), found.gap
-    check = Check(action, nature.space.decode(gap.at))
+    check = Check(action, nature.space.decode(gap.at), nature.space.key(gap.at))
     noise = found.assumed_noise
     assumed = None if noise is None else units.length_outward(noise)
     guess = units.outward(made.lower_bound)
@@ -226,7 +226,15 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
         outcome=None if "outcome" not in own.arguments else own.objective.name,
         unit=own.objective.unit,
         success=None if asked.chances is None else float(asked.chances.of_actions(asked.rows([found.action]))[0]),
+        rows=_rows_behind(asked, found),
     )
+
+
+def _rows_behind(asked: Snapshot, found: ActionBound) -> int | None:
+    """Return the number of past contexts that a conditional reference rests on; None if it is not one."""
+    if found.given is None or asked.terms.reference is not None:
+        return None
+    return len(asked.known.bare(asked.state, replace(asked.terms, given=found.given)).history) or None
 
 
 def _trust(
@@ -266,7 +274,7 @@ def _limit_bound(found: ActionBound, name: str) -> LimitBound:
     contexts = asked.known.nature(found.given).decode_all(reference)
     bound = beliefs.bound(ball, LOWER)
     gap = Gap.of(ball, bound, found.action, asked.evaluations(key))
-    check = Check(asked.actions.decode(found.action), asked.nature.space.decode(gap.at))
+    check = Check(asked.actions.decode(found.action), asked.nature.space.decode(gap.at), asked.nature.space.key(gap.at))
     guess = units.outward(float(ball.worst_case(bound.of_action(found.action)).expectation))
     return LimitBound(
         name=name,
@@ -399,7 +407,38 @@ def explain(found: ActionBound, action: Any, contexts: Sequence[Any], columns: S
             evaluation,
             units.length_outward(found.untried),
             unit,
+            _corner(found, contexts, columns, shift),
         )
+
+
+_FEW = 0.1
+"""A share of the mass below which a worst case is made by a few days."""
+
+
+def _corner(found: ActionBound, contexts: Sequence[Any], columns: Sequence[Column], shift: float) -> str:
+    """Return a sentence if less than a tenth of the mass, at the edge of the past, makes the worst case; or nothing."""
+    made = found.certificate
+    p, w = made.reference.weights, made.worst_case.weights
+    gained = np.maximum(w - p, 0.0)
+    share = float(gained.sum())
+    numbers = [column.first for column in columns if column.labels is None]
+    ball = getattr(found.ball.ambiguity, "inner", found.ball.ambiguity)
+    order = getattr(ball, "order", None)  # of a Wasserstein set: above 1 many days move a little, one after the other
+    if not (shift > 0.0 and 1e-9 < share < _FEW and numbers) or order not in (None, 1.0):
+        return ""
+    points = made.reference.points[:, numbers]
+    low, high = points[p > 0.0].min(axis=0), points[p > 0.0].max(axis=0)
+    extreme = ((points <= low) | (points >= high)).any(axis=1)
+    if float(gained[extreme].sum()) < 0.5 * share:
+        return ""
+    at = int(np.argmax(np.where(extreme, gained, -1.0)))
+    text = (
+        f"{share:.1%} of the mass makes this worst case: it is sent to the edge of the past, such as "
+        f"{readable(contexts[at])}, and the other days stay"
+    )
+    if order == 1.0:
+        text += "; with order=2 more days move, less far, and with order=math.inf all do"
+    return text
 
 
 def _worst_mean(found: ActionBound, expected: float) -> float:

@@ -29,13 +29,18 @@ _LARGER = 1.001
 
 @dataclass(frozen=True)
 class Check:
-    """The evaluation that would check a bound: `opt.tell(check.action, outcome, context=check.context)`."""
+    """The evaluation that would check a bound: `opt.tell(check.action, outcome, context=check.context)`.
+
+    `key` is the key of a context that has one: `opt.tell(check.action, outcome, context=check.key)`.
+    """
 
     action: Any
     context: Any
+    key: Any = None
 
     def __str__(self) -> str:
-        return f"{readable(self.action)} in {readable(self.context)}"
+        where = readable(self.context)
+        return f"{readable(self.action)} in {where if self.key is None else f'{readable(self.key)} ({where})'}"
 
 
 @dataclass(frozen=True)

@@ -83,9 +83,12 @@ class Watch:
 def watch(asked: Snapshot, contexts: Any, alpha: float) -> Watch:
     """Return the test whether contexts, in order of arrival, have left the set of the query."""
     ball, nature, level = asked.ball, asked.nature, validation.probability("alpha", alpha)
+    if ball.ambiguity.growth.never_learned:
+        raise TypeError(f"watch has no alarm for {ball.ambiguity!r}. {ball.ambiguity.growth.never_learned}")
     arrived = in_order("contexts", contexts, nature)
+    listed = ball.on_atoms and all(point.index is not None for point in arrived)
     watched = Watched(ball.ambiguity, ball.weights, ball.radius)
-    if ball.reference.index is not None:
+    if ball.reference.index is not None and listed:
         indices = np.array([point.index for point in arrived], dtype=np.intp)
         bets: Bets = FiniteBets(watched, ball.reference.atoms_of(indices))
     else:

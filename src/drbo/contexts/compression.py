@@ -53,12 +53,15 @@ class Compression:
 
     A ball of radius eps around the samples lies in the ball of radius eps + error around the atoms. Shapes: atoms (m,
     d), weights (m,) positive with sum 1, index (m,) the rows of the atoms among the samples (the first of equal ones).
+    nearest (N,) is the atom that stands for each sample, -1 for a sample without weight; None if the atoms stand for
+    all samples together, as for an MMD.
     """
 
     atoms: FloatArray
     weights: FloatArray
     error: float
     index: NDArray[np.int64]
+    nearest: NDArray[np.intp] | None = None
 
 
 def compress(samples: ArrayLike, kernel: Kernel, weights: ArrayLike | None = None, atoms: int = 300) -> Compression:
@@ -82,12 +85,9 @@ def compress(samples: ArrayLike, kernel: Kernel, weights: ArrayLike | None = Non
     p = np.full(n, 1.0 / n) if weights is None else validation.distribution("weights", weights, n)
     kernel(points[:1], points[:1])  # raises before any work if the lengthscales have another dimension
 
-    rows = np.flatnonzero(p)
-    distinct, first, group = np.unique(points[rows], axis=0, return_index=True, return_inverse=True)
-    index = rows[first]
-    p = np.bincount(group.ravel(), weights=p[rows]).astype(np.float64, copy=False)
+    distinct, index, p, _ = grouped(points, p)
     if len(index) <= limit:
-        return _record(points, index, p, 0.0)
+        return record(points, index, p, 0.0)
 
     with one_thread():  # the same bits for every caller
         return _compressed(points, distinct, p, index, kernel, limit)
@@ -109,7 +109,7 @@ def _compressed(
     scale = math.sqrt(kernel.variance)
     misfit = float(np.linalg.norm(L.T @ w - mean)) + EPS * scale * len(p)  # sums of N terms
     error = math.sqrt(misfit**2 + residual**2 + 3.0 * delta * amplification**2) * (1.0 + 1e-12)
-    return _record(points, index[A[w > 0.0]], w[w > 0.0], error + abs(total - 1.0) * scale)
+    return record(points, index[A[w > 0.0]], w[w > 0.0], error + abs(total - 1.0) * scale)
 
 
 def _choose(c: FloatArray, p: FloatArray, kernel: Kernel, limit: int) -> tuple[NDArray[np.int64], FloatArray]:
@@ -186,7 +186,29 @@ def _simplex_least_squares(L: FloatArray, mean: FloatArray) -> FloatArray:
     return np.asarray(y / y.sum(), dtype=np.float64)
 
 
-def _record(points: FloatArray, index: NDArray[np.int64], weights: FloatArray, error: float) -> Compression:
+def grouped(
+    points: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, NDArray[np.int64], FloatArray, NDArray[np.intp]]:
+    """Return the distinct samples with weight (n, d), sorted; their first rows (n,), their weights (n,), their groups.
+
+    The groups (N,) are the positions of all samples among the distinct ones, -1 for samples without weight.
+    """
+    rows = np.flatnonzero(weights)
+    distinct, first, group = np.unique(points[rows], axis=0, return_index=True, return_inverse=True)
+    p = np.bincount(group.ravel(), weights=weights[rows]).astype(np.float64, copy=False)
+    groups = np.full(len(points), -1, dtype=np.intp)
+    groups[rows] = group.ravel()
+    return distinct, rows[first], p, groups
+
+
+def record(
+    points: FloatArray,
+    index: NDArray[np.int64],
+    weights: FloatArray,
+    error: float,
+    nearest: NDArray[np.intp] | None = None,
+) -> Compression:
+    """Return the compression to the samples of these rows."""
     kept = index.copy()
     kept.flags.writeable = False
-    return Compression(validation.frozen(points[kept]), validation.frozen(weights), error, kept)
+    return Compression(validation.frozen(points[kept]), validation.frozen(weights), error, kept, nearest)

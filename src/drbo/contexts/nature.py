@@ -10,6 +10,7 @@ are no contexts besides the atoms.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from drbo._messages import printable
 from drbo.ambiguity.family import AmbiguitySet, among
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet
-from drbo.spaces.samples import Samples
+from drbo.spaces.samples import Samples, all_alike
 from drbo.spaces.space import Column, Point, Space
 from drbo.validation import FloatArray
 
@@ -49,6 +50,8 @@ class Reference:
     index : (n,) the position of each atom in a finite set, ascending; None for other contexts
     represented : (k, d) the samples that the atoms represent; no row if every sample is an atom
     history_weights : (t,) the weight of each past context; None if all are equal
+    represented_index : (k,) the position of each represented sample in a finite set; None for other contexts
+    history_times : (t,) the time of each past context, in seconds; None if it is unknown
     """
 
     points: FloatArray
@@ -58,6 +61,8 @@ class Reference:
     index: Indices | None
     represented: FloatArray
     history_weights: FloatArray | None = None
+    represented_index: Indices | None = None
+    history_times: FloatArray | None = None
 
     def atom(self, j: int) -> Point:
         """Return atom j."""
@@ -75,7 +80,11 @@ class Reference:
             return self
         points = validation.frozen(np.concatenate([self.points, further]))
         weights = validation.frozen(np.append(self.weights, np.zeros(len(further))))
-        return replace(self, points=points, weights=weights)
+        index = self.index
+        if index is not None and self.represented_index is not None:
+            rows = [int(np.argmax((self.represented == one).all(axis=1))) for one in further]
+            index = np.append(index, self.represented_index[rows])
+        return replace(self, points=points, weights=weights, index=index)
 
 
 def empirical(seen: Indices, n_contexts: int, weights: FloatArray | None = None) -> FloatArray:
@@ -88,9 +97,15 @@ def empirical(seen: Indices, n_contexts: int, weights: FloatArray | None = None)
     return np.asarray(counted / counted.sum())
 
 
-def all_equal(weights: FloatArray) -> bool:
-    """Return whether weights (t,) are all equal, up to rounding."""
-    return float(np.ptp(weights)) <= 1e-12 * float(weights.max()) if len(weights) else True
+def times_of(samples: Samples, further: int) -> FloatArray | None:
+    """Return the times (n + further,) of samples and of contexts seen after them; None if they have none.
+
+    Later contexts come at the usual pace, the median step between the samples.
+    """
+    if samples.time is None or not len(samples.time):
+        return samples.time if not further else None
+    pace = float(np.median(np.diff(samples.time))) if len(samples.time) > 1 else 0.0
+    return np.append(samples.time, samples.time[-1] + pace * np.arange(1, further + 1))
 
 
 @dataclass(frozen=True)
@@ -173,6 +188,11 @@ class Contexts(ABC):
         """Whether past contexts are in time order."""
         return True
 
+    @property
+    def years(self) -> float | None:
+        """The years that the past covers; None if its times are not known."""
+        return None
+
     @abstractmethod
     def own(self) -> Reference | None:
         """Return the contexts' own reference; None if they have none."""
@@ -212,6 +232,10 @@ class Contexts(ABC):
         if self.known and hasattr(value, "assign"):
             value = value.assign(**{k: v for k, v in self.known.items() if k not in value.columns})
         return self.space.many(name, value)
+
+    def anywhere(self, name: str, value: Any) -> Point:
+        """Return the point of a context that need not be listed, for queries about other conditions."""
+        return self.encode(name, value)
 
     def at(self, name: str, index: Any) -> Point:
         """Return the context of this index in a finite set."""
@@ -286,8 +310,9 @@ class FiniteContexts(Contexts):
         return self.space.positions
 
     def narrowed(self, known: Mapping[Any, Any]) -> FiniteContexts:
-        """Return the points with the known values, by the position of their column."""
-        made = FiniteContexts(self.space)
+        """Return the points with the known values, by the name or the position of their column."""
+        made = copy.copy(self)
+        made._last = None
         made.known, made._rows = self.space.matching(known)
         made._points = validation.frozen(self.space.coordinates[made._rows])
         return made
@@ -336,9 +361,11 @@ class FiniteContexts(Contexts):
         observed = np.array([point.index for point in contexts], dtype=np.intp)
         indices = np.concatenate([self.space.history, observed])
         shares = memory.weights(len(indices))
+        if self.space.history_weights is not None:
+            shares[: len(self.space.history)] *= self.space.history_weights
         counted = np.isin(indices, self._rows) & (shares > 0.0)
         history, shares = np.searchsorted(self._rows, indices[counted]), shares[counted]
-        unequal = None if all_equal(shares) else validation.frozen(shares)
+        unequal = None if all_alike(shares) else validation.frozen(shares)
         return self._on_atoms(empirical(history, len(self._rows), unequal), history, unequal)
 
     def _whole(self, values: Mapping[Any, Any]) -> Any:
@@ -347,9 +374,10 @@ class FiniteContexts(Contexts):
 
     def decode_all(self, reference: Reference) -> Sequence[Any]:
         """Return the user's points at the atoms."""
-        del reference
         every = self.space.decode_all(self.space.coordinates)
-        return tuple(every[int(i)] for i in self._rows) if self.known else every
+        if reference.index is None or len(reference.index) == len(every):
+            return every
+        return tuple(every[int(i)] for i in reference.index)
 
     def _weighted(self, weights: FloatArray, history: Indices) -> Reference:
         """Return the reference of weights (n,) on the whole set, with a history of indices."""

@@ -12,11 +12,13 @@ from scipy.spatial import cKDTree
 from drbo import validation
 from drbo._messages import printable
 from drbo.ambiguity.family import AmbiguitySet, SupportsScenarios
-from drbo.contexts.compression import compress
-from drbo.contexts.nature import EVERYTHING, NOTHING_SEEN, Contexts, Indices, Memory, Reference, all_equal, in_words
-from drbo.kernels import RBF
+from drbo.ambiguity.metric import Metric
+from drbo.contexts.compression import Compression, compress
+from drbo.contexts.nature import EVERYTHING, NOTHING_SEEN, Contexts, Indices, Memory, Reference, in_words, times_of
+from drbo.contexts.quantisation import quantise
+from drbo.kernels import RBF, Kernel
 from drbo.spaces.box import Box
-from drbo.spaces.samples import DataRange, Samples
+from drbo.spaces.samples import DataRange, Samples, all_alike
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -59,6 +61,11 @@ class SampledContexts(Contexts):
     def columns(self) -> Sequence[Any]:
         """The names of the columns, or their positions if they have none."""
         return self.samples.names or range(self.samples.dimension)
+
+    @property
+    def years(self) -> float | None:
+        """The years that the past covers; None if its times are not known."""
+        return self.samples.years
 
     def narrowed(self, known: Mapping[Any, Any]) -> SampledContexts:
         """Return the samples with the known values, and the part of their range with these values."""
@@ -145,6 +152,8 @@ class SampledContexts(Contexts):
         every = np.concatenate([points, seen])
         shares = np.concatenate([samples.weights * n, np.ones(len(seen))]) * memory.weights(len(every))
         counted = self.holds(every) & (shares > 0.0)
+        times = times_of(samples, len(seen))
+        times = None if times is None else validation.frozen(times[counted])
         n, every, shares = int(counted[:n].sum()), every[counted], shares[counted]
         if not len(every):
             if not len(further):
@@ -153,18 +162,30 @@ class SampledContexts(Contexts):
             return Reference(validation.frozen(further), validation.frozen(equal), 0.0, NOTHING_SEEN, None, further[:0])
         bounded = self._ambiguity.compression(self.space.measured(every), self.space.scales)
         if bounded is None:
-            if len(np.unique(every[:n], axis=0)) > limit:
-                raise ValueError("ambiguity must be an MMD for compressed samples; or give Samples a larger atoms=...")
+            distinct = len(np.unique(every[:n], axis=0))
+            if distinct > limit:
+                raise ValueError(
+                    f"ambiguity={self._ambiguity!r} needs every sample as an atom, and there are {distinct} different "
+                    f"ones: give Samples(..., atoms={distinct}), or drbo.MMD() or drbo.Wasserstein(), whose samples "
+                    "can be compressed"
+                )
             bounded, limit = (every, RBF()), len(every)
-        positions, kernel = bounded
         parts = shares / len(every)
-        small = compress(positions, kernel, parts / parts.sum(), limit)
+        small = compressed(*bounded, parts / parts.sum(), limit)
         atoms = validation.frozen(every[small.index])
-        _, history = cKDTree(atoms).query(every)
-        nearest = np.asarray(history, dtype=np.intp) if samples.observed else NOTHING_SEEN
+        nearest = nearest_of(small, atoms, every) if samples.observed else NOTHING_SEEN
         represented = every if small.error > 0.0 else every[:0]
-        unequal = None if all_equal(shares) else validation.frozen(shares)
-        made = Reference(atoms, small.weights, small.error, nearest, None, validation.frozen(represented), unequal)
+        unequal = None if all_alike(shares) else validation.frozen(shares)
+        made = Reference(
+            atoms,
+            small.weights,
+            small.error,
+            nearest,
+            None,
+            validation.frozen(represented),
+            unequal,
+            history_times=times,
+        )
         # A combination of labels that is an atom already is not added.
         return made.and_also(_new_rows(further, atoms) if self.enumerated else further)
 
@@ -174,6 +195,20 @@ class SampledContexts(Contexts):
             return samples.points
         rows = [self._encode("reference", samples.space.decode(Point(point))).coordinates for point in samples.points]
         return np.array(rows).reshape(-1, self.space.dimension)
+
+
+def compressed(points: FloatArray, by: Kernel | Metric, weights: FloatArray, atoms: int) -> Compression:
+    """Return at most `atoms` of points (n, d) with weights (n,), by the MMD of a kernel or by a distance."""
+    if isinstance(by, Metric):
+        return quantise(points, by, weights, atoms)
+    return compress(points, by, weights, atoms)
+
+
+def nearest_of(small: Compression, atoms: FloatArray, points: FloatArray) -> Indices:
+    """Return the atom (n,) that each of points (n, d) with weight belongs to: the nearest one."""
+    if small.nearest is not None and small.error > 0.0:
+        return small.nearest
+    return np.asarray(cKDTree(atoms).query(points)[1], dtype=np.intp)
 
 
 def _well_spread(space: Box | DataRange, count: int, seed: int) -> FloatArray:

@@ -15,7 +15,8 @@ from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.placed import PlacedSet
 from drbo.contexts.nature import Contexts, FiniteContexts
-from drbo.contexts.sampled_contexts import SPREAD, SampledContexts
+from drbo.contexts.replayed import contexts_of
+from drbo.contexts.sampled_contexts import SPREAD
 from drbo.knowledge import claims
 from drbo.knowledge.claims import Claim
 from drbo.knowledge.history import OBJECTIVE
@@ -387,8 +388,8 @@ def _check_coordinates(name: str, model: Surrogate, *spaces: FiniteSet | Samples
 
 
 def _as_given(chosen_from: FiniteSet | Samples | Box) -> Any:
-    """Return the constructor argument for a space: the points of a finite set, otherwise the space itself."""
-    return chosen_from.points if type(chosen_from) is FiniteSet else chosen_from
+    """Return the constructor argument for a space: the points of a set without names, otherwise the space itself."""
+    return chosen_from.points if type(chosen_from) is FiniteSet and not chosen_from.names else chosen_from
 
 
 def _of_actions(model: Surrogate) -> Surrogate:
@@ -445,7 +446,7 @@ def _nature(
             f"{ambiguity!r}: give drbo.Wasserstein() or drbo.MMD(kernel=...), or labels with their counts as contexts"
         )
     family = _family(ambiguity, samples.space)
-    return SampledContexts(samples, family, seed), contexts, family
+    return contexts_of(samples, family, seed), contexts, family
 
 
 def _spread(box: Box) -> int:

@@ -8,6 +8,7 @@ rebuilt with `from_arguments(**arguments)` if the class has it, otherwise with t
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import enum
 import importlib
 import inspect
@@ -25,7 +26,8 @@ from drbo._messages import printable
 from drbo.models.bounds import ConstantBeta
 from drbo.models.gp import FittedGP
 from drbo.rounds.radius_rules import Own
-from drbo.spaces.finite import Labels
+from drbo.spaces.finite import FiniteSet, Labels
+from drbo.spaces.parameters import ObservedWhole
 
 
 def _collected() -> dict[str, type]:
@@ -35,7 +37,7 @@ def _collected() -> dict[str, type]:
     modules = [kernels, *(importlib.import_module(f"{folder.__name__}.{name}") for folder, name in found)]
     public = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
     classes = [one for one in public if isinstance(one, type) and not inspect.isabstract(one)]
-    return {cls.__name__: cls for cls in (*classes, ConstantBeta, FittedGP, Own, Labels)}
+    return {cls.__name__: cls for cls in (*classes, ConstantBeta, FittedGP, Own, FiniteSet, Labels, ObservedWhole)}
 
 
 _OWN = _collected()
@@ -78,6 +80,8 @@ def encode(value: Any) -> Any:
         return float(value) if math.isfinite(value) else {"kind": "float", "value": str(float(value))}
     if isinstance(value, np.integer | np.bool_):
         return value.item()
+    if isinstance(value, datetime.date):  # datetime.datetime is one, too
+        return {"kind": "datetime" if isinstance(value, datetime.datetime) else "date", "value": value.isoformat()}
     if isinstance(value, np.ndarray):
         return {"kind": "array", "shape": value.shape, "type": value.dtype.kind, "values": value.ravel().tolist()}
     if isinstance(value, list | tuple):
@@ -141,6 +145,8 @@ def _array(value: dict[str, Any]) -> NDArray[Any]:
 
 PLAIN: dict[str, Callable[[dict[str, Any], Callable[[Any], Any]], Any]] = {
     "float": lambda value, _: float(value["value"]),
+    "date": lambda value, _: datetime.date.fromisoformat(value["value"]),
+    "datetime": lambda value, _: datetime.datetime.fromisoformat(value["value"]),
     "array": lambda value, _: _array(value),
     "tuple": lambda value, decoded: tuple(decoded(item) for item in value["items"]),
     "mapping": lambda value, decoded: _unique([(decoded(name), decoded(item)) for name, item in value["items"]]),
@@ -154,7 +160,7 @@ def classes_in(value: Any) -> set[type]:
         return set().union(*map(classes_in, value))
     if isinstance(value, dict):
         return classes_in(list(value.values()))
-    if value is None or isinstance(value, bool | str | int | float | np.generic | np.ndarray | type):
+    if value is None or isinstance(value, bool | str | int | float | datetime.date | np.generic | np.ndarray | type):
         return set()
     own = {type(value)} - set(_OWN.values())
     return own | classes_in(_arguments(value))

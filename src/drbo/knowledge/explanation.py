@@ -165,6 +165,7 @@ class Explanation:
     evaluation : the evaluation of this action that reduces `ignorance` most; None if there is none
     untried : the cost of conditions in which nobody has tried the action, counted as bad as the worst outcome so far
     unit : of the outcome; None if not given
+    corner : a sentence, if a small share of the mass at the edge of the past makes the worst case; otherwise empty
     """
 
     expected: float
@@ -176,6 +177,7 @@ class Explanation:
     evaluation: Evaluation | None
     untried: float = 0.0
     unit: str | None = None
+    corner: str = ""
 
     def __str__(self) -> str:
         return "\n".join([*self.parts(), *self.conditions(), *self.advice()])
@@ -207,7 +209,8 @@ class Explanation:
         header = f"  {'':<{indent}}{'':9}{heads}".rstrip()
         lines = ["the distribution in which it would do worst, beside the reference:"]
         lines += [header] if numbers else []
-        return [*lines, *(line for column in self.columns for line in column.lines(indent))]
+        lines += [line for column in self.columns for line in column.lines(indent)]
+        return [*lines, wrapped(self.corner)] if self.corner else lines
 
     def advice(self) -> list[str]:
         """Return the most informative evaluation as text; nothing if there is none."""

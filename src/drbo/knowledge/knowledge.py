@@ -42,6 +42,8 @@ from drbo.validation import FloatArray
 
 _EACH, _LAGS = 64, 16
 """From 64 results on, the probability of success is learned again only when a 16th of the results is new."""
+_RADII = 4
+"""Cache size for radii: a rule that resamples takes seconds."""
 _NARROWED = 16
 """Cache size for contexts conditioned on `given`."""
 _TRIED = 100
@@ -67,6 +69,7 @@ class Knowledge:
         self._placed: list[tuple[FloatArray, PlacedSet]] = []  # cache: the last two arrays of atoms, with their sets
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # cache: with further contexts
         self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # cache: contexts conditioned on `given`
+        self._radii: list[tuple[tuple[bytes, ...], float]] = []  # cache: the data of a rule, and its radius
 
     # --- bookkeeping, hyper-parameters and posteriors ---------------------------------------------------------------
 
@@ -246,8 +249,25 @@ class Knowledge:
         setting, nature = self.configuration.setting, self.nature(terms.given)
         bare = setting.reference_of(terms.reference, nature, state.seen)
         # A radius rule uses the data alone, not the contexts that the adversary added.
-        eps = setting.radius_of(terms.radius, bare, self.on(bare.points, nature)) + bare.error
+        past = bare
+        if terms.reference is not None and terms.radius is None and setting.computes_reference:
+            past = setting.reference_of(None, nature, state.seen)  # a rule learns from the contexts seen
+        eps = self._radius(terms.radius, past, self.on(past.points, nature)) + bare.error
         return self._ball(state, nature, self._with_further(state, nature, bare, before), eps, len(before))
+
+    def _radius(self, given: float | None, bare: Reference, placed: PlacedSet) -> float:
+        """Return the radius of a round; a rule is computed once while its data have not changed."""
+        setting = self.configuration.setting
+        if given is not None:
+            return setting.radius_of(given, bare, placed)
+        unequal = b"" if bare.history_weights is None else bare.history_weights.tobytes()
+        key = bare.points.tobytes(), bare.weights.tobytes(), bare.history.tobytes(), unequal
+        for known, radius in self._radii:
+            if known == key:
+                return radius
+        made = setting.radius_of(None, bare, placed)
+        self._radii = [*self._radii[1 - _RADII :], (key, made)]
+        return made
 
     def ball_at(self, state: State, terms: Terms, radius: float) -> Ball:
         """Return the set around the present reference with any radius; the setting's radius rule does not apply."""
@@ -487,4 +507,5 @@ def suggestion_of(known: Knowledge, iterate: Iterate) -> Suggestion:
         loss=proposal.loss,
         given=iterate.given,
         reason=proposal.reason,
+        keys=tuple(key for context in proposal.contexts if (key := own.nature.space.key(context)) is not None),
     )

@@ -40,6 +40,7 @@ class Suggestion:
     given : the known part of the context; None if nothing was known
     reason : "search" for a better action, or "verify" the recommended action where nobody has looked (`Checked`), or
         "limits" if no action may meet all limits, and this one comes closest
+    keys : the keys of the contexts (`Samples(keys=...)`); empty if they have none
     """
 
     number: int
@@ -55,6 +56,7 @@ class Suggestion:
     loss: float = 0.0
     given: Mapping[Any, Any] | None = None
     reason: Reason = "search"
+    keys: tuple[Any, ...] = ()
 
     @property
     def context(self) -> Any:
@@ -62,8 +64,13 @@ class Suggestion:
         return self.contexts[0] if len(self.contexts) == 1 else None
 
     @property
+    def key(self) -> Any:
+        """The key of the context; None if there is none, or if there are several contexts (`keys`)."""
+        return self.keys[0] if len(self.keys) == 1 else None
+
+    @property
     def context_index(self) -> Any:
-        """The index of the context in a finite set, otherwise None."""
+        """The index of the context in a finite set, or its row in samples with keys; otherwise None."""
         return None if self.context_point is None else self.context_point.index
 
     @property
@@ -72,7 +79,10 @@ class Suggestion:
         return self.context_points[0] if len(self.context_points) == 1 else None
 
     def __str__(self) -> str:
-        where = f" in {'; '.join(readable(context) for context in self.contexts)}" if self.contexts else ""
+        named = [readable(one) for one in self.contexts]
+        if self.keys:
+            named = [f"{readable(key)} ({values})" for key, values in zip(self.keys, named, strict=True)]
+        where = f" in {'; '.join(named)}" if named else ""
         why = " (the baseline: no other action met what was asked for)" if self.fallback else ""
         why = why or _WHY[self.reason]
         return f"suggestion {self.number}: {readable(self.action)}{where}{why}"
@@ -81,6 +91,7 @@ class Suggestion:
 
     def _repr_html_(self) -> str:
         cells = [*row(self.action, "action").items()]
+        cells += [("key", str(key)) for key in self.keys]
         for context in self.contexts:
             cells += [(f"{name} (context)", value) for name, value in row(context, "context").items()]
         return as_html(f"Suggestion {self.number}: evaluate", cells, str(self))
@@ -120,6 +131,7 @@ class Result:
     distribution : for a hidden context, pairs of a possible context and its probability; None otherwise
     limits : the values of limited outcomes by name, without those that were not measured: numbers, or `Measured` with a
         standard error
+    key : the key of the context (`Samples(keys=...)`); None if it has none
     """
 
     id: int
@@ -132,6 +144,7 @@ class Result:
     stderr: float | None = None
     distribution: tuple[tuple[Any, float], ...] | None = None
     limits: Mapping[str, float | Measured] = field(default_factory=dict, hash=False)
+    key: Any = None
 
 
 def results_of(id_: int, record: Told, actions: Space, contexts: Space) -> list[Result]:
@@ -146,7 +159,19 @@ def results_of(id_: int, record: Told, actions: Space, contexts: Space) -> list[
     both = zip(values, outcomes, stderrs, strict=True)
     failed, at = record.failed, record.time
     return [
-        Result(id_, record.number, action, value, outcome, failed, at, stderr, None, _limits_of(record, j))
+        Result(
+            id_,
+            record.number,
+            action,
+            value,
+            outcome,
+            failed,
+            at,
+            stderr,
+            None,
+            _limits_of(record, j),
+            contexts.key(record.contexts[j]),
+        )  # fmt: skip
         for j, (value, outcome, stderr) in enumerate(both)
     ]
 

@@ -78,7 +78,7 @@ def in_order(name: str, value: Any, nature: Contexts) -> list[Point]:
         many = nature.space.many(name, value)
     if many is None and (isinstance(value, str | Mapping) or not np.iterable(value)):
         raise TypeError(f"{name} must be a sequence of contexts, got {value!r}")
-    return [nature.encode(f"{name}[{i}]", one) for i, one in enumerate(value if many is None else many)]
+    return [nature.anywhere(f"{name}[{i}]", one) for i, one in enumerate(value if many is None else many)]
 
 
 _COLUMNS = ("result", "number", "stderr", "failed", "time")
@@ -96,7 +96,15 @@ def result_row(result: Result, own: Configuration, pandas: Any) -> dict[str, Any
         for kind, value in (("action", result.action), ("context", result.context))
         if value is not None  # a hidden context
     }
-    taken = [*_COLUMNS, own.objective.name, *own.measured, *(name for columns in both.values() for name in columns)]
+    if result.key is not None:
+        row["key"] = result.key
+    taken = [
+        *row,
+        *_COLUMNS,
+        own.objective.name,
+        *own.measured,
+        *(name for columns in both.values() for name in columns),
+    ]
     for kind, columns in both.items():
         row |= {f"{kind}.{name}" if taken.count(name) > 1 else name: value for name, value in columns.items()}
     row |= {own.objective.name: result.outcome, "stderr": result.stderr}

@@ -15,9 +15,10 @@ from drbo._messages import listed
 from drbo.knowledge.history import OBJECTIVE
 from drbo.spaces.box import Box
 from drbo.spaces.choices import Categorical, read_column
-from drbo.spaces.parameters import Integer, Observed, Parameter, Real
+from drbo.spaces.parameters import Integer, Observed, ObservedWhole, Parameter, Real
 from drbo.spaces.perturbation import Perturbation
 from drbo.spaces.samples import Samples
+from drbo.spaces.times import read_times
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,15 +85,20 @@ def further(
     actions: Sequence[str] | None,
     contexts: Sequence[str] | None,
     limited: Sequence[str],
+    keyed: bool,
     **columns: Any,
 ) -> Sequence[Row]:
     """Return further trials of a table, for parameters of these names; None if there are none.
+
+    If contexts are `keyed`, the column "key" names them, if there is one.
 
     A column has the name of a parameter, or that name after "action." or "context.", as `to_frame` writes duplicate
     names. Values without a name are in the column "action" or "context". `limited` are names of limited outcomes, whose
     columns may be absent. `columns` are the arguments of `read`.
     """
     there = _names(frame)
+    keys = list(frame["key"]) if keyed and "key" in there else None
+    contexts = [] if keys is not None else contexts
     x, c = (
         {None: _one(role, kind, there)}
         if names is None
@@ -110,7 +116,7 @@ def further(
                 for i in trials.order.tolist()
             ]
         )
-    return trials.rows(*both)
+    return trials.rows(both[0], both[1] if keys is None else [keys[i] for i in trials.order.tolist()])
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +152,7 @@ class _Trials:
         times: list[float | None] = [None] * n
         order = np.arange(n)
         if "time" in named:
-            at = _times(named["time"], columns[named["time"]])
+            at = read_times("time", columns[named["time"]], f" of column {named['time']!r}")
             times, order = [*at], np.argsort(at, kind="stable")
         bad = _flags(columns[named["failed"]]) if "failed" in named else [False] * n
         outcomes: dict[str, list[float | None]] = {}
@@ -242,8 +248,11 @@ def _range(values: list[Any], kind: Parameter, whole: bool) -> Parameter:
 def _contexts(given: Any, columns: Mapping[str, Any], order: NDArray[np.intp]) -> tuple[Samples, list[dict[str, Any]]]:
     """Return the contexts as samples ordered by time, and each of them as a mapping."""
     read = {name: read_column(name, column, None) for name, column in columns.items()}
+    for name, (_, kind) in read.items():
+        if _whole(columns[name]) and isinstance(kind, Observed):
+            read[name] = read_column(name, columns[name], ObservedWhole(kind.least, kind.largest))
     table = {name: [values[i] for i in order.tolist()] for name, (values, _) in read.items()}
-    labels = {name: p for name, (_, p) in read.items() if not isinstance(p, Observed)}
+    labels = {name: p for name, (_, p) in read.items() if type(p) is not Observed}
     within = given if isinstance(given, Box) else None
     samples = Samples(table, within=within) if within is not None else Samples(table, labels=labels or None)  # type: ignore[arg-type]
     return samples, [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
@@ -262,19 +271,3 @@ def _numbers(role: str, name: str, column: Any, absent: Sequence[bool]) -> list[
 
 def _flags(column: Any) -> list[bool]:
     return [validation.flag(f"failed, row {row},", value) for row, value in enumerate(column)]
-
-
-def _times(name: str, column: Any) -> list[float]:
-    """Return times in seconds since 1970 (UTC), of dates with or without a zone (then UTC), or of seconds."""
-    for row, value in enumerate(column):
-        if validation.missing(value):
-            raise ValueError(f"time must not be missing, but row {row} of column {name!r} is")
-    values = np.asarray(column)
-    if values.dtype.kind == "M":
-        return [float(t) for t in values.astype("datetime64[ns]").astype(np.int64) / 1e9]
-    return [
-        float(value.timestamp())
-        if hasattr(value, "timestamp")
-        else validation.finite_float(f"time, row {row} of column {name!r},", value)
-        for row, value in enumerate(column)
-    ]

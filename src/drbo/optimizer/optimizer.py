@@ -253,6 +253,11 @@ class Optimizer:
             raise TypeError("reference must be given by its name: ask(reference=..., radius=...)")
         count = 1 if n is None else validation.whole_number("n", n, least=1, most=_MOST_AT_ONCE)
         each = validation.whole_number("n_contexts", n_contexts, least=1, most=_MOST_AT_ONCE)
+        if reference is not None and self._configuration.setting.computes_reference:
+            raise TypeError(
+                "reference must not be given: the data-driven setting computes it from the contexts seen. Queries take "
+                "one: opt.recommend(reference=..., radius=...)"
+            )
         state = self._known.state
         wishes = Wishes.of(self._configuration, action, floor, safe)
         fits = self._known.fits(state, fresh=wishes.fresh)
@@ -422,7 +427,7 @@ class Optimizer:
         own = self._configuration
         given = (
             telling.rows("action", action, own.search.space, own.search.space.encode),
-            telling.rows("context", context, own.nature.space, own.nature.encode),
+            telling.rows("context", context, own.nature.space, own.nature.anywhere),
         )
         x, c = telling.paired(*given)
         belief = self._known.belief(self._known.state, name=own.key(outcome), fresh=True)
@@ -618,6 +623,7 @@ class Optimizer:
         Columns have the names of the parameters, as in `to_frame`, or "action" and "context" if these have no names.
         `outcome` is the column of the objective; the default is its name. Limited outcomes have the columns of their
         names, which may be absent.
+        The column "key" names contexts that have keys.
         All values must lie within the optimizer's ranges. The other arguments are those of `from_frame`. Rows are
         sorted by `time` if it is given. `drawn=False`: nature did not draw the contexts, so a data-driven reference
         does not count them.
@@ -625,8 +631,9 @@ class Optimizer:
         own, by_nature = self._configuration, validation.flag("drawn", drawn)
         names = own.search.space.names, own.nature.space.names
         column = own.objective.name if outcome is None else outcome
+        keyed = getattr(own.contexts, "keys", None) is not None
         columns = {"outcome": column, "failed": failed, "stderr": stderr, "time": time}
-        rows = trial_table.further(frame, *names, own.measured, **columns)
+        rows = trial_table.further(frame, *names, own.measured, keyed, **columns)
         self._facts.extend(telling.told_rows(own, rows, drawn=by_nature))
 
     @alone

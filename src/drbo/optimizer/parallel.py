@@ -109,8 +109,8 @@ def run(
     Parameters
     ----------
     opt : the optimizer; a new one takes over the contents of the file `save`
-    evaluate : `evaluate(action, context)` returns the outcome if the optimizer picks the context, as with `Simulator`.
-        If nature picks it, `evaluate(action)` returns the outcome and the context. If the optimizer has limited
+    evaluate : `evaluate(action, context)` returns the outcome if the optimizer picks the context, as with `Simulator`;
+        `evaluate(action, context, key)` if contexts have keys. If nature picks it, `evaluate(action)` returns the outcome and the context. If the optimizer has limited
         outcomes, a mapping from their names to values comes last: `return cost, {"peak": 61.0}`
     evaluations : stop at this number of results, including earlier and failed ones
     executor : runs the evaluations: any of `concurrent.futures`, of loky, or `client.get_executor(pure=False)` of Dask.
@@ -206,7 +206,8 @@ class _Run:
         if len(suggestion.contexts) > 1:
             raise ValueError(f"run evaluates in one context at a time: tell or cancel {suggestion} yourself")
         self._save()
-        self.running[self.pool.submit(self.evaluate, suggestion.action, *suggestion.contexts)] = suggestion
+        where = *suggestion.contexts, *suggestion.keys
+        self.running[self.pool.submit(self.evaluate, suggestion.action, *where)] = suggestion
 
     def collect(self) -> None:
         """Wait for a result, and tell all finished ones."""

@@ -11,16 +11,19 @@ features; their long-run variance determines the MMD of empirical distributions.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from drbo import validation
-from drbo.ambiguity.family import AmbiguitySet, SetOrFamily
+from drbo._messages import counted
+from drbo.ambiguity.family import AmbiguitySet, SetOrFamily, as_placed
 from drbo.contexts.nature import Contexts, Indices, empirical
-from drbo.rounds.radius_rules import RadiusRule, effective_number
+from drbo.rounds.radius_rules import RadiusRule, check_learnable, effective_number
+from drbo.spaces.times import covered, read_duration
 from drbo.validation import FloatArray
 
 __all__ = ["Bootstrap", "Calibrated"]
@@ -107,6 +110,38 @@ _WINDOWS = 20
 """Largest number of pairs of windows compared if windows may overlap."""
 
 
+_MANY = 300
+"""Number of contexts from which on fewer resamples are drawn: the time of a distance grows with its square."""
+_ENOUGH = 100
+"""Number of resamples that are always drawn: the error of a quantile is about 1% of it."""
+
+
+def enough(resamples: int, n_contexts: int) -> int:
+    """Return the number of resamples that are drawn."""
+    fewer = math.ceil(resamples * (_MANY / max(n_contexts, _MANY)) ** 2)
+    return min(resamples, max(fewer, _ENOUGH))
+
+
+def canonical(seen: Indices, ambiguity: SetOrFamily, n_contexts: int) -> Indices:
+    """Return the contexts in an order that does not depend on the order in which they are listed.
+
+    They are sorted by how often they were seen, by their distance from all that was seen, and by their distance from
+    the most frequent one. Contexts that agree in all three stay as they are listed.
+    """
+    counts = np.bincount(seen, minlength=n_contexts)
+    placed = as_placed(ambiguity)
+    far = _rounded(placed._to_vertices(counts / counts.sum()))
+    anchor = np.lexsort((far, -counts))[0]
+    return np.lexsort((_rounded(placed._to_vertices(np.eye(n_contexts)[anchor])), far, -counts))
+
+
+def _rounded(distances: FloatArray) -> FloatArray:
+    """Return distances rounded to nine digits of the largest one, so that rounding does not decide an order."""
+    finite = np.where(np.isfinite(distances), distances, 0.0)
+    unit = 1e-9 * (float(finite.max(initial=0.0)) or 1.0)
+    return np.where(np.isfinite(distances), np.round(finite / unit), np.inf)
+
+
 MOST_RESAMPLES = 100_000
 """Largest number of resamples: they are drawn at once, and a quantile needs far fewer."""
 
@@ -130,8 +165,12 @@ class Bootstrap(RadiusRule):
     finite set of contexts their radius is inf until a sample is likely to show every context. On continuous samples
     these sets and the total variation are refused, because no radius would cover the truth.
 
-    If contexts have unequal weights, the resamples have the same weights.
+    If contexts have unequal weights, the resamples have the same weights. The radius depends on the data alone, not on
+    the order in which contexts are listed. With more than 300 contexts fewer resamples are drawn, at least 100, as the
+    time of a distance grows with the square of their number.
     """
+
+    learns: ClassVar[bool] = True
 
     delta: float = 0.1
     resamples: int = 500
@@ -157,45 +196,53 @@ class Bootstrap(RadiusRule):
         self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
         """Return the quantile of the resamples of `seen`."""
+        check_learnable(self, ambiguity)
         n = effective_number(len(seen), weights)
         if n <= 1.0 or len(seen) < 2:
             return math.inf
-        independent = math.sqrt(n / (n - 1.0)) * self._quantile(self._independent(seen, ambiguity, n_contexts, weights))
+        count = enough(self.resamples, n_contexts)
+        drawn = self._independent(seen, ambiguity, n_contexts, weights, count)
+        independent = math.sqrt(n / (n - 1.0)) * self._quantile(drawn, count)
         block = block_length(seen, ambiguity, n_contexts) if self.block == "auto" else self.block
         if block == 1:
             return independent
         blocks = n / block
         if blocks <= 1.0:
             return math.inf
-        resampled = self._quantile(self._blocks(seen, ambiguity, n_contexts, weights, block))
+        resampled = self._quantile(self._blocks(seen, ambiguity, n_contexts, weights, block, count), count)
         return max(independent, math.sqrt(blocks / (blocks - 1.0)) * resampled)
 
-    def _quantile(self, distances: Iterator[float]) -> float:
-        return float(np.quantile(list(distances), 1.0 - self.delta, method="higher"))
+    def _quantile(self, distances: Iterable[float], count: int) -> float:
+        done = list(counted(distances, count, "resamples for the radius"))
+        return float(np.quantile(done, 1.0 - self.delta, method="higher"))
 
     def _independent(
-        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None
+        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None, count: int
     ) -> Iterator[float]:
         """Yield the distances of independent resamples from the smoothed distribution."""
         t, rng = len(seen), np.random.default_rng(self.seed)
+        order = canonical(seen, ambiguity, n_contexts)
         if weights is None:
             smooth = (np.bincount(seen, minlength=n_contexts) + 0.5) / (t + 0.5 * n_contexts)
-            for sample in rng.multinomial(t, smooth / smooth.sum(), size=self.resamples):
-                yield ambiguity.distance(smooth, sample / t)
+            drawn = np.empty(n_contexts)
+            for sample in rng.multinomial(t, smooth[order] / smooth.sum(), size=count):
+                drawn[order] = sample / t
+                yield ambiguity.distance(smooth, drawn)
             return
         n = effective_number(t, weights)
         smooth = n * empirical(seen, n_contexts, weights) + 0.5
         smooth /= smooth.sum()
-        for _ in range(self.resamples):
-            yield ambiguity.distance(smooth, empirical(rng.choice(n_contexts, t, p=smooth), n_contexts, weights))
+        for _ in range(count):
+            days = order[rng.choice(n_contexts, t, p=smooth[order])]
+            yield ambiguity.distance(smooth, empirical(days, n_contexts, weights))
 
     def _blocks(
-        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None, block: int
+        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None, block: int, count: int
     ) -> Iterator[float]:
         """Yield the distances of block resamples from the distribution of the contexts seen."""
         rng = np.random.default_rng(self.seed)
         centre = empirical(seen, n_contexts)  # all days are equally likely in a circular block bootstrap
-        for _ in range(self.resamples):
+        for _ in range(count):
             yield ambiguity.distance(centre, empirical(seen[in_blocks(len(seen), block, rng)], n_contexts, weights))
 
 
@@ -228,7 +275,18 @@ class Calibrated(RadiusRule):
     The default horizon is the length of the window. `block` is as for `Bootstrap`: resamples keep blocks of this many
     days, so that autocorrelation is not mistaken for drift. If contexts have unequal weights, the default window uses
     their effective sample size.
+
+    season="365D": how far was the same time of year from all that was known before it? The samples need times,
+    `Samples(..., time=...)`. One, two, ... seasons before the end of the past, the `horizon` contexts that followed are
+    compared with everything before them, which must cover a season at least. The radius is the split-conformal quantile
+    of these m distances, as for target="window". With m of them no level above m / (m + 1) can be supported, and is
+    refused. The default horizon is a quarter of the season. `window`, `target` and `block` are not used and must not be
+    given.
+
+    No rule knows a season that the past does not hold: on less than one season every radius is too small.
     """
+
+    learns: ClassVar[bool] = True
 
     quantile: float = 0.9
     window: int | None = None
@@ -237,9 +295,15 @@ class Calibrated(RadiusRule):
     block: int | Literal["auto"] = 1
     resamples: int = 500
     seed: int = 0
+    season: str | None = None
 
     def __post_init__(self) -> None:
         validation.probability("quantile", self.quantile)
+        if self.season is not None:
+            validation.of_kind("season", self.season, str, "a duration such as '365D'")
+            read_duration("season", self.season)
+            if not (self.window is None and self.target == "population" and self.block == 1):
+                raise TypeError("window, target and block must not be given with a season, which replaces them")
         for name, value in (("window", self.window), ("horizon", self.horizon)):
             if value is not None:
                 validation.whole_number(name, value, least=1)
@@ -253,20 +317,79 @@ class Calibrated(RadiusRule):
         """True: windows depend on the time order."""
         return True
 
+    @property
+    def needs_times(self) -> bool:
+        """Whether seasons are compared."""
+        return self.season is not None
+
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-        """Raise for sets that have no such radius, unless the contexts are a finite set."""
+        """Raise for sets that have no such radius, and for a level that the seasons of the past cannot support."""
         _check_samples(self, contexts, ambiguity)
+        if self.season is not None:
+            reference = contexts.seen([])
+            self._origins(len(reference.history), reference.history_times)
 
     def radius(
-        self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
+        self,
+        seen: Indices,
+        ambiguity: SetOrFamily,
+        n_contexts: int,
+        weights: FloatArray | None = None,
+        times: FloatArray | None = None,
     ) -> float:
-        """Return the radius for the target."""
+        """Return the radius for the target; `times` (t,) are the times of the contexts in seconds, for a season."""
+        check_learnable(self, ambiguity)
+        if self.season is not None:
+            return self._of_same_season(seen, ambiguity, n_contexts, weights, times)
         n = effective_number(len(seen), weights)
         if self.target == "window":
             return self._of_next_window(seen, ambiguity, n_contexts, n)
         bootstrap = Bootstrap(1.0 - self.quantile, self.resamples, self.seed, self.block)
         sampling = bootstrap.radius(seen, ambiguity, n_contexts, weights)
         return sampling + self._drift(seen, ambiguity, n_contexts, n) if math.isfinite(sampling) else math.inf
+
+    def _origins(self, count: int, times: FloatArray | None) -> list[tuple[int, int]]:
+        """Return the windows of the same time of year, as their first position and the one after the last."""
+        if times is None or len(times) != count:
+            raise TypeError(f"radius={self!r} needs the times of past contexts: give Samples(..., time=...)")
+        length = read_duration("season", self.season)
+        pace = float(np.median(np.diff(times))) if count > 1 else 0.0
+        now, begin = float(times[-1]) + pace, float(times[0])
+        ahead = self.horizon * pace if self.horizon else 0.25 * length
+        if ahead > length * (1.0 + 1e-9):
+            raise ValueError(f"horizon must be at most a season, {self.season}, got {self.horizon} contexts")
+        found = []
+        past = int((now - begin) / length * (1.0 + 1e-9))  # whole seasons
+        for k in range(1, past):
+            start = now - k * length - 0.5 * pace
+            first, after = np.searchsorted(times, [start, start + ahead])
+            if first < after:
+                found.append((int(first), int(after)))
+        m = len(found)
+        if math.ceil((m + 1) * self.quantile - 1e-9) > m:
+            raise ValueError(
+                f"radius={self!r} compares m = {m} seasons of the past with what was known before each, as the past "
+                f"covers {(now - begin) / length:.1f} seasons: no level above m / (m + 1) = {m / (m + 1):.2g} can be "
+                "supported"
+                + (f". Give quantile={math.floor(100.0 * m / (m + 1)) / 100.0:g} or less" if m else "")
+                + ", or a longer past"
+            )
+        return found
+
+    def _of_same_season(
+        self,
+        seen: Indices,
+        ambiguity: SetOrFamily,
+        n_contexts: int,
+        weights: FloatArray | None,
+        times: FloatArray | None,
+    ) -> float:
+        """Return the split-conformal quantile of the distances of the same time of year from all before it."""
+        found = []
+        for first, after in self._origins(len(seen), times):
+            before = empirical(seen[:first], n_contexts, None if weights is None else weights[:first])
+            found.append(ambiguity.distance(empirical(seen[first:after], n_contexts), before))
+        return sorted(found)[math.ceil((len(found) + 1) * self.quantile - 1e-9) - 1]
 
     def _of_next_window(self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, n: float) -> float:
         """Return the split-conformal quantile of the distances of disjoint pairs; the last pair ends now."""
@@ -297,7 +420,9 @@ class Calibrated(RadiusRule):
 
             rng = np.random.default_rng(self.seed)
             # A fifth of the resamples is enough for one quantile of a quantile.
-            noise = [moved(seen[in_blocks(len(seen), block, rng)]) for _ in range(math.ceil(self.resamples / 5))]
+            times = math.ceil(enough(self.resamples, window) / 5)
+            drawn = counted(range(times), times, "resamples for the drift")
+            noise = [moved(seen[in_blocks(len(seen), block, rng)]) for _ in drawn]
             return moved(seen), self._quantile(noise)
 
         observed, noise = beyond(0.0)
@@ -336,6 +461,9 @@ def _check_block(block: Any) -> None:
 
 
 def _check_samples(rule: RadiusRule, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
+    check_learnable(rule, ambiguity)
+    if contexts.years is not None and contexts.years < 0.995 and not rule.needs_times:
+        warnings.warn(covered(contexts.years), UserWarning, stacklevel=2)
     if ambiguity.growth.instead_of_a_rule and not contexts.enumerated:
         raise TypeError(
             f"radius={type(rule).__name__}(...) has no answer for {ambiguity!r} on samples: nearly every day is new, "

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from scipy.special import ndtri
 
@@ -20,8 +20,8 @@ from drbo import validation
 from drbo.ambiguity.family import AmbiguitySet, SetOrFamily, as_placed
 from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.placed import SupportsLikelihood, supports
-from drbo.contexts.nature import Contexts, Indices
-from drbo.contexts.sampled_contexts import SampledContexts
+from drbo.contexts.nature import Contexts, Indices, Reference
+from drbo.contexts.replayed import contexts_of
 from drbo.spaces.samples import Samples
 from drbo.validation import FloatArray
 
@@ -34,9 +34,17 @@ class RadiusRule(ABC):
     A custom rule is a subclass with `radius`. It needs `weights` only if contexts have unequal weights.
     """
 
+    learns: ClassVar[bool] = False
+    """Whether the radius is infinite until contexts were seen."""
+
     @property
     def needs_order(self) -> bool:
         """Whether the radius depends on the order in which contexts were seen."""
+        return False
+
+    @property
+    def needs_times(self) -> bool:
+        """Whether `radius` takes the times of the contexts, as `times` (t,) in seconds."""
         return False
 
     @abstractmethod
@@ -59,18 +67,31 @@ class RadiusRule(ABC):
         if not isinstance(samples, Samples):
             raise TypeError(f"samples must be Samples of past conditions, got {type(samples).__name__}")
         family = (MMD() if ambiguity is None else ambiguity).with_columns(samples.space.columns)
-        contexts = SampledContexts(samples, family, seed=0)
+        contexts = contexts_of(samples, family)
         self.check(contexts, family)
         reference, space = contexts.seen([]), contexts.space
         placed = family.on(space.measured(reference.points), space.scales)
-        past, n = reference.history, len(reference.points)
-        return self.radius_of(past, placed, n, reference.history_weights) + reference.error
+        return self.radius_of(reference, placed) + reference.error
 
-    def radius_of(self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None) -> float:
-        """Return `radius`; `weights` are passed only if there are any, as a custom rule may not accept them."""
-        if weights is None:
-            return self.radius(seen, ambiguity, n_contexts)
-        return self.radius(seen, ambiguity, n_contexts, weights=weights)
+    def radius_of(self, reference: Reference, ambiguity: SetOrFamily) -> float:
+        """Return `radius` for the past contexts of a reference.
+
+        Weights and times are passed only where a rule needs them, as a custom rule may not accept them.
+        """
+        more: dict[str, Any] = {}
+        if reference.history_weights is not None:
+            more["weights"] = reference.history_weights
+        if self.needs_times:
+            more["times"] = reference.history_times
+        return self.radius(reference.history, ambiguity, len(reference.points), **more)
+
+
+def check_learnable(rule: RadiusRule, ambiguity: SetOrFamily) -> None:
+    """Raise if the past says nothing about the radius of this set."""
+    if ambiguity.growth.never_learned:
+        raise TypeError(
+            f"radius={type(rule).__name__}(...) has no answer for {ambiguity!r}. {ambiguity.growth.never_learned}"
+        )
 
 
 def effective_number(count: int, weights: FloatArray | None) -> float:
@@ -132,12 +153,19 @@ class Theoretical(RadiusRule):
     is their effective sample size, as in the bounded-differences inequality behind Lemma 3.
     """
 
+    learns: ClassVar[bool] = True
+
     delta: float = 0.1
     factor: float = 1.0
 
     def __post_init__(self) -> None:
         validation.probability("delta", self.delta)
         validation.positive_float("factor", self.factor)
+
+    def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
+        """Raise for sets whose radius the past says nothing about."""
+        del contexts
+        check_learnable(self, ambiguity)
 
     def radius(
         self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
@@ -157,6 +185,8 @@ class Decaying(RadiusRule):
 
     If contexts have unequal weights, t is their effective sample size.
     """
+
+    learns: ClassVar[bool] = True
 
     scale: float
     power: float = 0.5
@@ -184,6 +214,8 @@ class EmpiricalLikelihood(RadiusRule):
     (Duchi, Glynn and Namkoong). The rule protects against sampling error, not against drift. If contexts have unequal
     weights, t is their effective sample size.
     """
+
+    learns: ClassVar[bool] = True
 
     confidence: float = 0.95
 

@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from drbo.ambiguity.placed import PlacedSet, on_range
+from drbo.ambiguity.placed import PlacedSet, SupportsReach, on_range, supports
 from drbo.contexts.nature import Reference
 from drbo.models.bounds import Bound
 from drbo.models.curve import Curve
 from drbo.models.surrogate import AnyCurve, AnyDraw, Estimate, SupportsDraws, Values
 from drbo.rounds.ball import Ball, Certificate, Prices
+from drbo.rounds.reach import Reach, distinct, further_contexts
 from drbo.spaces.box import Box
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
@@ -198,6 +199,8 @@ def refine(ball: RangeBall, curve: Any, *, certify: bool) -> Certificate:
 
     `certify`: whether the lower bound holds for the whole range; otherwise only for the contexts found.
     """
+    if ball.radius > 0.0 and supports(ball.ambiguity, SupportsReach):
+        return _refine_each(ball, ball.ambiguity, curve, certify)
     box, ambiguity, reference = ball.box, ball.ambiguity, ball.reference
     values = curve(reference.points)
     candidates = box.sample(_CANDIDATES, ball.seed)
@@ -224,6 +227,25 @@ def refine(ball: RangeBall, curve: Any, *, certify: bool) -> Certificate:
         values = np.append(values, curve(found))
         ambiguity, reference = on_range(ambiguity).extended(ball.space.measured(found)), reference.and_also(found)
     return Certificate(reference, worst, bound)
+
+
+def _refine_each(ball: RangeBall, ambiguity: SupportsReach, curve: Any, certify: bool) -> Certificate:
+    """Return the worst case of a curve where every context moves by at most the radius (`drbo.rounds.reach`)."""
+    reach = Reach(ambiguity, ball.reference, ball.radius, ball.space, ball.box)
+    candidates, wider = ball.box.sample(_CANDIDATES, ball.seed), ball
+    values = curve(ball.contexts)
+    further = further_contexts(reach, curve, ball.contexts, values, candidates, every=certify)
+    wider, values = ball.extended(further), np.append(values, curve(further))
+    worst = wider.worst_case(values)
+    if not certify:
+        return Certificate(wider.reference, worst, float(worst.lower_bound))
+    lowest = np.where(reach.inside(wider.contexts), values, np.inf).min(axis=1)
+    bound, missed = reach.certified(curve, lowest, float(np.ptp(values)), CELLS)
+    missed = distinct(missed, wider.contexts, None)
+    if len(missed):
+        wider, values = wider.extended(missed), np.append(values, curve(missed))
+        worst = wider.worst_case(values)
+    return Certificate(wider.reference, worst, min(bound, float(worst.expectation)))
 
 
 def best_context(

@@ -7,6 +7,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -37,6 +38,8 @@ class Setting(ABC):
     """The number of events that share the failure probability delta, for `TheoreticalBeta`."""
     theorem: str | None = None
     """The theorem that bounds the regret of the paper's policy if nature picks contexts; None if there is none."""
+    computes_reference: bool = False
+    """Whether the setting computes the reference of every round; a query may still be about another one."""
     delta: float | None = None
     """The delta of the radius, which the theorem requires of the width, too; None if any delta is allowed."""
 
@@ -132,6 +135,7 @@ class DataDriven(Setting):
     """
 
     events = 3
+    computes_reference = True
 
     def __init__(
         self,
@@ -193,10 +197,8 @@ class DataDriven(Setting):
         self.radius.check(contexts, ambiguity)
 
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
-        """Return the empirical distribution of the contexts seen; uniform before the first one."""
-        if given is not None:
-            raise TypeError("reference must not be given: the data-driven setting computes it from the contexts seen")
-        return contexts.seen(seen, self._memory)
+        """Return the empirical distribution of the contexts seen, uniform before the first one; or that of a query."""
+        return contexts.seen(seen, self._memory) if given is None else contexts.given(given)
 
     def radius_of(self, given: Any, reference: Reference, ambiguity: PlacedSet) -> float:
         """Return the rule's radius for the contexts seen."""
@@ -204,7 +206,7 @@ class DataDriven(Setting):
             raise TypeError("radius must not be given: the data-driven setting computes it from the contexts seen")
         if ambiguity.growth.own is not None and not self._radius_given:
             return ambiguity.growth.own if len(reference.history) else math.inf
-        return self.radius.radius_of(reference.history, ambiguity, len(reference.points), reference.history_weights)
+        return self.radius.radius_of(reference, ambiguity)
 
 
 class Simulator(Setting):
@@ -323,8 +325,18 @@ class Simulator(Setting):
             _check_order(self.radius, contexts)
 
     def check_radius(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-        """Raise if the rule does not support this set on these contexts."""
+        """Raise if the rule does not support this set on these contexts, or learns from a past that is not there."""
         self.radius.check(contexts, ambiguity)
+        own = self.reference_of(None, contexts, [])
+        if self.radius.learns and not (self.history.size or own.history.size):
+            why = (
+                f"radius={type(self.radius).__name__}(...) learns from past contexts, and weights alone have none: "
+                "the radius would be infinite for ever. Give Simulator(history=...), the indices of past "
+                "contexts in order of time, or contexts=Samples(past), or a number as the radius"
+            )
+            if not self._read:
+                raise TypeError(why)
+            warnings.warn(f"{why}. The file goes on as before", UserWarning, stacklevel=6)
 
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
         """Return the caller's reference for this round, by default the simulator's own."""
@@ -338,10 +350,9 @@ class Simulator(Setting):
         if given is not None:
             return validation.radius(given)
         if self.history.size:
-            history, weights = reference.atoms_of(self.history), None
-        else:
-            history, weights = reference.history, reference.history_weights
-        return self.radius.radius_of(history, ambiguity, len(reference.points), weights)
+            own = reference.atoms_of(self.history)
+            return self.radius.radius_of(replace(reference, history=own, history_weights=None), ambiguity)
+        return self.radius.radius_of(reference, ambiguity)
 
 
 def _check_order(rule: RadiusRule, contexts: Contexts) -> None:

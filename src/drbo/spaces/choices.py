@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drbo import validation
-from drbo.spaces.parameters import MOST_COORDINATES, Observed, Parameter
+from drbo.spaces.parameters import MOST_COORDINATES, Observed, ObservedWhole, Parameter
 from drbo.spaces.space import Column
 from drbo.validation import FloatArray
 
@@ -146,16 +146,18 @@ class Ordinal(Labelled):
 _DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 
 
-def read_column(name: str, values: Any, labels: Labelled | None) -> tuple[list[Any], Parameter]:
+def read_column(name: str, values: Any, labels: Labelled | ObservedWhole | None) -> tuple[list[Any], Parameter]:
     """Return the values of a column and their parameter: `Observed` for numbers.
 
-    `labels` is the parameter that the user declared for the column, if any.
+    `labels` is the parameter that was declared for the column, if any.
     """
     labels = categories_of(values) if labels is None else labels
     single = isinstance(values, str) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0
     raw = [values] if single else list(values)
     items = [item.item() if isinstance(item, np.number | np.bool_ | np.str_) else item for item in raw]
     _check_present(name, items)
+    if isinstance(labels, ObservedWhole):
+        return [labels.decode(np.array(labels.encode(f"data[{i}][{name!r}]", x))) for i, x in enumerate(items)], labels
     if labels is None:
         if any(isinstance(item, _DATES) or type(item).__name__ == "Period" for item in items):
             raise TypeError(

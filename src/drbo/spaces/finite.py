@@ -20,12 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import validation
 from drbo._messages import listed
 from drbo.spaces.choices import Categorical, Labelled, categories_of
-from drbo.spaces.space import Column, Point, Space, unnamed_columns
+from drbo.spaces.space import Column, Point, Space, columns_of
 from drbo.validation import FloatArray
 
 
 class FiniteSet(Space):
-    """A finite set of points (n, d); a flat sequence of n numbers is n points on a line.
+    """A finite set of points (n, d); a flat sequence of n numbers is n points on a line. Columns may have names.
 
     Attributes
     ----------
@@ -34,14 +34,16 @@ class FiniteSet(Space):
     coordinates : (n, d) the model's coordinates: the points themselves, or scaled to the unit cube
     weights : (n,) the distribution given with the points; None if there is none
     history : (t,) the indices of points seen in the past; empty if no data was given
+    history_weights : (t,) their weights, on average 1; None if all are equal
     in_order : whether the history is in time order
     """
 
     weights: FloatArray | None = None
     history: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+    history_weights: FloatArray | None = None
     in_order: bool = True
 
-    def __init__(self, name: str, points: ArrayLike) -> None:
+    def __init__(self, name: str, points: ArrayLike, names: Sequence[str] | None = None) -> None:
         self.name = name
         self.points: FloatArray = validation.frozen(validation.points(name, points))
         self.dimension = self.points.shape[1]
@@ -49,7 +51,12 @@ class FiniteSet(Space):
         self.scales = validation.frozen(np.where(span > 0.0, span, 1.0))
         self.origin, self.units = np.zeros(self.dimension), np.ones(self.dimension)
         self.coordinates = self.points
+        self._names = None if names is None else tuple(str(one) for one in names)
         self._values: Sequence[Any] = cast(Sequence[Any], self.points)  # as the user sees them
+        if self._names is not None:
+            if len(set(self._names)) != self.dimension:
+                raise ValueError(f"{name} must have {self.dimension} different names, one per column, got {names}")
+            self._values = [dict(zip(self._names, row, strict=True)) for row in self.points.tolist()]
 
     def __repr__(self) -> str:
         return f"{len(self)} {self.name}"
@@ -59,8 +66,17 @@ class FiniteSet(Space):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the points: numbers without names."""
-        return unnamed_columns(self.points)
+        """The columns of the points: numbers."""
+        return columns_of(self.points, self._names)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the columns; None if there are none."""
+        return self._names
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the constructor arguments by name."""
+        return {"name": self.name, "points": self.points, "names": self._names}
 
     @property
     def ranges(self) -> FloatArray:
@@ -70,7 +86,7 @@ class FiniteSet(Space):
 
     def in_unit_cube(self) -> Self:
         """Return the same points with coordinates (point - minimum) / range per column."""
-        scaled = type(self)(self.name, self.points)
+        scaled = type(self)(self.name, self.points, self._names)
         scaled.origin, scaled.units = self.points.min(axis=0), self.scales
         scaled.coordinates = validation.frozen((self.points - scaled.origin) / scaled.units)
         return scaled
@@ -81,7 +97,13 @@ class FiniteSet(Space):
         return [Point(row, i) for i, row in enumerate(self.coordinates)]
 
     def encode(self, name: str, value: Any) -> Point:
-        """Return the point equal to `value` (d,), up to 1e-9 of the set's range in each dimension."""
+        """Return the point equal to `value` (d,), up to 1e-9 of the set's range in each dimension.
+
+        A value is its numbers in order, or a mapping from the names of the columns.
+        """
+        value = value if self._names is None else validation.by_name(value)
+        if isinstance(value, Mapping) and self._names is not None:
+            value = self.in_column_order(name, value)
         given = np.atleast_1d(validation.finite_array(name, value))
         if given.shape != (self.dimension,):
             raise ValueError(f"{name} must be a point of {self.dimension} dimension(s), got {value!r}")
@@ -95,13 +117,24 @@ class FiniteSet(Space):
             )
         return Point(self.coordinates[nearest], nearest)
 
+    def in_column_order(self, name: str, values: Mapping[Any, Any]) -> list[Any]:
+        """Return the values of a mapping from the names of all columns, in order; an error calls it `name`."""
+        if values.keys() != set(self.positions):
+            raise ValueError(f"{name} must give a value for each column, {[*self.positions]}, got {dict(values)!r}")
+        return [values[column] for column in self.positions]
+
     @property
-    def positions(self) -> range:
-        """The positions of the columns of a point."""
-        return range(self.dimension)
+    def positions(self) -> Sequence[Any]:
+        """The names of the columns of a point; their positions if they have none."""
+        return range(self.dimension) if self._names is None else self._names
 
     def movable(self, names: tuple[str, ...] | None, count: int) -> NDArray[np.intp]:
         """Return all coordinates: a perturbation of points has one column per coordinate."""
+        if names is not None and self._names is not None:
+            unknown = [one for one in names if one not in self._names]
+            if unknown:
+                raise ValueError(f"contexts perturb the unknown {listed(unknown)}; actions have {listed(self._names)}")
+            return np.array([self._names.index(one) for one in names])
         if names is not None:
             raise TypeError(
                 f"contexts must have no names where actions are points: give Perturbation an array (n, "
@@ -115,12 +148,11 @@ class FiniteSet(Space):
 
     def of_columns(self, name: str, values: Mapping[Any, Any]) -> Any:
         """Return the point with these values, keyed by column position; an error calls it `name`."""
-        if values.keys() != set(self.positions):
-            raise ValueError(f"{name} must give a value for each column, {[*self.positions]}, got {dict(values)!r}")
-        return [values[column] for column in self.positions]
+        ordered = self.in_column_order(name, values)
+        return ordered if self._names is None else dict(zip(self._names, ordered, strict=True))
 
-    def matching(self, known: Mapping[Any, Any]) -> tuple[dict[int, Any], NDArray[np.intp]]:
-        """Return the known values by column position, and the indices (k,) of the points that match them.
+    def matching(self, known: Mapping[Any, Any]) -> tuple[dict[Any, Any], NDArray[np.intp]]:
+        """Return the known values by column, and the indices (k,) of the points that match them.
 
         Numbers are equal up to 1e-9 of the column's range.
         """
@@ -128,8 +160,9 @@ class FiniteSet(Space):
         values = {}
         for column, value in known.items():
             if isinstance(column, bool) or column not in self.positions:
+                how = "" if self._names is not None else " by its position"
                 raise ValueError(
-                    f"given must name a column of the {self.name} by its position, {[*self.positions]}, got {column!r}"
+                    f"given must name a column of the {self.name}{how}, {[*self.positions]}, got {column!r}"
                 )
             equal, values[column] = self._column_equals(column, value)
             agree &= equal
@@ -137,13 +170,14 @@ class FiniteSet(Space):
             raise ValueError(f"given must agree with one of the {self.name}, got {dict(known)!r}")
         return values, np.flatnonzero(agree)
 
-    def _column_equals(self, column: int, value: Any) -> tuple[NDArray[np.bool_], Any]:
+    def _column_equals(self, column: Any, value: Any) -> tuple[NDArray[np.bool_], Any]:
         """Return a mask (n,) of the points with this value in the column, and that value; raise if none matches."""
-        number, there = validation.finite_float(f"given[{column}]", value), self.points[:, column]
-        equal = np.abs(there - number) <= 1e-9 * self.scales[column] + 4.0 * np.finfo(float).eps * abs(number)
+        at = self.positions.index(column)
+        number, there = validation.finite_float(f"given[{column!r}]", value), self.points[:, at]
+        equal = np.abs(there - number) <= 1e-9 * self.scales[at] + 4.0 * np.finfo(float).eps * abs(number)
         if not equal.any():
             few = ", ".join(f"{v:.6g}" for v in np.unique(there)[:10])
-            raise ValueError(f"given[{column}] must be a value of that column, such as {few}; got {value!r}")
+            raise ValueError(f"given[{column!r}] must be a value of that column, such as {few}; got {value!r}")
         return equal, float(there[equal][0])
 
     def decode(self, point: Point) -> Any:
@@ -303,7 +337,7 @@ def finite_set(name: str, given: Any) -> FiniteSet:
     Labels are `Categorical` or `Ordinal`; a mapping from labels to weights or counts; a sequence with entries that are
     neither numbers nor points; or data: a pandas Categorical or a Series of text, truth values or categories.
     """
-    if isinstance(given, Labels):
+    if isinstance(given, FiniteSet):
         return given
     if isinstance(given, Labelled):
         return Labels(name, given)
@@ -347,8 +381,9 @@ def _refuse_counts(name: str, given: Any) -> None:
 
 def _rows(name: str, frame: Any) -> FiniteSet:
     """Return the rows of a table of numbers as points."""
+    columns = list(frame.columns)
     try:
-        return FiniteSet(name, frame)
+        return FiniteSet(name, frame, columns if all(isinstance(one, str) for one in columns) else None)
     except TypeError as error:
         raise TypeError(f"{error}; pass a table of conditions with labels as drbo.Samples(table)") from None
 

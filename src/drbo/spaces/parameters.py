@@ -158,6 +158,36 @@ class Observed(Parameter):
 
 
 @dataclass(frozen=True)
+class ObservedWhole(Observed):
+    """A whole number with an observed range; other whole numbers may lie outside the range."""
+
+    def encode(self, name: str, value: Any) -> list[float]:
+        """Return (v - minimum) / range, below 0 or above 1 for a number outside the range."""
+        number = validation.finite_float(name, value)
+        if number != round(number):
+            raise ValueError(f"{name} must be a whole number, as in the log, got {value!r}")
+        return super().encode(name, number)
+
+    def decode(self, coordinates: FloatArray) -> int:
+        """Return the whole number."""
+        return round(super().decode(coordinates))
+
+    @property
+    def count(self) -> int:
+        """The number of whole numbers in the range."""
+        return round(self.largest - self.least) + 1
+
+    @property
+    def ends(self) -> FloatArray:
+        """The coordinates of the smallest and the largest whole number."""
+        return self.levels(np.array([0, self.count - 1]))
+
+    def levels(self, indices: NDArray[np.intp]) -> FloatArray:
+        """Return i / range, (n, 1), as `encode` does."""
+        return np.asarray(indices[:, None] / self.unit)
+
+
+@dataclass(frozen=True)
 class Log(Parameter):
     """A positive number between two bounds, on a logarithmic scale."""
 

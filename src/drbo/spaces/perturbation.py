@@ -124,6 +124,8 @@ class Perturbation(Samples):
         else:
             super().__init__(table)
         self.observed = not self.distributions
+        if self.keys is not None:
+            raise TypeError("Perturbation must have no keys: a perturbation is evaluated at any action, not replayed")
         for column in self.space.columns:
             if column.labels is not None or column.logarithmic:
                 raise TypeError(

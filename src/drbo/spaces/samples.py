@@ -17,14 +17,19 @@ from drbo import validation
 from drbo._messages import listed, printable
 from drbo.spaces.box import Box, not_a_label, spread
 from drbo.spaces.choices import Labelled, read_column
-from drbo.spaces.parameters import Observed, Parameter
+from drbo.spaces.keys import read_keys
+from drbo.spaces.parameters import Observed, ObservedWhole, Parameter
 from drbo.spaces.space import Column, Displacement, Point, Space
+from drbo.spaces.times import YEAR, read_duration, read_time, read_times
 from drbo.validation import FloatArray
 
 __all__ = ["Samples"]
 
 _MOST_SUPPORT = 10_000
 """Largest number of further points: more do not help a solver, and this limits the memory that a file can claim."""
+
+_SUPPORT = 64
+"""Default number of further points."""
 
 _FAR = 1.0
 """A context is far outside if it exceeds the samples' range by more than this share of the range."""
@@ -57,8 +62,15 @@ class DataRange(Space):
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns of the samples."""
-        names = self.names or (None,) * self.dimension
-        return tuple(Column(name, i, step=float(self.deviations[i])) for i, name in enumerate(names))
+        return tuple(
+            Column(
+                None if self.names is None else self.names[i],
+                i,
+                step=float(self.deviations[i]),
+                span=0.0 if self.names else float(self.units[i] if self.deviations[i] else 0.0),
+            )
+            for i in range(self.dimension)
+        )
 
     def narrowed(self, known: Mapping[Any, Any]) -> DataRange:
         """Raise: a continuous column cannot be fixed."""
@@ -141,7 +153,14 @@ class Samples:
         text with an order
     atoms : the largest number of weighted atoms that represent the samples
     support : the number of further points of the range that the adversary may use (its initial points with `within`).
-        If every column is a label or a whole number, these are combinations that do not occur in the samples
+        If every column is a label or a whole number, these are combinations that do not occur in the samples. The
+        default is 64, and 0 with keys
+    keys : the key of each row, or the name of the column that holds them: text, integers, dates, or tuples of these.
+        Days with keys are replayed: every row is a context of its own, no other is ever asked for, and `s.key` and
+        `s.context_index` name the row of a suggestion. Only the keys are kept: what belongs to a key, such as a file
+        or the course of a day, stays yours
+    time : the time of each row, or the name of the column that holds them: dates, their ISO text, or seconds since
+        1970; in ascending order. A rule for the radius then knows how much of a year it has seen
     """
 
     observed: bool = True
@@ -154,11 +173,17 @@ class Samples:
         *,
         names: Sequence[str] | None = None,
         within: Box | None = None,
-        labels: Mapping[str, Labelled] | None = None,
+        labels: Mapping[str, Labelled | ObservedWhole] | None = None,
         atoms: int = 300,
-        support: int = 64,
+        support: int | None = None,
+        keys: Any = None,
+        time: Any = None,
     ) -> None:
         validation.of_kind("within", within, (Box, type(None)), "a Box")
+        if within is not None and keys is not None:
+            raise TypeError("keys must not be given with within: only rows are replayed, and within asks for others")
+        data, keys = _without_column(data, "keys", keys)
+        data, time = _without_column(data, "time", time)
         if within is not None and names is not None:
             raise TypeError("names must not be given with within, whose parameters name the columns")
         if within is not None and labels is not None:
@@ -181,7 +206,13 @@ class Samples:
             self.weights = validation.distribution("weights", weights, n)
         self.weights = validation.frozen(self.weights)
         self.atoms = validation.whole_number("atoms", atoms, least=1)
+        self.keys = None if keys is None else read_keys(keys, n)
+        if support is None:
+            support = _SUPPORT if keys is None else 0
         self.support = validation.whole_number("support", support, least=0, most=_MOST_SUPPORT)
+        self.time = None if time is None else _ascending(read_times("time", time), n)
+        if self.keys is not None and self.support:
+            raise ValueError(f"support must be 0 with keys: only rows are replayed, got {self.support}")
 
     def __repr__(self) -> str:
         if self.within is not None:
@@ -201,11 +232,49 @@ class Samples:
     def arguments(self) -> dict[str, Any]:
         """Return the constructor arguments by name."""
         own = {key: getattr(self, key) for key in ("data", "within", "atoms", "support")}
+        own |= {key: value for key in ("keys", "time") if (value := getattr(self, key)) is not None}
         weights = self.weights if len(self.weights) else None
         if self.within is not None:
             return {**own, "weights": weights}
-        labels = {name: p for name, p in self._parameters.items() if isinstance(p, Labelled)}
+        labels = {name: p for name, p in self._parameters.items() if isinstance(p, Labelled | ObservedWhole)}
         return {**own, "weights": weights, "names": self.names, "labels": labels or None}
+
+    @property
+    def years(self) -> float | None:
+        """The part of a year, or the number of years, that the times cover; None without times."""
+        if self.time is None or not len(self.time):
+            return None
+        step = float(np.median(np.diff(self.time))) if len(self.time) > 1 else 0.0
+        return (float(self.time[-1] - self.time[0]) + step) / YEAR
+
+    def rows(self, which: NDArray[np.intp]) -> Samples:
+        """Return the samples of some rows (k,), with their weights, keys and times; the order is kept."""
+        own = {**Samples.arguments(self)}
+        data = own["data"]
+        if isinstance(data, dict):
+            own["data"] = {name: [column[i] for i in which] for name, column in data.items()}
+        else:
+            own["data"] = data[which]
+        own["weights"] = None if all_alike(self.weights) else self.weights[which] / self.weights[which].sum()
+        for key in ("keys", "time"):
+            if own.get(key) is not None:
+                own[key] = [own[key][i] for i in which]
+        return Samples(**own)
+
+    def same_weeks(self, start: Any, end: Any, season: Any = "365D") -> Samples:
+        """Return the samples from the same weeks of past years, as a reference for the time from `start` to `end`.
+
+        A row belongs to them if it is a whole number of seasons before a time of that stretch.
+        """
+        if self.time is None:
+            raise TypeError("same_weeks needs times: give Samples(..., time=...)")
+        first, last, length = read_time("start", start), read_time("end", end), read_duration("season", season)
+        if not first < last <= first + length:
+            raise ValueError(f"end must be after start, by at most a season, got {start!r} and {end!r}")
+        which = np.flatnonzero(((self.time - first) % length < last - first) & (self.time < first))
+        if not len(which):
+            raise ValueError(f"no row is from the same weeks, {start!r} to {end!r}, of an earlier season")
+        return self.rows(which)
 
     def shift(self, actions: Space) -> Displacement | None:
         """Return the shift that contexts apply to actions; None if the contexts are not perturbations."""
@@ -231,6 +300,37 @@ class Samples:
         return getattr(self.space, "parameters", {})
 
 
+def all_alike(weights: FloatArray) -> bool:
+    """Return whether weights (n,) are all equal, up to rounding."""
+    return float(np.ptp(weights)) <= 1e-12 * float(weights.max()) if len(weights) else True
+
+
+def _ascending(times: Sequence[float], count: int) -> FloatArray:
+    """Return the times (n,); raise unless there is one per row, in ascending order."""
+    if len(times) != count:
+        raise ValueError(f"time must hold one time per row, {count}, got {len(times)}")
+    back = [i for i in range(1, count) if times[i] < times[i - 1]]
+    if back:
+        raise ValueError(
+            f"time must be in ascending order, but row {back[0]} is before row {back[0] - 1}: sort the table by it"
+        )
+    return validation.frozen(np.array(times, dtype=float))
+
+
+def _without_column(data: Any, role: str, given: Any) -> tuple[Any, Any]:
+    """Return a table without the column that an argument names, and that column; both unchanged otherwise."""
+    if not isinstance(given, str):
+        return data, given
+    if not (isinstance(data, Mapping) or hasattr(data, "columns")):
+        raise TypeError(f"{role} must be a sequence where data has no named columns, got {given!r}")
+    names = _column_names(data)
+    if given not in names:
+        raise ValueError(f"{role} must name a column of data, {listed(names)}; got {given!r}")
+    if len(names) == 1:
+        raise ValueError(f"data must have a column besides {given!r}, which holds the {role}")
+    return {name: data[name] for name in names if name != given}, data[given]
+
+
 def _names(names: Any) -> list[str] | None:
     """Return the names of columns as a list; None if there are none."""
     if names is None:
@@ -241,7 +341,7 @@ def _names(names: Any) -> list[str] | None:
 
 
 def _read(
-    data: Any, names: Sequence[str] | None, labels: Mapping[str, Labelled]
+    data: Any, names: Sequence[str] | None, labels: Mapping[str, Labelled | ObservedWhole]
 ) -> tuple[FloatArray | dict[str, list[Any]], TableRange | DataRange, FloatArray]:
     """Return the data, its range and its coordinates (n, d); purely numeric data is an array, otherwise columns."""
     table = _table(data, names)
@@ -254,12 +354,13 @@ def _read(
     if unknown:
         raise ValueError(f"labels has unknown {listed(unknown)}; the columns are {listed(table)}")
     for name, parameter in labels.items():
-        validation.of_kind(f"labels[{name!r}]", parameter, Labelled, "drbo.Categorical(...) or drbo.Ordinal(...)")
+        kinds = (Labelled, ObservedWhole)
+        validation.of_kind(f"labels[{name!r}]", parameter, kinds, "drbo.Categorical(...) or drbo.Ordinal(...)")
     read = {name: read_column(name, values, labels.get(name)) for name, values in table.items()}
     items = {name: values for name, (values, _) in read.items()}
     parameters = {name: parameter for name, (_, parameter) in read.items()}
     _check_lengths(items)
-    if all(isinstance(p, Observed) for p in parameters.values()):
+    if all(type(p) is Observed for p in parameters.values()):
         return _read(np.column_stack(list(items.values())), list(items), {})
     coordinates = [np.array([p.encode(name, value) for value in items[name]]) for name, p in parameters.items()]
     return items, TableRange(parameters), validation.frozen(np.hstack(coordinates))

@@ -28,6 +28,7 @@ class Column:
     name : the user's name; None if it has none
     first, width : its coordinates are first, ..., first + width - 1
     step : a typical step: the standard deviation of numbers, 1 for labels
+    span : the range of numbers without a name; 0 if it does not matter
     labels : its labels, if it holds labels
     levels : (k, width) the position of each label
     logarithmic : whether positions are logarithms of the numbers
@@ -40,6 +41,7 @@ class Column:
     labels: tuple[Any, ...] | None = None
     levels: FloatArray | None = None
     logarithmic: bool = False
+    span: float = 0.0
 
     def __str__(self) -> str:
         return f"column {self.first}" if self.name is None else self.name
@@ -59,9 +61,12 @@ class Column:
         return np.asarray(nearest == self.labels.index(value)).astype(float)
 
 
-def unnamed_columns(points: FloatArray) -> tuple[Column, ...]:
-    """Return the columns of plain points (n, d): numbers without names."""
-    return tuple(Column(None, i, step=float(np.std(points[:, i]))) for i in range(points.shape[1]))
+def columns_of(points: FloatArray, names: Sequence[str] | None = None) -> tuple[Column, ...]:
+    """Return the columns of points (n, d), numbers with these names or without names."""
+    return tuple(
+        Column(None if names is None else names[i], i, step=float(np.std(x)), span=0.0 if names else float(np.ptp(x)))
+        for i, x in enumerate(points.T)
+    )
 
 
 def named(name: str, columns: Sequence[Column]) -> Column:
@@ -169,6 +174,10 @@ class Space(ABC):
     def names(self) -> tuple[str, ...] | None:
         """The names of the parameters or columns; None if there are none."""
         return None
+
+    def key(self, point: Point) -> Any:
+        """Return the key of a point; None in spaces without keys."""
+        del point
 
     def many(self, name: str, value: Any) -> Sequence[Any] | None:
         """Return the values of a table in order, or None if `value` is one value; an error calls the table `name`.

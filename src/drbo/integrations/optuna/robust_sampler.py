@@ -103,6 +103,11 @@ class RobustSampler(BaseSampler):
                 "contexts must have names, by which the objective suggests them: drbo.Samples(frame), "
                 f"drbo.Samples(array, names=[...]) or drbo.Box(...), got {contexts!r}"
             )
+        if getattr(contexts, "keys", None) is not None:
+            raise TypeError(
+                "contexts must have no keys: a trial holds the values of its conditions, and not which row they came "
+                "from. Give the key as a column of labels, or replay days with drbo.Optimizer"
+            )
         if isinstance(setting, drbo.General):
             raise TypeError(
                 "setting must be drbo.Simulator(...) or drbo.DataDriven(...): the general setting needs a reference "

@@ -1,0 +1,174 @@
+"""Wasserstein sets of order infinity: every day moves by at most the radius.
+
+W_inf(q, p) is the least distance within which a plan moves p onto q. Each day goes to the worst context in its reach:
+
+    worst case = sum_i p_i min {v_j : D_ij <= eps}.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drbo import validation
+from drbo._compiled import announce, in_order
+from drbo.ambiguity._transport_solver import cheapest_plan
+from drbo.ambiguity.metric import Metric, distances_between
+from drbo.ambiguity.placed import Dual, Growth, PlacedSet, WorstCase, reference_alone
+from drbo.validation import FloatArray
+
+_BORDER = 1.0 + 1e-12
+"""Tolerance for contexts at a distance of exactly the radius."""
+_MASS = 1e-12
+"""Mass that may travel further than a distance: the rounding error of sums of weights."""
+_HALVINGS = 40
+"""Number of bisections for the share of the mass that may move."""
+
+
+@in_order
+def lowest_in_reach(
+    values: FloatArray, reference: FloatArray, sources: NDArray[np.int64], reach: NDArray[np.bool_]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weights (m, n) and the worst cases (m,) of values (m, n).
+
+    The mass of each source (k,) goes to the first of the lowest values within its `reach` (k, n).
+    """
+    m, n = values.shape
+    weights, found = np.zeros((m, n)), np.empty(m)
+    for row in range(m):
+        order = np.argsort(values[row], kind="mergesort")
+        lowest = values[row, order[0]]
+        total = 0.0
+        for k in range(sources.size):
+            at = sources[k]  # in a tie mass stays
+            for j in order:
+                if values[row, j] >= values[row, at]:
+                    break
+                if reach[k, j]:
+                    at = j
+                    break
+            mass = reference[sources[k]]
+            weights[row, at] += mass
+            total += mass * (values[row, at] - lowest)
+        found[row] = lowest + total
+    return weights, found
+
+
+class PlacedEverywhere(PlacedSet):
+    """A Wasserstein set of order infinity for a matrix of distances D between n contexts.
+
+    Attributes
+    ----------
+    cost : (n, n) the distances D
+    metric : the metric of these distances
+    """
+
+    n_contexts: int
+    growth = Growth(
+        steps=True,
+        never_learned="One outlier decides the largest distance between two samples, so the past says nothing about "
+        "this radius: give a number, or use order=1 or 2",
+    )
+
+    def __init__(self, metric: Metric, cost: FloatArray) -> None:
+        self.metric, self.order, self.cost, self.n_contexts = metric, metric.order, cost, len(cost)
+
+    def __repr__(self) -> str:
+        return f"Wasserstein({self.n_contexts} contexts, {self.metric})"
+
+    def words(self, radius: float) -> str:
+        """Return a description of the distributions in the set."""
+        return f"in which every day has moved by at most {radius:.3g} from the reference, in {self.metric.units}"
+
+    def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        if radius == 0.0:
+            return reference_alone(values, reference)
+        sources = np.flatnonzero(reference)
+        announce(lowest_in_reach)
+        weights, lowest = lowest_in_reach(values, reference, sources, self.cost[sources] <= _BORDER * radius)
+        return weights, lowest
+
+    def _to_vertices(self, reference: FloatArray) -> FloatArray:
+        order = np.argsort(-self.cost, axis=0, kind="stable")
+        far = np.cumsum(reference[order], axis=0) > _MASS  # the mass from the furthest contexts on
+        first = np.argmax(far, axis=0)
+        return np.asarray(np.take_along_axis(self.cost, order, axis=0)[first, np.arange(len(reference))])
+
+    def _distance(self, p: FloatArray, q: FloatArray) -> float:
+        """Return the least distance within which a plan moves q onto p: a bisection over the distances."""
+        steps = np.unique(self.cost)
+        low, high = 0, len(steps) - 1
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._within(p, q, float(steps[middle])) else (middle + 1, high)
+        return float(steps[low])
+
+    def _within(self, p: FloatArray, q: FloatArray, distance: float) -> bool:
+        """Return whether a plan moves q onto p without moving mass further than a distance."""
+        announce(cheapest_plan)
+        further = (self.cost > _BORDER * distance).astype(float)
+        return float(cheapest_plan(q, p, further, False)) <= _MASS
+
+
+class PointEverywhere(PlacedEverywhere):
+    """A Wasserstein set of order infinity of distances between points with known positions.
+
+    Attributes
+    ----------
+    contexts : (n, d) in the user's units
+    """
+
+    def __init__(self, metric: Metric, points: FloatArray) -> None:
+        self.contexts = validation.frozen(points)
+        self._steps = metric.steps(points.shape[1])
+        super().__init__(metric, distances_between(points / self._steps, metric.norm))
+
+    def extended(self, further: FloatArray) -> PointEverywhere:
+        """Return the set with further contexts (k, d)."""
+        return PointEverywhere(self.metric, np.concatenate([self.contexts, further]))
+
+    def reaches(self, sources: NDArray[np.intp], points: FloatArray, half: FloatArray, radius: float) -> FloatArray:
+        """Return how far within the radius each cell |c - point| <= half (m, d) begins, per source (k, m).
+
+        Mass of a source moves into a cell only where this is zero or more. For half = 0 the cell is the point itself.
+        """
+        way = distances_between(self.contexts[sources] / self._steps, self.metric.norm, points / self._steps)
+        wide = (1.0 + 1e-12) * np.linalg.norm(half / self._steps, self.metric.norm, axis=1)
+        return np.asarray(_BORDER * radius - np.maximum(way - wide, 0.0))
+
+    def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
+        """Return the dual: threshold(c) = max {m_i : D(c_i, c) <= eps}, m_i the lowest value in reach of context i."""
+        if radius == 0.0:
+            return None
+        sources = np.flatnonzero(reference)
+        lowest = np.where(self.cost[sources] <= _BORDER * radius, values, np.inf).min(axis=1)
+
+        def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
+            inside = self.reaches(sources, points, half, radius) >= 0.0
+            return np.where(inside, lowest[:, None], -np.inf).max(axis=0), np.zeros_like(points)
+
+        return Dual(float(worst.lower_bound), 1.0, threshold)
+
+    def moved(self, reference: FloatArray, points: FloatArray) -> float:
+        """Return the distance of the reference from the same weights on moved contexts (n, d)."""
+        used = reference > 0.0
+        p, here, there = reference[used], self.contexts[used], points[used]
+        steps = there - here
+        if np.ptp(steps, axis=0).max() <= 1e-12 * np.abs(steps).max():  # a common shift of all mass is optimal
+            return float(distances_between(here[:1] / self._steps, self.metric.norm, there[:1] / self._steps)[0, 0])
+        both = PointEverywhere(self.metric, np.concatenate([here, there]))
+        return both.distance(np.append(np.zeros(len(p)), p), np.append(p, np.zeros(len(p))))
+
+    def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
+        """Return the shares of the mass that may move: an interval from 0 on, as the set is convex."""
+        if self.moved(reference, points) <= _BORDER * radius:
+            return 0.0, 1.0
+        used = reference > 0.0
+        p, both = reference[used], PointEverywhere(self.metric, np.concatenate([self.contexts[used], points[used]]))
+        start = np.append(p, np.zeros(len(p)))
+        inside, outside = 0.0, 1.0
+        for _ in range(_HALVINGS):
+            share = 0.5 * (inside + outside)
+            moved = np.append((1.0 - share) * p, share * p)
+            inside, outside = (share, outside) if both._within(moved, start, radius) else (inside, share)
+        return 0.0, inside if inside > 1e-6 else 0.0
