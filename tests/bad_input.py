@@ -152,6 +152,7 @@ def calls() -> dict[str, Call]:
         "Real": Call(drbo.Real, low=0.0, high=1.0),
         "Log": Call(drbo.Log, low=0.1, high=1.0),
         "Integer": Call(drbo.Integer, low=0, high=3),
+        "LinearConstraint": Call(drbo.LinearConstraint, coefficients={"x": 1.0}, at_most=1.0),
         "Normal": Call(drbo.Normal, mean=0.0, std=1.0),
         "Uniform": Call(drbo.Uniform, low=0.0, high=1.0),
         "Samples": Call(drbo.Samples, data=np.zeros((3, 2))),

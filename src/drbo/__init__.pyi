@@ -21,6 +21,9 @@ from drbo.kernels import Product as Product
 from drbo.spaces.box import Box as Box
 from drbo.spaces.choices import Categorical as Categorical
 from drbo.spaces.choices import Ordinal as Ordinal
+from drbo.spaces.constraints import AtMostActive as AtMostActive
+from drbo.spaces.constraints import LinearConstraint as LinearConstraint
+from drbo.spaces.constraints import Total as Total
 from drbo.spaces.parameters import Integer as Integer
 from drbo.spaces.parameters import Log as Log
 from drbo.spaces.parameters import Real as Real

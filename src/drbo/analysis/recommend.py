@@ -118,7 +118,7 @@ def _reachable(asked: Snapshot, best: ActionBound) -> float:
 
 def best_iterate(asked: Snapshot) -> ActionBound:
     """Return the iterate of the largest worst-case lower confidence bound at its ask (eq. 10), bounded now."""
-    iterate = asked.state.incumbent
+    iterate = asked.state.incumbent_among(lambda one: asked.configuration.search.permits(one.proposal.action))
     if iterate is None:
         raise RuntimeError("recommend_iterate needs an iterate that has not failed: call ask first")
     its_round = replace(asked, terms=Terms(iterate.reference, None, iterate.given))

@@ -42,7 +42,7 @@ from drbo.rounds.search import WholeSearch
 from drbo.rounds.settings import Setting
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet, finite_set
-from drbo.spaces.samples import Samples
+from drbo.spaces.samples import CONTEXTS_UNCONSTRAINED, Samples
 from drbo.spaces.space import Point, Space
 
 _COMBINATIONS = 1024
@@ -181,7 +181,7 @@ class Configuration:
                 require(prior, (SupportsInformationGain,), f"{one!r}", model)
         if explore_budget is not None:
             require(prior, (SupportsCovariance,), "explore_budget", model)
-        today = None if baseline is None else frozen_copy(search.space.encode("baseline", baseline))
+        today = None if baseline is None else frozen_copy(search.permitted("baseline", baseline))
         budget = _budget(explore_budget, today, nature)
         arguments = {
             "actions": _as_given(chosen_from),
@@ -264,6 +264,8 @@ def _nature(
     contexts: Any, ambiguity: Any, model: Surrogate, seed: int
 ) -> tuple[Contexts, FiniteSet | Samples | Box, AmbiguitySet]:
     """Return the nature of the contexts, their space, and the family of sets."""
+    if isinstance(contexts, Box) and contexts.constraints:
+        raise TypeError(f"{CONTEXTS_UNCONSTRAINED}, got {contexts!r}")
     samples = Samples([], within=contexts, support=_spread(contexts)) if isinstance(contexts, Box) else contexts
     if not isinstance(samples, Samples):
         space = model.adapted(finite_set("contexts", contexts))

@@ -104,7 +104,7 @@ class Wishes:
             raise TypeError("floor must not be given with action: the action is your own choice")
         if floor is not None and own.baseline is None:
             raise TypeError("floor needs a baseline: Optimizer(..., baseline=the current action)")
-        chosen = None if action is None else own.search.space.encode("action", action)
+        chosen = None if action is None else own.search.permitted("action", action)
         level = None if floor is None else validation.finite_float("floor", floor)
         return cls(chosen, level, own.baseline, own.explore_budget, own.surrogate.learns)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -590,7 +590,7 @@ class Optimizer:
         self._file.save(validation.path("path", path), self._configuration.arguments, self._facts)
 
     @classmethod
-    def load(cls, path: str | Path, classes: Sequence[type] = ()) -> Self:
+    def load(cls, path: str | Path, classes: Sequence[Callable[..., Any]] = ()) -> Self:
         """Return a saved optimizer, which continues as the saved one would.
 
         `classes` are your own sets, kernels, settings and policies that the file names; no other code is run.

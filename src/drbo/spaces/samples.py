@@ -26,6 +26,8 @@ __all__ = ["Samples"]
 _MOST_SUPPORT = 10_000
 """Largest number of further points: more do not help a solver, and this limits the memory that a file can claim."""
 
+CONTEXTS_UNCONSTRAINED = "contexts must not have constraints: nature may choose any point of their box"
+
 _FAR = 1.0
 """A context is far outside if it exceeds the samples' range by more than this share of the range."""
 
@@ -159,6 +161,8 @@ class Samples:
         support: int = 64,
     ) -> None:
         validation.of_kind("within", within, (Box, type(None)), "a Box")
+        if within is not None and within.constraints:
+            raise TypeError(f"{CONTEXTS_UNCONSTRAINED}, got within={within!r}")
         if within is not None and names is not None:
             raise TypeError("names must not be given with within, whose parameters name the columns")
         if within is not None and labels is not None:

@@ -19,7 +19,7 @@ import json
 import math
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -55,6 +55,7 @@ from drbo.integrations.optuna.trials import (
 from drbo.knowledge.encoding import handed_over
 from drbo.models import Surrogate, check_surrogate
 from drbo.spaces import Point
+from drbo.spaces.constraints import checked
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
@@ -74,6 +75,9 @@ class RobustSampler(BaseSampler):
     contexts : `drbo.Samples` of past conditions with named columns, or a `drbo.Box` of possible conditions
     setting : `drbo.Simulator(radius=...)`: the sampler picks the conditions; `drbo.DataDriven(...)`: nature does
     ambiguity, surrogate, beta, bound_beta, policy, seed : as for `drbo.Optimizer`
+    constraints : constraints on the parameters, as for `drbo.Box`. A search space is known after the first completed
+        trial; until then parameters are suggested one by one, and constraints may not hold. Enqueue a first trial if
+        that matters
     patience : the longest time, in seconds, that a trial waits for the suggestion of an earlier running trial
     """
 
@@ -88,6 +92,7 @@ class RobustSampler(BaseSampler):
         bound_beta: float | drbo.TheoreticalBeta | None = None,
         policy: drbo.Policy | None = None,
         seed: int = 0,
+        constraints: Sequence[Any] = (),
         patience: float = 30.0,
     ) -> None:
         if not isinstance(contexts, drbo.Samples | drbo.Box) or not contexts.names:
@@ -112,11 +117,13 @@ class RobustSampler(BaseSampler):
             "policy": policy,
             "seed": seed,
         }
+        self._constraints = checked(constraints)
         # Raises if an argument is wrong; arguments that depend on the actions' dimension are checked with the space.
         drbo.Optimizer(drbo.Box(x=(0.0, 1.0)), **{**self._arguments, "surrogate": None})
         self._samples = drbo.Samples([], within=contexts) if isinstance(contexts, drbo.Box) else contexts
         self._patience = validation.radius(patience, "patience")
-        self._text = json.dumps(drbo.knowledge.to_json(self._arguments), allow_nan=False)
+        stored = {**self._arguments, "constraints": self._constraints} if self._constraints else self._arguments
+        self._text = json.dumps(drbo.knowledge.to_json(stored), allow_nan=False)
         self._digest = digest_of(self._text)
         self._forget()
 
@@ -126,13 +133,14 @@ class RobustSampler(BaseSampler):
         self._warned: set[tuple[str, int]] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"arguments": self._arguments, "patience": self._patience}
+        return {"arguments": self._arguments, "constraints": self._constraints, "patience": self._patience}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        RobustSampler.__init__(self, **state["arguments"], patience=state["patience"])
+        arguments = {**state["arguments"], "constraints": state["constraints"]}
+        RobustSampler.__init__(self, **arguments, patience=state["patience"])
 
     @classmethod
-    def from_study(cls, study: optuna.Study, *, classes: Sequence[type] = ()) -> Self:
+    def from_study(cls, study: optuna.Study, *, classes: Sequence[Callable[..., Any]] = ()) -> Self:
         """Return the sampler of a study; `classes` are your own classes that it uses."""
         check_study(study)
         own = handed_over(classes)
@@ -345,7 +353,7 @@ class RobustSampler(BaseSampler):
         self, study: optuna.Study, space: Mapping[str, BaseDistribution], pinned: Mapping[str, Any]
     ) -> Replayed:
         maximize = study.direction == optuna.study.StudyDirection.MAXIMIZE
-        opt = drbo.Optimizer(box_of(space, pinned), **self._arguments, maximize=maximize)
+        opt = drbo.Optimizer(box_of(space, pinned, self._constraints), **self._arguments, maximize=maximize)
         return Replayed(opt, study.study_name, space, self.contexts, self.names, self._row)
 
     def _followed_by(
@@ -383,7 +391,7 @@ class RobustSampler(BaseSampler):
             theirs, own = (dict(json.loads(one)["items"]) for one in (text, self._text))
         except (ValueError, TypeError, KeyError) as error:
             raise damage(study.study_name, CONFIGURATION, f"it is not a configuration ({error})") from None
-        differing = [name for name in own if own[name] != theirs.get(name)]
+        differing = [name for name in {**own, **theirs} if own.get(name) != theirs.get(name)]
         return (
             f"study {study.study_name!r} was started with another {' and '.join(differing)}: give RobustSampler the "
             "same arguments, use RobustSampler.from_study(study), or start a study with another name"
