@@ -162,6 +162,7 @@ def calls() -> dict[str, Call]:
         "Product": Call(drbo.Product, action=drbo.RBF(1.0), context=drbo.RBF(1.0)),
         "GP": Call(drbo.GP, kernel=KERNEL, noise=0.1),
         "LearnedGP": Call(drbo.LearnedGP),
+        "Known": Call(drbo.Known, function=no_evaluation),
         "TheoreticalBeta": Call(drbo.TheoreticalBeta, bound=1.0, noise=0.1),
         "MMD": Call(drbo.MMD),
         "MMD.of_features": Call(drbo.MMD.of_features, features=np.eye(3)),

@@ -33,6 +33,7 @@ from drbo.spaces.perturbation import Uniform as Uniform
 from drbo.spaces.samples import Samples as Samples
 from drbo.models.bounds import TheoreticalBeta as TheoreticalBeta
 from drbo.models.gp import GP as GP
+from drbo.models.known import Known as Known
 from drbo.models.learned import LearnedGP as LearnedGP
 from drbo.ambiguity.any_of import AnyOf as AnyOf
 from drbo.ambiguity.divergence import CVaR as CVaR

@@ -62,7 +62,7 @@ class Belief:
     ) -> Belief:
         """Return the prior of an outcome on contexts (n, d)."""
         outcome, data = own.outcomes[name], Data(own.inputs)
-        posterior = outcome.surrogate.posterior(fit, data, contexts)
+        posterior = outcome.posterior(fit, data, contexts)
         return cls(name, outcome, fit, fit.units(outcome.sign), corrections, posterior, data, posterior, data)
 
     @property
@@ -103,7 +103,7 @@ class Belief:
         return replace(self, certain=made, certain_data=data, searching=made, searching_data=data, n_told=n_told)
 
     def _posterior(self, data: Data, last: Posterior, contexts: FloatArray | None = None) -> Posterior:
-        return self.outcome.surrogate.posterior(self.fit, data, self.contexts if contexts is None else contexts, last)
+        return self.outcome.posterior(self.fit, data, self.contexts if contexts is None else contexts, last)
 
     def on(self, contexts: FloatArray) -> Belief:
         """Return the same posteriors on contexts (n, d)."""
@@ -139,7 +139,7 @@ class Belief:
         return [
             self._scattered(one) if record.hidden else one
             for record in records
-            for one in observations(record, self.name, self.units)
+            for one in observations(self.outcome.unknown(self.name, record), self.name, self.units)
         ]
 
     def _scattered(self, observation: Observation) -> Observation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,13 +17,15 @@ from drbo.contexts.nature import Contexts, FiniteContexts
 from drbo.contexts.sampled_contexts import SPREAD, SampledContexts
 from drbo.knowledge import claims
 from drbo.knowledge.claims import Claim
-from drbo.knowledge.history import OBJECTIVE
+from drbo.knowledge.history import OBJECTIVE, Told
 from drbo.models.bounds import Beta, as_beta
+from drbo.models.known import KnownPart, as_known
 from drbo.models.learned import LearnedGP
 from drbo.models.surrogate import (
     Data,
     Fit,
     Inputs,
+    Posterior,
     SupportsCovariance,
     SupportsCurve,
     SupportsInformationGain,
@@ -33,6 +35,7 @@ from drbo.models.surrogate import (
     require,
     supports,
 )
+from drbo.models.with_known import WithKnown
 from drbo.rounds.ball import frozen_copy
 from drbo.rounds.box_search import BoxSearch
 from drbo.rounds.checked import Checked
@@ -43,7 +46,8 @@ from drbo.rounds.settings import Setting
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet, finite_set
 from drbo.spaces.samples import CONTEXTS_UNCONSTRAINED, Samples
-from drbo.spaces.space import Point, Space
+from drbo.spaces.space import Displacement, Point, Space
+from drbo.validation import FloatArray
 
 _COMBINATIONS = 1024
 """Largest number of combinations of a discrete box of contexts at which every combination is an atom."""
@@ -59,6 +63,7 @@ class Outcome:
     sign : 1 if it is maximised, -1 if it is minimised
     beta, bound_beta : the width rules of its confidence bounds: of the search, and of a recommendation
     first_fit : its hyper-parameters before any value is known
+    known : the part of it that is known; None if nothing is
     """
 
     surrogate: Surrogate
@@ -66,6 +71,26 @@ class Outcome:
     beta: Beta
     bound_beta: Beta
     first_fit: Fit
+    known: KnownPart | None = None
+
+    def posterior(self, fit: Fit, data: Data, contexts: FloatArray, last: Posterior | None = None) -> Posterior:
+        """Return the posterior of the outcome, its known part included, on contexts (n, d) (`Surrogate.posterior`)."""
+        if self.known is None:
+            return self.surrogate.posterior(fit, data, contexts, last)
+        before = last.residual if isinstance(last, WithKnown) else None
+        residual = self.surrogate.posterior(fit, data, contexts, before)
+        factor = self.sign * fit.units(self.sign).length_inward(1.0)
+        return WithKnown.of(residual, self.known, factor, data.inputs.actions)
+
+    def unknown(self, name: str, record: Told) -> Told:
+        """Return a result without the known part of this outcome, called `name`: what the model learns from."""
+        if self.known is None or name not in record.outcomes:
+            return record
+        contexts = np.array([context.coordinates for context in record.contexts])
+        actions = np.repeat(record.action.coordinates[None], len(contexts), axis=0)
+        known, found = self.known.pairs(actions, contexts).tolist(), record.outcomes[name]
+        left = tuple(value - part for value, part in zip(found.values, known, strict=True))
+        return replace(record, outcomes={**record.outcomes, name: replace(found, values=left)})
 
     @property
     def widths(self) -> tuple[Beta, Beta]:
@@ -140,6 +165,7 @@ class Configuration:
         seed: Any,
         baseline: Any,
         explore_budget: Any,
+        known: Any,
     ) -> Self:
         """Return the configuration of these arguments; an error names the wrong argument."""
         model = check_surrogate(LearnedGP() if surrogate is None else surrogate)
@@ -165,13 +191,17 @@ class Configuration:
         sign = 1.0 if upward else -1.0
         grid = chosen_from.coordinates if isinstance(chosen_from, FiniteSet) else np.empty((0, chosen_from.dimension))
         inputs = Inputs(grid, nature.space.dimension, shift)
-        objective = Outcome(model, sign, rule, bounding, model.first(inputs, sign))
+        part = None if known is None else _known(known, search.space, nature, shift)
+        if part is not None:
+            some = grid[:1] if len(grid) else search.candidates(grid, number).points[:1]
+            part.pairs(some[: len(nature.seen([]).points)], nature.seen([]).points[:1])  # raises if it does not work
+        objective = Outcome(model, sign, rule, bounding, model.first(inputs, sign), part)
         if policy is not None:
             setting.check_policy(policy)
         chosen = setting.policy if policy is None else policy
         if policy is None and model.learns and setting.checked:
             chosen = Checked(chosen)
-        prior = model.posterior(objective.first_fit, Data(inputs), nature.seen([]).points)
+        prior = objective.posterior(objective.first_fit, Data(inputs), nature.seen([]).points)
         require(prior, chosen.needs, f"the policy {chosen!r}", model)
         chosen.check(prior, nature)
         if nature.range is not None:
@@ -197,6 +227,8 @@ class Configuration:
             "baseline": None if today is None else search.space.decode(today),
             "explore_budget": None if explore_budget is None else budget,
         }
+        if part is not None:
+            arguments["known"] = part.given
         return cls(
             arguments=arguments,
             actions=chosen_from,
@@ -241,6 +273,16 @@ def _chosen_from(actions: Any, model: Surrogate) -> FiniteSet | Box:
     if space.weights is not None:
         raise TypeError("actions must be points, or labels without weights or counts: the optimizer chooses among them")
     return space
+
+
+def _known(known: Any, actions: Space, nature: Contexts, shift: Displacement | None) -> KnownPart:
+    """Return the known part of the objective; raise if it does not suit the contexts."""
+    part = KnownPart(as_known(known), actions, nature.space)
+    if shift is not None:
+        raise TypeError("known must not be given with contexts as a Perturbation, where f has no context of its own")
+    if nature.range is not None or part.given.lipschitz is not None:
+        part.steepness()  # raises if there is none, or a column is missing
+    return part
 
 
 def _budget(explore_budget: Any, baseline: Point | None, nature: Contexts) -> float:

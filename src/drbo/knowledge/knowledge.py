@@ -25,7 +25,7 @@ from drbo.knowledge.production import Wishes
 from drbo.knowledge.state import Iterate, State, Terms, kept, values_of
 from drbo.knowledge.suggestion import Suggestion
 from drbo.models.bounds import LOWER, Beta, Bound
-from drbo.models.data import Units
+from drbo.models.data import Outcomes, Units
 from drbo.models.surrogate import Fit, SupportsAlternatives, SupportsInformationGain, supports
 from drbo.rounds.ball import Ball, frozen_copy
 from drbo.rounds.policies import Evaluations, Round
@@ -107,9 +107,15 @@ class Knowledge:
             return outcome.first_fit
         key, made = (count, state.corrections), self._next_fit.get(name)
         if made is None or made[0] is not last or made[1] != key:
-            values = values_of(state.told_so_far, name, Units(outcome.sign))
+            values = self._values(state, name)
             made = self._next_fit[name] = last, key, model.refit(self.configuration.inputs.seen(values), last)
         return made[2]
+
+    def _values(self, state: State, name: str) -> Outcomes:
+        """Return all values of an outcome without its known part, in the user's units; to be maximised."""
+        outcome = self.configuration.outcomes[name]
+        told = [outcome.unknown(name, record) for record in state.told_so_far]
+        return values_of(told, name, Units(outcome.sign))
 
     def new_fits(self, state: State, *, fresh: bool) -> dict[str, Fit]:
         """Return the hyper-parameters that are not recorded yet, by outcome; `fresh` as for `fit`."""
@@ -143,7 +149,7 @@ class Knowledge:
             return ()
         key, made = (count, state.corrections), self._models.get(name)
         if made is None or made[0] is not fit or made[1] != key:
-            values = self.configuration.inputs.seen(values_of(state.told_so_far, name, Units(outcome.sign)))
+            values = self.configuration.inputs.seen(self._values(state, name))
             fits = outcome.surrogate.alternatives(fit, values)
             made = fit, key, [self._brought(None, state, name, one, contexts) for one in fits]
         beliefs = [self._brought(one, state, name, one.fit, contexts) for one in made[2]]

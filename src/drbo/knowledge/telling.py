@@ -287,7 +287,7 @@ def told(known: Knowledge, suggestion: Any, outcome: Any, where: Where, stderr: 
             raise TypeError("distribution must not be given with failed=True: there is no outcome")
         if iterate is not None and iterate.proposal.contexts:
             raise TypeError("distribution must not be given: the context was picked with the suggestion")
-        points, weights = _hidden(nature, own.surrogate, where)
+        points, weights = _hidden(nature, own, where)
     elif iterate is not None:
         points, by_nature = _contexts_of(known, iterate, where, failed)
     else:
@@ -311,7 +311,7 @@ def amended(known: Knowledge, result: Result | int, outcome: Any, where: Where, 
     if where.distribution is not None:
         if outcome is None and len(old.values) != 1 and not where.observed:
             raise TypeError("distribution must not be given for a result that has no outcome, or several")
-        points, weights = _hidden(own.nature, own.surrogate, where)
+        points, weights = _hidden(own.nature, own, where)
         _warn_if_far(own.nature.space, points)
     elif where.observed:
         points, weights = observed_contexts(own.nature, where.context, where.context_index, where.contexts), ()
@@ -351,10 +351,14 @@ def pending_iterate(known: Knowledge, state: State, suggestion: Suggestion) -> I
     return own
 
 
-def _hidden(nature: Contexts, surrogate: Surrogate, where: Where) -> tuple[tuple[Point, ...], tuple[float, ...]]:
+def _hidden(nature: Contexts, own: Configuration, where: Where) -> tuple[tuple[Point, ...], tuple[float, ...]]:
     """Return the contexts of a distribution and their weights; raise if a context was also given."""
     refuse_beside_distribution(where.context, where.context_index, where.contexts)
-    return hidden_context(nature, surrogate, where.distribution)
+    if own.objective.known is not None:
+        raise TypeError(
+            "distribution must not be given where a part of the outcome is known: it depends on the context"
+        )
+    return hidden_context(nature, own.surrogate, where.distribution)
 
 
 def _contexts_of(known: Knowledge, iterate: Iterate, where: Where, failed: bool) -> tuple[tuple[Point, ...], bool]:

@@ -40,6 +40,7 @@ from drbo.knowledge.state import Iterate
 from drbo.knowledge.suggestion import Prediction, Result, Suggestion, results_of
 from drbo.knowledge.telling import Where
 from drbo.models.bounds import TheoreticalBeta
+from drbo.models.known import Known
 from drbo.models.surrogate import Posterior, Surrogate
 from drbo.optimizer.question import Guard, Question, alone, computing
 from drbo.rounds.chance import Chance
@@ -90,6 +91,9 @@ class Optimizer:
         outcomes. A suggestion's loss is bounded in expectation, in the worst distribution of its round's set, by the
         bounds of `bound_beta`. One suggestion may use a tenth of the remaining budget. The baseline is suggested
         if no other action fits
+    known : a function of an action and a context that returns the known part of the outcome, in the user's units:
+        outcome = known(action, context) + f(action, context), such as wages or a physical model. f alone is learned,
+        and all bounds are of the sum. `drbo.Known` has more: `lipschitz=`, which contexts with a range need
     """
 
     def __init__(
@@ -107,6 +111,7 @@ class Optimizer:
         seed: int = 0,
         baseline: Any = None,
         explore_budget: float | None = None,
+        known: Known | Callable[[Any, Any], float] | None = None,
     ) -> None:
         self._configuration = Configuration.of(
             actions=actions,
@@ -121,6 +126,7 @@ class Optimizer:
             seed=seed,
             baseline=baseline,
             explore_budget=explore_budget,
+            known=known,
         )
         self._facts: list[Fact] = []
         self._file = storage.File()
@@ -519,6 +525,7 @@ class Optimizer:
         seed: int = 0,
         baseline: Any = None,
         explore_budget: float | None = None,
+        known: Known | Callable[[Any, Any], float] | None = None,
     ) -> Self:
         """Return an optimizer with the rows of a log as its results: `from_frame(...).recommend()` is a decision.
 
@@ -552,6 +559,7 @@ class Optimizer:
             seed=seed,
             baseline=baseline,
             explore_budget=explore_budget,
+            known=known,
         )
         # The samples already hold these contexts, so they must not count twice.
         opt._facts.extend(telling.told_rows(opt._configuration, log.rows, drawn=False))
