@@ -10,6 +10,7 @@ import functools
 import math
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,18 +25,20 @@ from drbo.knowledge.history import OBJECTIVE, Fact, Proposal
 from drbo.knowledge.production import Wishes
 from drbo.knowledge.state import Iterate, State, Terms, kept, values_of
 from drbo.knowledge.suggestion import Suggestion
-from drbo.models.bounds import LOWER, Beta, Bound
+from drbo.models.bounds import LOWER, UPPER, Beta, Bound
 from drbo.models.data import Outcomes, Units
-from drbo.models.surrogate import Fit, SupportsAlternatives, SupportsInformationGain, supports
+from drbo.models.surrogate import Fit, Posterior, SupportsAlternatives, SupportsInformationGain, supports
 from drbo.rounds.ball import Ball, frozen_copy
-from drbo.rounds.policies import Evaluations, Round
+from drbo.rounds.policies import Choice, Evaluations, Policy, Round
 from drbo.rounds.range_ball import make_ball
-from drbo.rounds.repeats import Avoiding, Failures
+from drbo.rounds.repeats import DETERMINISTIC, Avoiding, Taken
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 _NARROWED = 16
 """Cache size for contexts conditioned on `given`."""
+_REPEATS = 4
+"""Largest number of actions that are left out because their evaluation would be repeated."""
 
 
 class Knowledge:
@@ -326,14 +329,14 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
     objective = beliefs[OBJECTIVE]
     limits = wishes.limits(state, objective, ball, before, own.search)
     number = state.n_asked + len(before)
-    failures, search = Failures(state.failed_pairs if state.failed else ()), limits.search(own.search)
-    exhausted = failures.exhausted(ball) if failures.pairs else []
-    if exhausted:
-        search = Avoiding(search, exhausted)
+    taken = _taken(state, under_way, objective.expected(ball))
+    search = taken.avoiding(limits.search(own.search), ball)
     evaluated = functools.partial(known.evaluations, state, [iterate.proposal for iterate in under_way])
     seed = (own.seed, number)
-    round_ = Round(ball, search, known.near(state), known.rows(away), n_contexts, seed, failures, evaluated)
+    round_ = Round(ball, search, known.near(state), known.rows(away), n_contexts, seed, taken, evaluated)
     choice = own.policy.choose(round_, objective)
+    if taken.told and wishes.action is None:
+        choice = _new(own.policy, round_, objective, choice)
     if n_contexts > 1 and len(choice.contexts) != n_contexts:
         raise TypeError(
             f"n_contexts must be 1 where the policy does not pick several contexts, got {n_contexts}; contexts "
@@ -357,6 +360,33 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
         more_contexts=tuple(frozen_copy(context) for context in choice.more_contexts),
         reason=choice.reason,
     )
+
+
+def _taken(state: State, under_way: Sequence[Iterate], posterior: Posterior) -> Taken:
+    """Return the evaluations not to repeat: failed, pending and, if outcomes are nearly deterministic, told ones."""
+    pending = [(one.proposal.action, context) for one in under_way for context in one.proposal.contexts]
+    certain = state.counts[OBJECTIVE] and posterior.noise <= DETERMINISTIC * posterior.amplitude
+    return Taken(state.failed_pairs, pending, state.evaluated(failures=False) if certain else ())
+
+
+def _new(policy: Policy, round_: Round, beliefs: RoundBeliefs, choice: Choice) -> Choice:
+    """Return the choice or, if it repeats an evaluation, another one.
+
+    If nature picks contexts, evaluations may be days of production: then the other action must possibly be better.
+    """
+    repeated: list[Point] = []
+    found = choice
+    while round_.taken.repeats(found.ball, found.action, found.contexts) and len(repeated) < _REPEATS:
+        repeated.append(found.action)
+        found = policy.choose(replace(round_, search=Avoiding(round_.search, repeated)), beliefs)
+    if found is choice or round_.taken.repeats(found.ball, found.action, found.contexts):
+        return choice
+    if found.contexts:
+        return found
+    upper = Bound(beliefs.certain(found.ball), beliefs.width, UPPER)
+    lower = Bound(beliefs.certain(choice.ball), beliefs.width, LOWER)
+    most = found.ball.worst_case(upper.of_action(found.action)).expectation
+    return found if most > choice.ball.worst_case(lower.of_action(choice.action)).lower_bound else choice
 
 
 def suggestion_of(known: Knowledge, iterate: Iterate) -> Suggestion:

@@ -14,7 +14,7 @@ from drbo.models.bounds import UPPER, AverageBound, Bound
 from drbo.models.surrogate import Capability, Posterior, SupportsAverages, SupportsDraws
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs, ContextRule, Informative, check_rule
-from drbo.rounds.repeats import NOTHING_FAILED, Failures
+from drbo.rounds.repeats import NOTHING_TAKEN, Taken
 from drbo.rounds.search import Found, Search
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -60,7 +60,7 @@ class Round:
     under_way : (l, d) actions that are pending or failed
     n_contexts : the number of contexts to pick for the action, where the learner picks them
     seed : the seed of the optimizer, and the number of the suggestion
-    failures : evaluations that failed, which are not chosen again
+    taken : evaluations that are not chosen again
     evaluated : returns where f was evaluated so far, pending evaluations included
     """
 
@@ -70,7 +70,7 @@ class Round:
     under_way: FloatArray
     n_contexts: int = 1
     seed: tuple[int, int] = (0, 0)
-    failures: Failures = NOTHING_FAILED
+    taken: Taken = NOTHING_TAKEN
     evaluated: Callable[[], Evaluations] = lambda: NO_EVALUATIONS
 
     def away(self, rule: ContextRule | None) -> FloatArray:
@@ -199,17 +199,17 @@ def picked(
     """Return the choice of an action, with contexts picked by a rule, each as if earlier ones were told.
 
     Without a rule nature picks the context. `first` is the first context, if it has been picked already. A context in
-    which the action failed is replaced.
+    which the evaluation is taken is replaced.
     """
     if rule is None:
         return Choice(found.action, None, found.score, ball, reason=reason)
     action = found.action
     first = rule.pick(ball, beliefs, action) if first is None else first
-    first = round.failures.instead(ball, beliefs, action, first)
+    first = round.taken.instead(ball, beliefs, action, first)
     more: list[Point] = []
     while 1 + len(more) < round.n_contexts:
-        known = beliefs.also(ball, action, (first, *more))
-        more.append(round.failures.instead(ball, known, action, rule.pick(ball, known, action)))
+        known, taken = beliefs.also(ball, action, (first, *more)), round.taken.and_also(action, (first, *more))
+        more.append(taken.instead(ball, known, action, rule.pick(ball, known, action)))
     return Choice(found.action, first, found.score, ball, tuple(more), reason)
 
 
