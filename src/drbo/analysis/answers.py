@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from drbo.analysis.edges import Edge
 from drbo.analysis.trust import Check, Trust
 from drbo.contexts.nature import in_words
 from drbo.knowledge.claims import Claim
@@ -192,6 +193,7 @@ class Recommendation:
     action_point : the action as a point of its space
     explanation : the value of `explain`
     trusted : the value of `trust`
+    at_edges : the value of `edges`
     given : the known part of the context; None if nothing is known
     chance : the bound on the probability of the event of `subject_to`; None without such a constraint
     """
@@ -214,6 +216,7 @@ class Recommendation:
     action_point: Point
     explanation: Deferred[Explanation] = field(repr=False)
     trusted: Deferred[Trust] = field(repr=False)
+    at_edges: Deferred[tuple[Edge, ...]] = field(repr=False)
     given: Mapping[Any, Any] | None = None
     chance: Probability | None = None
 
@@ -228,6 +231,11 @@ class Recommendation:
     def trust(self) -> Trust:
         """The verdict on `value`, with its reasons: "checked", "extrapolated" or "refuted"."""
         return self.trusted.get()
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """The parameters at the edge of their range where a wider range may give a better bound, best first."""
+        return self.at_edges.get()
 
     def __str__(self) -> str:
         confidence = 1.0 if self.delta is None else 1.0 - self.delta
@@ -246,7 +254,7 @@ class Recommendation:
         ]
         if not self.claim.proven and self.trust.verdict == "checked":
             lines += [wrapped(reason) for reason in self.trust.reasons]
-        return "\n".join([*lines, *why.advice()])
+        return "\n".join([*lines, *why.advice(), *map(str, self.edges)])
 
     def _repr_html_(self) -> str:
         return as_html(f"Deploy; {self.promise}", row(self.action, "action").items(), str(self))

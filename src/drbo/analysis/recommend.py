@@ -13,6 +13,7 @@ import numpy as np
 from drbo import validation
 from drbo._threads import one_thread
 from drbo.analysis.answers import NotReachedError, Recommendation, RegretBound, TargetRecommendation
+from drbo.analysis.edges import Edge, edges_of
 from drbo.analysis.trust import Check, Trust, trust
 from drbo.knowledge.explanation import AnyColumn, Deferred, Evaluation, Explanation, summary
 from drbo.knowledge.snapshot import Snapshot
@@ -24,7 +25,7 @@ from drbo.rounds.ball import Ball, Certificate
 from drbo.rounds.checked import Gap
 from drbo.rounds.grid_search import best_action
 from drbo.rounds.satisficing import Goal, WorstByRadius, check_goal, check_set, critical_radius, fragility, satisfy
-from drbo.spaces.space import Column, Point
+from drbo.spaces.space import Column, Point, Space
 from drbo.validation import FloatArray
 
 PASSES = 4
@@ -153,8 +154,15 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
         trusted=Deferred(functools.partial(_trust, asked, found, gap, check)),
         action_point=found.action,
         explanation=Deferred(functools.partial(explain, found, action, contexts, nature.space.columns)),
+        at_edges=Deferred(functools.partial(_edges, asked.actions, found, asked.lower(found.ball))),
         given=found.given,
     )
+
+
+def _edges(space: Space, found: ActionBound, bound: Bound) -> tuple[Edge, ...]:
+    """Return the parameters whose range limits the bound."""
+    with one_thread():
+        return edges_of(space, found.action, found.ball, bound, found.units)
 
 
 def _trust(asked: Snapshot, found: ActionBound, gap: Gap, check: Check) -> Trust:

@@ -250,6 +250,15 @@ class Box(Space):
         moved, held = self.feasible.completed(points, fixed)
         return [self.decode(Point(row)) if one else None for row, one in zip(moved, held, strict=True)]
 
+    def outward(self, point: FloatArray, coordinate: int, side: float) -> FloatArray:
+        """Return the move (dimension,) of one coordinate by `side`, 1 or -1, beyond the edge of its range.
+
+        Other coordinates move so that equalities stay. The move is zero if another constraint forbids it.
+        """
+        move = np.zeros(self.dimension)
+        move[coordinate] = side
+        return move if self.feasible is None else self.feasible.outward(point, move)
+
     def inside(self, points: FloatArray, targets: FloatArray) -> FloatArray:
         """Return points on the way from points (m, dimension) of the box to targets, as far as constraints hold."""
         return targets if self.feasible is None else self.feasible.towards(points, targets)

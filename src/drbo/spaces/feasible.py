@@ -240,6 +240,22 @@ class Feasible:
         moved = np.clip(moved, 0.0, 1.0)
         return moved, inside & self.holds(moved)
 
+    def outward(self, point: FloatArray, move: FloatArray) -> FloatArray:
+        """Return a move (d,) of one coordinate from a feasible point (d,), with others that keep equalities.
+
+        Coordinates at the edge of their range do not move. Zero if another constraint forbids the move.
+        """
+        rows, moving = self._rows, self.continuous & (move == 0.0) & (point > _SLACK) & (point < 1.0 - _SLACK)
+        slope = np.zeros((len(rows.linear), self.dimension))
+        slope[:, rows.at] = rows.factors * rows.unit * np.where(rows.log, rows.numbers(point[None])[0], 1.0)
+        pattern = Pattern.of(rows, moving, rows.equal)
+        whole = move - pattern.back @ np.where(rows.equal, slope @ move, 0.0)
+        sums, change = rows.sums(point[None])[0], slope @ whole
+        blocked = ((change > _SLACK) & (sums >= rows.high - rows.tolerance)) | (
+            (change < -_SLACK) & (sums <= rows.low + rows.tolerance)
+        )
+        return np.zeros(self.dimension) if blocked.any() else whole
+
     def limits(self, point: FloatArray) -> Limits:
         """Return the constraints of a climb from a feasible point (d,)."""
         rows, pattern = self._rows, self._patterns(point[None])[0]
