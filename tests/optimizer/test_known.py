@@ -253,3 +253,18 @@ def test_what_does_not_go_together_is_refused() -> None:
         opt.tell({"x": 0.5, "y": 0.5}, 1.0, distribution=drbo.Samples(CONTEXTS))
     with pytest.raises(ValueError, match="lipschitz must be zero or more"):
         drbo.Known(wages, lipschitz=-1.0)
+
+
+def test_a_large_known_part_does_not_hide_the_unknown_one() -> None:
+    """The known part alone is best at x = 0, the sum at x = 1: the first outcomes explore what is unknown."""
+    opt = drbo.Optimizer(
+        drbo.Box(x=(0.0, 1.0), y=(0.0, 1.0)), drbo.Samples({"t": [0.0, 1.0]}, support=0),
+        setting=drbo.Simulator(radius=0.0), known=lambda action, _: -50.0 * action["x"],
+    )  # fmt: skip
+    for _ in range(12):
+        s = opt.ask()
+        unknown_part = 120.0 * s.action["x"] ** 2 - 5.0 * (s.action["y"] - 0.5) ** 2
+        opt.tell(s, -50.0 * s.action["x"] + unknown_part)
+    first = [result.action["x"] for result in opt.results[:4]]
+    assert max(first) - min(first) > 0.3
+    assert opt.recommend().action["x"] > 0.9

@@ -220,6 +220,13 @@ class RoundBeliefs:
             self._others[:] = [(ball.contexts, tuple(one.certain for one in self.models(ball.contexts)))]
         return Bound(self.certain(ball), self.bound_width if width is None else width, side, others=self._others[0][1])
 
+    def of_the_unknown(self) -> RoundBeliefs:
+        """Return the beliefs without the known part of the outcome: those of f alone."""
+        own = self.belief
+        certain, searching = (getattr(one, "residual", one) for one in (own.certain, own.searching))
+        alone = replace(own, outcome=replace(own.outcome, known=None), certain=certain, searching=searching)
+        return RoundBeliefs(alone, self.pending, self.width, self.width_of_bounds, lambda _: ())
+
     def also(self, ball: Ball, action: Point, contexts: Sequence[Point]) -> RoundBeliefs:
         """Return the beliefs with one more pending evaluation: an action, in these contexts."""
         under_way = [*self.pending, Pending(action, tuple(contexts), ball.reference)]

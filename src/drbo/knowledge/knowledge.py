@@ -37,6 +37,8 @@ from drbo.validation import FloatArray
 
 _NARROWED = 16
 """Cache size for contexts conditioned on `given`."""
+_MOST_NEW = 8
+"""Largest number of dimensions that count for the number of first outcomes of an unknown part."""
 _REPEATS = 4
 """Largest number of actions that are left out because their evaluation would be repeated."""
 
@@ -334,9 +336,14 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
     evaluated = functools.partial(known.evaluations, state, [iterate.proposal for iterate in under_way])
     seed = (own.seed, number)
     round_ = Round(ball, search, known.near(state), known.rows(away), n_contexts, seed, taken, evaluated)
-    choice = own.policy.choose(round_, objective)
+    choosing = objective.of_the_unknown() if _is_new(own, state) else objective
+    choice = own.policy.choose(round_, choosing)
     if taken.told and wishes.action is None:
-        choice = _new(own.policy, round_, objective, choice)
+        choice = _new(own.policy, round_, choosing, choice)
+    if choosing is not objective:
+        upper = Bound(objective.expected(choice.ball), objective.width, UPPER)
+        score = float(choice.ball.worst_case(upper.of_action(choice.action)).expectation)
+        choice = replace(choice, score=score)
     if n_contexts > 1 and len(choice.contexts) != n_contexts:
         raise TypeError(
             f"n_contexts must be 1 where the policy does not pick several contexts, got {n_contexts}; contexts "
@@ -360,6 +367,17 @@ def propose(known: Knowledge, terms: Terms, before: Sequence[Proposal], wishes: 
         more_contexts=tuple(frozen_copy(context) for context in choice.more_contexts),
         reason=choice.reason,
     )
+
+
+def _is_new(own: Configuration, state: State) -> bool:
+    """Return whether the unknown part of the outcome is explored alone, because the model cannot know its size yet.
+
+    Otherwise a large known part would decide where the unknown part is seen first, and the model would learn from there
+    that it hardly varies.
+    """
+    if own.objective.known is None or not own.objective.surrogate.learns:
+        return False
+    return state.counts[OBJECTIVE] < min(own.search.space.dimension, _MOST_NEW) + 2
 
 
 def _taken(state: State, under_way: Sequence[Iterate], posterior: Posterior) -> Taken:

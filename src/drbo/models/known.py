@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drbo import validation
 from drbo._messages import listed, printable
@@ -103,13 +104,14 @@ class KnownPart:
 
     def pairs(self, actions: FloatArray, contexts: FloatArray) -> FloatArray:
         """Return the known part (m,) of actions (m, d_x), each in its context (m, d_c)."""
-        return self._called(self.actions.decode_all(actions), self.contexts.decode_all(contexts))
+        return self._called(_Rows.of(self.actions.decode_all(actions)), _Rows.of(self.contexts.decode_all(contexts)))
 
     def values(self, actions: FloatArray, contexts: Sequence[Any]) -> FloatArray:
         """Return the known part (m, n) of actions (m, d_x) in contexts (n,) of the user."""
-        decoded = self.actions.decode_all(actions)
-        every = [action for action in decoded for _ in contexts], list(contexts) * len(decoded)
-        return self._called(*every).reshape(len(decoded), len(contexts))
+        m, n = len(actions), len(contexts)
+        rows, columns = np.repeat(np.arange(m), n), np.tile(np.arange(n), m)
+        found = self._called(_Rows(self.actions.decode_all(actions), rows), _Rows(contexts, columns))
+        return found.reshape(m, n)
 
     def gradient(self, action: FloatArray, contexts: Sequence[Any]) -> FloatArray:
         """Return the gradient (n, d_x) in the coordinates of one action (d_x,), in contexts (n,) of the user."""
@@ -127,13 +129,12 @@ class KnownPart:
         decoded = self.actions.decode_all(action[None])[0]
         found = np.zeros((len(contexts), len(action)))
         names = {column.name: column for column in self.actions.columns if column.labels is None}
-        every = [decoded] * len(contexts), list(contexts)
         assert self.given.gradient is not None
         if self.given.vectorised:
-            slopes = self._tried(self.given.gradient, _table(every[0]), _table(every[1]), "known.gradient")
-            rows = [slopes]
+            tables = _Rows.of([decoded] * len(contexts)).table, _Rows.of(contexts).table
+            rows = [self._tried(self.given.gradient, *tables, "known.gradient")]
         else:
-            rows = [self._tried(self.given.gradient, *pair, "known.gradient") for pair in zip(*every, strict=True)]
+            rows = [self._tried(self.given.gradient, decoded, context, "known.gradient") for context in contexts]
         for i, row in enumerate(rows):
             if not isinstance(row, Mapping) or not row.keys() <= names.keys():
                 raise TypeError(
@@ -170,23 +171,21 @@ class KnownPart:
             )
         return float(given[column.name])
 
-    def _called(self, actions: Sequence[Any], contexts: Sequence[Any]) -> FloatArray:
+    def _called(self, actions: _Rows, contexts: _Rows) -> FloatArray:
         """Return the known part (m,) of pairs of the user's values."""
-        if not len(actions):
+        count = len(actions.rows)
+        if not count:
             return np.empty(0)
         if self.given.vectorised:
-            found = np.asarray(self._tried(self.given.function, _table(actions), _table(contexts), "known"))
-            if found.shape != (len(actions),):
-                raise TypeError(f"known must return one number per row, ({len(actions)},), got shape {found.shape}")
+            found = np.asarray(self._tried(self.given.function, actions.table, contexts.table, "known"))
+            if found.shape != (count,):
+                raise TypeError(f"known must return one number per row, ({count},), got shape {found.shape}")
             values = found.tolist()
         else:
-            values = [
-                self._tried(self.given.function, action, context, "known")
-                for action, context in zip(actions, contexts, strict=True)
-            ]
-        for value, action, context in zip(values, actions, contexts, strict=True):
+            values = [self._tried(self.given.function, actions[i], contexts[i], "known") for i in range(count)]
+        for i, value in enumerate(values):
             if not _is_finite(value):
-                where = printable(f"{action!r} and {context!r}")
+                where = printable(f"{actions[i]!r} and {contexts[i]!r}")
                 raise ValueError(f"known must return a finite number, got {value!r} for {where}")
         return np.array(values, dtype=np.float64)
 
@@ -206,11 +205,28 @@ def _is_finite(value: Any) -> bool:
         return False
 
 
-def _table(rows: Sequence[Any]) -> Any:
-    """Return values as a table: a mapping from names to columns (m,), or an array of m rows."""
-    if isinstance(rows[0], Mapping):
-        return {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return np.array(rows)
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Values of the user, of which some are repeated: `rows` (m,) are their positions."""
+
+    values: Sequence[Any]
+    rows: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> _Rows:
+        """Return the values as they are."""
+        return cls(values, np.arange(len(values)))
+
+    def __getitem__(self, i: int) -> Any:
+        """Return one value."""
+        return self.values[int(self.rows[i])]
+
+    @property
+    def table(self) -> Any:
+        """The values as a table: a mapping from names to columns (m,), or an array of m rows."""
+        if isinstance(self.values[0], Mapping):
+            return {name: np.array([value[name] for value in self.values])[self.rows] for name in self.values[0]}
+        return np.array(self.values)[self.rows]
 
 
 class KnownOn:
