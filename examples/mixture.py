@@ -38,9 +38,8 @@ def main(evaluations: int = 20) -> Any:
         opt.tell(s, strength(s.action, s.context))
     r = opt.recommend()
     print(r)
-    print(
-        f"the shares sum to {sum(r.action.values()):.9f}, the price is {sum(PRICE[k] * r.action[k] for k in SHARES):.2f}"
-    )
+    price = sum(PRICE[name] * share for name, share in r.action.items())
+    print(f"the shares sum to {sum(r.action.values()):.9f}, the price is {price:.2f}")
     return r
 
 

@@ -55,6 +55,8 @@ POLICIES = [
     drbo.Checked(),
     drbo.MeanEmbedding(drbo.Uncertain()),
     drbo.Satisficing(0.5, contexts=drbo.Uncertain()),
+    drbo.LevelSet(drbo.Chance(0.5, above=0.0), contexts=drbo.Uncertain()),
+    drbo.ChanceConstrained(drbo.Chance(0.5, above=0.0), contexts=drbo.Uncertain()),
 ]
 
 
@@ -139,6 +141,19 @@ def test_a_report_draws_feasible_actions_only(tmp_path: Path) -> None:
         opt.report(tmp_path / "report.html")
     assert len(seen) > 1000
     assert max(violation(box, action) for action in seen) <= 1e-9
+
+
+def test_a_log_with_infeasible_rows() -> None:
+    """Shares of a log are rounded: its rows are facts, and the recommendation is exact."""
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.ones(3), 12).round(2)
+    frame = {name: shares[:, i] for i, name in enumerate("abc")}
+    frame |= {"t": rng.random(12), "y": shares[:, 0] - (shares[:, 1] - 0.3) ** 2}
+    box = drbo.Box(dict.fromkeys("abc", (0.0, 1.0)), constraints=[drbo.Total("a", "b", "c", equals=1.0)])
+    opt = drbo.Optimizer.from_frame(frame, box, ["t"], "y", radius=0.1)
+    assert opt.n_told == 12
+    assert violation(box, opt.recommend().action) <= 1e-9
+    assert violation(box, opt.ask().action) <= 1e-9
 
 
 def test_minimised_outcomes_of_any_size() -> None:

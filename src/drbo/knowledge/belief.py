@@ -223,7 +223,7 @@ class RoundBeliefs:
     def of_the_unknown(self) -> RoundBeliefs:
         """Return the beliefs without the known part of the outcome: those of f alone."""
         own = self.belief
-        certain, searching = (getattr(one, "residual", one) for one in (own.certain, own.searching))
+        certain, searching = (getattr(one, "of_f", one) for one in (own.certain, own.searching))
         alone = replace(own, outcome=replace(own.outcome, known=None), certain=certain, searching=searching)
         return RoundBeliefs(alone, self.pending, self.width, self.width_of_bounds, lambda _: ())
 

@@ -77,10 +77,10 @@ class Outcome:
         """Return the posterior of the outcome, its known part included, on contexts (n, d) (`Surrogate.posterior`)."""
         if self.known is None:
             return self.surrogate.posterior(fit, data, contexts, last)
-        before = last.residual if isinstance(last, WithKnown) else None
-        residual = self.surrogate.posterior(fit, data, contexts, before)
+        before = last.of_f if isinstance(last, WithKnown) else None
+        of_f = self.surrogate.posterior(fit, data, contexts, before)
         factor = self.sign * fit.units(self.sign).length_inward(1.0)
-        return WithKnown.of(residual, self.known, factor, data.inputs.actions)
+        return WithKnown.of(of_f, self.known, factor, data.inputs.actions)
 
     def unknown(self, name: str, record: Told) -> Told:
         """Return a result without the known part of this outcome, called `name`: what the model learns from."""

@@ -290,7 +290,7 @@ def supports(model: object, capability: Callable[..., _T]) -> TypeGuard[_T]:
 
     The result is cached per class. A posterior with a known part supports what the posterior of f does.
     """
-    model = getattr(model, "residual", model)
+    model = getattr(model, "of_f", model)
     key = type(model), capability
     found = _SUPPORTED.get(key)
     if found is None:

@@ -40,21 +40,21 @@ class WithKnown:
 
     Attributes
     ----------
-    residual : the posterior of f
+    of_f : the posterior of f
     known : the known part in its contexts
     factor : the model's units per unit of the user, with the sign of the outcomes
     grid : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
     """
 
-    residual: Posterior
+    of_f: Posterior
     known: KnownOn
     factor: float
     grid: FloatArray
 
     @classmethod
-    def of(cls, residual: Posterior, part: KnownPart, factor: float, grid: FloatArray) -> WithKnown:
+    def of(cls, of_f: Posterior, part: KnownPart, factor: float, grid: FloatArray) -> WithKnown:
         """Return the posterior with a known part."""
-        return cls(residual, part.on(residual.contexts), factor, grid)
+        return cls(of_f, part.on(of_f.contexts), factor, grid)
 
     def _at(self, actions: FloatArray) -> FloatArray:
         return self.factor * self.known.at(actions)
@@ -64,40 +64,40 @@ class WithKnown:
     @property
     def contexts(self) -> FloatArray:
         """The contexts (n, d_c) of the queries."""
-        return self.residual.contexts
+        return self.of_f.contexts
 
     @property
     def amplitude(self) -> float:
         """The prior standard deviation of f."""
-        return self.residual.amplitude
+        return self.of_f.amplitude
 
     @property
     def noise(self) -> float:
         """The standard deviation of the error of an outcome."""
-        return self.residual.noise
+        return self.of_f.noise
 
     def with_more(self, observations: Sequence[Observation]) -> WithKnown:
         """Return the posterior with further observations of f, without the known part."""
-        return replace(self, residual=self.residual.with_more(observations))
+        return replace(self, of_f=self.of_f.with_more(observations))
 
     def moments(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) at actions (m, d_x) anywhere, in every context."""
-        mean, variance = self.residual.moments(actions)
+        mean, variance = self.of_f.moments(actions)
         return mean + self._at(actions), variance
 
     def averages(self, actions: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return sum_j w_j mean(x, c_j) and sum_j w_j variance(x, c_j), each (m,), at actions (m, d_x) anywhere."""
-        mean, variance = self.residual.averages(actions, weights)
+        mean, variance = self.of_f.averages(actions, weights)
         return mean + self._at(actions) @ weights, variance
 
     def gradient(self, action: FloatArray, weights: FloatArray, slope: float) -> FloatArray:
         """Return the gradient in x of sum_j w_j (mean + slope std)(x, c_j) at one action (d_x,), shape (d_x,)."""
-        own = self.residual.gradient(action, weights, slope)
+        own = self.of_f.gradient(action, weights, slope)
         return np.asarray(own + self.factor * self.known.gradient(action, weights))
 
     def predict(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return mean (m,) and variance (m,) at the points (x_i, c_i), actions (m, d_x), contexts (m, d_c)."""
-        mean, variance = self.residual.predict(actions, contexts)
+        mean, variance = self.of_f.predict(actions, contexts)
         known = self.known.part.pairs(np.asarray(actions, dtype=float), np.asarray(contexts, dtype=float))
         return mean + self.factor * known, variance
 
@@ -105,66 +105,66 @@ class WithKnown:
 
     def on_grid(self) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (n_actions, n_contexts) on the grid of actions."""
-        mean, variance = cast(SupportsGrid, self.residual).on_grid()
+        mean, variance = cast(SupportsGrid, self.of_f).on_grid()
         return mean + self._at(self.grid), variance
 
     def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (n_contexts,) for one action, possibly on the grid."""
-        mean, variance = cast(SupportsGrid, self.residual).of_action(action)
+        mean, variance = cast(SupportsGrid, self.of_f).of_action(action)
         return mean + self._at(action.coordinates[None])[0], variance
 
     def curve(self, action: FloatArray, slope: float) -> Curve:
         """Return mean + slope std for one action (d_x,), as a function of any contexts."""
-        made = CurveWithKnown(curve_of(self.residual, action, slope), self.known.part, self.factor, action)
+        made = CurveWithKnown(curve_of(self.of_f, action, slope), self.known.part, self.factor, action)
         return cast(Curve, made)
 
     def covariance(
         self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
     ) -> FloatArray:
         """Return the covariance of f (p, m, k) (`SupportsCovariance`)."""
-        return cast(SupportsCovariance, self.residual).covariance(actions, weights, rows, columns)
+        return cast(SupportsCovariance, self.of_f).covariance(actions, weights, rows, columns)
 
     def difference(self, actions: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) of the advantage of actions (m, d_x) over another (d_x,)."""
-        mean, variance = cast(SupportsCovariance, self.residual).difference(actions, other)
+        mean, variance = cast(SupportsCovariance, self.of_f).difference(actions, other)
         return mean + self._at(actions) - self._at(other[None]), variance
 
     def averaged(self, weights: FloatArray) -> WithKnown:
         """Return the posterior of the average over contexts, weights w (n_contexts,), as for one context."""
-        residual = cast(SupportsAverages, self.residual).averaged(weights)
-        return replace(self, residual=residual, known=self.known.averaged(weights))
+        of_f = cast(SupportsAverages, self.of_f).averaged(weights)
+        return replace(self, of_f=of_f, known=self.known.averaged(weights))
 
     def draw(self, rng: Generator, *, between: bool = False) -> AnyDraw:
         """Return one draw; `between`: also for contexts between those of the posterior."""
-        drawn = cast(SupportsDraws, self.residual).draw(rng, between=between)
+        drawn = cast(SupportsDraws, self.of_f).draw(rng, between=between)
         return DrawWithKnown(drawn, self.known, self.factor, self.grid)
 
     def draws(self, rng: Generator, count: int, actions: FloatArray | None = None) -> FloatArray:
         """Return joint draws (count, m, n_contexts) at actions (m, d_x), by default the grid."""
-        drawn = cast(SupportsDraws, self.residual).draws(rng, count, actions)
+        drawn = cast(SupportsDraws, self.of_f).draws(rng, count, actions)
         return np.asarray(drawn + self._at(self.grid if actions is None else actions))
 
     def check_draw(self, *, between: bool) -> None:
         """Raise if `draw` is not possible."""
-        cast(SupportsDraws, self.residual).check_draw(between=between)
+        cast(SupportsDraws, self.of_f).check_draw(between=between)
 
     def check_draws(self) -> None:
         """Raise if `draws` at few actions are not possible."""
-        cast(SupportsDraws, self.residual).check_draws()
+        cast(SupportsDraws, self.of_f).check_draws()
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return every outcome minus its prediction from all others, and the variance, in the order told."""
-        return cast(SupportsLeaveOneOut, self.residual).leave_one_out()
+        return cast(SupportsLeaveOneOut, self.of_f).leave_one_out()
 
     @property
     def information_gain(self) -> float:
         """Log det(I + K_t / ridge) of the observations."""
-        return cast(SupportsInformationGain, self.residual).information_gain
+        return cast(SupportsInformationGain, self.of_f).information_gain
 
     @property
     def errors_known(self) -> bool:
         """Whether any observation has a known standard error."""
-        return cast(SupportsInformationGain, self.residual).errors_known
+        return cast(SupportsInformationGain, self.of_f).errors_known
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,6 +44,8 @@ _AWAY = 0.01
 _AT_ONCE = 16
 """Batch size of scoring, before others are ruled out. The points of a batch are apart if possible, because the best of
 several close points rules out the rest."""
+_TRIED = 256
+"""Largest number of combinations of discrete values that are tried if each calls a constraint of the user."""
 _TIE = 1e-9
 """Scores with a smaller difference, as a share of the amplitude of f, are equal."""
 
@@ -255,6 +257,8 @@ def _other_parts(box: Box, point: FloatArray) -> FloatArray:
         others = np.where(box.continuous, point, parts)
     if feasible is None:
         return others
+    if feasible.slow:  # every point costs a call of a function
+        others = others[:: len(others) // _TRIED + 1]
     return np.concatenate([others[feasible.holds(others)], feasible.elsewhere(point), feasible.neighbours(point)])
 
 

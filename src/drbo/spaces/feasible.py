@@ -150,6 +150,11 @@ class Feasible:
             held[row] = all(self._call(i, points[row]) for i in self._functions)
         return held
 
+    @property
+    def slow(self) -> bool:
+        """Whether a constraint is a function of the user, which is called for every point."""
+        return bool(self._functions)
+
     def broken(self, point: FloatArray) -> str | None:
         """Return the first constraint that a point (d,) breaks as text; None if it satisfies all."""
         found = self._rows.broken(point)
