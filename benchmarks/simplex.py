@@ -25,7 +25,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 Array = Any
-EVALUATIONS = 30
+EVALUATIONS = 20
 
 
 def ackley(x: Array) -> float:
@@ -75,9 +75,12 @@ def reference(name: str) -> tuple[float, float]:
     values = np.array([f(x) for x in shares])
     whole: Any = {"type": "eq", "fun": lambda x: x.sum() - 1.0}
     starts = [*shares[np.argsort(-values)[:150]], *shares[:50]]
+    ends = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ends = [minimize(lambda x: -f(x), x, method="SLSQP", bounds=[(0, 1)] * d, constraints=[whole]) for x in starts]
+        for x in starts:
+            find: Any = minimize
+            ends.append(find(lambda z: -f(z), x, method="SLSQP", bounds=[(0.0, 1.0)] * d, constraints=whole))
     inside = [np.clip(end.x, 0, 1) / np.clip(end.x, 0, 1).sum() for end in ends if np.isfinite(end.x).all()]
     return max(values.max(), *(f(x) for x in inside)), float(values.mean())
 
@@ -119,7 +122,7 @@ def with_botorch(f: Callable[[Array], float], d: int, seed: int) -> Iterator[flo
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
         acquisition = LogExpectedImprovement(model, best_f=y.max())
         bounds = torch.stack([torch.zeros(d), torch.ones(d)])
-        new, _ = optimize_acqf(acquisition, bounds, 1, num_restarts=8, raw_samples=256, equality_constraints=whole)
+        new, _ = optimize_acqf(acquisition, bounds, 1, num_restarts=4, raw_samples=128, equality_constraints=whole)
         shares = np.clip(new.detach().numpy()[0], 0.0, 1.0)
         value = f(shares / shares.sum())
         yield value
