@@ -21,7 +21,7 @@ MADE_BY_DRBO = {
     "TargetRecommendation", "ValueAtRisk", "Watch", "WorstCase",
 }  # fmt: skip
 """Classes that a user is given and does not make."""
-BY_POSITION = {"Box", "Categorical", "Ordinal", "Perturbation", "Intersection"}
+BY_POSITION = {"AtMostActive", "Box", "Categorical", "Ordinal", "Perturbation", "Intersection", "Total"}
 """Their arguments are names and values of the user's; what they refuse is tested with each."""
 
 

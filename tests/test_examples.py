@@ -216,3 +216,26 @@ def test_rolling_origin(monkeypatch: pytest.MonkeyPatch) -> None:
     assert name == "Calibrated"
     assert rows[name]["held"] >= 0.8
     assert 0.3 < radius < 2.0
+
+
+def test_mixture(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = example("mixture", monkeypatch)
+    r = module.main(evaluations=8)
+    assert sum(r.action.values()) == pytest.approx(1.0, abs=1e-9)
+    assert sum(module.PRICE[name] * share for name, share in r.action.items()) <= 45.0 + 1e-6
+    assert 0.0 in (r.action["ash"], r.action["slag"])
+
+    def mean(mix: dict[str, float]) -> float:
+        return float(np.mean([module.strength(mix, {"temperature": t}) for t in (0.0, 6.0, 12.0, 18.0)]))
+
+    anything = np.mean([mean(module.BOX.decode(point)) for point in module.BOX.spread(64, 0)])
+    assert mean(r.action) > anything
+
+
+def test_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = example("schedule", monkeypatch)
+    r = module.main(evaluations=8)
+    hours = [r.action[name] for name in ("on 1", "off 1", "on 2", "off 2")]
+    assert np.diff(hours) == pytest.approx(np.maximum(np.diff(hours), [1.0, 2.0, 1.0]), abs=1e-6)
+    assert hours[1] - hours[0] + hours[3] - hours[2] <= 14.0 + 1e-6
+    assert 0.25 * module.PRICES @ module.runs(r.action) == pytest.approx(module.energy(r.action, {}))

@@ -21,6 +21,9 @@ from drbo.kernels import Product as Product
 from drbo.spaces.box import Box as Box
 from drbo.spaces.choices import Categorical as Categorical
 from drbo.spaces.choices import Ordinal as Ordinal
+from drbo.spaces.constraints import AtMostActive as AtMostActive
+from drbo.spaces.constraints import LinearConstraint as LinearConstraint
+from drbo.spaces.constraints import Total as Total
 from drbo.spaces.parameters import Integer as Integer
 from drbo.spaces.parameters import Log as Log
 from drbo.spaces.parameters import Real as Real
@@ -30,6 +33,7 @@ from drbo.spaces.perturbation import Uniform as Uniform
 from drbo.spaces.samples import Samples as Samples
 from drbo.models.bounds import TheoreticalBeta as TheoreticalBeta
 from drbo.models.gp import GP as GP
+from drbo.models.known import Known as Known
 from drbo.models.learned import LearnedGP as LearnedGP
 from drbo.ambiguity.any_of import AnyOf as AnyOf
 from drbo.ambiguity.divergence import CVaR as CVaR

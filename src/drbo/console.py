@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -157,9 +158,9 @@ def known(kind: str, given: str, names: tuple[str, ...]) -> str:
     return name
 
 
-def classes_named(given: Sequence[str] | None) -> list[type]:
-    """Return the classes named as module:Class; the current folder is searched, too."""
-    found = []
+def classes_named(given: Sequence[str] | None) -> list[Any]:
+    """Return the classes and functions named as module:Class; the current folder is searched, too."""
+    found: list[Any] = []
     for text in given or ():
         module, _, name = text.partition(":")
         if not (module and name):
@@ -170,25 +171,25 @@ def classes_named(given: Sequence[str] | None) -> list[type]:
             made = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError) as error:
             raise ValueError(f"--class {text}: {error}") from None
-        if not isinstance(made, type):
-            raise TypeError(f"--class {text}: {name} is not a class")
+        if not isinstance(made, type | FunctionType):
+            raise TypeError(f"--class {text}: {name} is neither a class nor a function")
         found.append(made)
     return found
 
 
-def load(file: Path, classes: Sequence[type]) -> Optimizer:
+def load(file: Path, classes: Sequence[Callable[..., Any]]) -> Optimizer:
     """Return the optimizer stored in a file."""
     from drbo import Optimizer
 
     try:
         return Optimizer.load(file, classes)
     except ValueError as error:
-        if "needs the class" not in str(error):
+        if not re.search("needs the (class|function)", str(error)):
             raise
         raise ValueError(f"{error}; use --class module:Class") from None
 
 
-def load_study(storage: str, study: str | None, classes: Sequence[type]) -> tuple[Optimizer, str]:
+def load_study(storage: str, study: str | None, classes: Sequence[Callable[..., Any]]) -> tuple[Optimizer, str]:
     """Return the optimizer of an Optuna study, and the name of the study."""
     optuna = require("optuna", "optuna")
     from drbo.integrations.optuna import RobustSampler

@@ -54,6 +54,7 @@ R = Recommendation(
     action_point=Point(np.array([0.25]), 1),
     explanation=Deferred(lambda: WHY),
     trusted=Deferred(lambda: Trust("checked", ("checked 2 times",), 0.0, 0.0, 2)),
+    at_edges=Deferred(lambda: ()),
 )
 
 

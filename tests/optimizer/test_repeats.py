@@ -9,6 +9,7 @@ from drbo import (
     GP,
     RBF,
     Box,
+    General,
     Informative,
     Integer,
     JointOptimism,
@@ -123,3 +124,69 @@ def test_what_failed_by_an_action_told_by_value() -> None:
     opt.tell({"x": first.action["x"] + 1e-12}, failed=True, context=first.context)
     opt.cancel(first)
     assert pairs(opt.ask()) != pairs(first)
+
+
+def exact(action: Any, context: Any) -> float:
+    """Return a deterministic outcome, best at a corner of a box."""
+    x = action["x"] if isinstance(action, dict) else float(np.atleast_1d(action)[0])
+    c = context["c"] if isinstance(context, dict) else float(np.atleast_1d(context)[0])
+    return float(2.0 * x + 0.3 * c * x - 0.2 * c)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_pending_evaluations_are_not_asked_again(policy: str) -> None:
+    """Twelve pairs, all pending: each is asked once, in single asks, batches and several contexts."""
+    opt = make("grid", POLICIES[policy])
+    opt.tell(X[3], 5.0, context=C[1])
+    asked = [pair for s in (opt.ask(), *opt.ask(3), *(opt.ask(n_contexts=2) for _ in range(2))) for pair in pairs(s)]
+    asked += [pair for _ in range(4) for pair in pairs(opt.ask())]
+    assert len(asked) == 12
+    assert len(set(asked)) == 12
+    opt.ask()  # where all is pending, something is asked for all the same
+
+
+@pytest.mark.parametrize("kind", ["grid", "box"])
+@pytest.mark.parametrize("several", [1, 3])
+def test_a_deterministic_outcome_is_not_evaluated_twice(kind: str, several: int) -> None:
+    opt = Optimizer(*SPACES[kind][:2], setting=Simulator(np.ones(3), 0.2), surrogate=GP(FIXED.kernel, 1e-4))
+    seen: list[tuple[bytes, bytes]] = []
+    for _ in range(12 // several):
+        s = opt.ask(n_contexts=several)
+        seen += pairs(s)
+        opt.tell(s, [exact(s.action, c) for c in s.contexts] if several > 1 else exact(s.action, s.context))
+    assert len(set(seen)) == 12
+    if kind == "grid":  # everything is known: an evaluation is repeated rather than none asked for
+        assert pairs(opt.ask())[0] in seen
+
+
+def test_a_learned_model_does_not_repeat_a_deterministic_evaluation() -> None:
+    """REVIEW W6: the best action, at a corner, was run six times in 24."""
+    contexts = Samples({"c": np.linspace(0.0, 1.0, 3)}, support=0)
+    opt = Optimizer(Box(x=(0.0, 1.0), n=Integer(0, 2)), contexts, setting=Simulator(radius=0.1))
+    seen = []
+    for _ in range(14):
+        s = opt.ask()
+        seen += pairs(s)
+        opt.tell(s, exact(s.action, s.context) - 0.1 * s.action["n"])
+    assert len(set(seen)) == 14
+
+
+def test_production_goes_on_with_the_best_action() -> None:
+    """Where nature picks contexts and no other action can be better, the best action is repeated."""
+    opt = Optimizer(X, C, setting=General(), surrogate=GP(FIXED.kernel, 1e-4))
+    for x in X:
+        for c in C:
+            opt.tell(x, exact(x, c), context=c)
+    for _ in range(3):
+        s = opt.ask(reference=np.ones(3) / 3, radius=0.1)
+        assert s.action_index == 3
+        opt.tell(s, exact(X[3], C[0]), context_index=0)
+
+
+def test_noise_is_averaged_by_repeating() -> None:
+    """A noisy evaluation may be repeated: one action, one context."""
+    opt = Optimizer(X[:1], C[:1], setting=Simulator(np.ones(1), 0.0), surrogate=FIXED)
+    for _ in range(3):
+        s = opt.ask()
+        opt.tell(s, 1.0)
+    assert opt.n_told == 3

@@ -12,6 +12,7 @@ from drbo.analysis.answers import (
 from drbo.analysis.backtest import Backtest
 from drbo.analysis.backtest_radius import RadiusBacktest
 from drbo.analysis.checks import Comparison, LeaveOneOut, Narrowing
+from drbo.analysis.edges import Edge
 from drbo.analysis.profile import RadiusProfile
 from drbo.analysis.radius_explanation import RadiusExplanation
 from drbo.analysis.sensitivity import RadiusSensitivity
@@ -23,6 +24,7 @@ __all__ = [
     "Check",
     "Classification",
     "Comparison",
+    "Edge",
     "LeaveOneOut",
     "LimitBound",
     "Narrowing",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from drbo._messages import printable
+from drbo.analysis.edges import Edge
 from drbo.analysis.trust import Check, Trust
 from drbo.contexts.nature import in_words
 from drbo.knowledge.claims import FAILURES, Claim
@@ -271,6 +272,7 @@ class Recommendation:
     action_point : the action as a point of its space
     explanation : the value of `explain`
     trusted : the value of `trust`
+    at_edges : the value of `edges`
     given : the known part of the context; None if nothing is known
     limits : the bounds of the limited outcomes by name, each under its own worst distribution
     outcome, unit : the name and the unit of the objective; None if not given
@@ -297,6 +299,7 @@ class Recommendation:
     action_point: Point
     explanation: Deferred[Explanation] = field(repr=False)
     trusted: Deferred[Trust] = field(repr=False)
+    at_edges: Deferred[tuple[Edge, ...]] = field(repr=False)
     given: Mapping[Any, Any] | None = None
     limits: Mapping[str, LimitBound] = field(default_factory=dict)
     outcome: str | None = None
@@ -315,6 +318,11 @@ class Recommendation:
     def trust(self) -> Trust:
         """The verdict on `value`, with its reasons: "checked", "extrapolated" or "refuted"."""
         return self.trusted.get()
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """The parameters at the edge of their range where a wider range may give a better bound, best first."""
+        return self.at_edges.get()
 
     def __str__(self) -> str:
         confidence = 1.0 if self.delta is None else 1.0 - self.delta
@@ -337,7 +345,7 @@ class Recommendation:
         ]
         if not self.claim.proven and self.trust.verdict == "checked":
             lines += [wrapped(reason) for reason in self.trust.reasons]
-        return "\n".join([*lines, *why.advice()])
+        return "\n".join([*lines, *why.advice(), *map(str, self.edges)])
 
     def _repr_html_(self) -> str:
         return as_html(f"Deploy; {self.promise}", row(self.action, "action").items(), str(self))

@@ -238,7 +238,8 @@ def _candidates(asked: Snapshot, radii: ArrayLike, actions: Any) -> list[Point]:
     every = own.actions.spread(SPREAD, own.seed)
     if every[0].index is not None:
         return every
-    told = {point.coordinates.tobytes(): point for point in (record.action for record in asked.state.told_so_far)}
+    tried_before = (record.action for record in asked.state.told_so_far if own.search.permits(record.action))
+    told = {point.coordinates.tobytes(): point for point in tried_before}
     whole = replace(asked, terms=Terms(asked.terms.reference))  # the past covers all contexts
     tried = np.unique(validation.radii(radii)).tolist()
     best = [best_in(whole, whole.ball_at(radius)).action for radius in tried]

@@ -14,6 +14,7 @@ from drbo import validation
 from drbo._messages import printable
 from drbo._threads import one_thread
 from drbo.analysis.answers import LimitBound, NotReachedError, Recommendation, RegretBound, TargetRecommendation
+from drbo.analysis.edges import Edge, edges_of
 from drbo.analysis.trust import Check, Trust, trust
 from drbo.knowledge import claims
 from drbo.knowledge.explanation import AnyColumn, Deferred, Evaluation, Explanation, readable, summary
@@ -29,7 +30,7 @@ from drbo.rounds.checked import Gap, preferred
 from drbo.rounds.floors import Floor, View
 from drbo.rounds.grid_search import best_action
 from drbo.rounds.satisficing import Goal, WorstByRadius, check_goal, check_set, critical_radius, fragility, satisfy
-from drbo.spaces.space import Column, Point
+from drbo.spaces.space import Column, Point, Space
 from drbo.validation import FloatArray
 
 PASSES = 4
@@ -183,7 +184,7 @@ def _reachable(asked: Snapshot, best: ActionBound) -> float:
 
 def best_iterate(asked: Snapshot) -> ActionBound:
     """Return the iterate of the largest worst-case lower confidence bound at its ask (eq. 10), bounded now."""
-    iterate = asked.state.incumbent
+    iterate = asked.state.incumbent_among(lambda one: asked.configuration.search.permits(one.proposal.action))
     if iterate is None:
         raise RuntimeError(
             "recommend_iterate needs a suggestion whose action has an outcome or has not failed: call ask first"
@@ -221,6 +222,7 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
         trusted=Deferred(functools.partial(_trust, asked, OBJECTIVE, found.ball.radius, gap, guess, check, assumed)),
         action_point=found.action,
         explanation=Deferred(functools.partial(explain, found, action, contexts, nature.space.columns)),
+        at_edges=Deferred(functools.partial(_edges, asked.actions, found, asked.lower(found.ball))),
         given=found.given,
         limits=limits,
         outcome=None if "outcome" not in own.arguments else own.objective.name,
@@ -235,6 +237,12 @@ def _rows_behind(asked: Snapshot, found: ActionBound) -> int | None:
     if found.given is None or asked.terms.reference is not None:
         return None
     return len(asked.known.bare(asked.state, replace(asked.terms, given=found.given)).history) or None
+
+
+def _edges(space: Space, found: ActionBound, bound: Bound) -> tuple[Edge, ...]:
+    """Return the parameters whose range limits the bound."""
+    with one_thread():
+        return edges_of(space, found.action, found.ball, bound, found.units)
 
 
 def _trust(

@@ -62,7 +62,7 @@ class Belief:
     ) -> Belief:
         """Return the prior of an outcome on contexts (n, d)."""
         outcome, data = own.outcomes[name], Data(own.inputs)
-        posterior = outcome.surrogate.posterior(fit, data, contexts)
+        posterior = outcome.posterior(fit, data, contexts)
         return cls(name, outcome, fit, fit.units(outcome.sign), corrections, posterior, data, posterior, data)
 
     @property
@@ -95,7 +95,7 @@ class Belief:
         if not new:
             return posterior, data
         data = data.and_also(new)
-        return self.outcome.surrogate.posterior(self.fit, data, posterior.contexts, posterior), data
+        return self.outcome.posterior(self.fit, data, posterior.contexts, posterior), data
 
     def on(self, contexts: FloatArray) -> Belief:
         """Return the same posteriors on contexts (n, d)."""
@@ -132,7 +132,7 @@ class Belief:
         """Return the observations of the outcome; those of a failure have no value."""
         found: list[Observation] = []
         for record in records:
-            new = observations(record, self.name, self.units)
+            new = observations(self.outcome.unknown(self.name, record), self.name, self.units)
             found += map(self._scattered, new) if record.hidden else new
         return found
 
@@ -221,6 +221,13 @@ class RoundBeliefs:
         if not (self._others and self._others[0][0] is ball.contexts):
             self._others[:] = [(ball.contexts, tuple(one.certain for one in self.models(ball.contexts)))]
         return Bound(self.certain(ball), self.bound_width if width is None else width, side, others=self._others[0][1])
+
+    def of_the_unknown(self) -> RoundBeliefs:
+        """Return the beliefs without the known part of the outcome: those of f alone."""
+        own = self.belief
+        certain, searching = (getattr(one, "of_f", one) for one in (own.certain, own.searching))
+        alone = replace(own, outcome=replace(own.outcome, known=None), certain=certain, searching=searching)
+        return RoundBeliefs(alone, self.pending, self.width, self.width_of_bounds, lambda _: ())
 
     def also(self, ball: Ball, action: Point, contexts: Sequence[Point]) -> RoundBeliefs:
         """Return the beliefs with one more pending evaluation: an action, in these contexts."""

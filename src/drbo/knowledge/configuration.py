@@ -19,8 +19,9 @@ from drbo.contexts.replayed import contexts_of
 from drbo.contexts.sampled_contexts import SPREAD
 from drbo.knowledge import claims
 from drbo.knowledge.claims import Claim
-from drbo.knowledge.history import OBJECTIVE
+from drbo.knowledge.history import OBJECTIVE, Told
 from drbo.models.bounds import Beta, TheoreticalBeta, as_beta
+from drbo.models.known import KnownPart, as_known
 from drbo.models.learned import LearnedGP
 from drbo.models.surrogate import (
     Data,
@@ -36,6 +37,7 @@ from drbo.models.surrogate import (
     require,
     supports,
 )
+from drbo.models.with_known import WithKnown
 from drbo.rounds.ball import frozen_copy
 from drbo.rounds.box_search import BoxSearch
 from drbo.rounds.checked import Checked
@@ -48,8 +50,9 @@ from drbo.rounds.search import WholeSearch
 from drbo.rounds.settings import Setting
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet, finite_set
-from drbo.spaces.samples import Samples
-from drbo.spaces.space import Point, Space
+from drbo.spaces.samples import CONTEXTS_UNCONSTRAINED, Samples
+from drbo.spaces.space import Displacement, Point, Space
+from drbo.validation import FloatArray
 
 UNNAMED = "outcome"
 """The name of an objective without a name."""
@@ -70,6 +73,7 @@ class Outcome:
     beta, bound_beta : the width rules of its confidence bounds: of the search, and of a recommendation
     first_fit : its hyper-parameters before any value is known
     name, unit : its name, and its unit or None, in texts
+    known : the part of it that is known; None if nothing is
     """
 
     surrogate: Surrogate
@@ -79,6 +83,26 @@ class Outcome:
     first_fit: Fit
     name: str = UNNAMED
     unit: str | None = None
+    known: KnownPart | None = None
+
+    def posterior(self, fit: Fit, data: Data, contexts: FloatArray, last: Posterior | None = None) -> Posterior:
+        """Return the posterior of the outcome, its known part included, on contexts (n, d) (`Surrogate.posterior`)."""
+        if self.known is None:
+            return self.surrogate.posterior(fit, data, contexts, last)
+        before = last.of_f if isinstance(last, WithKnown) else None
+        of_f = self.surrogate.posterior(fit, data, contexts, before)
+        factor = self.sign * fit.units(self.sign).length_inward(1.0)
+        return WithKnown.of(of_f, self.known, factor, data.inputs.actions)
+
+    def unknown(self, name: str, record: Told) -> Told:
+        """Return a result without the known part of this outcome, called `name`: what the model learns from."""
+        if self.known is None or name not in record.outcomes:
+            return record
+        contexts = np.array([context.coordinates for context in record.contexts])
+        actions = np.repeat(record.action.coordinates[None], len(contexts), axis=0)
+        known, found = self.known.pairs(actions, contexts).tolist(), record.outcomes[name]
+        left = tuple(value - part for value, part in zip(found.values, known, strict=True))
+        return replace(record, outcomes={**record.outcomes, name: replace(found, values=left)})
 
     @property
     def widths(self) -> tuple[Beta, Beta]:
@@ -200,6 +224,7 @@ class Configuration:
         outcome: Any,
         unit: Any,
         least_success: Any,
+        known: Any,
     ) -> Self:
         """Return the configuration of these arguments; an error names the wrong argument."""
         model = check_surrogate(LearnedGP() if surrogate is None else surrogate)
@@ -228,8 +253,12 @@ class Configuration:
         named = _name("outcome", outcome)
         check_unit(unit)
         limited = _limits(limits, named, sign)
+        part = None if known is None else _known(known, search.space, nature, shift)
+        if part is not None:
+            some = grid[:1] if len(grid) else search.candidates(grid, number).points[:1]
+            part.pairs(some[: len(nature.seen([]).points)], nature.seen([]).points[:1])  # raises if it does not work
         outcomes = {
-            OBJECTIVE: Outcome(model, sign, rule, bounding, model.first(inputs, sign), named, unit),
+            OBJECTIVE: Outcome(model, sign, rule, bounding, model.first(inputs, sign), named, unit, part),
             **{
                 name: _limited(name, one, model, (rule, bounding), inputs)
                 for name, one in limited.items()
@@ -243,7 +272,7 @@ class Configuration:
         chosen = setting.policy if policy is None else policy
         if policy is None and model.learns and setting.checked:
             chosen = Checked(chosen)
-        prior = model.posterior(objective.first_fit, Data(inputs), nature.seen([]).points)
+        prior = objective.posterior(objective.first_fit, Data(inputs), nature.seen([]).points)
         require(prior, chosen.needs, f"the policy {chosen!r}", model)
         chosen.check(prior, nature)
         for name, each in outcomes.items():
@@ -257,7 +286,7 @@ class Configuration:
             )
         if explore_budget is not None:
             require(prior, (SupportsCovariance,), "explore_budget", model)
-        today = None if baseline is None else frozen_copy(search.space.encode("baseline", baseline))
+        today = None if baseline is None else frozen_copy(search.permitted("baseline", baseline))
         budget = _budget(explore_budget, today, nature)
         least = validation.finite_float("least_success", least_success)
         if not 0.0 <= least <= 1.0:
@@ -281,6 +310,8 @@ class Configuration:
         }
         if least != LEAST_SUCCESS:  # files without it have the default
             arguments["least_success"] = least
+        if part is not None:
+            arguments["known"] = part.given
         return cls(
             arguments=arguments,
             actions=chosen_from,
@@ -412,6 +443,16 @@ def _chosen_from(actions: Any, model: Surrogate) -> FiniteSet | Box:
     return space
 
 
+def _known(known: Any, actions: Space, nature: Contexts, shift: Displacement | None) -> KnownPart:
+    """Return the known part of the objective; raise if it does not suit the contexts."""
+    part = KnownPart(as_known(known), actions, nature.space)
+    if shift is not None:
+        raise TypeError("known must not be given with contexts as a Perturbation, where f has no context of its own")
+    if nature.range is not None or part.given.lipschitz is not None:
+        part.steepness()  # raises if there is none, or a column is missing
+    return part
+
+
 def _budget(explore_budget: Any, baseline: Point | None, nature: Contexts) -> float:
     """Return the largest total loss of exploration against the baseline; infinite if there is no limit."""
     if explore_budget is None:
@@ -433,6 +474,8 @@ def _nature(
     contexts: Any, ambiguity: Any, model: Surrogate, seed: int
 ) -> tuple[Contexts, FiniteSet | Samples | Box, AmbiguitySet]:
     """Return the nature of the contexts, their space, and the family of sets."""
+    if isinstance(contexts, Box) and contexts.constraints:
+        raise TypeError(f"{CONTEXTS_UNCONSTRAINED}, got {contexts!r}")
     samples = Samples([], within=contexts, support=_spread(contexts)) if isinstance(contexts, Box) else contexts
     if not isinstance(samples, Samples):
         space = model.adapted(finite_set("contexts", contexts))

@@ -1,8 +1,8 @@
 """Values <-> JSON: arrays, and objects by their class and arguments.
 
-A drbo class is stored by its name. A user's class is stored by its qualified name, and is loaded only if the caller
-passes it. The stored arguments are the fields of a dataclass, or the result of the method `arguments()`. The object is
-rebuilt with `from_arguments(**arguments)` if the class has it, otherwise with the constructor.
+A drbo class is stored by its name. A user's class or function is stored by its qualified name, and is loaded only if
+the caller passes it. The stored arguments are the fields of a dataclass, or the result of the method `arguments()`. The
+object is rebuilt with `from_arguments(**arguments)` if the class has it, otherwise with the constructor.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import math
 import pkgutil
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,8 @@ def encode(value: Any) -> Any:
         return {"kind": "tuple", "items": [encode(item) for item in value]}
     if isinstance(value, dict):
         return {"kind": "mapping", "items": [[encode(name), encode(item)] for name, item in value.items()]}
+    if isinstance(value, FunctionType):
+        return {"kind": "function", "name": _named(value)}
     own = _OWN.get(type(value).__name__)
     arguments = encode(_arguments(value))
     if own is type(value):
@@ -95,7 +98,7 @@ def encode(value: Any) -> Any:
     return {"kind": "class", "name": _qualified(type(value)), "arguments": arguments}
 
 
-def decode(value: Any, classes: Sequence[type] = ()) -> Any:
+def decode(value: Any, classes: Sequence[Callable[..., Any]] = ()) -> Any:
     """Return the value that `encode` was given; `classes` are the user's classes that it may name."""
     if isinstance(value, list):
         raise ValueError("it holds a list instead of a value")
@@ -107,7 +110,9 @@ def decode(value: Any, classes: Sequence[type] = ()) -> Any:
     if kind in PLAIN:
         return PLAIN[kind](value, lambda part: decode(part, classes))
     if kind == "enum":
-        return _handed_over(value["of"], classes)[value["name"]]  # type: ignore[index]
+        return _handed_over(value["of"], classes)[value["name"]]
+    if kind == "function":
+        return _handed_over(value["name"], classes, "function")
     if kind == "class":
         return _made(_handed_over(value["name"], classes), decode(value["arguments"], classes))
     if kind in _DROPPED:
@@ -154,8 +159,10 @@ PLAIN: dict[str, Callable[[dict[str, Any], Callable[[Any], Any]], Any]] = {
 """Readers of values that are not objects, by kind; the second argument decodes the parts."""
 
 
-def classes_in(value: Any) -> set[type]:
-    """Return the user's classes that `encode` would name."""
+def classes_in(value: Any) -> set[Any]:
+    """Return the user's classes and functions that `encode` would name."""
+    if isinstance(value, FunctionType):
+        return {value}
     if isinstance(value, list | tuple):
         return set().union(*map(classes_in, value))
     if isinstance(value, dict):
@@ -184,22 +191,30 @@ def _made(cls: Any, arguments: dict[str, Any]) -> Any:
     return cls.from_arguments(**arguments) if hasattr(cls, "from_arguments") else cls(**arguments)
 
 
-def handed_over(classes: Any) -> Sequence[type]:
-    """Return the classes that a user passed; raise if they are not classes."""
-    if not (isinstance(classes, list | tuple | set | frozenset) and all(isinstance(one, type) for one in classes)):
-        raise TypeError(f"classes must be a list of classes, such as [MySet], got {classes!r}")
+def handed_over(classes: Any) -> Sequence[Callable[..., Any]]:
+    """Return the classes and functions that a user passed; raise if they are something else."""
+    several = isinstance(classes, list | tuple | set | frozenset)
+    if not (several and all(isinstance(one, type | FunctionType) for one in classes)):
+        raise TypeError(f"classes must be a list of classes and functions, such as [MySet], got {classes!r}")
     return tuple(classes)
 
 
-def _handed_over(name: Any, classes: Sequence[type]) -> type:
+def _named(function: FunctionType) -> str:
+    """Return the qualified name of a function; raise if it has none."""
+    if "<lambda>" in function.__qualname__:
+        raise TypeError("save cannot write a lambda: give the function a name, def ...")
+    return _qualified(function)
+
+
+def _handed_over(name: Any, classes: Sequence[Callable[..., Any]], what: str = "class") -> Any:
     for cls in classes:
         if _qualified(cls) == name:
             return cls
     short = str(name).rsplit(".", maxsplit=1)[-1]
     raise UnknownClassError(
-        f"needs the class {printable(name)}: pass it, Optimizer.load(path, classes=[{printable(short)}])"
+        f"needs the {what} {printable(name)}: pass it, Optimizer.load(path, classes=[{printable(short)}])"
     )
 
 
-def _qualified(cls: type) -> str:
+def _qualified(cls: Any) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"

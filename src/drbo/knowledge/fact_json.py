@@ -46,7 +46,9 @@ def records_of(facts: Sequence[Fact]) -> list[dict[str, Any]]:
     return [record_of(fact, encode) for fact in facts]
 
 
-def facts_of(records: Sequence[dict[str, Any]], actions: Space, contexts: Space, classes: Sequence[type]) -> list[Fact]:
+def facts_of(
+    records: Sequence[dict[str, Any]], actions: Space, contexts: Space, classes: Sequence[Callable[..., Any]]
+) -> list[Fact]:
     """Return the facts of the records of `records_of`; an error names the record."""
     reader, facts = Reader(actions, contexts, classes), []
     for i, record in enumerate(records):
@@ -172,7 +174,7 @@ class Reader:
 
     actions: Space
     contexts: Space
-    classes: Sequence[type]
+    classes: Sequence[Callable[..., Any]]
     references: list[Any] = field(default_factory=list)
 
     def read(self, record: dict[str, Any]) -> Fact | None:

@@ -25,17 +25,17 @@ from drbo.knowledge.history import OBJECTIVE, Fact, Proposal, Told
 from drbo.knowledge.production import Wishes
 from drbo.knowledge.state import NO_TERMS, Iterate, State, Terms, kept, values_of
 from drbo.knowledge.suggestion import Suggestion
-from drbo.models.bounds import LOWER, Beta, Bound
-from drbo.models.data import Units
+from drbo.models.bounds import LOWER, UPPER, Beta, Bound
+from drbo.models.data import Outcomes, Units
 from drbo.models.success import Success, Trials
-from drbo.models.surrogate import Fit, SupportsAlternatives, SupportsInformationGain, supports
+from drbo.models.surrogate import Fit, Posterior, SupportsAlternatives, SupportsInformationGain, supports
 from drbo.rounds.ball import Ball, frozen_copy
 from drbo.rounds.chance import check_atoms
 from drbo.rounds.context_rules import Beliefs
 from drbo.rounds.floors import View
-from drbo.rounds.policies import Evaluations, Round
+from drbo.rounds.policies import Choice, Evaluations, Policy, Round
 from drbo.rounds.range_ball import make_ball
-from drbo.rounds.repeats import NOTHING_FAILED, Avoiding, Failures
+from drbo.rounds.repeats import DETERMINISTIC, Avoiding, Taken
 from drbo.rounds.working import LIKELY, Chances, Working, places, representative
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -48,6 +48,10 @@ _NARROWED = 16
 """Cache size for contexts conditioned on `given`."""
 _TRIED = 100
 """Largest number of tried actions that are preferred to an untried one with about the same bound."""
+_MOST_NEW = 8
+"""Largest number of dimensions that count for the number of first outcomes of an unknown part."""
+_REPEATS = 4
+"""Largest number of actions that are left out because their evaluation would be repeated."""
 
 
 class Knowledge:
@@ -122,7 +126,7 @@ class Knowledge:
             return outcome.first_fit
         key, made = (count, state.corrections), self._next_fit.get(name)
         if made is None or made[0] is not last or made[1] != key:
-            values = values_of(state.told_so_far, name, Units(outcome.sign))
+            values = self._values(state, name)
             made = self._next_fit[name] = last, key, model.refit(self.configuration.inputs.seen(values), last)
         return made[2]
 
@@ -132,6 +136,12 @@ class Knowledge:
         for name in self.configuration.outcomes:
             found[name] = self.fit(state, name, fresh=fresh)
         return found
+
+    def _values(self, state: State, name: str) -> Outcomes:
+        """Return all values of an outcome without its known part, in the user's units; to be maximised."""
+        outcome = self.configuration.outcomes[name]
+        told = [outcome.unknown(name, record) for record in state.told_so_far]
+        return values_of(told, name, Units(outcome.sign))
 
     def belief(
         self,
@@ -170,7 +180,7 @@ class Knowledge:
             return ()
         key, made = (count, state.corrections), self._models.get(name)
         if made is None or made[0] is not fit or made[1] != key:
-            values = self.configuration.inputs.seen(values_of(state.told_so_far, name, Units(outcome.sign)))
+            values = self.configuration.inputs.seen(self._values(state, name))
             fits = outcome.surrogate.alternatives(fit, values)
             made = fit, key, [self._brought(None, state, name, one, contexts) for one in fits]
         beliefs = [self._brought(one, state, name, one.fit, contexts) for one in made[2]]
@@ -416,13 +426,11 @@ def propose(
         check_atoms(ball)
     permission = wishes.permission(state, objective, limits, ball, before, own.search)
     number = state.n_asked + len(before)
-    failures, search = NOTHING_FAILED, own.search if permission is None else permission.search(own.search)
     chances = known.chances(state, ball.reference)
-    if chances is not None:
-        failures = Failures(() if chances.model.by_accident else state.failed_pairs, chances)
-        exhausted = failures.exhausted(ball)
-        search = Working(search, chances, LIKELY * chances.best)
-        search = Avoiding(search, exhausted) if exhausted else search
+    taken = _taken(state, under_way, objective.expected(ball), chances)
+    search = own.search if permission is None else permission.search(own.search)
+    search = search if chances is None else Working(search, chances, LIKELY * chances.best)
+    search = taken.avoiding(search, ball)
     away = known.rows([*state.failed.values(), *(iterate.proposal.action for iterate in under_way)])
 
     def evaluated(some: Beliefs) -> Evaluations:
@@ -435,13 +443,20 @@ def propose(
         away,
         n_contexts,
         (own.seed, number),
-        failures,
+        taken,
         evaluated,
         limits,
         None if permission is None else permission.inside(own.search, View.CHECKED),
         None if permission is None else permission.inside(own.search, View.APPROACHED),
     )
-    choice = own.policy.choose(round_, objective)
+    choosing = objective.of_the_unknown() if _is_new(own, state) else objective
+    choice = own.policy.choose(round_, choosing)
+    if taken.told and wishes.action is None:
+        choice = _new(own.policy, round_, choosing, choice)
+    if choosing is not objective:
+        upper = Bound(objective.expected(choice.ball), objective.width, UPPER)
+        score = float(choice.ball.worst_case(upper.of_action(choice.action)).expectation)
+        choice = replace(choice, score=score)
     if n_contexts > 1 and len(choice.contexts) != n_contexts:
         raise TypeError(
             f"n_contexts must be 1 where the policy does not pick several contexts, got {n_contexts}; contexts "
@@ -487,6 +502,48 @@ def _middle(record: Told) -> FloatArray:
     """Return the mean of a result's contexts (d,): a failure of several contexts belongs to none of them."""
     points = np.array([context.coordinates for context in record.contexts])
     return np.asarray(np.average(points, axis=0, weights=record.weights or None))
+
+
+def _is_new(own: Configuration, state: State) -> bool:
+    """Return whether the unknown part of the outcome is explored alone, because the model cannot know its size yet.
+
+    Otherwise a large known part would decide where the unknown part is seen first, and the model would learn from there
+    that it hardly varies.
+    """
+    if own.objective.known is None or not own.objective.surrogate.learns:
+        return False
+    return state.counts[OBJECTIVE] < min(own.search.space.dimension, _MOST_NEW) + 2
+
+
+def _taken(state: State, under_way: Sequence[Iterate], posterior: Posterior, chances: Chances | None) -> Taken:
+    """Return the evaluations not to repeat: failed, pending and, if outcomes are nearly deterministic, told ones.
+
+    Failures by accident may be repeated.
+    """
+    pending = [(one.proposal.action, context) for one in under_way for context in one.proposal.contexts]
+    certain = state.counts[OBJECTIVE] and posterior.noise <= DETERMINISTIC * posterior.amplitude
+    failed = () if chances is None or chances.model.by_accident else state.failed_pairs
+    return Taken(failed, pending, state.evaluated(of=OBJECTIVE) if certain else (), chances)
+
+
+def _new(policy: Policy, round_: Round, beliefs: RoundBeliefs, choice: Choice) -> Choice:
+    """Return the choice or, if it repeats an evaluation, another one.
+
+    If nature picks contexts, evaluations may be days of production: then the other action must possibly be better.
+    """
+    repeated: list[Point] = []
+    found = choice
+    while round_.taken.repeats(found.ball, found.action, found.contexts) and len(repeated) < _REPEATS:
+        repeated.append(found.action)
+        found = policy.choose(replace(round_, search=Avoiding(round_.search, repeated)), beliefs)
+    if found is choice or round_.taken.repeats(found.ball, found.action, found.contexts):
+        return choice
+    if found.contexts:
+        return found
+    upper = Bound(beliefs.certain(found.ball), beliefs.width, UPPER)
+    lower = Bound(beliefs.certain(choice.ball), beliefs.width, LOWER)
+    most = found.ball.worst_case(upper.of_action(found.action)).expectation
+    return found if most > choice.ball.worst_case(lower.of_action(choice.action)).lower_bound else choice
 
 
 def suggestion_of(known: Knowledge, iterate: Iterate) -> Suggestion:

@@ -150,7 +150,7 @@ class Wishes:
         for name, given in (("floor", floor is not None), ("safe", certain)):
             if given and own.baseline is None:
                 raise TypeError(f"{name} needs a baseline: Optimizer(..., baseline=the current action)")
-        chosen = None if action is None else own.search.space.encode("action", action)
+        chosen = None if action is None else own.search.permitted("action", action)
         level = None if floor is None else validation.finite_float("floor", floor)
         known = dict.fromkeys([OBJECTIVE, *(own.key(name) for name in own.limits if certain)])
         learns = any(own.outcomes[name].surrogate.learns for name in known)

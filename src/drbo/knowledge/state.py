@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -247,6 +247,13 @@ class State:
         best = self.incumbent
         if best is None or self._sign * iterate.proposal.bound > self._sign * best.proposal.bound:
             self.incumbent = iterate
+
+    def incumbent_among(self, permitted: Callable[[Iterate], bool]) -> Iterate | None:
+        """Return the best of the permitted iterates: the incumbent, as a rule; None if there is none."""
+        if self.incumbent is None or permitted(self.incumbent):
+            return self.incumbent
+        left = [one for one in self._iterates if not _is_among(one.proposal.action, self.failed) and permitted(one)]
+        return max(left, key=lambda one: self._sign * one.proposal.bound, default=None)
 
     # --- the data of the model --------------------------------------------------------------------------------------
 

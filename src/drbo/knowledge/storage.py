@@ -24,7 +24,7 @@ import contextlib
 import json
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -169,7 +169,7 @@ class Contents:
     configuration: dict[str, Any]
     records: list[dict[str, Any]]
     file: File
-    classes: Sequence[type]
+    classes: Sequence[Callable[..., Any]]
 
     def facts(self, actions: Space, contexts: Space) -> Iterator[Fact]:
         """Yield the facts, with points of these spaces."""
@@ -180,7 +180,7 @@ class Contents:
                 yield fact
 
 
-def read(path: Path, classes: Sequence[type], like: dict[str, Any] | None = None) -> Contents:
+def read(path: Path, classes: Sequence[Callable[..., Any]], like: dict[str, Any] | None = None) -> Contents:
     """Return the contents of a file; raise if it is not from drbo, damaged, or from a later version.
 
     `like`: the required configuration.

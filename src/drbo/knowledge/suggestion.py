@@ -171,7 +171,7 @@ def results_of(id_: int, record: Told, actions: Space, contexts: Space) -> list[
             None,
             _limits_of(record, j),
             contexts.key(record.contexts[j]),
-        )  # fmt: skip
+        )
         for j, (value, outcome, stderr) in enumerate(both)
     ]
 

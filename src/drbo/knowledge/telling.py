@@ -327,6 +327,10 @@ def pending_iterate(known: Knowledge, state: State, suggestion: Suggestion) -> I
 def _hidden(nature: Contexts, own: Configuration, where: Where) -> tuple[tuple[Point, ...], tuple[float, ...]]:
     """Return the contexts of a distribution and their weights; raise if a context was also given."""
     refuse_beside_distribution(where.context, where.context_index, where.contexts)
+    if own.objective.known is not None:
+        raise TypeError(
+            "distribution must not be given where a part of the outcome is known: it depends on the context"
+        )
     return hidden_context(nature, [one.surrogate for one in own.outcomes.values()], where.distribution)
 
 

@@ -288,8 +288,9 @@ _SUPPORTED: dict[tuple[type, Any], bool] = {}
 def supports(model: object, capability: Callable[..., _T]) -> TypeGuard[_T]:
     """Return whether a posterior or a surrogate has all members of a capability: a faster `isinstance`.
 
-    The result is cached per class.
+    The result is cached per class. A posterior with a known part supports what the posterior of f does.
     """
+    model = getattr(model, "of_f", model)
     key = type(model), capability
     found = _SUPPORTED.get(key)
     if found is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import warnings
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -40,6 +40,7 @@ from drbo.knowledge.state import Iterate
 from drbo.knowledge.suggestion import Prediction, Result, Suggestion, results_of
 from drbo.knowledge.telling import Where
 from drbo.models.bounds import TheoreticalBeta
+from drbo.models.known import Known
 from drbo.models.surrogate import Posterior, Surrogate
 from drbo.optimizer.question import Guard, Question, alone, computing
 from drbo.rounds.limits import AnyLimit
@@ -96,6 +97,9 @@ class Optimizer:
         if no other action fits
     least_success : once an evaluation has failed, actions of a smaller estimated probability of success are not
         recommended. If no evaluated action reaches it, actions about as likely to succeed as the best one are
+    known : a function of an action and a context that returns the known part of the outcome, in the user's units:
+        outcome = known(action, context) + f(action, context), such as wages or a physical model. f alone is learned,
+        and all bounds are of the sum. `drbo.Known` has more: `lipschitz=`, which contexts with a range need
     """
 
     def __init__(
@@ -117,6 +121,7 @@ class Optimizer:
         outcome: str | None = None,
         unit: str | None = None,
         least_success: float = LEAST_SUCCESS,
+        known: Known | Callable[[Any, Any], float] | None = None,
     ) -> None:
         self._configuration = Configuration.of(
             actions=actions,
@@ -135,6 +140,7 @@ class Optimizer:
             outcome=outcome,
             unit=unit,
             least_success=least_success,
+            known=known,
         )
         self._facts: list[Fact] = []
         self._file = storage.File()
@@ -563,6 +569,7 @@ class Optimizer:
         limits: Mapping[str, AnyLimit] | None = None,
         unit: str | None = None,
         least_success: float = LEAST_SUCCESS,
+        known: Known | Callable[[Any, Any], float] | None = None,
     ) -> Self:
         """Return an optimizer with the rows of a log as its results: `from_frame(...).recommend()` is a decision.
 
@@ -602,6 +609,7 @@ class Optimizer:
             outcome=outcome,
             unit=unit,
             least_success=least_success,
+            known=known,
         )
         # The samples already hold these contexts, so they must not count twice.
         opt._facts.extend(telling.told_rows(opt._configuration, log.rows, drawn=False))
@@ -646,7 +654,7 @@ class Optimizer:
         self._file.save(validation.path("path", path), self._configuration.arguments, self._facts)
 
     @classmethod
-    def load(cls, path: str | Path, classes: Sequence[type] = ()) -> Self:
+    def load(cls, path: str | Path, classes: Sequence[Callable[..., Any]] = ()) -> Self:
         """Return a saved optimizer, which continues as the saved one would.
 
         `classes` are your own sets, kernels, settings and policies that the file names; no other code is run.

@@ -204,16 +204,19 @@ class Bars(Mark):
 
 @dataclass(frozen=True)
 class Cells(Mark):
-    """Numbers z (m, n) at x (n,) and y (m,), as colours; a cell ends halfway to the next one."""
+    """Numbers z (m, n) at x (n,) and y (m,), as colours; a cell ends halfway to the next one. nan is blank."""
 
     x: Sequence[Any]
     y: Sequence[Any]
     z: FloatArray
     name = ""  # not in the legend
 
+    def _ends(self) -> Numbers:
+        return Numbers.over(self.z[~np.isnan(self.z)].tolist(), 0.0)
+
     def scale(self) -> str:
         """Return the colour scale from the smallest number to the largest."""
-        ends = Numbers.over(self.z.ravel().tolist(), 0.0)
+        ends = self._ends()
         names = "".join(f'<span style="top: {percent(1.0 - at)}">{name}</span>' for at, name in ends.ticks())
         colors = f"linear-gradient(to top, {', '.join(LITTLE_TO_MUCH)})"
         return f'<div class="scale"><div style="background: {colors}"></div><div class="names up">{names}</div></div>'
@@ -221,10 +224,12 @@ class Cells(Mark):
     def svg(self, x: Scale, y: Scale) -> str:
         """Return one image of all cells."""
         (left, right, columns), (low, high, rows) = pixels(x.at(self.x)), pixels(y.at(self.y))
-        shares = Numbers.over(self.z.ravel().tolist(), 0.0).at(self.z)
+        blank = np.isnan(self.z)
+        shares = self._ends().at(np.where(blank, np.nanmin(self.z), self.z))
         anchors = np.array([[int(color[i : i + 2], 16) for i in (1, 3, 5)] for color in LITTLE_TO_MUCH])
         steps = np.linspace(0.0, 1.0, len(anchors))
         colors = np.stack([np.interp(shares, steps, anchors[:, i]) for i in range(3)], axis=2).round().astype(np.uint8)
+        colors[blank] = 255
         place = f'x="{percent(left)}" y="{percent(1.0 - high)}" width="{percent(right - left)}"'
         picture = _png(colors[np.ix_(rows[::-1], columns)])
         return f'<image {place} height="{percent(high - low)}" preserveAspectRatio="none" href="{picture}"/>'

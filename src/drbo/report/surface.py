@@ -66,12 +66,20 @@ def slices(opt: Optimizer, r: Recommendation) -> list[Figure]:
         return _along_members(opt, r, contexts, reference, worst)
     drawn = []
     for name, parameter in actions.parameters.items():
-        values = axis(parameter)
-        found = _expectations(opt, [{**r.action, name: value} for value in values], contexts, reference, worst)
+        values, there = _along_axis(actions, r.action, name, axis(parameter))
+        found = _expectations(opt, there, contexts, reference, worst)
         told = [(plain(result.action[name]), result.outcome) for result in opt.results if result.outcome is not None]
         here = _here(plain(r.action[name]), found[0][2][_nearest(values, r.action[name])])
         drawn.append(_slice(name, [plain(value) for value in values], along(values, found), told, here))
     return drawn
+
+
+def _along_axis(box: Box, action: Any, name: str, values: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the values of a parameter that the constraints permit, and the actions with them."""
+    actions = box.completed([{**action, name: value} for value in values], [name])
+    kept = [(value, one) for value, one in zip(values, actions, strict=True) if one is not None]
+    kept = kept or [(action[name], action)]
+    return [value for value, _ in kept], [one for _, one in kept]
 
 
 def _slice(name: str, values: Sequence[Any], marks: list[Mark], told: Sequence[tuple[Any, Any]], here: Mark) -> Figure:
@@ -137,7 +145,16 @@ def maps(opt: Optimizer, r: Recommendation) -> list[dict[str, Any]]:
                     context = {**context, name: value} if isinstance(context, dict) else value
             actions.append(action)
             contexts.append(context)
-        mean = np.reshape(_predict(opt, actions, contexts).mean, (len(ys), len(xs)))
+        box = box_of(opt.configuration.actions)
+        if box is not None:
+            moved = [name for kind, name in ((kind_x, name_x), (kind_y, name_y)) if kind == "action"]
+            actions = box.completed(actions, moved)
+        possible = [action is not None for action in actions]
+        if not any(possible):
+            continue
+        kept = list(itertools.compress(actions, possible)), list(itertools.compress(contexts, possible))
+        mean = np.full((len(ys), len(xs)), np.nan)
+        mean.ravel()[possible] = _predict(opt, *kept).mean
         shown = [[_shown(v) for v in part] for part in (xs, ys)]
         titles = [_title(axes, kind_x, name_x), _title(axes, kind_y, name_y)]
         marks: list[Mark] = [
@@ -191,7 +208,7 @@ def _axes(opt: Optimizer, r: Recommendation) -> list[tuple[str, str, list[Any]]]
 def sensitivities(opt: Optimizer, r: Recommendation) -> dict[str, float]:
     """Return the total-effect index of every parameter and condition (Jansen's estimate on the posterior mean)."""
     rng = np.random.default_rng(0)
-    draw_action = _drawer(opt, r)
+    draw_action, box = _drawer(opt, r), box_of(opt.configuration.actions)
     contexts, reference, _ = _heaviest(r)
     rows = [row(context, "context") for context in contexts]
     first = [(draw_action(rng), int(rng.choice(len(contexts), p=reference))) for _ in range(_DRAWS)]
@@ -209,6 +226,9 @@ def sensitivities(opt: Optimizer, r: Recommendation) -> dict[str, float]:
     for name in names if isinstance(r.action, dict) or len(names) == 1 else ():
         # coordinates of a finite set do not vary independently
         mixed = [({**a, name: b[name]} if isinstance(a, dict) else b) for (a, _), (b, _) in pairs]
+        if box is not None:
+            completed = box.completed(mixed, [name])
+            mixed = [a if one is None else one for one, (a, _) in zip(completed, first, strict=True)]
         shares[name] = share(mixed, [contexts[j] for _, j in first])
     for name in rows[0] if isinstance(contexts[0], dict) or len(rows[0]) == 1 else ():
         mixed = [
@@ -225,6 +245,9 @@ def _drawer(opt: Optimizer, r: Recommendation) -> Any:
     if box is None:
         every = members(opt.configuration.actions, r.action, _MEMBERS) or []
         return lambda rng: every[int(rng.integers(len(every)))]
+    if box.constraints:
+        some = box.spread(2 * _DRAWS, 0)
+        return lambda rng: box.decode(some[int(rng.integers(len(some)))])
     choices = {name: axis(parameter) for name, parameter in box.parameters.items()}
     return lambda rng: {name: values[int(rng.integers(len(values)))] for name, values in choices.items()}
 

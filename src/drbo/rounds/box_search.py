@@ -47,6 +47,8 @@ _ASCENT = 15
 _AT_ONCE = 16
 """Batch size of scoring, before others are ruled out. The points of a batch are apart if possible, because the best of
 several close points rules out the rest."""
+_TRIED = 256
+"""Largest number of combinations of discrete values that are tried if each calls a constraint of the user."""
 _TIE = 1e-9
 """Scores with a smaller difference, as a share of the amplitude of f, are equal."""
 
@@ -68,16 +70,27 @@ class BoxSearch(WholeSearch):
         x = best_in_box(self.space, objective, np.unique(near, axis=0), away, ball.seed, bad)
         return Found(Point(x), float(objective.scores(x[None])[0]))
 
+    def permits(self, action: Point) -> bool:
+        """Return whether an action satisfies the constraints of the box."""
+        return bool(self.space.permits(action.coordinates[None])[0])
+
+    def permitted(self, name: str, value: Any) -> Point:
+        """Return the point for a user's action; raise if it breaks a constraint. An error calls the action `name`."""
+        return self.space.check_permitted(name, self.space.encode(name, value))
+
     def candidates(self, near: FloatArray, seed: int) -> Candidates:
         """Return the initial points of a search."""
         return Candidates(_candidates(self.space, np.unique(near, axis=0), seed))
 
     def around(self, action: Point, distance: float, seed: int) -> Candidates:
         """Return points around an action; half of them have new random discrete values."""
-        near = _near(self.space, action.coordinates, distance, np.random.default_rng(seed))
-        fixed = ~self.space.continuous
-        near[::2, fixed] = self.space.sample(len(near), seed)[::2, fixed]
-        return Candidates(near)
+        box, rng = self.space, np.random.default_rng(seed)
+        start = np.tile(action.coordinates, (_NEIGHBOURS, 1))
+        others, fixed = box.sample(_NEIGHBOURS, seed), ~box.continuous
+        near = _moved(box, start, distance, rng)
+        near[::2, fixed] = others[::2, fixed]
+        start[::2] = others[::2]
+        return Candidates(box.inside(start, near))
 
     def climb(self, start: FloatArray, score: Smooth, margins: Sequence[Smooth]) -> FloatArray:
         """Return the end of a local ascent over the continuous coordinates, by SLSQP."""
@@ -241,6 +254,8 @@ def _close(points: FloatArray, others: FloatArray, distance: float) -> np.ndarra
 def _candidates(box: Box, known: FloatArray, seed: int) -> FloatArray:
     """Return the known points that are possible, points spread over the box, and points near the known ones."""
     known = known[box.possible(known)]
+    if box.feasible is not None:
+        known = box.feasible.nearest(known)
     rng = np.random.default_rng(seed)
     near = [_near(box, point, scale, rng) for point in known for scale in (0.1, 0.02, 0.004)]
     return np.concatenate([known, box.sample(CANDIDATES, seed), *near])
@@ -248,44 +263,86 @@ def _candidates(box: Box, known: FloatArray, seed: int) -> FloatArray:
 
 def _near(box: Box, point: FloatArray, scale: float, rng: np.random.Generator) -> FloatArray:
     """Return points near one, with different continuous coordinates."""
-    free = box.continuous
-    near = np.tile(point, (_NEIGHBOURS, 1))
-    near[:, free] += scale * rng.normal(size=(_NEIGHBOURS, int(free.sum())))
-    return np.clip(near, 0.0, 1.0)
+    points = np.tile(point, (_NEIGHBOURS, 1))
+    return box.inside(points, _moved(box, points, scale, rng))
+
+
+def _moved(box: Box, points: FloatArray, scale: float, rng: np.random.Generator) -> FloatArray:
+    """Return points (m, d) with random changes of the continuous coordinates; constraints may not hold."""
+    free, moved = box.continuous, points.copy()
+    moved[:, free] += scale * rng.normal(size=(len(points), int(free.sum())))
+    return np.clip(moved, 0.0, 1.0)
 
 
 def _climb(box: Box, objective: Objective, point: FloatArray, score: float) -> tuple[FloatArray, float]:
     """Return the local maximum reached from a point with a known score, and its score."""
-    free = box.continuous
-    parts = box.discrete_parts()
     for _ in range(5):
         before = score
-        if free.any():
-            point, score = _climb_free(objective, point, score, free)
-        if parts is not None and len(parts) > 1:
-            others = parts.copy()
-            others[:, free] = point[free]
+        point, score = _climb_free(box, objective, point, score)
+        others = _other_parts(box, point)
+        if len(others):
             best, scores = objective.leaders(others, 1)
             if scores[0] > score:
                 point, score = best[0], float(scores[0])
-        if score <= before + 1e-9 * abs(before) or parts is None or len(parts) == 1:
+        if score <= before + 1e-9 * abs(before) or not len(others):
             break
     return point, score
 
 
-def _climb_free(objective: Objective, start: FloatArray, score: float, free: np.ndarray) -> tuple[FloatArray, float]:
-    """Return the maximum over the continuous coordinates by L-BFGS-B, and its score; never worse than the start."""
+def _other_parts(box: Box, point: FloatArray) -> FloatArray:
+    """Return points (k, d) like one, with other discrete values."""
+    parts, feasible = box.discrete_parts(), box.feasible
+    others = np.empty((0, box.dimension))
+    if parts is not None and len(parts) > 1:
+        others = np.where(box.continuous, point, parts)
+    if feasible is None:
+        return others
+    if feasible.slow:  # every point costs a call of a function
+        others = others[:: len(others) // _TRIED + 1]
+    return np.concatenate([others[feasible.holds(others)], feasible.elsewhere(point), feasible.neighbours(point)])
 
-    def descent(coordinates: FloatArray) -> tuple[float, FloatArray]:
+
+def _climb_free(box: Box, objective: Objective, start: FloatArray, score: float) -> tuple[FloatArray, float]:
+    """Return the maximum over the continuous coordinates, and its score; never worse than the start.
+
+    L-BFGS-B without constraints, sequential quadratic programming with them.
+    """
+    limits = None if box.feasible is None else box.feasible.limits(start)
+    free = box.continuous if limits is None else limits.pattern.free
+    if not free.any():
+        return start, score
+
+    def whole(coordinates: FloatArray) -> FloatArray:
         point = start.copy()
         point[free] = coordinates
-        value, gradient = objective.score_and_gradient(point)
+        return point
+
+    def descent(coordinates: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = objective.score_and_gradient(whole(coordinates))
         return -value, -gradient[free]
 
     bounds = [(0.0, 1.0)] * int(free.sum())
-    found = minimize(descent, start[free], jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40})
-    if -found.fun <= score:
+    if limits is None or box.feasible is None:
+        found = minimize(descent, start[free], jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40})
+        return (start, score) if -found.fun <= score else (whole(np.clip(found.x, 0.0, 1.0)), float(-found.fun))
+    held = limits.pattern.held[:, free]
+    rules: list[Any] = []
+    if len(held):
+        rules.append({"type": "eq", "fun": lambda x: held @ (x - start[free]), "jac": lambda _: held})
+    if len(limits.room(start)):
+        jac = lambda x: limits.slopes(whole(x))[:, free]  # noqa: E731
+        rules.append({"type": "ineq", "fun": lambda x: limits.room(whole(x)), "jac": jac})
+    found = minimize(
+        descent,
+        start[free],
+        jac=True,
+        method="SLSQP",
+        bounds=bounds,
+        constraints=rules,
+        options={"maxiter": 40, "ftol": _TIE * objective.bound.amplitude},
+    )
+    if not np.isfinite(found.x).all():
         return start, score
-    point = start.copy()
-    point[free] = np.clip(found.x, 0.0, 1.0)
-    return point, float(-found.fun)
+    end = box.feasible.towards(start[None], whole(np.clip(found.x, 0.0, 1.0))[None])
+    reached = float(objective.scores(end)[0])
+    return (end[0], reached) if reached > score else (start, score)

@@ -15,7 +15,7 @@ from drbo.models.surrogate import Capability, Posterior, SupportsAverages, Suppo
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs, ContextRule, Informative, check_rule
 from drbo.rounds.floors import Limit, LimitedSearch
-from drbo.rounds.repeats import NOTHING_FAILED, Failures
+from drbo.rounds.repeats import NOTHING_TAKEN, Taken
 from drbo.rounds.search import Found, Search
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -73,7 +73,7 @@ class Round:
     under_way : (l, d) actions that are pending or failed
     n_contexts : the number of contexts to pick for the action, where the learner picks them
     seed : the seed of the optimizer, and the number of the suggestion
-    failures : evaluations that failed, which are not chosen again
+    taken : evaluations that are not chosen again
     evaluated : returns where an outcome was evaluated so far, pending evaluations included
     limits : the limits of outcomes; `search` is over the actions that may meet them
     deciding : the search over the actions that may be recommended, which are known to meet the limits; None if it is
@@ -87,7 +87,7 @@ class Round:
     under_way: FloatArray
     n_contexts: int = 1
     seed: tuple[int, int] = (0, 0)
-    failures: Failures = NOTHING_FAILED
+    taken: Taken = NOTHING_TAKEN
     evaluated: Callable[[Beliefs], Evaluations] = lambda _: NO_EVALUATIONS
     limits: tuple[Limit, ...] = ()
     deciding: LimitedSearch | None = None
@@ -220,18 +220,19 @@ def picked(
     """Return the choice of an action, with contexts picked by a rule, each as if earlier ones were told.
 
     Without a rule nature picks the context. `first` is the first context, if it has been picked already. A context in
-    which the action failed is replaced. The rule picks contexts for the objective and for limits that are open.
+    which the evaluation is taken is replaced. The rule picks contexts for the objective and for limits that are open.
     """
     if rule is None:
         return Choice(found.action, None, found.score, ball, reason=reason)
     action = found.action
     decide = [beliefs, *(limit.beliefs for limit in round.limits if limit.open(ball, action))]
     first = rule.pick_for(ball, decide, action) if first is None else first
-    first = round.failures.instead(ball, beliefs, action, first)
+    first = round.taken.instead(ball, beliefs, action, first)
     more: list[Point] = []
     while 1 + len(more) < round.n_contexts:
         known = [one.also(ball, action, (first, *more)) for one in decide]
-        more.append(round.failures.instead(ball, known[0], action, rule.pick_for(ball, known, action)))
+        taken = round.taken.and_also(action, (first, *more))
+        more.append(taken.instead(ball, known[0], action, rule.pick_for(ball, known, action)))
     return Choice(found.action, first, found.score, ball, tuple(more), reason)
 
 

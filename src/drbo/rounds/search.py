@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +119,15 @@ class WholeSearch(Search):
             better = pick(around) if len(around.points) else None
             found = found if better is None or better.score <= found.score else better
         return found
+
+    def permits(self, action: Point) -> bool:
+        """Return whether an action satisfies the constraints of the space."""
+        del action
+        return True
+
+    def permitted(self, name: str, value: Any) -> Point:
+        """Return the point for a user's action; raise if it breaks a constraint. An error calls the action `name`."""
+        return self.space.encode(name, value)
 
     @abstractmethod
     def candidates(self, near: FloatArray, seed: int) -> Candidates:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from drbo import validation
 from drbo._messages import listed, printable
+from drbo.spaces.constraints import Constraint, called, checked
+from drbo.spaces.feasible import Feasible
 from drbo.spaces.parameters import MOST_COORDINATES, Fixed, Parameter, parameter
 from drbo.spaces.space import Column, Point, Space
 from drbo.validation import FloatArray
@@ -24,9 +26,15 @@ class Box(Space):
 
     Use a mapping for names that are not Python identifiers: `Box({"set point": (18.0, 24.0)})`.
 
+    Actions may have constraints: `Box(a=(0, 1), b=(0, 1), constraints=[drbo.Total("a", "b", equals=1.0)])`. A
+    constraint is a `Total`, a `LinearConstraint`, an `AtMostActive`, or a function of the action that returns True or
+    False (docs/actions.md).
+
     Attributes
     ----------
     parameters : by name
+    constraints : the constraints of the actions
+    feasible : the points that satisfy the constraints; None without constraints
     known : the values of the parameters that were fixed by `narrowed`, by name
     """
 
@@ -34,6 +42,8 @@ class Box(Space):
         self,
         parameters: Mapping[str, tuple[float, float] | Parameter] | None = None,
         /,
+        *,
+        constraints: Any = (),
         **named: tuple[float, float] | Parameter,
     ) -> None:
         if parameters is not None and not isinstance(parameters, Mapping):
@@ -64,9 +74,16 @@ class Box(Space):
         self._slices = {
             name: slice(int(a), int(b)) for name, (a, b) in zip(self.parameters, itertools.pairwise(ends), strict=True)
         }
+        self.constraints = checked(constraints)
+        self.feasible: Feasible | None = None
+        if self.constraints:
+            self.feasible = Feasible(self.parameters, self._slices, self.constraints, self.decode, self._spread)
 
     def __repr__(self) -> str:
-        return f"Box({', '.join(f'{printable(name)}={parameter!r}' for name, parameter in self.parameters.items())})"
+        parts = [f"{printable(name)}={parameter!r}" for name, parameter in self.parameters.items()]
+        if self.constraints:
+            parts.append(f"constraints=[{', '.join(map(called, self.constraints))}]")
+        return f"Box({', '.join(parts)})"
 
     @property
     def continuous(self) -> NDArray[np.bool_]:
@@ -91,12 +108,13 @@ class Box(Space):
 
     def arguments(self) -> dict[str, Any]:
         """Return the constructor arguments, for `from_arguments`."""
-        return {"parameters": self.parameters}
+        given: dict[str, Any] = {"parameters": self.parameters}
+        return {**given, "constraints": self.constraints} if self.constraints else given
 
     @classmethod
-    def from_arguments(cls, parameters: dict[str, Parameter]) -> Box:
-        """Return a box with these parameters."""
-        return cls(parameters)
+    def from_arguments(cls, parameters: dict[str, Parameter], constraints: tuple[Constraint, ...] = ()) -> Box:
+        """Return a box with these parameters and constraints."""
+        return cls(parameters, constraints=constraints)
 
     def narrowed(self, known: Mapping[Any, Any]) -> Box:
         """Return the box with some parameters fixed at known values; points keep their coordinates."""
@@ -110,7 +128,8 @@ class Box(Space):
             {
                 name: Fixed(p, f"given[{name!r}]", known[name]) if name in known else p
                 for name, p in self.parameters.items()
-            }
+            },
+            constraints=self.constraints,
         )
 
     def holds(self, coordinates: FloatArray) -> NDArray[np.bool_]:
@@ -136,7 +155,8 @@ class Box(Space):
 
     def decode(self, point: Point) -> dict[str, Any]:
         """Return the values at a point."""
-        return {name: p.decode(point.coordinates[self._slices[name]]) for name, p in self.parameters.items()}
+        action = {name: p.decode(point.coordinates[self._slices[name]]) for name, p in self.parameters.items()}
+        return action if self.feasible is None else self.feasible.zeroed(action)
 
     def stored(self, coordinates: FloatArray) -> Point:
         """Return the point at stored coordinates (d,); raise if a parameter has no value there."""
@@ -205,7 +225,49 @@ class Box(Space):
                 there &= (points[:, self._slices[name]] == p.levels(np.zeros(1, dtype=np.intp))).all(axis=1)
         return there
 
+    def permits(self, points: FloatArray) -> NDArray[np.bool_]:
+        """Return a mask (n,) of the points (n, dimension) that satisfy the constraints."""
+        return np.ones(len(points), dtype=bool) if self.feasible is None else self.feasible.holds(points)
+
+    def check_permitted(self, name: str, point: Point) -> Point:
+        """Return the point; raise if it breaks a constraint. An error calls the point `name`."""
+        broken = None if self.feasible is None else self.feasible.broken(point.coordinates)
+        if broken is not None:
+            raise ValueError(f"{name} must satisfy the constraints of the actions, but breaks {broken}")
+        return point
+
+    def completed(self, actions: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any] | None]:
+        """Return actions whose parameters `names` were changed, with others changed so that equalities hold.
+
+        None instead of an action that breaks a constraint.
+        """
+        if self.feasible is None:
+            return [dict(action) for action in actions]
+        points = np.array([self.encode("action", action).coordinates for action in actions])
+        fixed = np.zeros(self.dimension, dtype=bool)
+        for name in names:
+            fixed[self._slices[name]] = True
+        moved, held = self.feasible.completed(points, fixed)
+        return [self.decode(Point(row)) if one else None for row, one in zip(moved, held, strict=True)]
+
+    def outward(self, point: FloatArray, coordinate: int, side: float) -> FloatArray:
+        """Return the move (dimension,) of one coordinate by `side`, 1 or -1, beyond the edge of its range.
+
+        Other coordinates move so that equalities stay. The move is zero if another constraint forbids it.
+        """
+        move = np.zeros(self.dimension)
+        move[coordinate] = side
+        return move if self.feasible is None else self.feasible.outward(point, move)
+
+    def inside(self, points: FloatArray, targets: FloatArray) -> FloatArray:
+        """Return points on the way from points (m, dimension) of the box to targets, as far as constraints hold."""
+        return targets if self.feasible is None else self.feasible.towards(points, targets)
+
     def sample(self, count: int, seed: int) -> FloatArray:
+        """Return well-spread points (count, dimension) of the box that satisfy the constraints."""
+        return self._spread(count, seed) if self.feasible is None else self.feasible.sample(count, seed)
+
+    def _spread(self, count: int, seed: int) -> FloatArray:
         """Return well-spread points (count, dimension) of the box: scrambled Sobol points, rounded to valid values."""
         cube = spread(count, len(self.parameters), seed)
         points = np.empty((count, self.dimension))

@@ -186,9 +186,15 @@ class FiniteSet(Space):
         return self._values[point.index]
 
     def decode_all(self, coordinates: FloatArray) -> Sequence[Any]:
-        """Return all points or labels as they were given; the coordinates must be those of all points, in order."""
-        del coordinates
-        return self._values
+        """Return the points or labels at coordinates (n, d) of the set, as they were given."""
+        if coordinates is self.coordinates:
+            return self._values
+        return [self._values[self._row_of[row.tobytes()]] for row in np.ascontiguousarray(coordinates)]
+
+    @functools.cached_property
+    def _row_of(self) -> dict[bytes, int]:
+        """The row of each point, by its coordinates."""
+        return {row.tobytes(): i for i, row in reversed(list(enumerate(np.ascontiguousarray(self.coordinates))))}
 
     def at(self, name: str, index: Any) -> Point:
         """Return the point with this index, from 0 to n - 1."""

@@ -30,6 +30,7 @@ _MOST_SUPPORT = 10_000
 
 _SUPPORT = 64
 """Default number of further points."""
+CONTEXTS_UNCONSTRAINED = "contexts must not have constraints: nature may choose any point of their box"
 
 _FAR = 1.0
 """A context is far outside if it exceeds the samples' range by more than this share of the range."""
@@ -184,6 +185,8 @@ class Samples:
             raise TypeError("keys must not be given with within: only rows are replayed, and within asks for others")
         data, keys = _without_column(data, "keys", keys)
         data, time = _without_column(data, "time", time)
+        if within is not None and within.constraints:
+            raise TypeError(f"{CONTEXTS_UNCONSTRAINED}, got within={within!r}")
         if within is not None and names is not None:
             raise TypeError("names must not be given with within, whose parameters name the columns")
         if within is not None and labels is not None:

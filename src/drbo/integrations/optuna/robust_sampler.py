@@ -56,6 +56,7 @@ from drbo.integrations.optuna.trials import (
 from drbo.knowledge.encoding import handed_over
 from drbo.models import Surrogate, check_surrogate
 from drbo.spaces import Point
+from drbo.spaces.constraints import checked
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
@@ -80,6 +81,9 @@ class RobustSampler(BaseSampler):
         "peak", peak - 68.0)`, or the one at the position of the limit: a constraint of Optuna is the distance beyond
         the threshold, and zero or less if the limit holds
     constraints_func : returns the constraints of a trial, in the order of `limits`, as for other samplers of Optuna
+    constraints : constraints on the parameters, as for `drbo.Box`. A search space is known after the first completed
+        trial; until then parameters are suggested one by one, and constraints may not hold. Enqueue a first trial if
+        that matters
     patience : the longest time, in seconds, that a trial waits for the suggestion of an earlier running trial
     """
 
@@ -94,6 +98,7 @@ class RobustSampler(BaseSampler):
         bound_beta: float | drbo.TheoreticalBeta | None = None,
         policy: drbo.Policy | None = None,
         seed: int = 0,
+        constraints: Sequence[Any] = (),
         patience: float = 30.0,
         limits: Mapping[str, drbo.AtMost | drbo.AtLeast] | None = None,
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
@@ -132,11 +137,13 @@ class RobustSampler(BaseSampler):
                 f'limits={{"peak": drbo.AtMost(68.0)}}, got {constraints_func!r}'
             )
         self._constraints_func = constraints_func
+        self._constraints = checked(constraints)
         # Raises if an argument is wrong; arguments that depend on the actions' dimension are checked with the space.
         drbo.Optimizer(drbo.Box(x=(0.0, 1.0)), **{**self._arguments, "surrogate": None})
         self._samples = drbo.Samples([], within=contexts) if isinstance(contexts, drbo.Box) else contexts
         self._patience = validation.radius(patience, "patience")
-        self._text = json.dumps(drbo.knowledge.to_json(self._arguments), allow_nan=False)
+        stored = {**self._arguments, "constraints": self._constraints} if self._constraints else self._arguments
+        self._text = json.dumps(drbo.knowledge.to_json(stored), allow_nan=False)
         self._digest = digest_of(self._text)
         self._forget()
 
@@ -150,14 +157,16 @@ class RobustSampler(BaseSampler):
             "arguments": self._arguments,
             "patience": self._patience,
             "constraints_func": self._constraints_func,
+            "constraints": self._constraints,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         function = state["constraints_func"]
-        RobustSampler.__init__(self, **state["arguments"], patience=state["patience"], constraints_func=function)
+        arguments = {**state["arguments"], "constraints": state["constraints"]}
+        RobustSampler.__init__(self, **arguments, patience=state["patience"], constraints_func=function)
 
     @classmethod
-    def from_study(cls, study: optuna.Study, *, classes: Sequence[type] = ()) -> Self:
+    def from_study(cls, study: optuna.Study, *, classes: Sequence[Callable[..., Any]] = ()) -> Self:
         """Return the sampler of a study; `classes` are your own classes that it uses."""
         check_study(study)
         own = handed_over(classes)
@@ -373,7 +382,7 @@ class RobustSampler(BaseSampler):
         self, study: optuna.Study, space: Mapping[str, BaseDistribution], pinned: Mapping[str, Any]
     ) -> Replayed:
         maximize = study.direction == optuna.study.StudyDirection.MAXIMIZE
-        opt = drbo.Optimizer(box_of(space, pinned), **self._arguments, maximize=maximize)
+        opt = drbo.Optimizer(box_of(space, pinned, self._constraints), **self._arguments, maximize=maximize)
         return Replayed(opt, study.study_name, space, self.contexts, self.names, self._row)
 
     def _followed_by(
@@ -411,7 +420,7 @@ class RobustSampler(BaseSampler):
             theirs, own = (dict(json.loads(one)["items"]) for one in (text, self._text))
         except (ValueError, TypeError, KeyError) as error:
             raise damage(study.study_name, CONFIGURATION, f"it is not a configuration ({error})") from None
-        differing = [name for name in own if own[name] != theirs.get(name)]
+        differing = [name for name in {**own, **theirs} if own.get(name) != theirs.get(name)]
         return (
             f"study {study.study_name!r} was started with another {' and '.join(differing)}: give RobustSampler the "
             "same arguments, use RobustSampler.from_study(study), or start a study with another name"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from optuna.distributions import (
 
 import drbo
 from drbo.spaces.parameters import Fixed
+from drbo.spaces.space import Column
 from drbo.validation import FloatArray
 
 _SLACK = 1e-9
@@ -51,6 +52,10 @@ class Levels(drbo.spaces.Parameter):
     def count(self) -> int:
         """The number of levels."""
         return round((self.high - self.low) / self.step) + 1
+
+    def column(self, name: str | None, first: int) -> Column:
+        """Return the column; its positions are logarithms if `log`."""
+        return replace(super().column(name, first), logarithmic=self.log)
 
     def levels(self, indices: NDArray[np.intp]) -> FloatArray:
         """Return the coordinates (n, 1) of numbers by their indices (n,)."""
@@ -150,10 +155,22 @@ def fitted(value: Any, distribution: BaseDistribution) -> tuple[bool, Any]:
     return on_a_step and abs(number - value) <= slack, number
 
 
-def box_of(space: Mapping[str, BaseDistribution], pinned: Mapping[str, Any]) -> drbo.Box:
-    """Return the box of a search space; some parameters may be fixed."""
+def box_of(
+    space: Mapping[str, BaseDistribution], pinned: Mapping[str, Any], constraints: Sequence[Any] = ()
+) -> drbo.Box:
+    """Return the box of a search space; some parameters may be fixed.
+
+    If the constraints cannot hold with the fixed values, which are the user's choice, they do not apply.
+    """
     parameters = {name: parameter_of(distribution) for name, distribution in space.items()}
-    return drbo.Box({name: Pinned(p, name, pinned[name]) if name in pinned else p for name, p in parameters.items()})
+    whole = drbo.Box(parameters, constraints=constraints)  # raises if the constraints cannot hold at all
+    if not pinned:
+        return whole
+    fixed = {name: Pinned(p, name, pinned[name]) if name in pinned else p for name, p in parameters.items()}
+    try:
+        return drbo.Box(fixed, constraints=constraints)
+    except ValueError:
+        return drbo.Box(fixed)
 
 
 def digest(space: Mapping[str, BaseDistribution]) -> str:
