@@ -21,7 +21,8 @@ from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.data import Units
 from drbo.rounds.ball import Ball
 from drbo.rounds.chance import check_atoms
-from drbo.rounds.floors import Limit, LimitedSearch, View, requirements
+from drbo.rounds.floors import Limit, View, requirements
+from drbo.rounds.limited_search import LimitedSearch
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
