@@ -343,6 +343,22 @@ def test_tables() -> None:
         Optimizer.from_frame(frame, ["x"], ["c"], "cost", radius=0.05, limits={"heat": AtMost(1.2)})
 
 
+def test_outcomes_with_the_names_of_other_columns() -> None:
+    pytest.importorskip("pandas")
+    opt = make(limits={"time": AtMost(3.0), "action": AtLeast(0.0)}, outcome="failed")
+    opt.tell(0.5, 1.0, context=0.5, limits={"time": Measured(2.0, stderr=0.5), "action": 4.0})
+    opt.tell(0.5, failed=True, context=0.5)
+    frame = opt.to_frame()
+    assert frame["outcome.time"].tolist()[0] == 2.0
+    assert frame["outcome.failed"].tolist()[0] == 1.0
+    assert frame["failed"].tolist() == [False, True]
+    assert frame["action.action"].tolist() == [0.5, 0.5]
+    twin = make(limits={"time": AtMost(3.0), "action": AtLeast(0.0)}, outcome="failed")
+    twin.append(frame, failed="failed", drawn=False)
+    assert [one.limits for one in twin.results] == [{"time": Measured(2.0, 0.5), "action": 4.0}, {}]
+    assert [one.outcome for one in twin.results] == [1.0, None]
+
+
 def test_theory_shares_its_delta() -> None:
     beta = TheoreticalBeta(bound=2.0, noise=0.05, delta=0.1)
     opt = filled(make(beta=beta, limits={"peak": AtMost(1.1), "flow": AtLeast(0.2, beta=beta)}), 10)

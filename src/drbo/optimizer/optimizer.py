@@ -504,7 +504,7 @@ class Optimizer:
     def to_frame(self) -> Any:
         """Return a pandas DataFrame of the results: one row per context, in the user's units, with its time (UTC).
 
-        Outcomes have the columns of their names.
+        Outcomes have the columns of their names; one that is called "time" has the column "outcome.time".
         """
         pandas = require("pandas", "frame")
         own = self._configuration
@@ -617,9 +617,10 @@ class Optimizer:
         """
         own, by_nature = self._configuration, validation.flag("drawn", drawn)
         names = own.search.space.names, own.nature.space.names
-        column = own.objective.name if outcome is None else outcome
-        columns = {"outcome": column, "failed": failed, "stderr": stderr, "time": time}
-        rows = trial_table.further(frame, *names, own.measured, **columns)
+        limited = telling.columns_of(own)
+        column = limited.pop(history.OBJECTIVE)
+        columns = {"outcome": column if outcome is None else outcome, "failed": failed, "stderr": stderr, "time": time}
+        rows = trial_table.further(frame, *names, limited, **columns)
         self._facts.extend(telling.told_rows(own, rows, drawn=by_nature))
 
     @alone
