@@ -532,6 +532,24 @@ def test_verdicts_of_limits(surrogate: Any) -> None:
     assert opt.bound(0.5).limits["peak"].trust.verdict == "checked"
 
 
+def test_every_second_suggestion_of_checked_approaches_limits_from_the_inside() -> None:
+    opt = make(policy=drbo.Checked(drbo.Optimism(drbo.Informative())), limits={"peak": AtMost(1.1)})
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        x, c = float(rng.choice(ACTIONS)), float(rng.choice(CONTEXTS))
+        opt.tell(x, cost(x, c), context=c, limits={"peak": peak(x, c)})
+    (mean, std), (centre, width) = alone(opt, "", -1.0), alone(opt, "peak", -1.0)
+    costs = np.array([worst(row) for row in mean + 2.0 * std])
+    chosen = []
+    for view in (2.0, -1.0):  # the optimistic bound of the search, and half the width of a recommendation
+        peaks = np.array([worst(row) for row in centre + view * width])
+        s = opt.ask()
+        chosen.append(s.action_index)
+        assert s.action_index == np.argmax(np.where(peaks >= -1.1, costs, -np.inf))
+        opt.cancel(s)
+    assert chosen[0] != chosen[1]
+
+
 def test_a_check_looks_where_a_limit_would_do_worst() -> None:
     """The cost is worst where c is large, which was evaluated; the peak where c is small, which was not."""
     opt = make(surrogate=None, limits={"peak": AtMost(1.9)})
