@@ -84,7 +84,10 @@ def _gramacy_disc(x: FloatArray, c: FloatArray) -> Any:
 
 
 def _gardner(x: FloatArray, c: FloatArray) -> Any:
-    """Gardner et al. (ICML 2014), first problem, on [0, 6]^2; a condition moves the first coordinate."""
+    """Gardner et al. (ICML 2014), first problem, on [0, 6]^2; a condition moves the first coordinate.
+
+    Their limit is 0.5, at which the best action is feasible anyway; here it is -0.5.
+    """
     a, b = 6.0 * x[0] + 0.2 * c, 6.0 * x[1]
     return np.cos(2.0 * a) * np.cos(b) + np.sin(a)
 
@@ -121,7 +124,7 @@ PROBLEMS: dict[str, Problem] = {
         {"wave": (_gramacy_wave, drbo.AtMost(0.0)), "disc": (_gramacy_disc, drbo.AtMost(1.5))},
         0.3,
     ),
-    "gardner": Problem(2, _gardner, {"limit": (_gardner_limit, drbo.AtMost(0.5))}, 0.3),
+    "gardner": Problem(2, _gardner, {"limit": (_gardner_limit, drbo.AtMost(-0.5))}, 0.3),
     "groups": Problem(2, _model_cost, {"latency": (_latency, drbo.AtMost(60.0))}, 0.15, ("a", "b", "c", "d")),
     "branin": Problem(2, _branin, {"ring": (_ring, drbo.AtMost(0.35))}, 0.3),
     "likely": Problem(1, _plant, {"peak": (_peak, drbo.AtMost(77.0, probability=0.8))}, 0.3),

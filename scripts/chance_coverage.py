@@ -9,7 +9,7 @@ the true f. At 5, 10, 20 and 40 evaluations the bounds of the worst-case probabi
 the truth, by several widths:
 
     pointwise    2 (3 where hyper-parameters are learned): what `predict` shows, for one action in one context
-    contexts     widened by the union bound over the contexts: what `opt.probability` and `subject_to=` use
+    contexts     widened by the union bound over the contexts: what `probability` and limits use
     everything   widened by the union bound over contexts and actions: what `opt.classify` uses
     Lemma 1      TheoreticalBeta with the true norm, on functions of a known norm
 

@@ -343,6 +343,22 @@ def test_tables() -> None:
         Optimizer.from_frame(frame, ["x"], ["c"], "cost", radius=0.05, limits={"heat": AtMost(1.2)})
 
 
+def test_outcomes_with_the_names_of_other_columns() -> None:
+    pytest.importorskip("pandas")
+    opt = make(limits={"time": AtMost(3.0), "action": AtLeast(0.0)}, outcome="failed")
+    opt.tell(0.5, 1.0, context=0.5, limits={"time": Measured(2.0, stderr=0.5), "action": 4.0})
+    opt.tell(0.5, failed=True, context=0.5)
+    frame = opt.to_frame()
+    assert frame["outcome.time"].tolist()[0] == 2.0
+    assert frame["outcome.failed"].tolist()[0] == 1.0
+    assert frame["failed"].tolist() == [False, True]
+    assert frame["action.action"].tolist() == [0.5, 0.5]
+    twin = make(limits={"time": AtMost(3.0), "action": AtLeast(0.0)}, outcome="failed")
+    twin.append(frame, failed="failed", drawn=False)
+    assert [one.limits for one in twin.results] == [{"time": Measured(2.0, 0.5), "action": 4.0}, {}]
+    assert [one.outcome for one in twin.results] == [1.0, None]
+
+
 def test_theory_shares_its_delta() -> None:
     beta = TheoreticalBeta(bound=2.0, noise=0.05, delta=0.1)
     opt = filled(make(beta=beta, limits={"peak": AtMost(1.1), "flow": AtLeast(0.2, beta=beta)}), 10)
@@ -514,6 +530,24 @@ def test_verdicts_of_limits(surrogate: Any) -> None:
         for c in CONTEXTS[:2]:
             opt.tell(x, None, context=c, limits={"peak": peak(x, c)})
     assert opt.bound(0.5).limits["peak"].trust.verdict == "checked"
+
+
+def test_every_second_suggestion_of_checked_approaches_limits_from_the_inside() -> None:
+    opt = make(policy=drbo.Checked(drbo.Optimism(drbo.Informative())), limits={"peak": AtMost(1.1)})
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        x, c = float(rng.choice(ACTIONS)), float(rng.choice(CONTEXTS))
+        opt.tell(x, cost(x, c), context=c, limits={"peak": peak(x, c)})
+    (mean, std), (centre, width) = alone(opt, "", -1.0), alone(opt, "peak", -1.0)
+    costs = np.array([worst(row) for row in mean + 2.0 * std])
+    chosen = []
+    for view in (2.0, -1.0):  # the optimistic bound of the search, and half the width of a recommendation
+        peaks = np.array([worst(row) for row in centre + view * width])
+        s = opt.ask()
+        chosen.append(s.action_index)
+        assert s.action_index == np.argmax(np.where(peaks >= -1.1, costs, -np.inf))
+        opt.cancel(s)
+    assert chosen[0] != chosen[1]
 
 
 def test_a_check_looks_where_a_limit_would_do_worst() -> None:

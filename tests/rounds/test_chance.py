@@ -25,8 +25,9 @@ from drbo.models.bounds import LOWER, UPPER, Bound, simultaneous
 from drbo.models.data import Units
 from drbo.rounds.ball import Ball
 from drbo.rounds.chance import Event, ModelEvent, bracket, worst_quantile
-from drbo.rounds.floors import LimitedSearch, View, requirements
+from drbo.rounds.floors import View, requirements
 from drbo.rounds.grid_search import GridSearch
+from drbo.rounds.limited_search import LimitedSearch
 from drbo.rounds.policies import Optimism, Round
 from drbo.rounds.range_ball import make_ball
 from rounds.beliefs import ACTIONS, CONTEXTS, REFERENCE, beliefs

@@ -10,8 +10,9 @@ from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.regression import ExactPosterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.box_search import BoxSearch
-from drbo.rounds.floors import Budget, FewActions, Floor, LimitedSearch
+from drbo.rounds.floors import Budget, Floor
 from drbo.rounds.grid_search import GridSearch
+from drbo.rounds.limited_search import FewActions, LimitedSearch
 from drbo.rounds.range_ball import make_ball
 from drbo.spaces import FiniteSet, Point
 from rounds.beliefs import FixedBeliefs

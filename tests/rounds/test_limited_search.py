@@ -7,7 +7,8 @@ import drbo
 from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.regression import ExactPosterior
 from drbo.rounds.box_search import BoxSearch
-from drbo.rounds.floors import Floor, LimitedSearch, View
+from drbo.rounds.floors import Floor, View
+from drbo.rounds.limited_search import LimitedSearch
 from drbo.rounds.search import Candidates
 from drbo.spaces.box import Box
 from rounds.beliefs import CONTEXTS, FixedBeliefs

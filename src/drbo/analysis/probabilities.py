@@ -24,8 +24,7 @@ from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot
 from drbo.models.bounds import LOWER, UPPER, simultaneous
 from drbo.rounds.chance import Bracket, Chance, Event, Of, check_atoms, of_candidates, worst_quantile
-from drbo.rounds.floors import FewCandidates
-from drbo.rounds.search import Candidates
+from drbo.rounds.search import Candidates, FewCandidates
 from drbo.spaces.space import Point
 
 

@@ -21,17 +21,8 @@ from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.state import Iterate, State
 from drbo.models.data import Units
 from drbo.rounds.ball import Ball
-from drbo.rounds.floors import (
-    Budget,
-    FewActions,
-    Floor,
-    Limit,
-    LimitedSearch,
-    Reach,
-    Requirement,
-    View,
-    requirements,
-)
+from drbo.rounds.floors import Budget, Floor, Limit, Reach, Requirement, View, requirements
+from drbo.rounds.limited_search import FewActions, LimitedSearch
 from drbo.rounds.search import Search, WholeSearch
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray

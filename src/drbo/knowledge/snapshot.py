@@ -23,7 +23,8 @@ from drbo.models.data import Units
 from drbo.models.surrogate import Estimate
 from drbo.rounds.ball import Ball
 from drbo.rounds.chance import check_atoms
-from drbo.rounds.floors import Limit, LimitedSearch, View, requirements
+from drbo.rounds.floors import Limit, View, requirements
+from drbo.rounds.limited_search import LimitedSearch
 from drbo.rounds.policies import Evaluations
 from drbo.rounds.search import Search
 from drbo.rounds.working import LIKELY, Chances, Discouraged, Working

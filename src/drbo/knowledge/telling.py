@@ -85,11 +85,18 @@ _COLUMNS = ("result", "number", "stderr", "failed", "time")
 """The columns of every table of results; a parameter of the same name gets "action." or "context." before it."""
 
 
+def columns_of(own: Configuration) -> dict[str, str]:
+    """Return the column of each outcome in a table of results: its name, or "outcome.name" if that is taken."""
+    names = {key: outcome.name for key, outcome in own.outcomes.items()}
+    return {key: f"outcome.{name}" if name in _COLUMNS else name for key, name in names.items()}
+
+
 def result_row(result: Result, own: Configuration, pandas: Any) -> dict[str, Any]:
     """Return a result as a row of a table: one column per parameter, condition and outcome.
 
     A limited outcome has the column of its name, and the column "name.stderr" if it has a standard error.
     """
+    outcomes = columns_of(own)
     row: dict[str, Any] = {"result": result.id, "number": result.number}
     both = {
         kind: value if isinstance(value, dict) else {kind: _cell(value)}
@@ -98,21 +105,15 @@ def result_row(result: Result, own: Configuration, pandas: Any) -> dict[str, Any
     }
     if result.key is not None:
         row["key"] = result.key
-    taken = [
-        *row,
-        *_COLUMNS,
-        own.objective.name,
-        *own.measured,
-        *(name for columns in both.values() for name in columns),
-    ]
+    taken = [*row, *_COLUMNS, *outcomes.values(), *(name for columns in both.values() for name in columns)]
     for kind, columns in both.items():
         row |= {f"{kind}.{name}" if taken.count(name) > 1 else name: value for name, value in columns.items()}
-    row |= {own.objective.name: result.outcome, "stderr": result.stderr}
-    for name in own.measured:
+    row |= {outcomes.pop(OBJECTIVE): result.outcome, "stderr": result.stderr}
+    for name, column in outcomes.items():
         value = result.limits.get(name)
-        row[name] = value.value if isinstance(value, Measured) else value
+        row[column] = value.value if isinstance(value, Measured) else value
         if isinstance(value, Measured):
-            row[f"{name}.stderr"] = value.stderr
+            row[f"{column}.stderr"] = value.stderr
     row["failed"] = result.failed
     row["time"] = pandas.NaT if result.time is None else pandas.Timestamp(result.time, unit="s", tz="UTC")
     return row

@@ -73,7 +73,7 @@ def read(
     there = _names(frame)
     x, c = _chosen("actions", actions, there), _chosen("contexts", contexts, there)
     columns = {"outcome": outcome, "failed": failed, "stderr": stderr, "time": time}
-    trials = _Trials.of(frame, [*x, *c], columns, limited)
+    trials = _Trials.of(frame, [*x, *c], columns, {name: name for name in limited})
     box, tried = _actions(actions, {name: trials.columns[name] for name in x})
     past, seen = _contexts(contexts, {name: trials.columns[name] for name in c}, trials.order)
     chosen = [{name: tried[name][i] for name in x} for i in trials.order.tolist()]
@@ -84,7 +84,7 @@ def further(
     frame: Any,
     actions: Sequence[str] | None,
     contexts: Sequence[str] | None,
-    limited: Sequence[str],
+    limited: Mapping[str, str],
     keyed: bool,
     **columns: Any,
 ) -> Sequence[Row]:
@@ -93,20 +93,21 @@ def further(
     If contexts are `keyed`, the column "key" names them, if there is one.
 
     A column has the name of a parameter, or that name after "action." or "context.", as `to_frame` writes duplicate
-    names. Values without a name are in the column "action" or "context". `limited` are names of limited outcomes, whose
-    columns may be absent. `columns` are the arguments of `read`.
+    names. Values without a name are in the column "action" or "context". `limited` maps limited outcomes to their
+    columns, which may be absent. `columns` are the arguments of `read`.
     """
     there = _names(frame)
     keys = list(frame["key"]) if keyed and "key" in there else None
     contexts = [] if keys is not None else contexts
     x, c = (
-        {None: _one(role, kind, there)}
+        {None: _one(role, f"{kind}.{kind}" if f"{kind}.{kind}" in there else kind, there)}
         if names is None
         else {name: _one(role, whole if (whole := f"{kind}.{name}") in there else name, there) for name in names}
         for role, kind, names in (("actions", "action", actions), ("contexts", "context", contexts))
     )
     parameters = [*x.values(), *c.values()]
-    trials = _Trials.of(frame, parameters, columns, [name for name in limited if name in there])
+    present = {name: column for name, column in limited.items() if column in there}
+    trials = _Trials.of(frame, parameters, columns, present)
     both = []
     for named in (x, c):
         values = {name: _values(column, trials.columns[column]) for name, column in named.items()}
@@ -130,14 +131,16 @@ class _Trials:
     times: Sequence[float | None]
 
     @classmethod
-    def of(cls, frame: Any, parameters: Sequence[str], single: Mapping[str, Any], limited: Sequence[str]) -> _Trials:
+    def of(
+        cls, frame: Any, parameters: Sequence[str], single: Mapping[str, Any], limited: Mapping[str, str]
+    ) -> _Trials:
         """Return the trials of a table; `single` maps each role to its column, or to None."""
         there = _names(frame)
         named = {role: _one(role, name, there) for role, name in single.items() if name is not None}
-        for name in limited:
-            named[f"limits {name!r}"] = _one("limits", name, there)
-            if f"{name}.stderr" in there:
-                named[f"stderr {name!r}"] = f"{name}.stderr"
+        for name, column in limited.items():
+            named[f"limits {name!r}"] = _one("limits", column, there)
+            if f"{column}.stderr" in there:
+                named[f"stderr {name!r}"] = f"{column}.stderr"
         taken = [*parameters, *named.values()]
         twice = [name for name in taken if taken.count(name) > 1]
         if twice:

@@ -520,7 +520,7 @@ class Optimizer:
     def to_frame(self) -> Any:
         """Return a pandas DataFrame of the results: one row per context, in the user's units, with its time (UTC).
 
-        Outcomes have the columns of their names.
+        Outcomes have the columns of their names; one that is called "time" has the column "outcome.time".
         """
         pandas = require("pandas", "frame")
         own = self._configuration
@@ -638,10 +638,11 @@ class Optimizer:
         """
         own, by_nature = self._configuration, validation.flag("drawn", drawn)
         names = own.search.space.names, own.nature.space.names
-        column = own.objective.name if outcome is None else outcome
+        limited = telling.columns_of(own)
+        column = limited.pop(history.OBJECTIVE)
+        columns = {"outcome": column if outcome is None else outcome, "failed": failed, "stderr": stderr, "time": time}
         keyed = getattr(own.contexts, "keys", None) is not None
-        columns = {"outcome": column, "failed": failed, "stderr": stderr, "time": time}
-        rows = trial_table.further(frame, *names, own.measured, keyed, **columns)
+        rows = trial_table.further(frame, *names, limited, keyed, **columns)
         self._facts.extend(telling.told_rows(own, rows, drawn=by_nature))
 
     @alone

@@ -14,7 +14,8 @@ from drbo.models.bounds import UPPER, AverageBound, Bound
 from drbo.models.surrogate import Capability, Posterior, SupportsAverages, SupportsDraws
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs, ContextRule, Informative, check_rule
-from drbo.rounds.floors import Limit, LimitedSearch
+from drbo.rounds.floors import Limit
+from drbo.rounds.limited_search import LimitedSearch
 from drbo.rounds.repeats import NOTHING_TAKEN, Taken
 from drbo.rounds.search import Found, Search
 from drbo.spaces.space import Point

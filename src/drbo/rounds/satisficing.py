@@ -33,7 +33,7 @@ from drbo import validation
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball, first_of_the_best
 from drbo.rounds.context_rules import Beliefs, ContextRule, check_rule
-from drbo.rounds.floors import FewActions
+from drbo.rounds.limited_search import FewActions
 from drbo.rounds.policies import Choice, Policy, Round, picked
 from drbo.rounds.search import Candidates, Found, Pick, Search
 from drbo.spaces.space import Point

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,30 @@ class Candidates:
         """Return the rows of the candidates that are not among these actions."""
         bad = np.array([point.coordinates for point in actions])
         return np.flatnonzero(~(self.points[:, None, :] == bad[None, :, :]).all(axis=2).any(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class FewCandidates(Candidates):
+    """A given list of actions."""
+
+    actions: Sequence[Point]
+
+    @classmethod
+    def of(cls, actions: Sequence[Point]) -> Self:
+        """Return these actions as candidates."""
+        return cls(np.array([action.coordinates for action in actions]), actions)
+
+    def values(self, bound: Estimate, rows: Indices) -> FloatArray:
+        """Return a bound at the candidates `rows` (k,) in every context, (k, n_contexts)."""
+        return np.array([bound.of_action(self.actions[row]) for row in rows])
+
+    def point(self, row: int) -> Point:
+        """Return a candidate as it was given."""
+        return self.actions[row]
+
+    def among(self, rows: Indices) -> Candidates:
+        """Return the candidates `rows` (k,)."""
+        return FewCandidates(self.points[rows], [self.actions[row] for row in rows])
 
 
 class NoActionLeftError(RuntimeError):

@@ -1,0 +1,245 @@
+"""The search among permitted actions: limits of outcomes, a floor on the worst case, a budget for the loss.
+
+An action is permitted if it meets every requirement of the round (`drbo.rounds.floors`). The search returns the
+permitted action with the largest robust score. If there is none, it returns the baseline or, without a baseline, the
+action with the largest least margin.
+
+Candidates are visited by decreasing upper bound of their score, so few of them are solved. On a box an ascent follows
+from the best of them (`WholeSearch.climb`): score and margins have gradients by Danskin's theorem.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from drbo.models.surrogate import Estimate
+from drbo.rounds.ball import Ball
+from drbo.rounds.floors import Floor, Requirement
+from drbo.rounds.search import (
+    Candidates,
+    FewCandidates,
+    Found,
+    Indices,
+    NoActionLeftError,
+    Pick,
+    Search,
+    WholeSearch,
+)
+from drbo.spaces.space import Point
+from drbo.validation import FloatArray
+
+_FIRST_BATCH = 4
+_BATCH = 32
+"""Number of candidates in the first batch, which doubles up to the largest."""
+_STEPS_BACK = np.array([0.0, 1e-4, 1e-3, 0.01, 0.1, 0.3])
+"""Shares of the way back from a local maximum, whose requirements may fail by rounding."""
+_STARTS = 4
+"""Number of tried actions that a search over a box starts near: by their margins, and by their scores."""
+_REFUSALS = 8
+"""Largest number of actions that pass on the atoms but fail on the whole range before the search ends."""
+
+
+def _score_and_gradient(ball: Ball, bound: Estimate, action: FloatArray) -> tuple[float, FloatArray]:
+    """Return the robust score of an action (d,) and its gradient (d,), by Danskin's theorem."""
+    worst = ball.worst_cases(bound.at(action[None, :]))
+    return float(worst.expectation[0]), bound.gradient(action, worst.weights[0])
+
+
+def _with_slack(
+    slope: Callable[[FloatArray], tuple[float, FloatArray]], least: float, action: FloatArray
+) -> tuple[float, FloatArray]:
+    """Return a margin less its slack, and the gradient."""
+    margin, gradient = slope(action)
+    return margin - least, gradient
+
+
+class FewActions(Search):
+    """A search among a given list of actions."""
+
+    def __init__(self, inner: Search, actions: Sequence[Point]) -> None:
+        self.space, self._inner, self._actions = inner.space, inner, actions
+
+    def best(
+        self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
+    ) -> Found:
+        """Return the action with the largest robust score; failed and pending actions are not excluded."""
+        del near, away, failed
+        scores = ball.worst_cases(np.array([bound.of_action(action) for action in self._actions])).expectation
+        first = int(np.argmax(scores))
+        return Found(self._actions[first], float(scores[first]))
+
+    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
+        """Return the best action; failed actions are not excluded."""
+        del ball, near, failed
+        return pick(FewCandidates.of(self._actions))
+
+
+class LimitedSearch(Search):
+    """The search among permitted actions.
+
+    Parameters
+    ----------
+    inner : the search over all actions
+    requirements : the conditions for an action to be permitted
+    baseline : the action of today, which is returned if no action is permitted; None for the closest action
+    tried : (k, d) actions that were evaluated; a search over a box also starts near the best of them
+    """
+
+    def __init__(
+        self,
+        inner: WholeSearch,
+        requirements: Sequence[Requirement],
+        baseline: Point | None = None,
+        tried: FloatArray | None = None,
+    ) -> None:
+        self.space, self._inner, self._requirements, self._baseline = inner.space, inner, requirements, baseline
+        nothing = np.empty((0, inner.space.dimension))
+        self._tried = nothing if tried is None or inner.exhaustive else np.unique(tried, axis=0)
+
+    def best(
+        self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
+    ) -> Found:
+        """Return the permitted action with the largest robust score found; without one the baseline or the closest.
+
+        Pending actions (`away`) are repeated if a baseline is the alternative, because few actions may be permitted.
+        """
+        found = self.permitted(ball, bound, near, failed, away if self._baseline is None else away[:0])
+        if found is None and len(away) and self._baseline is None:
+            found = self.permitted(ball, bound, near, failed)
+        if found is not None:
+            return found
+        if self._baseline is not None:
+            return FewActions(self._inner, [self._baseline]).best(ball, bound, near, near[:0])
+        action = self.closest(ball, near, failed)
+        return Found(action, float(ball.worst_case(bound.of_action(action)).expectation))
+
+    def permitted(
+        self,
+        ball: Ball,
+        bound: Estimate,
+        near: FloatArray,
+        failed: Sequence[Point] = (),
+        away: FloatArray | None = None,
+    ) -> Found | None:
+        """Return the permitted action with the largest robust score found, away from `away`; None if there is none."""
+        known, away = self._known(ball, near, bound), near[:0] if away is None else away
+        slack = np.zeros(len(self._requirements))  # the loss between the atoms
+        for _ in range(_REFUSALS):
+            pick = functools.partial(self._best_of, ball, bound, slack, away)
+            found = self._inner.best_by(ball, pick, known, failed)
+            if found is None:
+                return None
+            if not self._inner.exhaustive:
+                better = pick(self._uphill(ball, bound, slack, found.action).without(failed))
+                found = found if better is None or better.score <= found.score else better
+            margins = np.array([one.margin(ball, found.action) for one in self._requirements])
+            if (margins >= 0.0).all():
+                return found
+            slack += np.maximum(-2.0 * margins, 0.0)
+        return None
+
+    def _uphill(self, ball: Ball, bound: Estimate, slack: FloatArray, start: Point) -> Candidates:
+        """Return actions on the way from one to a local maximum of the score under the requirements with gradients."""
+        objective = functools.partial(_score_and_gradient, ball, bound)
+        limits = [
+            functools.partial(_with_slack, functools.partial(one.slope, ball), float(least))
+            for one, least in zip(self._requirements, slack, strict=True)
+            if isinstance(one, Floor) and one.beliefs.units.known
+        ]
+        end = self._inner.climb(start.coordinates, objective, limits)
+        return Candidates(end + _STEPS_BACK[:, None] * (start.coordinates - end))
+
+    def closest(self, ball: Ball, near: FloatArray, failed: Sequence[Point] = ()) -> Point:
+        """Return the action with the largest least margin found; raise if every action has failed."""
+        pick = functools.partial(self._closest_of, ball)
+        found = self._inner.best_by(ball, pick, self._known(ball, near, None), failed)
+        if found is None:
+            raise NoActionLeftError
+        return found.action
+
+    def compares(self, ball: Ball) -> bool:
+        """Return whether requirements that must hold everywhere can be checked on the atoms alone."""
+        return ball.on_atoms or not any(one.everywhere for one in self._requirements)
+
+    def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
+        """Return the best permitted action; None if there is none, or `pick` finds none."""
+        if not self.compares(ball):
+            raise TypeError(
+                "floor, safe and explore_budget need every context as an atom with a policy that does not maximise a "
+                "worst case: give a finite set of contexts, or Samples without within= and with room for all, atoms=..."
+            )
+
+        def permitted(candidates: Candidates) -> Found | None:
+            rows = np.arange(len(candidates.points))
+            for requirement in self._requirements:
+                rows = rows[requirement.margins(ball, candidates, rows) >= 0.0] if len(rows) else rows
+            return pick(candidates.among(rows)) if len(rows) else None
+
+        return self._inner.best_by(ball, permitted, self._known(ball, near, None), failed)
+
+    def _known(self, ball: Ball, near: FloatArray, bound: Estimate | None) -> FloatArray:
+        """Return the starting points (k, d) of a search: the given ones, the baseline, and the best tried ones.
+
+        The best tried actions have the largest least margins or, with a bound, the largest scores of the permitted.
+        """
+        points = [near] if self._baseline is None else [near, self._baseline.coordinates[None, :]]
+        if len(self._tried):
+            tried = Candidates(self._tried)
+            margins = self._least(ball, tried, np.arange(len(self._tried)))
+            points.append(self._tried[np.argsort(-margins, kind="stable")[:_STARTS]])
+            rows = np.flatnonzero(margins >= 0.0)
+            if bound is not None and len(rows):
+                scores = ball.worst_cases(tried.values(bound, rows)).expectation
+                points.append(self._tried[rows[np.argsort(-scores, kind="stable")[:_STARTS]]])
+        return np.concatenate(points)
+
+    def _least(self, ball: Ball, candidates: Candidates, rows: Indices) -> FloatArray:
+        """Return the least margin (k,) of the candidates `rows` (k,) on the atoms."""
+        return np.asarray(np.min([one.margins(ball, candidates, rows) for one in self._requirements], axis=0))
+
+    def _closest_of(self, ball: Ball, candidates: Candidates) -> Found | None:
+        """Return the candidate with the largest least margin on the atoms, visited by decreasing upper bound."""
+        ceilings = np.min([one.ceilings(ball, candidates) for one in self._requirements], axis=0)
+        order = np.argsort(-ceilings, kind="stable")
+        best: Found | None = None
+        for first in range(0, len(order), _BATCH):
+            rows = order[first : first + _BATCH]
+            if best is not None and ceilings[rows[0]] <= best.score:
+                break
+            margins = self._least(ball, candidates, rows)
+            top = int(np.argmax(margins))
+            if best is None or margins[top] > best.score:
+                best = Found(candidates.point(int(rows[top])), float(margins[top]))
+        return best
+
+    def _best_of(
+        self, ball: Ball, bound: Estimate, slack: FloatArray, away: FloatArray, candidates: Candidates
+    ) -> Found | None:
+        """Return the best candidate that meets the requirements on the atoms with a slack; None if there is none.
+
+        Candidates are visited by decreasing upper bound of their score, until no other can win.
+        """
+        ceilings = candidates.ceilings(bound, ball.weights)
+        ceilings[self._inner.repeats(candidates.points, away)] = -np.inf
+        for requirement, least in zip(self._requirements, slack, strict=True):
+            ceilings[requirement.ceilings(ball, candidates) < least] = -np.inf
+        best: Found | None = None
+        size = _FIRST_BATCH
+        while True:
+            rows = np.argsort(-ceilings, kind="stable")[:size]
+            size = min(2 * size, _BATCH)
+            rows = rows[ceilings[rows] > (-np.inf if best is None else best.score)]
+            if not len(rows):
+                return best
+            ceilings[rows] = -np.inf
+            for requirement, least in zip(self._requirements, slack, strict=True):
+                if len(rows):
+                    rows = rows[requirement.margins(ball, candidates, rows) >= least]
+            if len(rows):
+                scores = ball.worst_cases(candidates.values(bound, rows)).expectation
+                first = int(np.argmax(scores))
+                if best is None or scores[first] > best.score:
+                    best = Found(candidates.point(int(rows[first])), float(scores[first]))
