@@ -111,7 +111,8 @@ def run(
     opt : the optimizer; a new one takes over the contents of the file `save`
     evaluate : `evaluate(action, context)` returns the outcome if the optimizer picks the context, as with `Simulator`;
         `evaluate(action, context, key)` if contexts have keys. If nature picks it, `evaluate(action)` returns the
-        outcome and the context. If the optimizer has limited outcomes, a mapping from their names to values comes last: `return cost, {"peak": 61.0}`
+        outcome and the context. If the optimizer has limited outcomes, a mapping from their names to values comes
+        last: `return cost, {"peak": 61.0}`
     evaluations : stop at this number of results, including earlier and failed ones
     executor : runs the evaluations: any of `concurrent.futures`, of loky, or `client.get_executor(pure=False)` of Dask.
         The default is threads, which suffice if an evaluation waits for another program; Python code that computes

@@ -161,9 +161,11 @@ class Bootstrap(RadiusRule):
     days are resampled as a whole (circular block bootstrap), and the radius is never smaller than for independent
     days. "auto" chooses the length from the autocorrelation (`drbo.rounds.learned_radius`).
 
-    The rule ignores drift; `Calibrated` handles it. KL, chi-square and CVaR stay on the reference's support. On a
-    finite set of contexts their radius is inf until a sample is likely to show every context. On continuous samples
-    these sets and the total variation are refused, because no radius would cover the truth.
+    Where it fails (docs/radius.md has the numbers): if one day resembles the next, if the tails are heavy, and if there
+    are seasons, it holds less often than it says. The rule ignores drift; `Calibrated` handles a part of it. KL,
+    chi-square and CVaR stay on the reference's support. On a finite set of contexts their radius is inf until a sample
+    is likely to show every context. On continuous samples these sets and the total variation are refused, because no
+    radius would cover the truth.
 
     If contexts have unequal weights, the resamples have the same weights. The radius depends on the data alone, not on
     the order in which contexts are listed. With more than 300 contexts fewer resamples are drawn, at least 100, as the
@@ -283,7 +285,9 @@ class Calibrated(RadiusRule):
     refused. The default horizon is a quarter of the season. `window`, `target` and `block` are not used and must not be
     given.
 
-    No rule knows a season that the past does not hold: on less than one season every radius is too small.
+    Where it fails (docs/radius.md has the numbers): without `season`, the windows of a seasonal past look like
+    resamples of the whole past, and the next season is outside; heavy tails and few windows make it hold less often
+    than it says. No rule knows a season that the past does not hold: on less than one season every radius is too small.
     """
 
     learns: ClassVar[bool] = True

@@ -211,8 +211,9 @@ class EmpiricalLikelihood(RadiusRule):
 
     Such a ball around an empirical distribution of continuous samples never holds the truth. It covers the *value*: the
     worst case is below the true expectation with about this probability, for a fixed action and t independent contexts
-    (Duchi, Glynn and Namkoong). The rule protects against sampling error, not against drift. If contexts have unequal
-    weights, t is their effective sample size.
+    (Duchi, Glynn and Namkoong). The rule protects against sampling error, not against drift. It holds less often where
+    the reward of an action is skewed downwards or has a heavy lower tail, or where days resemble each other
+    (docs/radius.md). If contexts have unequal weights, t is their effective sample size.
     """
 
     learns: ClassVar[bool] = True
