@@ -188,8 +188,8 @@ def table(rows: list[dict[str, Any]]) -> str:
             runs = [row["outcomes"] for row in rows if row["method"] == method and row["problem"] == name]
             for n in (EVALUATIONS // 2, EVALUATIONS):
                 regret = np.array([(best - max(run[:n])) / (best - mean) for run in runs])
-                error = regret.std(ddof=1) / math.sqrt(len(regret)) if len(regret) > 1 else math.nan
-                cells.append(f"{regret.mean():.3f} +- {error:.3f}")
+                error = f" +- {regret.std(ddof=1) / math.sqrt(len(regret)):.4f}" if len(regret) > 1 else ""
+                cells.append(f"{regret.mean():.4f}{error}" if len(regret) else "")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
