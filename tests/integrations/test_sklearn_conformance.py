@@ -17,6 +17,6 @@ REGRESSOR = RobustSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, n_iter=2, cv=2, rando
 
 
 @pytest.mark.filterwarnings("ignore")  # what the checks feed the estimators
-@parametrize_with_checks([CLASSIFIER, REGRESSOR])
+@parametrize_with_checks([CLASSIFIER, REGRESSOR])  # type: ignore[untyped-decorator]
 def test_a_check_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)

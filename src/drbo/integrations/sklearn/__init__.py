@@ -1,4 +1,4 @@
-"""Model selection in scikit-learn that is robust to a shift of the mix of groups; needs `pip install 'drbo[sklearn]'`."""
+"""Model selection in scikit-learn that survives a shift of the mix of groups; needs `pip install 'drbo[sklearn]'`."""
 
 from drbo._messages import require
 

@@ -1,12 +1,10 @@
-"""One candidate: what its fits showed, how they are run, and how a file keeps them."""
+"""Candidates: which is next, how its folds are fitted, and what they show."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,10 +13,10 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 import drbo
-from drbo._files import append, locked, write_atomically
 from drbo._messages import printable
+from drbo.integrations.sklearn.context_groups import Groups
+from drbo.integrations.sklearn.hyperparameters import Hyperparameters, key
 from drbo.integrations.sklearn.row_scores import NotAMeanError, RowScore
-from drbo.validation import path as checked_path
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,58 +147,6 @@ def _per_row(value: Any, n_rows: int) -> bool:
         return False
 
 
-class Journal:
-    """A file with one line per finished candidate, from which a killed search goes on.
-
-    The first line says what is searched. Every further line has the scores of a candidate, and the facts that the
-    optimizer has gained since the line before.
-    """
-
-    def __init__(self, path: Any, search: Mapping[str, Any]) -> None:
-        self._path: Path | None = None if path is None else checked_path("resume", path)
-        self._search, self._facts = dict(search), 0
-
-    def begin(self, opt: drbo.Optimizer) -> list[Candidate]:
-        """Return the candidates of the file, whose facts the optimizer takes over; write the first line if it is new."""
-        if self._path is None:
-            return []
-        head = json.dumps(self._search, sort_keys=True)
-        with locked(self._path):
-            if not self._path.exists() or not self._path.stat().st_size:
-                write_atomically(self._path, head + "\n")
-                return []
-            text = self._path.read_text(encoding="utf-8")
-            lines = text.split("\n")
-            if lines.pop():  # a crash cut the last line
-                write_atomically(self._path, "".join(line + "\n" for line in lines))
-        name = printable(self._path)
-        try:
-            found, *rest = [json.loads(line) for line in lines]
-            shown = [line["candidate"] for line in rest]
-            records = [record for line in rest for record in line["facts"]]
-        except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(f"resume={name!r} is not a file of a search: {error}") from None
-        if different := [key for key in self._search if found.get(key) != json.loads(head)[key]]:
-            raise ValueError(
-                f"resume={name!r} holds another search, which differs in {', '.join(different)}: give another file"
-            )
-        opt.replay(records)
-        self._facts = len(records)
-        actions = {result.id: result.action for result in opt.results}.values()
-        return [Candidate(action, **one) for action, one in zip(actions, shown, strict=True)]
-
-    def add(self, opt: drbo.Optimizer, candidate: Candidate) -> None:
-        """Append a candidate; it is on the disk when this returns."""
-        if self._path is None:
-            return
-        facts = opt.records(self._facts)
-        shown = {name: value for name, value in asdict(candidate).items() if name != "action"}  # the facts have it
-        line = json.dumps({"candidate": shown, "facts": facts})
-        with locked(self._path):
-            append(self._path, line + "\n")
-        self._facts += len(facts)
-
-
 def failures(candidates: Sequence[Candidate]) -> str:
     """Return the errors of failed candidates as text, the most frequent first."""
     errors: dict[str, int] = {}
@@ -209,3 +155,60 @@ def failures(candidates: Sequence[Candidate]) -> str:
             errors[one.error] = errors.get(one.error, 0) + 1
     ordered = sorted(errors.items(), key=lambda item: -item[1])
     return "; ".join(f"{count} of {len(candidates)}: {printable(text)}" for text, count in ordered[:3])
+
+
+def chosen_next(
+    opt: drbo.Optimizer,
+    space: Hyperparameters,
+    candidates: list[Candidate],
+    design: list[dict[str, Any]],
+    count: int,
+    seed: int,
+) -> list[tuple[dict[str, Any], Any]]:
+    """Return the next candidates, each with its suggestion; no candidate is fitted twice.
+
+    The first ones are well spread. After a crash, those that were under way come first.
+    """
+    seen = {key(one.action) for one in candidates}
+    waiting = list(opt.pending)
+    chosen: list[tuple[dict[str, Any], Any]] = []
+    while len(chosen) < count:
+        number = len(candidates) + len(chosen)
+        if waiting:
+            suggestion = waiting.pop(0)
+        elif number < len(design):
+            suggestion = None
+        else:
+            suggestion = opt.ask()
+        action = design[number] if suggestion is None else suggestion.action
+        if key(action) in seen:
+            if suggestion is not None:
+                opt.cancel(suggestion)
+            fresh = space.unseen(seen, seed + number)
+            assert fresh is not None  # there are at most as many candidates as different actions
+            action, suggestion = fresh, None
+        seen.add(key(action))
+        chosen.append((action, suggestion))
+    return chosen
+
+
+def sizes(task: Task, splits: list[Any], groups: Groups) -> tuple[list[int], Any]:
+    """Return the number of clusters and the weight of the test rows of each group; raise if either is too small."""
+    tested = [np.asarray(test) for _, test in splits]
+    if groups.of is None:
+        members = tested
+    else:
+        rows = np.unique(np.concatenate(tested))
+        members = [rows[groups.of[rows] == group] for group in range(len(groups.contexts))]
+    units = task.clusters if task.score.rows is not None else task.parts
+    counts = [len(np.unique(units[rows])) for rows in members]
+    masses = np.array([task.weights[rows].sum() for rows in members])
+    for name, count, mass in zip(groups.names, counts, masses, strict=True):
+        if count < 2:
+            raise ValueError(
+                f"every group needs at least two independent rows for its standard error, but {name!r} has {count}; "
+                "rows with the same value of groups= are not independent"
+            )
+        if not mass > 0.0:
+            raise ValueError(f"sample_weight must give every group some weight, but {name!r} has none")
+    return counts, masses

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +48,8 @@ class Groups:
             raise ValueError(f"bins names {listed(unknown)}, but the columns of contexts are {listed(table)}")
         if bins is not None and not isinstance(bins, Mapping) and len(table) > 1:
             raise TypeError(f"bins must be given by column for several columns, such as {{'age': 4}}, got {bins!r}")
-        columns, codes = {}, []
+        columns: dict[str, drbo.Categorical | drbo.Ordinal] = {}
+        codes = []
         for name, values in table.items():
             where = f"contexts[{name!r}]" if name else "contexts"
             if len(values) != n_rows:
@@ -118,9 +120,9 @@ def _columns(given: Any) -> dict[str, Any]:
         table = {name: list(values) for name, values in given.items()}
     else:
         if isinstance(given, str) or np.ndim(given) != 1:
+            got = f"an array of shape {np.shape(given)}" if hasattr(given, "shape") else repr(given)
             raise TypeError(
-                "contexts must be one label per row, a table with one column per condition, or 'folds', got "
-                f"{given!r}"
+                "contexts must be one label per row, a table with one column per condition, or 'folds', got " + got
             )
         return {"": list(given)}
     if not table or not all(isinstance(name, str) and name for name in table):
@@ -156,7 +158,7 @@ def _binned(where: str, values: Sequence[Any], bins: Any) -> tuple[drbo.Ordinal,
             raise ValueError(f"bins must be a number of bins, or edges that increase, got {bins!r}")
     at = np.searchsorted(edges, numbers, side="right")
     ends = [f"{edge:.6g}" for edge in edges]
-    labels = [f"below {ends[0]}", *(f"{a} to {b}" for a, b in zip(ends, ends[1:], strict=False)), f"from {ends[-1]}"]
+    labels = [f"below {ends[0]}", *(f"{a} to {b}" for a, b in itertools.pairwise(ends)), f"from {ends[-1]}"]
     used = np.unique(at)
     if len(set(labels)) < len(labels) or len(used) < 2:
         raise ValueError(f"bins must divide {where} into at least two different bins, got {bins!r}")

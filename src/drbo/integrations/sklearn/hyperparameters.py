@@ -148,7 +148,7 @@ def _parameter(where: str, value: Any) -> drbo.spaces.Parameter:
         return _of_distribution(where, value)
     if isinstance(value, tuple) and len(value) == 2 and all(isinstance(end, numbers.Real) for end in value):
         whole = all(isinstance(end, numbers.Integral) and not isinstance(end, bool) for end in value)
-        return (drbo.Integer if whole else drbo.Real)(*value)  # type: ignore[arg-type]
+        return (drbo.Integer if whole else drbo.Real)(*value)
     raise TypeError(
         f"{where} must be (low, high), a list of choices, drbo.Log, Integer, Categorical or Ordinal, or a distribution "
         f"of scipy.stats, got {value!r}"

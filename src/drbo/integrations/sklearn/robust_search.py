@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import math
 import numbers
-import sys
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -27,10 +25,11 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 import drbo
-from drbo._messages import printable
-from drbo.integrations.sklearn.candidates import Candidate, Fold, Journal, Task, failures, fit_and_score
+from drbo.integrations.sklearn.candidates import Candidate, Fold, Task, chosen_next, failures, fit_and_score, sizes
 from drbo.integrations.sklearn.context_groups import Groups, Means, checked_z
-from drbo.integrations.sklearn.hyperparameters import Hyperparameters, key
+from drbo.integrations.sklearn.cv_table import Line, in_words, table_of
+from drbo.integrations.sklearn.hyperparameters import Hyperparameters
+from drbo.integrations.sklearn.journal import Journal, fingerprint
 from drbo.integrations.sklearn.row_scores import PARTS, RowScore
 from drbo.validation import finite_array, flag, of_kind, whole_number
 
@@ -110,7 +109,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     scorer_, n_splits_, contexts_ : the scorer, the number of folds, and the groups
     """
 
-    __metadata_request__fit = {"resume": UNUSED}
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"resume": UNUSED}
 
     def __init__(
         self,
@@ -159,7 +158,8 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         params : `groups` for the splitter, `sample_weight` for estimator and scores, and further arguments of the
             estimator's `fit`. With scikit-learn's metadata routing they go to who asks for them
         """
-        X, y, n_iter, z = *indexable(X, y), whole_number("n_iter", self.n_iter, least=1), checked_z(self.z)
+        X, y = indexable(X, y)
+        n_iter, z = whole_number("n_iter", self.n_iter, least=1), checked_z(self.z)
         flag("refit", self.refit)
         if y is None and get_tags(self.estimator).target_tags.required:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
@@ -174,19 +174,19 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         groups = Groups.folds(len(splits)) if groups is None else groups
         groups.check(splits)
         task = self._task(X, y, score, groups, for_fit, for_split, for_score)
-        counts, masses = _sizes(task, splits, groups)
+        counts, masses = sizes(task, splits, groups)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         opt = self._optimizer(space, groups, masses, seed)
-        journal = Journal(resume, _fingerprint(self, task, splits, groups))
+        journal = Journal(resume, fingerprint(self, task, splits, groups.names))
 
         candidates = journal.begin(opt)
         wanted = int(min(n_iter, space.count))
         design = space.spread(min(max(wanted // 4, 2), 2 * len(space.box.parameters) + 2), seed)
         at_once = max(1, effective_n_jobs(self.n_jobs) // len(splits))
-        line = _Line(bool(self.verbose), wanted)
+        line = Line(bool(self.verbose), wanted)
         with Parallel(n_jobs=self.n_jobs) as parallel:
             while len(candidates) < wanted:
-                chosen = _next(opt, space, candidates, design, min(at_once, wanted - len(candidates)), seed)
+                chosen = chosen_next(opt, space, candidates, design, min(at_once, wanted - len(candidates)), seed)
                 folds = parallel(
                     delayed(fit_and_score)(task, self.estimator, space.values(action), i, train, test)
                     for action, _ in chosen
@@ -264,7 +264,9 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def _optimizer(self, space: Hyperparameters, groups: Groups, masses: Any, seed: int) -> drbo.Optimizer:
-        of_kind("ambiguity", self.ambiguity, (drbo.AmbiguitySet, type(None)), "a set such as drbo.Shares(old=(0.1, 0.6))")
+        of_kind(
+            "ambiguity", self.ambiguity, (drbo.AmbiguitySet, type(None)), "a set such as drbo.Shares(old=(0.1, 0.6))"
+        )
         ambiguity = drbo.TotalVariation() if self.ambiguity is None else self.ambiguity
         radius = _RADIUS if self.ambiguity is None and self.radius is None else self.radius
         problem = groups.problem(masses, radius)
@@ -317,7 +319,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         raise ValueError(said)
 
     def _conclude(
-        self, opt: drbo.Optimizer, space: Hyperparameters, groups: Groups, candidates: list[Candidate], line: _Line
+        self, opt: drbo.Optimizer, space: Hyperparameters, groups: Groups, candidates: list[Candidate], line: Line
     ) -> None:
         """Set what is known after the search: the table, and the best candidate."""
         if n_failed := sum(one.error is not None for one in candidates):
@@ -336,7 +338,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.best_score_ = float(bounds[self.best_index_])
         self.best_params_ = space.values(candidates[self.best_index_].action)
         self._best_action = candidates[self.best_index_].action
-        self.cv_results_ = _table(self, space, groups, candidates, bounds)
+        self.cv_results_ = table_of(self, space, groups, candidates, bounds)
         self.plain_index_ = int(np.nanargmax(self.cv_results_["mean_test_score"]))
         line.show(candidates, f"score at least {self.best_score_:.4g} in the worst mix (estimated)")
 
@@ -379,7 +381,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def summary(self) -> str:
         """Return the bound in words, the score of every group, and what robustness costs on the present mix."""
         check_is_fitted(self, "optimizer_")
-        return _in_words(self)
+        return in_words(self)
 
     def score(self, X: Any, y: Any = None, **params: Any) -> float:
         """Return the score of the best estimator: that of `scoring`, or its own if `scoring` is None."""
@@ -428,171 +430,3 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         router.add(scorer=self._score().scorer, method_mapping=scores)
         splits = mapping().add(caller="fit", callee="split")
         return router.add(splitter=check_cv(self.cv, classifier=is_classifier(self.estimator)), method_mapping=splits)
-
-
-def _next(
-    opt: drbo.Optimizer,
-    space: Hyperparameters,
-    candidates: list[Candidate],
-    design: list[dict[str, Any]],
-    count: int,
-    seed: int,
-) -> list[tuple[dict[str, Any], Any]]:
-    """Return the next candidates, each with its suggestion; no candidate is fitted twice.
-
-    The first ones are well spread. After a crash, those that were under way come first.
-    """
-    seen = {key(one.action) for one in candidates}
-    waiting = list(opt.pending)
-    chosen: list[tuple[dict[str, Any], Any]] = []
-    while len(chosen) < count:
-        number = len(candidates) + len(chosen)
-        if waiting:
-            suggestion = waiting.pop(0)
-        elif number < len(design):
-            suggestion = None
-        else:
-            suggestion = opt.ask()
-        action = design[number] if suggestion is None else suggestion.action
-        if key(action) in seen:
-            if suggestion is not None:
-                opt.cancel(suggestion)
-            fresh = space.unseen(seen, seed + number)
-            assert fresh is not None  # there are at most as many candidates as different actions
-            action, suggestion = fresh, None
-        seen.add(key(action))
-        chosen.append((action, suggestion))
-    return chosen
-
-
-def _sizes(task: Task, splits: list[Any], groups: Groups) -> tuple[list[int], Any]:
-    """Return the number of clusters and the weight of the test rows of each group; raise if either is too small."""
-    tested = [np.asarray(test) for _, test in splits]
-    if groups.of is None:
-        members = tested
-    else:
-        rows = np.unique(np.concatenate(tested))
-        members = [rows[groups.of[rows] == group] for group in range(len(groups.contexts))]
-    units = task.clusters if task.score.rows is not None else task.parts
-    counts = [len(np.unique(units[rows])) for rows in members]
-    masses = np.array([task.weights[rows].sum() for rows in members])
-    for name, count, mass in zip(groups.names, counts, masses, strict=True):
-        if count < 2:
-            raise ValueError(
-                f"every group needs at least two independent rows for its standard error, but {name!r} has {count}; "
-                "rows with the same value of groups= are not independent"
-            )
-        if not mass > 0.0:
-            raise ValueError(f"sample_weight must give every group some weight, but {name!r} has none")
-    return counts, masses
-
-
-def _table(
-    search: RobustSearchCV, space: Hyperparameters, groups: Groups, candidates: list[Candidate], bounds: Any
-) -> dict[str, Any]:
-    """Return `cv_results_`."""
-    rows = [space.values(one.action) for one in candidates]
-    table: dict[str, Any] = {}
-    for what, of in (("fit", "fit_times"), ("score", "score_times")):
-        times = np.array([getattr(one, of) for one in candidates])
-        table[f"mean_{what}_time"], table[f"std_{what}_time"] = times.mean(axis=1), times.std(axis=1)
-    for name in rows[0]:
-        column = np.ma.MaskedArray(np.empty(len(rows)), mask=False, dtype=object)
-        for i, row in enumerate(rows):
-            column[i] = row[name]
-        table[f"param_{name}"] = column
-    table["params"] = rows
-    folds = np.array([one.folds for one in candidates])
-    for i, scores in enumerate(folds.T):
-        table[f"split{i}_test_score"] = scores
-    none = [math.nan] * len(groups.contexts)
-    means, errors = (np.array([getattr(one, of) or none for one in candidates]) for of in ("mean", "stderr"))
-    worst = search.recommendation_
-    order = [groups.contexts.index(context) for context in worst.contexts]
-    table["mean_test_score"] = means[:, order] @ worst.reference
-    table["std_test_score"] = folds.std(axis=1)
-    for i, name in enumerate(groups.names):
-        table[f"mean_score_{name}"], table[f"stderr_score_{name}"] = means[:, i], errors[:, i]
-    placed = search.optimizer_.configuration.placed
-    table["worst_test_score"] = np.array(
-        [
-            math.nan if np.isnan(row).any() else placed.worst_case(row[order], worst.reference, worst.radius).expectation
-            for row in means
-        ]
-    )
-    table["bound_test_score"] = bounds
-    filled = np.where(np.isnan(bounds), -np.inf, bounds)
-    table["rank_test_score"] = np.array([1 + int((filled > one).sum()) for one in filled], dtype=np.int32)
-    return table
-
-
-def _in_words(search: RobustSearchCV) -> str:
-    """Return the summary of a search."""
-    worst, table = search.recommendation_, search.cv_results_
-    best, plain = search.best_index_, search.plain_index_
-    name = search.scoring if isinstance(search.scoring, str) else "score"
-    loss = name.startswith("neg_")
-    sign, what = (-1.0, printable(name[4:].replace("_", " "))) if loss else (1.0, printable(name.replace("_", " ")))
-    lines = [
-        f"in every distribution {worst.within} the {what} is {'at most' if loss else 'at least'} "
-        f"{sign * search.best_score_:.4g} (estimated)",
-        "group: share now, share in the worst mix, score of the robust best, of the plain best",
-    ]
-    for context, p, w in zip(worst.contexts, worst.reference, worst.weights, strict=True):
-        group = Groups((context,), None, {}).names[0]
-        mean, error = (table[f"{column}_score_{group}"] for column in ("mean", "stderr"))
-        binds = "  <- binds" if w > p + 1e-9 else ""
-        lines.append(
-            f"  {printable(group)}: {p:.1%}, {w:.1%}, {sign * mean[best]:.4g} (standard error {error[best]:.2g}), "
-            f"{sign * mean[plain]:.4g}{binds}"
-        )
-    for title, column in (("present mix", "mean_test_score"), ("worst mix", "worst_test_score")):
-        ours, theirs = (sign * table[column][i] for i in (best, plain))
-        lines.append(f"on the {title}: {ours:.4g}, and {theirs:.4g} of the plain best")
-    return "\n".join(lines)
-
-
-def _fingerprint(search: RobustSearchCV, task: Task, splits: list[Any], groups: Groups) -> dict[str, Any]:
-    """Return what must be equal for a search to go on from a file."""
-
-    def digest(*parts: Any) -> str:
-        made = hashlib.sha256()
-        for part in parts:
-            made.update(repr(None if part is None else np.asarray(part).tolist()).encode())
-        return made.hexdigest()[:16]
-
-    rows = [part for split in splits for part in split]
-    return {
-        "format": 1,
-        "estimator": repr(clone(search.estimator)),
-        "param_space": repr(search.param_space),
-        "ambiguity": repr(search.ambiguity),
-        "radius": None if search.radius is None else float(search.radius),
-        "scoring": task.score.name,
-        "z": float(search.z),
-        "contexts": digest(groups.names, groups.of),
-        "y": digest(task.y),
-        "folds": digest(*rows),
-        "sample_weight": digest(task.weights),
-        "shape of X": list(np.shape(task.X)),
-    }
-
-
-class _Line:
-    """A line of progress on stderr, overwritten on a terminal."""
-
-    def __init__(self, shown: bool, wanted: int) -> None:
-        self._shown, self._wanted, self._width = shown, wanted, 0
-
-    def show(self, candidates: list[Candidate], last: str = "") -> None:
-        """Write the numbers of finished and failed candidates, and the end of the line."""
-        if not self._shown:
-            return
-        done, failed = len(candidates), sum(one.error is not None for one in candidates)
-        bar = "#" * (20 * done // self._wanted)
-        text = f"drbo: [{bar:<20}] {done} of {self._wanted} candidates" + (f" ({failed} failed)" if failed else "")
-        text += f", {last}" if last else ""
-        terminal = sys.stderr.isatty()
-        sys.stderr.write(("\r" + text.ljust(self._width) + ("\n" if last else "")) if terminal else text + "\n")
-        sys.stderr.flush()
-        self._width = len(text)

@@ -1,8 +1,8 @@
 """Scores that are means over rows, as one score per row.
 
 The score of a mix of groups is the mix of the groups' scores only if the score is a mean over rows. Accuracy, log loss
-and squared error are such means. AUC, R^2 and F1 are not: they compare rows with one another, or divide by a quantity of
-the whole sample.
+and squared error are such means. AUC, R^2 and F1 are not: they compare rows with one another, or divide by a
+quantity of the whole sample.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _error(loss: Callable[[Any, Any], Any]) -> Callable[[Any, Any, Any], FloatAr
     def of(estimator: Any, X: Any, y: Any) -> FloatArray:
         truth, p = _alike(y, estimator.predict(X))
         losses = np.asarray(loss(truth.astype(float), p.astype(float)))
-        return -losses.reshape(len(losses), -1).mean(axis=1)  # several outputs are averaged
+        return np.asarray(-losses.reshape(len(losses), -1).mean(axis=1))  # several outputs are averaged
 
     return of
 
@@ -98,6 +98,12 @@ _ALSO_MEANS = ("neg_mean_squared_log_error", "neg_mean_gamma_deviance", "top_k_a
 """Further means over rows, which are scored part by part."""
 
 
+def _name(scorer: Any) -> str | None:
+    """Return the name of a scorer that is written as one of scikit-learn's; None if none is."""
+    written = repr(scorer)
+    return next((name for name in get_scorer_names() if repr(get_scorer(name)) == written), None)
+
+
 @dataclass(frozen=True, eq=False)
 class RowScore:
     """A score that is a mean over rows.
@@ -123,18 +129,19 @@ class RowScore:
             if kind not in default:
                 raise TypeError("scoring must be given: the estimator is neither a classifier nor a regressor")
             scoring = default[kind]
-        if isinstance(scoring, str):
-            if scoring not in get_scorer_names():
-                raise ValueError(f"scoring must be a name of sklearn.metrics.get_scorer_names(), got {scoring!r}")
-            if not (scoring in _ROWS or scoring in _ALSO_MEANS or scoring.endswith("_samples")):
-                raise NotAMeanError(
-                    f"scoring must be a mean over rows, and {scoring!r} is none: {_REASON}; expected one of "
-                    f"{', '.join(map(repr, _ROWS))}, or a scorer that is a mean over rows"
-                )
-            return cls(scoring, get_scorer(scoring), _ROWS.get(scoring), _LEAST.get(scoring))
-        if not callable(scoring):
+        if isinstance(scoring, str) and scoring not in get_scorer_names():
+            raise ValueError(f"scoring must be a name of sklearn.metrics.get_scorer_names(), got {scoring!r}")
+        if not (isinstance(scoring, str) or callable(scoring)):
             raise TypeError(f"scoring must be one scorer: its name, or scorer(estimator, X, y), got {scoring!r}")
-        return cls(getattr(scoring, "__name__", "score"), scoring)
+        name = scoring if isinstance(scoring, str) else _name(scoring)
+        if name is None:
+            return cls(getattr(scoring, "__name__", "score"), scoring)
+        if not (name in _ROWS or name in _ALSO_MEANS or name.endswith("_samples")):
+            raise NotAMeanError(
+                f"scoring must be a mean over rows, and {name!r} is none: {_REASON}; expected one of "
+                f"{', '.join(map(repr, _ROWS))}, or a scorer that is a mean over rows"
+            )
+        return cls(name, get_scorer(name) if isinstance(scoring, str) else scoring, _ROWS.get(name), _LEAST.get(name))
 
     def of_units(self, estimator: Any, X: Any, y: Any, units: Any, weights: Any, arguments: dict[str, Any]) -> Any:
         """Return the score and the weight of each row, or of each part of the rows.
