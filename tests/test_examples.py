@@ -162,3 +162,15 @@ def test_patients(monkeypatch: pytest.MonkeyPatch) -> None:
     assert r.reference.tolist() == pytest.approx([0.62, 0.29, 0.09])
     assert r.weights[2] == pytest.approx(0.4)  # the old do worst with what suits the young
     assert "share of old" in " ".join(str(r).split())
+
+
+def test_model_selection(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    search = example("model_selection", monkeypatch).main(candidates=8)
+    said = capsys.readouterr().out
+    if importlib.util.find_spec("sklearn") is None:
+        assert said.endswith("is not installed; this needs: pip install 'drbo[sklearn]'\n")
+        return
+    assert "whose share of old is from 10.0% to 60.0%" in said
+    assert "<- binds" in said
+    later = float(said.rsplit(":", 1)[1])
+    assert later < -search.best_score_  # the bound held on rows that nobody had seen

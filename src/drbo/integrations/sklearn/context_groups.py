@@ -200,11 +200,11 @@ class Means:
         mean, stderr = np.array(made).T
         return cls(mean, stderr)
 
-    def lowered(self, z: float, counts: Sequence[int]) -> FloatArray:
-        """Return the mean minus z standard errors; Student's t replaces z for few clusters, at the same level."""
-        level = norm.cdf(z)
-        factors = np.array([t.ppf(level, count - 1) for count in counts])
-        return np.asarray(self.mean - factors * self.stderr)
+
+def widths(z: float, counts: Sequence[int]) -> FloatArray:
+    """Return the number of standard errors for each group: z, or Student's t at the same level for few clusters."""
+    level = norm.cdf(z)
+    return np.array([t.ppf(level, count - 1) for count in counts])
 
 
 def checked_z(z: Any) -> float:

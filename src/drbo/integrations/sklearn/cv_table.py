@@ -14,9 +14,7 @@ from drbo.integrations.sklearn.context_groups import Groups
 from drbo.integrations.sklearn.hyperparameters import Hyperparameters
 
 
-def table_of(
-    search: Any, space: Hyperparameters, groups: Groups, candidates: list[Candidate], bounds: Any
-) -> dict[str, Any]:
+def table_of(search: Any, space: Hyperparameters, groups: Groups, candidates: list[Candidate]) -> dict[str, Any]:
     """Return `cv_results_`."""
     rows = [space.values(one.action) for one in candidates]
     table: dict[str, Any] = {}
@@ -49,7 +47,7 @@ def table_of(
             for row in means
         ]
     )
-    table["bound_test_score"] = bounds
+    table["bound_test_score"] = bounds = search._bounds
     filled = np.where(np.isnan(bounds), -np.inf, bounds)
     table["rank_test_score"] = np.array([1 + int((filled > one).sum()) for one in filled], dtype=np.int32)
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import numbers
 import time
@@ -25,8 +26,9 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 import drbo
+from drbo.integrations.sklearn.bounded import Bounded, lowered, told
 from drbo.integrations.sklearn.candidates import Candidate, Fold, Task, chosen_next, failures, fit_and_score, sizes
-from drbo.integrations.sklearn.context_groups import Groups, Means, checked_z
+from drbo.integrations.sklearn.context_groups import Groups, Means, checked_z, widths
 from drbo.integrations.sklearn.cv_table import Line, in_words, table_of
 from drbo.integrations.sklearn.hyperparameters import Hyperparameters
 from drbo.integrations.sklearn.journal import Journal, fingerprint
@@ -68,9 +70,10 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     learns these scores, and picks the next candidate. The best candidate has the largest lower bound of its mean score
     in the worst mix of the groups that the ambiguity set allows. The bound is an estimate.
 
-    Two errors count. The noise of refitting is learned by the model. The error of having these rows and no others is
-    common to all candidates, and does not shrink with further fits: the score of a group is lowered once, by `z` times
-    the standard error of its mean over its rows. Rows with the same value of `groups` count as dependent.
+    Two errors count. The noise of refitting is learned by the model. The error of having these rows and no others does
+    not shrink with further fits, and is common to all candidates. So the score of a group is lowered once, for all
+    candidates alike, by `z` times the standard error of its mean over its rows, before the worst mix is taken. The
+    standard error is that of the best candidate. Rows with the same value of `groups` count as dependent.
 
     Parameters
     ----------
@@ -105,7 +108,8 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         by which `rank_test_score` ranks
     recommendation_ : the bound of the best candidate in words, with the worst mix; print it
     profile_ : what robustness costs on the present mix, and what it brings, for several radii
-    optimizer_ : the `drbo.Optimizer`. An outcome is the mean score of a group, lowered by `z` standard errors
+    optimizer_ : the `drbo.Optimizer` of the bounds. An outcome is the mean score of a group minus its `lowered_by_`
+    lowered_by_ : (n_groups,) `z` standard errors of each group, in the order of `contexts_`
     scorer_, n_splits_, contexts_ : the scorer, the number of folds, and the groups
     """
 
@@ -176,7 +180,8 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         task = self._task(X, y, score, groups, for_fit, for_split, for_score)
         counts, masses = sizes(task, splits, groups)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        opt = self._optimizer(space, groups, masses, seed)
+        make = functools.partial(self._optimizer, space, groups, masses, seed)
+        opt = make()
         journal = Journal(resume, fingerprint(self, task, splits, groups.names))
 
         candidates = journal.begin(opt)
@@ -193,13 +198,17 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                     for i, (train, test) in enumerate(splits)
                 )
                 for (action, suggestion), j in zip(chosen, range(0, len(folds), len(splits)), strict=True):
-                    made = self._told(opt, groups, action, suggestion, folds[j : j + len(splits)], score, z, counts)
+                    made = self._candidate(action, folds[j : j + len(splits)], score, len(groups.contexts))
+                    told(opt, groups, made, suggestion)
                     candidates.append(made)
                     journal.add(opt, made)
                 line.show(candidates)
         if all(one.error is not None for one in candidates):
             self._raise_failure(task, space, candidates, splits)
-        self._conclude(opt, space, groups, candidates, line)
+        self._conclude(lowered(opt, make, groups, candidates, len(design), widths(z, counts)), space, candidates)
+        self.cv_results_ = table_of(self, space, groups, candidates)
+        self.plain_index_ = int(np.nanargmax(self.cv_results_["mean_test_score"]))
+        line.show(candidates, f"score at least {self.best_score_:.4g} in the worst mix (estimated)")
         self.scorer_, self.n_splits_, self.contexts_ = score.scorer, len(splits), groups.contexts
         if self.refit:
             self._refit(X, y, for_fit)
@@ -272,19 +281,8 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         problem = groups.problem(masses, radius)
         return drbo.Optimizer(space.box, ambiguity=ambiguity, seed=seed, **problem)
 
-    def _told(
-        self,
-        opt: drbo.Optimizer,
-        groups: Groups,
-        action: dict[str, Any],
-        suggestion: Any,
-        folds: list[Fold],
-        score: RowScore,
-        z: float,
-        counts: list[int],
-    ) -> Candidate:
-        """Tell the optimizer what the folds of a candidate showed, and return it."""
-        of = action if suggestion is None else suggestion
+    def _candidate(self, action: dict[str, Any], folds: list[Fold], score: RowScore, n_groups: int) -> Candidate:
+        """Return what the folds of a candidate showed."""
         times = [one.fit_time for one in folds], [one.score_time for one in folds]
         means = [float(one.values @ one.weights / one.weights.sum()) if len(one.values) else math.nan for one in folds]
         error = next((one.error for one in folds if one.error is not None), None)
@@ -294,14 +292,10 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 for name in ("values", "weights", "groups", "clusters")
             )
             shown = Means.of(values, weights, at, clusters, score.least)
-            opt.tell(of, shown.lowered(z, counts), contexts=list(groups.contexts))
             return Candidate(action, shown.mean.tolist(), shown.stderr.tolist(), means, *times)
         if math.isfinite(self.error_score):
             value = float(self.error_score)
-            n = len(groups.contexts)
-            opt.tell(of, [value] * n, contexts=list(groups.contexts))
-            return Candidate(action, [value] * n, [0.0] * n, [value] * len(folds), *times, error)
-        opt.tell(of, failed=True, contexts=list(groups.contexts))
+            return Candidate(action, [value] * n_groups, [0.0] * n_groups, [value] * len(folds), *times, error)
         return Candidate(action, None, None, means, *times, error)
 
     def _raise_failure(
@@ -318,10 +312,8 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise
         raise ValueError(said)
 
-    def _conclude(
-        self, opt: drbo.Optimizer, space: Hyperparameters, groups: Groups, candidates: list[Candidate], line: Line
-    ) -> None:
-        """Set what is known after the search: the table, and the best candidate."""
+    def _conclude(self, bounded: Bounded, space: Hyperparameters, candidates: list[Candidate]) -> None:
+        """Set the best candidate and its bound."""
         if n_failed := sum(one.error is not None for one in candidates):
             warnings.warn(
                 f"{n_failed} of {len(candidates)} candidates failed, and count as error_score={self.error_score}. "
@@ -329,18 +321,12 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 FitFailedWarning,
                 stacklevel=3,
             )
-        question = opt.under()
-        sound = [i for i, one in enumerate(candidates) if one.error is None]
-        bounds = np.full(len(candidates), np.nan)
-        bounds[sound] = [question.bound(candidates[i].action).value for i in sound]
-        self.optimizer_ = opt
-        self.best_index_ = int(np.nanargmax(bounds))
-        self.best_score_ = float(bounds[self.best_index_])
-        self.best_params_ = space.values(candidates[self.best_index_].action)
-        self._best_action = candidates[self.best_index_].action
-        self.cv_results_ = table_of(self, space, groups, candidates, bounds)
-        self.plain_index_ = int(np.nanargmax(self.cv_results_["mean_test_score"]))
-        line.show(candidates, f"score at least {self.best_score_:.4g} in the worst mix (estimated)")
+        self.optimizer_, self.lowered_by_ = bounded.opt, bounded.by
+        self._bounds = bounded.bounds
+        self.best_index_ = bounded.best
+        self.best_score_ = float(bounded.bounds[bounded.best])
+        self._best_action = candidates[bounded.best].action
+        self.best_params_ = space.values(self._best_action)
 
     def _refit(self, X: Any, y: Any, arguments: dict[str, Any]) -> None:
         start = time.perf_counter()
@@ -374,7 +360,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise AttributeError(f"{name} needs a search: call fit first")
 
     def report(self, path: str | Path, title: str | None = None) -> Path:
-        """Write one HTML page about the search; return its path. Outcomes are lowered by `z` standard errors."""
+        """Write one HTML page about the search; return its path. Outcomes are lowered by `lowered_by_`."""
         check_is_fitted(self, "optimizer_")
         return self.optimizer_.report(path, title)
 
