@@ -40,7 +40,7 @@ SPACE = {
     "min_samples_leaf": drbo.Integer(2, 40),
     "l2_regularization": drbo.Log(1e-3, 100.0),
 }
-DISTRIBUTIONS = {
+DISTRIBUTIONS: dict[str, Any] = {
     "learning_rate": loguniform(1e-2, 1.0),
     "max_leaf_nodes": randint(2, 32),
     "min_samples_leaf": randint(2, 41),
@@ -150,11 +150,12 @@ def chosen(data: Data, splits: Any, candidates: int, seed: int) -> tuple[dict[st
         min_resources=len(data.y) // 4, error_score=-1e9,
     )  # fmt: skip
     found["HalvingRandomSearchCV"] = halving.fit(data.X, data.y).best_params_
-    for name, arguments in {
+    sets: dict[str, dict[str, Any]] = {
         "drbo, radius 0": {"ambiguity": drbo.TotalVariation(), "radius": 0.0, "z": 0.0},
         "drbo, z = 0": {"ambiguity": drbo.Shares(rare=SHARE), "z": 0.0},
         "drbo": {"ambiguity": drbo.Shares(rare=SHARE)},
-    }.items():
+    }
+    for name, arguments in sets.items():
         search = RobustSearchCV(
             model(data), SPACE, n_iter=candidates, scoring=scoring, cv=splits, refit=False, random_state=seed,
             **arguments,
