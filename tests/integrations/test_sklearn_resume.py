@@ -11,6 +11,7 @@ pytest.importorskip("sklearn", reason="drbo[sklearn] is not installed")
 
 from scipy.stats import norm
 from sklearn.cluster import KMeans
+from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, KFold
 
@@ -44,7 +45,7 @@ class Counted(LogisticRegression):  # type: ignore[misc]
 def search(**arguments: Any) -> RobustSearchCV:
     space = {"C": drbo.Log(1e-3, 10.0), "class_weight": [None, "balanced"]}
     given = {"ambiguity": drbo.Shares(old=(0.1, 0.6)), "n_iter": 7, "scoring": "neg_log_loss", "cv": 2}
-    return RobustSearchCV(Counted(), space, random_state=0, **{**given, **arguments})
+    return RobustSearchCV(Counted(), random_state=0, **{"param_space": space, **given, **arguments})
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +94,17 @@ def test_a_line_that_a_crash_cut_is_lost(tmp_path: Path) -> None:
     search(n_iter=3).fit(X, Y, contexts=AGE, resume=file)
     assert Counted.fits == 2 + 1
     assert [len(json.loads(line)) for line in file.read_text().splitlines()][1:] == [2, 2, 2]
+
+
+def test_failures_are_kept(tmp_path: Path) -> None:
+    space = {"C": drbo.Log(1e-3, 10.0), "solver": ["lbfgs", "nonsense"]}
+    file, made = tmp_path / "search.json", []
+    for n_iter in (4, 6):
+        with pytest.warns(FitFailedWarning, match="InvalidParameterError"):
+            made.append(search(param_space=space, n_iter=n_iter).fit(X, Y, contexts=AGE, resume=file))
+    failed = np.isnan(made[1].cv_results_["mean_test_score"])
+    assert np.array_equal(np.isnan(made[0].cv_results_["mean_test_score"]), failed[:4])
+    assert [p["solver"] == "nonsense" for p in made[1].cv_results_["params"]] == failed.tolist()
 
 
 def test_another_search_is_refused(tmp_path: Path) -> None:

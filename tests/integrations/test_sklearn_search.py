@@ -223,6 +223,11 @@ def test_what_is_said(fitted: RobustSearchCV, tmp_path: Any) -> None:
     assert fitted.report(tmp_path / "page.html").read_text().startswith("<!")
 
 
+def test_the_default_score_is_named() -> None:
+    made = RobustSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, n_iter=2, cv=2).fit(X, X[:, 0] + X[:, 1])
+    assert "the mean squared error is at most" in made.summary()
+
+
 # --- a search like any other ----------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,9 @@ from drbo.integrations.sklearn.context_groups import Groups
 from drbo.integrations.sklearn.hyperparameters import Hyperparameters
 
 
-def table_of(search: Any, space: Hyperparameters, groups: Groups, candidates: list[Candidate]) -> dict[str, Any]:
+def table_of(
+    search: Any, space: Hyperparameters, groups: Groups, candidates: list[Candidate], bounds: Any
+) -> dict[str, Any]:
     """Return `cv_results_`."""
     rows = [space.values(one.action) for one in candidates]
     table: dict[str, Any] = {}
@@ -47,17 +49,16 @@ def table_of(search: Any, space: Hyperparameters, groups: Groups, candidates: li
             for row in means
         ]
     )
-    table["bound_test_score"] = bounds = search._bounds
+    table["bound_test_score"] = bounds
     filled = np.where(np.isnan(bounds), -np.inf, bounds)
     table["rank_test_score"] = np.array([1 + int((filled > one).sum()) for one in filled], dtype=np.int32)
     return table
 
 
-def in_words(search: Any) -> str:
-    """Return the summary of a search."""
+def in_words(search: Any, name: str) -> str:
+    """Return the summary of a search by the score of this name."""
     worst, table = search.recommendation_, search.cv_results_
     best, plain = search.best_index_, search.plain_index_
-    name = search.scoring if isinstance(search.scoring, str) else "score"
     loss = name.startswith("neg_")
     sign, what = (-1.0, printable(name[4:].replace("_", " "))) if loss else (1.0, printable(name.replace("_", " ")))
     lines = [

@@ -205,8 +205,9 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 line.show(candidates)
         if all(one.error is not None for one in candidates):
             self._raise_failure(task, space, candidates, splits)
-        self._conclude(lowered(opt, make, groups, candidates, len(design), widths(z, counts)), space, candidates)
-        self.cv_results_ = table_of(self, space, groups, candidates)
+        bounded = lowered(opt, make, groups, candidates, len(design), widths(z, counts))
+        self._conclude(bounded, space, candidates)
+        self.cv_results_ = table_of(self, space, groups, candidates, bounded.bounds)
         self.plain_index_ = int(np.nanargmax(self.cv_results_["mean_test_score"]))
         line.show(candidates, f"score at least {self.best_score_:.4g} in the worst mix (estimated)")
         self.scorer_, self.n_splits_, self.contexts_ = score.scorer, len(splits), groups.contexts
@@ -322,7 +323,6 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
         self.optimizer_, self.lowered_by_ = bounded.opt, bounded.by
-        self._bounds = bounded.bounds
         self.best_index_ = bounded.best
         self.best_score_ = float(bounded.bounds[bounded.best])
         self._best_action = candidates[bounded.best].action
@@ -367,7 +367,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def summary(self) -> str:
         """Return the bound in words, the score of every group, and what robustness costs on the present mix."""
         check_is_fitted(self, "optimizer_")
-        return in_words(self)
+        return in_words(self, self._score().name)
 
     def score(self, X: Any, y: Any = None, **params: Any) -> float:
         """Return the score of the best estimator: that of `scoring`, or its own if `scoring` is None."""
