@@ -7,16 +7,17 @@ import pytest
 pytest.importorskip("sklearn", reason="drbo[sklearn] is not installed")
 
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator
 
 import drbo
 from drbo.integrations.sklearn import RobustSearchCV
 
-CLASSIFIER = RobustSearchCV(LogisticRegression(), {"C": drbo.Log(0.1, 10.0)}, n_iter=2, cv=2, random_state=0)
-REGRESSOR = RobustSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, n_iter=2, cv=2, random_state=0)
-
 
 @pytest.mark.filterwarnings("ignore")  # what the checks feed the estimators
-@parametrize_with_checks([CLASSIFIER, REGRESSOR])  # type: ignore[untyped-decorator]
-def test_a_check_of_scikit_learn(estimator: Any, check: Any) -> None:
-    check(estimator)
+@pytest.mark.parametrize(
+    ("estimator", "space"), [(LogisticRegression(), {"C": drbo.Log(0.1, 10.0)}), (Ridge(), {"alpha": [0.1, 1.0]})]
+)
+def test_the_checks_of_scikit_learn(estimator: Any, space: dict[str, Any]) -> None:
+    shown = check_estimator(RobustSearchCV(estimator, space, n_iter=2, cv=2, random_state=0), on_skip=None)
+    assert sum(one["status"] == "passed" for one in shown) > 40
+    assert {one["status"] for one in shown} <= {"passed", "skipped"}
