@@ -65,8 +65,9 @@ class Groups:
 
     @property
     def names(self) -> list[str]:
-        """The name of each group in `cv_results_` and in texts."""
-        return [", ".join(map(str, one.values())) if isinstance(one, dict) else str(one) for one in self.contexts]
+        """The name of each group in `cv_results_` and in texts; that of Python where two would have the same."""
+        plain = [", ".join(map(str, one.values())) if isinstance(one, dict) else str(one) for one in self.contexts]
+        return plain if len(set(plain)) == len(plain) else [repr(one) for one in self.contexts]
 
     def problem(self, weights: FloatArray, radius: float | None) -> dict[str, Any]:
         """Return the arguments of an optimizer for these groups with these weights."""
@@ -119,7 +120,7 @@ def _columns(given: Any) -> dict[str, Any]:
     elif isinstance(given, Mapping):
         table = {name: list(values) for name, values in given.items()}
     else:
-        if isinstance(given, str) or np.ndim(given) != 1:
+        if isinstance(given, str) or not np.iterable(given) or getattr(given, "ndim", 1) != 1:
             got = f"an array of shape {np.shape(given)}" if hasattr(given, "shape") else repr(given)
             raise TypeError(
                 "contexts must be one label per row, a table with one column per condition, or 'folds', got " + got

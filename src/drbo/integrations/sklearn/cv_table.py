@@ -58,7 +58,7 @@ def table_of(
 def in_words(search: Any, name: str) -> str:
     """Return the summary of a search by the score of this name."""
     worst, table = search.recommendation_, search.cv_results_
-    best, plain = search.best_index_, search.plain_index_
+    best, plain, names = search.best_index_, search.plain_index_, Groups(search.contexts_, None, {}).names
     loss = name.startswith("neg_")
     sign, what = (-1.0, printable(name[4:].replace("_", " "))) if loss else (1.0, printable(name.replace("_", " ")))
     lines = [
@@ -67,7 +67,7 @@ def in_words(search: Any, name: str) -> str:
         "group: share now, share in the worst mix, score of the robust best, of the plain best",
     ]
     for context, p, w in zip(worst.contexts, worst.reference, worst.weights, strict=True):
-        group = Groups((context,), None, {}).names[0]
+        group = names[search.contexts_.index(context)]
         mean, error = (table[f"{column}_score_{group}"] for column in ("mean", "stderr"))
         binds = "  <- binds" if w > p + 1e-9 else ""
         lines.append(
