@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("sklearn", reason="drbo[sklearn] is not installed")
 
+from joblib import parallel_config
 from scipy.stats import norm
 from sklearn.cluster import KMeans
 from sklearn.exceptions import FitFailedWarning
@@ -94,6 +95,18 @@ def test_a_line_that_a_crash_cut_is_lost(tmp_path: Path) -> None:
     search(n_iter=3).fit(X, Y, contexts=AGE, resume=file)
     assert Counted.fits == 2 + 1
     assert [len(json.loads(line)) for line in file.read_text().splitlines()][1:] == [2, 2, 2]
+
+
+def test_a_candidate_of_a_batch_that_was_under_way_is_fitted_again(tmp_path: Path) -> None:
+    file = tmp_path / "search.json"
+    with parallel_config("threading"):
+        whole = search(n_jobs=4).fit(X, Y, contexts=AGE, resume=file)  # two candidates at once
+        lines = file.read_text().splitlines(keepends=True)
+        at = next(i for i, line in enumerate(lines[1:], 1) if '"asked"' in line.lower())
+        file.write_text("".join(lines[: at + 1]))  # its partner is pending
+        resumed = search(n_jobs=4).fit(X, Y, contexts=AGE, resume=file)
+    assert resumed.cv_results_["params"][: at + 1] == whole.cv_results_["params"][: at + 1]
+    assert len(resumed.cv_results_["params"]) == 7
 
 
 def test_failures_are_kept(tmp_path: Path) -> None:
