@@ -28,7 +28,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-STORIES = {"architecture.md", "choose.md", "limits.md", "targets.md", "tutorial.md"}
+STORIES = {"architecture.md", "choose.md", "limits.md", "model_selection.md", "targets.md", "tutorial.md"}
 """Pages whose blocks go on where the one before ended; those of the others stand alone."""
 BLOCK = re.compile(
     r"(?:<!-- needs: (?P<needs>\w+) -->\n\s*)?```python\n(?P<code>.*?)```(?:\n\n```text\n(?P<printed>.*?)```)?",

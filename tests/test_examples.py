@@ -239,3 +239,15 @@ def test_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.diff(hours) == pytest.approx(np.maximum(np.diff(hours), [1.0, 2.0, 1.0]), abs=1e-6)
     assert hours[1] - hours[0] + hours[3] - hours[2] <= 14.0 + 1e-6
     assert 0.25 * module.PRICES @ module.runs(r.action) == pytest.approx(module.energy(r.action, {}))
+
+
+def test_model_selection(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    search = example("model_selection", monkeypatch).main(candidates=8)
+    said = capsys.readouterr().out
+    if importlib.util.find_spec("sklearn") is None:
+        assert said.endswith("is not installed; this needs: pip install 'drbo[sklearn]'\n")
+        return
+    assert "whose share of old is from 10.0% to 60.0%" in said
+    assert "<- binds" in said
+    later = float(said.rsplit(":", 1)[1])
+    assert later < -search.best_score_  # the bound held on rows that nobody had seen

@@ -12,7 +12,7 @@ import drbo
 from drbo._messages import MissingExtraError, require
 
 ROOT = Path(__file__).parent.parent
-BLOCKED = ("typer", "rich", "matplotlib", "joblib", "pandas", "distributed", "optuna", "plotly")
+BLOCKED = ("typer", "rich", "matplotlib", "joblib", "pandas", "distributed", "optuna", "plotly", "sklearn")
 BLOCK = f"""
 import sys
 class Block:
@@ -137,6 +137,18 @@ for name in ("figure1", "figure2", "dial", "sets", "demo"):
     sentence = "matplotlib is not installed; this needs: pip install 'drbo[experiments]'"
     assert done.stdout.splitlines() == [sentence] * 5, done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_integrations_name_their_extras(tmp_path: Path) -> None:
+    code = """
+for name in ("optuna", "sklearn"):
+    try:
+        __import__(f"drbo.integrations.{name}")
+    except ImportError as error:
+        print(error)
+"""
+    sentences = [f"{name} is not installed; this needs: pip install 'drbo[{name}]'" for name in ("optuna", "sklearn")]
+    assert without_extras(code, tmp_path).stdout.splitlines() == sentences
 
 
 def test_a_missing_package_is_named_once_in_one_sentence() -> None:

@@ -53,7 +53,7 @@ R = Recommendation(
     check=Check(np.array([0.25]), np.array([3.0])),
     action_point=Point(np.array([0.25]), 1),
     explanation=Deferred(lambda: WHY),
-    trusted=Deferred(lambda: Trust("checked", ("checked 2 times",), 0.0, 0.0, 2)),
+    trusted=Deferred(lambda: Trust("checked", ("checked 2 times",), 1.2346, 1.2346, 0.0, 2)),
     at_edges=Deferred(lambda: ()),
 )
 

@@ -25,6 +25,8 @@ KERNEL = Product(RBF(0.3), RBF(0.3))
 class FixedBeliefs:
     """The same posteriors in every ball: of outcomes alone, and with what is under way."""
 
+    name = ""
+
     outcomes: ExactPosterior
     ahead: ExactPosterior
     width: float = 2.0

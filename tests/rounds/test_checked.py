@@ -76,7 +76,7 @@ def moved(values: Any, share: float) -> float:
         taken = min(left, 1.0 / len(ordered))
         left -= taken
         total += (1.0 / len(ordered) - taken) * one
-    return total + share * min(values)
+    return float(total + share * min(values))
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -92,7 +92,8 @@ def test_the_stressed_bound_counts_untried_conditions_as_the_worst_outcome(sign:
         for c in (0.0, 0.3, 0.5) if x == 0.5 else (0.1, 0.8, 1.0):
             opt.tell([x], sign * (-((x - 0.5) ** 2) - 0.2 * c + 0.01 * rng.normal()), context=[c])
     r = opt.bound([0.5])
-    worst = min(sign * result.outcome for result in opt.results)
+    outcomes = [float(result.outcome or 0.0) for result in opt.results]
+    worst = min(sign * outcome for outcome in outcomes)
     tried = [0.0, 0.3, 0.5]
     values = []
     for c in grid:
@@ -103,7 +104,7 @@ def test_the_stressed_bound_counts_untried_conditions_as_the_worst_outcome(sign:
     expected = moved(values, 0.3)
     assert sign * r.trust.stressed == pytest.approx(expected, abs=1e-9)
     assert r.value == pytest.approx(r.trust.stressed, abs=1e-12)
-    spread = np.std([result.outcome for result in opt.results])
+    spread = np.std(outcomes)
     assert (r.trust.verdict == "extrapolated") == (sign * (r.trust.guess - r.trust.stressed) > MOST_AT_STAKE * spread)
     assert r.trust.verdict == "extrapolated"
     assert float(r.check.context[0]) > 0.5

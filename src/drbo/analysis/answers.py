@@ -353,8 +353,10 @@ class Recommendation:
     @property
     def promise(self) -> str:
         """The bound as text: "guaranteed: at least 3.2"."""
-        untried = not self.claim.proven and self.trust.verdict == "extrapolated"  # which `value` counts as bad
-        return self._reaching("estimated" if untried else word_of(self.claim, self.trusted), self.value)
+        word = word_of(self.claim, self.trusted)
+        if word == "a guess" and self.trust.verdict == "extrapolated" and self.value == self.trust.stressed:
+            word = "estimated"  # it counts untried conditions as bad as the worst outcome so far
+        return self._reaching(word, self.value)
 
     def promised(self, value: float) -> str:
         """Return a value that the action reaches by the model's bound, as text."""

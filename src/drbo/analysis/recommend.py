@@ -202,7 +202,7 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
     check = Check(action, nature.space.decode(gap.at), nature.space.key(gap.at))
     noise = found.assumed_noise
     assumed = None if noise is None else units.length_outward(noise)
-    guess = units.outward(made.lower_bound)
+    bounds = units.outward(made.lower_bound), units.outward(made.lower_bound - gap.loss)
     return Recommendation(
         action=action,
         action_index=found.action.index,
@@ -219,7 +219,7 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
         within=found.ball.words,
         claim=own.objective.claim,
         check=check,
-        trusted=Deferred(functools.partial(_trust, asked, OBJECTIVE, found.ball.radius, gap, guess, check, assumed)),
+        trusted=Deferred(functools.partial(_trust, asked, OBJECTIVE, found.ball.radius, gap, bounds, check, assumed)),
         action_point=found.action,
         explanation=Deferred(functools.partial(explain, found, action, contexts, nature.space.columns)),
         at_edges=Deferred(functools.partial(_edges, asked.actions, found, asked.lower(found.ball))),
@@ -246,11 +246,17 @@ def _edges(space: Space, found: ActionBound, bound: Bound) -> tuple[Edge, ...]:
 
 
 def _trust(
-    asked: Snapshot, name: str, radius: float, gap: Gap, guess: float, check: Check, assumed_noise: float | None
+    asked: Snapshot,
+    name: str,
+    radius: float,
+    gap: Gap,
+    bounds: tuple[float, float],
+    check: Check,
+    assumed_noise: float | None,
 ) -> Trust:
     """Return the verdict on a bound of an outcome."""
     with one_thread():
-        return trust(asked, name, gap, guess, radius, check, assumed_noise)
+        return trust(asked, name, gap, bounds, radius, check, assumed_noise)
 
 
 def limit_bounds(found: ActionBound) -> dict[str, LimitBound]:
@@ -283,7 +289,8 @@ def _limit_bound(found: ActionBound, name: str) -> LimitBound:
     bound = beliefs.bound(ball, LOWER)
     gap = Gap.of(ball, bound, found.action, asked.evaluations(key))
     check = Check(asked.actions.decode(found.action), asked.nature.space.decode(gap.at), asked.nature.space.key(gap.at))
-    guess = units.outward(float(ball.worst_case(bound.of_action(found.action)).expectation))
+    guess = float(ball.worst_case(bound.of_action(found.action)).expectation)
+    bounds = units.outward(guess), units.outward(guess - gap.loss)
     return LimitBound(
         name=name,
         limit=limit,
@@ -296,7 +303,7 @@ def _limit_bound(found: ActionBound, name: str) -> LimitBound:
         claim=claim,
         unit=outcome.unit if limit.unit is None else limit.unit,
         check=check,
-        trusted=Deferred(functools.partial(_trust, asked, key, ball.radius, gap, guess, check, None)),
+        trusted=Deferred(functools.partial(_trust, asked, key, ball.radius, gap, bounds, check, None)),
     )
 
 

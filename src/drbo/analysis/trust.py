@@ -70,17 +70,22 @@ class Trust:
 
 
 def trust(
-    asked: Snapshot, name: str, gap: Gap, guess: float, radius: float, check: Check, assumed_noise: float | None
+    asked: Snapshot,
+    name: str,
+    gap: Gap,
+    bounds: tuple[float, float],
+    radius: float,
+    check: Check,
+    assumed_noise: float | None,
 ) -> Trust:
     """Return the verdict on a bound of an outcome.
 
-    `gap` is the loss by untried conditions, `guess` the bound of the model alone in the user's units, `radius` that of
-    its set, and `check` the evaluation that would check it. `assumed_noise` is a noise in the user's units that no
-    outcome shows, None if they show it.
+    `gap` is the loss by untried conditions, `bounds` are those of the model alone and with that loss, in the user's
+    units, `radius` is that of its set, and `check` the evaluation that would check it. `assumed_noise` is a noise in
+    the user's units that no outcome shows, None if they show it.
     """
     found: dict[Verdict, list[str]] = {"refuted": [], "extrapolated": [], "checked": []}
-    ahead, sign = asked.ahead(name), asked.configuration.outcomes[name].sign
-    stressed = guess - sign * asked.units_of(name).length_outward(gap.loss)
+    ahead, (guess, stressed) = asked.ahead(name), bounds
     if ahead.refuted:
         found["refuted"] += [_surprises(ahead), _remedy(ahead)]
     if gap.open:

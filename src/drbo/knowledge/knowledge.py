@@ -333,7 +333,8 @@ class Knowledge:
         )
         values = [units.inward(value) for record in state.told_so_far for value in record.values_of(name)] or [0.0]
         spread = float(np.std(values)) or 1.0
-        return Evaluations(actions, contexts, space.ranges, min(values), spread, state.tried(_TRIED))
+        tried = [action for action in state.tried(_TRIED) if self.configuration.search.permits(action)]
+        return Evaluations(actions, contexts, space.ranges, min(values), spread, tried)
 
     def success(self, state: State) -> Success | None:
         """Return the estimated probability of success of any evaluation; None if nothing failed (cached).

@@ -1,0 +1,214 @@
+"""Candidates: which is next, how its folds are fitted, and what they show."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+import drbo
+from drbo._messages import printable
+from drbo.integrations.sklearn.context_groups import Groups
+from drbo.integrations.sklearn.hyperparameters import Hyperparameters, key
+from drbo.integrations.sklearn.row_scores import NotAMeanError, RowScore
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The data of all fits.
+
+    Attributes
+    ----------
+    score : the score of rows
+    fit_arguments, score_arguments : further arguments of the estimator's `fit`, and of the scorer
+    groups : (n_rows,) the group of each row; None if each fold is a group
+    clusters : (n_rows,) rows of one cluster are dependent
+    parts : (n_rows,) the rows that a scorer scores together, if it does not score single rows
+    weights : (n_rows,) how much a row counts
+    pairwise : whether X holds similarities of rows
+    raises : whether the error of a fit is raised
+    """
+
+    X: Any
+    y: Any
+    score: RowScore
+    fit_arguments: dict[str, Any]
+    score_arguments: dict[str, Any]
+    groups: Any
+    clusters: Any
+    parts: Any
+    weights: Any
+    pairwise: bool
+    raises: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """What one fit showed on the test rows of its fold.
+
+    Attributes
+    ----------
+    values, weights, groups, clusters : (k,) one entry per row, or per part of the rows
+    fit_time, score_time : in seconds
+    error : the error that ended the fit, as text; None if it succeeded
+    """
+
+    values: Any
+    weights: Any
+    groups: Any
+    clusters: Any
+    fit_time: float
+    score_time: float
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The scores of one candidate.
+
+    Attributes
+    ----------
+    action : the searched hyper-parameters
+    mean, stderr : the mean score of each group, and its standard error over its rows; None if the candidate failed
+    folds : the mean score of each fold
+    fit_times, score_times : of each fold, in seconds
+    error : why a fit failed; None if all succeeded
+    """
+
+    action: dict[str, Any]
+    mean: list[float] | None
+    stderr: list[float] | None
+    folds: list[float]
+    fit_times: list[float]
+    score_times: list[float]
+    error: str | None = None
+
+
+def fit_and_score(task: Task, estimator: Any, values: Mapping[str, Any], fold: int, train: Any, test: Any) -> Fold:
+    """Return what the estimator with these hyper-parameters shows on the test rows of a fold."""
+    empty, scored = np.empty(0), 0.0
+    start = fitted = time.perf_counter()
+    try:
+        model = clone(estimator).set_params(**{name: clone(value, safe=False) for name, value in values.items()})
+        target = () if task.y is None else (_safe_indexing(task.y, train),)
+        model.fit(_part(task, train, train), *target, **rows_of(task.fit_arguments, task.X, train))
+        fitted = time.perf_counter()
+        shown, mass, at = task.score.of_units(
+            model,
+            _part(task, test, train),
+            None if task.y is None else _safe_indexing(task.y, test),
+            task.parts[test],
+            task.weights[test],
+            rows_of(task.score_arguments, task.X, test),
+        )
+        scored = time.perf_counter()
+        if not np.isfinite(shown).all():
+            raise ValueError("the score of a row is not finite")
+    except NotAMeanError:
+        raise
+    except Exception as error:
+        if task.raises:
+            raise
+        now = time.perf_counter()
+        text = f"{type(error).__name__}: {error}"
+        return Fold(empty, empty, empty, empty, now - start, max(scored - fitted, 0.0), text)
+    rows = np.asarray(test)[at]
+    groups = np.full(len(rows), fold) if task.groups is None else task.groups[rows]
+    clusters = task.clusters[rows] if task.score.rows is not None else task.parts[rows]
+    return Fold(shown, mass, groups, clusters, fitted - start, scored - fitted)
+
+
+def _part(task: Task, rows: Any, columns: Any) -> Any:
+    """Return the rows of X; of similarities, only those with the rows that were trained on."""
+    part = _safe_indexing(task.X, rows)
+    return _safe_indexing(part, columns, axis=1) if task.pairwise else part
+
+
+def rows_of(arguments: Mapping[str, Any], X: Any, rows: Any) -> dict[str, Any]:
+    """Return further arguments for some rows: those with one entry per row are indexed."""
+    return {
+        name: _safe_indexing(value, rows) if _per_row(value, _num_samples(X)) else value
+        for name, value in arguments.items()
+    }
+
+
+def _per_row(value: Any, n_rows: int) -> bool:
+    if isinstance(value, str | bytes | Mapping) or not (hasattr(value, "__len__") or hasattr(value, "shape")):
+        return False
+    try:
+        return bool(_num_samples(value) == n_rows)
+    except TypeError:
+        return False
+
+
+def failures(candidates: Sequence[Candidate]) -> str:
+    """Return the errors of failed candidates as text, the most frequent first."""
+    errors: dict[str, int] = {}
+    for one in candidates:
+        if one.error is not None:
+            errors[one.error] = errors.get(one.error, 0) + 1
+    ordered = sorted(errors.items(), key=lambda item: -item[1])
+    return "; ".join(f"{count} of {len(candidates)}: {printable(text)}" for text, count in ordered[:3])
+
+
+def chosen_next(
+    opt: drbo.Optimizer,
+    space: Hyperparameters,
+    candidates: list[Candidate],
+    design: list[dict[str, Any]],
+    count: int,
+    seed: int,
+) -> list[tuple[dict[str, Any], Any]]:
+    """Return the next candidates, each with its suggestion; no candidate is fitted twice.
+
+    The first ones are well spread. After a crash, those that were under way come first.
+    """
+    seen = {key(one.action) for one in candidates}
+    waiting = list(opt.pending)
+    chosen: list[tuple[dict[str, Any], Any]] = []
+    while len(chosen) < count:
+        number = len(candidates) + len(chosen)
+        if waiting:
+            suggestion = waiting.pop(0)
+        elif number < len(design):
+            suggestion = None
+        else:
+            suggestion = opt.ask()
+        action = design[number] if suggestion is None else suggestion.action
+        if key(action) in seen:
+            if suggestion is not None:
+                opt.cancel(suggestion)
+            fresh = space.unseen(seen, seed + number)
+            assert fresh is not None  # there are at most as many candidates as different actions
+            action, suggestion = fresh, None
+        seen.add(key(action))
+        chosen.append((action, suggestion))
+    return chosen
+
+
+def sizes(task: Task, splits: list[Any], groups: Groups) -> tuple[list[int], Any]:
+    """Return the number of clusters and the weight of the test rows of each group; raise if either is too small."""
+    tested = [np.asarray(test) for _, test in splits]
+    if groups.of is None:
+        members = tested
+    else:
+        rows = np.unique(np.concatenate(tested))
+        members = [rows[groups.of[rows] == group] for group in range(len(groups.contexts))]
+    units = task.clusters if task.score.rows is not None else task.parts
+    counts = [len(np.unique(units[rows])) for rows in members]
+    masses = np.array([task.weights[rows].sum() for rows in members])
+    for name, count, mass in zip(groups.names, counts, masses, strict=True):
+        if count < 2:
+            raise ValueError(
+                f"every group needs at least two independent rows for its standard error, but {name!r} has {count}; "
+                "rows with the same value of groups= are not independent"
+            )
+        if not mass > 0.0:
+            raise ValueError(f"sample_weight must give every group some weight, but {name!r} has none")
+    return counts, masses
