@@ -30,7 +30,7 @@ CLASSES = (
     (":Set", "--class must be module:Class"),
     ("no_such_module:Set", "no_such_module"),
     ("math:NoSuchClass", "NoSuchClass"),
-    ("math:sqrt", "sqrt is not a class"),
+    ("math:sqrt", "sqrt is neither a class nor a function"),
 )
 OUT = (("text.txt", "--out"), ("run.drbo", "--out"))
 SETS = (("junk", "unknown ambiguity set 'junk'"), ("", "unknown ambiguity set ''"))

@@ -434,7 +434,9 @@ def test_files_that_name_classes_of_one_s_own(tmp_path: Path, monkeypatch: pytes
     assert "4 outcomes" in run("show", "run.json", "--class", "my_sets:Halves").stdout
     for wrong, said in (("my_sets", "module:Class"), ("my_sets:No", "No"), ("no_such:X", "no_such")):
         assert said in run("show", "run.json", "--class", wrong, code=1).stderr
-    assert "value is not a class" in run("show", "run.json", "--class", "my_sets:value", code=1).stderr
+    assert (
+        "value is neither a class nor a function" in run("show", "run.json", "--class", "my_sets:value", code=1).stderr
+    )
 
 
 def test_a_report_of_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

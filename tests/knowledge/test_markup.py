@@ -79,4 +79,4 @@ def test_what_is_shown() -> None:
     assert f"Deploy; {best.promise}" in text
     assert str(best) in text
     assert best.trust.verdict == "extrapolated"  # one outcome, of four contexts
-    assert best.promise.startswith("estimated: at most ")
+    assert best.promise.startswith("a guess: at most ")

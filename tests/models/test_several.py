@@ -137,9 +137,9 @@ def test_every_printed_bound_is_that_of_all_models(maximize: bool) -> None:
     r = opt.recommend()
     assert r.beta == width
     assert r.action_index == int(np.argmax(worst))
-    assert r.value == pytest.approx(outward(float(worst.max())), rel=1e-9)
+    assert r.trust.guess == pytest.approx(outward(float(worst.max())), rel=1e-9)
     assert "several fitted models" in str(r)
-    assert opt.bound(GRID[2]).value == pytest.approx(outward(float(worst[2])), rel=1e-9)
+    assert opt.bound(GRID[2]).trust.guess == pytest.approx(outward(float(worst[2])), rel=1e-9)
     p = opt.predict(GRID[2], CONTEXTS[1])
     ends = sorted((outward(float(lower[2, 1])), outward(float(upper[2, 1]))))
     assert (p.lower, p.upper) == pytest.approx(tuple(ends), rel=1e-9)
@@ -147,7 +147,7 @@ def test_every_printed_bound_is_that_of_all_models(maximize: bool) -> None:
     profile = question.profile([0.2])
     assert profile.bound[0] == pytest.approx(r.value, rel=1e-9)
     narrowed = question.narrowing(r.action)
-    assert narrowed.bound[-1] == pytest.approx(r.value, rel=1e-9)
+    assert narrowed.bound[-1] == pytest.approx(r.trust.guess, rel=1e-9)
     differences = []
     for model in models:
         posterior = cast(SupportsCovariance, model.on(CONTEXTS).certain)

@@ -100,7 +100,7 @@ def test_failures_and_pending_evaluations_are_marked() -> None:
 def test_the_page_begins_with_the_word_and_the_verdict_of_the_recommendation() -> None:
     for opt, word in (
         (RUNS["labels"](), ""),
-        (told(FIXED, 12), "Estimated: at least "),
+        (told(FIXED, 40), "Estimated: at least "),
         (told(FIXED, 1), "A guess: at least "),
     ):
         r, shown = opt.recommend(), Contents(opt).deploy()
@@ -205,9 +205,9 @@ def test_a_title_is_escaped() -> None:
 
 def test_a_run_without_a_recommendation_has_a_page() -> None:
     failed = Optimizer([0.5], [0.0, 1.0], setting=Simulator([1, 1], radius=0.1, pick="uncertain"))
-    failed.tell(0.5, 1.0, context_index=0)
+    failed.tell(0.5, failed=True, context_index=0)
     failed.tell(0.5, failed=True, context_index=1)
-    assert "every action has failed" in page(failed, "x")
+    assert "There is nothing to deploy: no outcome has been told yet." in page(failed, "x")
     general = Optimizer([0.0, 1.0], [0.0, 1.0], setting=General())
     general.tell(0.0, 1.0, context_index=0)
     assert "reference is missing" in page(general, "x")

@@ -355,7 +355,8 @@ class Recommendation:
         """The bound as text: "guaranteed: at least 3.2"."""
         word = word_of(self.claim, self.trusted)
         if word == "a guess" and self.trust.verdict == "extrapolated" and self.value == self.trust.stressed:
-            word = "estimated"  # it counts untried conditions as bad as the worst outcome so far
+            # It counts untried conditions as bad as the worst outcome so far, unless that changes nothing.
+            word = "estimated" if self.trust.stressed != self.trust.guess else word
         return self._reaching(word, self.value)
 
     def promised(self, value: float) -> str:
