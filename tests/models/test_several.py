@@ -145,7 +145,7 @@ def test_every_printed_bound_is_that_of_all_models(maximize: bool) -> None:
     assert (p.lower, p.upper) == pytest.approx(tuple(ends), rel=1e-9)
     question = opt.under()
     profile = question.profile([0.2])
-    assert profile.bound[0] == pytest.approx(r.value, rel=1e-9)
+    assert profile.bound[0] == pytest.approx(r.trust.guess, rel=1e-9)
     narrowed = question.narrowing(r.action)
     assert narrowed.bound[-1] == pytest.approx(r.trust.guess, rel=1e-9)
     differences = []

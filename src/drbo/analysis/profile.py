@@ -69,7 +69,7 @@ class RadiusProfile:
     radius : (k,) the radii in the given order
     actions : k actions, the recommendation for each radius; None where no action is known to meet all limits. The
         numbers of such a row are nan
-    bound : (k,) the bound: no distribution of the set does worse if the confidence bound holds
+    bound : (k,) the bound of the model alone: no distribution of the set does worse if the confidence bound holds
     expected : (k,) the posterior mean of the action's outcome under the reference
     price : (k,) the cost of robustness if the reference is true: how much worse `expected` is than for `stochastic`
     protection : (k,) the benefit of robustness in the worst case: how much better `bound` is than for `stochastic`
@@ -172,10 +172,10 @@ def _row(asked: Snapshot, ball: Ball, stochastic: Point, near: FloatArray) -> _R
     expected, under_reference = (float(ball.weights @ mean(ball).of_action(x)) for x in (best.action, stochastic))
     return _Row(
         action=best.action,
-        bound=units.outward(best.lower),
+        bound=units.outward(best.certificate.lower_bound),
         expected=units.outward(expected),
         price=units.length_outward(under_reference - expected),
-        protection=units.length_outward(best.lower - other.lower),
+        protection=units.length_outward(best.certificate.lower_bound - other.certificate.lower_bound),
         limits={name: limit.value for name, limit in limit_bounds(best).items()},
     )
 
