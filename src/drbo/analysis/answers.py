@@ -257,8 +257,8 @@ class Recommendation:
     ----------
     action, action_index : the action in the user's form, and its index in a finite set
     value : the bound: in every distribution of the set the expected reward is at least this (at most, for an outcome to
-        minimise) if the confidence bound holds (`TheoreticalBeta`: with probability 1 - delta). For a model that learns,
-        conditions in which nobody has tried the action count as bad as the worst outcome so far
+        minimise) if the confidence bound holds (`TheoreticalBeta`: with probability 1 - delta). For a model that
+        learns, conditions in which nobody has tried the action count as bad as the worst outcome so far
     gap : the largest amount by which the worst case may be better than `value`: the worst one found is `value` + `gap`
         (for a cost, `value` - `gap`). Rounding error on finite sets of contexts; unfinished branch and bound on a range
     weights : (n_contexts,) the worst distribution for the action
