@@ -63,7 +63,7 @@ def test_every_kind_of_run_has_a_page(name: str, tmp_path: Path) -> None:
     dial = Contents(opt).dial()
     assert dial is not None
     present = next(stop for stop in dial["stops"] if stop["present"])
-    assert present["bound"] == pytest.approx(opt.recommend().value, rel=1e-6)
+    assert present["bound"] == pytest.approx(opt.recommend().trust.guess, rel=1e-6)
     found = opt.under().profile([stop["radius"] for stop in dial["stops"]])
     for key in ("bound", "expected", "price", "protection"):
         assert [stop[key] for stop in dial["stops"]] == pytest.approx(getattr(found, key).tolist(), rel=1e-6, abs=1e-9)
@@ -129,7 +129,7 @@ def test_progress_ends_at_the_bound_of_now() -> None:
     marks = marks_of(Contents(opt).progress()["figure"])
     assert marks["outcome"].x == [1, 2, 3, 4, 5, 6]
     assert marks["its bound"].x == [2, 4, 6]
-    assert marks["its bound"].y[-1] == pytest.approx(opt.recommend().value, rel=1e-6)
+    assert marks["its bound"].y[-1] == pytest.approx(opt.recommend().trust.guess, rel=1e-6)
 
 
 def test_a_condition_and_a_parameter_of_one_name_are_told_apart() -> None:

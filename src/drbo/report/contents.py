@@ -94,7 +94,7 @@ class Contents:
             seen += [value for value in (*bound, *optimistic) if math.isfinite(value)]
             ends = [sorted((bound[i], optimistic[i])) for i in (0, -1)]
             sentence += (
-                f" By its bounds the recommended action brought between {ends[0][0]:.4g} and {ends[0][1]:.4g} in the "
+                f" By the bounds of the model alone the recommended action brought between {ends[0][0]:.4g} and {ends[0][1]:.4g} in the "
                 f"worst case after the first evaluation, and brings between {ends[1][0]:.4g} and {ends[1][1]:.4g} now."
             )
         level = (min(seen) if seen else 0.0) - 0.06 * (np.ptp(seen) if seen else 1.0)
@@ -195,7 +195,7 @@ class Contents:
         deployed = f"{different} different actions would be" if different > 1 else "the same action would be"
         sentence = (
             f"The radius of this run is {present:.3g}, which is {present / diameter:.0%} of the largest that makes a "
-            f"difference. From no shift to the largest one, {deployed} deployed."
+            f"difference. From no shift to the largest one, {deployed} deployed. Bounds are those of the model alone."
         )
         return {"stops": stops, "figure": drawn, "sentence": sentence}
 
