@@ -195,7 +195,8 @@ class Contents:
         deployed = f"{different} different actions would be" if different > 1 else "the same action would be"
         sentence = (
             f"The radius of this run is {present:.3g}, which is {present / diameter:.0%} of the largest that makes a "
-            f"difference. From no shift to the largest one, {deployed} deployed. Bounds are those of the model alone."
+            f"difference. From no shift to the largest one, {deployed} deployed. Bounds are those of the model "
+            "alone."
         )
         return {"stops": stops, "figure": drawn, "sentence": sentence}
 
