@@ -95,8 +95,8 @@ class Contents:
             ends = [sorted((bound[i], optimistic[i])) for i in (0, -1)]
             sentence += (
                 f" By the bounds of the model alone the recommended action brought between {ends[0][0]:.4g} and "
-                f"{ends[0][1]:.4g} in the worst case after the first evaluation, and brings between {ends[1][0]:.4g} and "
-                f"{ends[1][1]:.4g} now."
+                f"{ends[0][1]:.4g} in the worst case after the first evaluation, and brings between "
+                f"{ends[1][0]:.4g} and {ends[1][1]:.4g} now."
             )
         level = (min(seen) if seen else 0.0) - 0.06 * (np.ptp(seen) if seen else 1.0)
         if failed:
