@@ -26,7 +26,7 @@ from scipy.stats import loguniform, randint, wilcoxon
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine, make_friedman1
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401  # imported for its effect
 from sklearn.model_selection import HalvingRandomSearchCV, StratifiedKFold
 
 import drbo
