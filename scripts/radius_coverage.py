@@ -266,7 +266,7 @@ def refusals(runs: int) -> None:
     """Print how often a past is refused: for its tail, and for days that resemble the next."""
     print(f"| order | n | {' | '.join(REFUSED)} |\n|---|---|{'---|' * len(REFUSED)}")
     for order in (1.0, 2.0):
-        for n in (*LENGTHS, 1000):
+        for n in LENGTHS:
             shares = []
             for draw in REFUSED.values():
                 found = [_tail(draw(n, np.random.default_rng([seed, n])), order) for seed in range(runs)]
