@@ -161,13 +161,15 @@ class Bootstrap(RadiusRule):
         """Yield the distances of independent resamples from the smoothed distribution."""
         t, rng = len(seen), np.random.default_rng(self.seed)
         order = canonical(seen, ambiguity, n_contexts)
-        n = effective_number(t, weights)
-        smooth = n * empirical(seen, n_contexts, weights) + 0.5
-        smooth /= smooth.sum()
+        if weights is None:  # counts are exact: rounding decides between two algorithms for equal shares
+            smooth = np.bincount(seen, minlength=n_contexts) + 0.5
+        else:
+            smooth = effective_number(t, weights) * empirical(seen, n_contexts, weights) + 0.5
+        smooth /= t + 0.5 * n_contexts if weights is None else smooth.sum()
         for some in _batches(count):
             drawn = np.empty((some, n_contexts))
             if weights is None:
-                drawn[:, order] = rng.multinomial(t, smooth[order], size=some) / t
+                drawn[:, order] = rng.multinomial(t, smooth[order] / smooth.sum(), size=some) / t
             else:
                 days = order[rng.choice(n_contexts, (some, t), p=smooth[order])]
                 drawn = shares(days, n_contexts, weights)
