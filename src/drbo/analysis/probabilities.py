@@ -7,6 +7,7 @@ of contexts (`drbo.models.bounds.simultaneous`), and of actions if a statement i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from drbo.knowledge import claims
 from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot
 from drbo.models.bounds import LOWER, UPPER, simultaneous
+from drbo.models.data import Units
 from drbo.rounds.chance import Bracket, Chance, Event, Of, check_atoms, of_candidates, worst_quantile
 from drbo.rounds.search import Candidates, FewCandidates
 from drbo.spaces.space import Point
@@ -66,7 +68,19 @@ def _bracket(asked: Snapshot, width: float, event: Event, candidates: Candidates
     """Return the worst-case probabilities of an event for candidates."""
     ball, beliefs = asked.ball, asked.beliefs(asked.ball, name)
     in_model = event.in_model(beliefs.units, beliefs.certain(ball))
-    return of_candidates(ball, in_model, lambda side: beliefs.bound(ball, side, width), candidates)
+    found = of_candidates(ball, in_model, lambda side: beliefs.bound(ball, side, width), candidates)
+    settled = _by_range(event, beliefs.units)
+    if settled is None:
+        return found
+    return replace(found, lower=np.full_like(found.lower, settled), upper=np.full_like(found.upper, settled))
+
+
+def _by_range(event: Event, units: Units) -> float | None:
+    """Return the probability of an event that the declared range of outcomes settles; None if it does not."""
+    if event.above is not None:
+        return 1.0 if event.above < units.least else 0.0 if event.above > units.most else None
+    assert event.below is not None  # one of them is given
+    return 1.0 if event.below > units.most else 0.0 if event.below < units.least else None
 
 
 def value_at_risk(asked: Snapshot, action: Point, level: float, of: Of, name: str = OBJECTIVE) -> ValueAtRisk:
@@ -83,8 +97,8 @@ def value_at_risk(asked: Snapshot, action: Point, level: float, of: Of, name: st
     return ValueAtRisk(
         level=float(level),
         of=of,
-        value=units.outward(least),
-        reachable=units.outward(most),
+        value=units.stated(least),
+        reachable=units.stated(most),
         maximize=asked.configuration.outcomes[name].sign > 0.0,
         certainty=_certainty(asked, width, of, name),
     )

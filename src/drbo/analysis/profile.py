@@ -172,10 +172,10 @@ def _row(asked: Snapshot, ball: Ball, stochastic: Point, near: FloatArray) -> _R
     expected, under_reference = (float(ball.weights @ mean(ball).of_action(x)) for x in (best.action, stochastic))
     return _Row(
         action=best.action,
-        bound=units.outward(best.certificate.lower_bound),
-        expected=units.outward(expected),
-        price=units.length_outward(under_reference - expected),
-        protection=units.length_outward(best.certificate.lower_bound - other.certificate.lower_bound),
+        bound=units.stated(best.certificate.lower_bound),
+        expected=units.stated(expected),
+        price=units.stated_difference(under_reference, expected),
+        protection=units.stated_difference(best.certificate.lower_bound, other.certificate.lower_bound),
         limits={name: limit.value for name, limit in limit_bounds(best).items()},
     )
 
