@@ -95,6 +95,8 @@ class Comparison:
             lines.insert(0, f"extrapolated: nobody has evaluated {nobody}, nor an action near it; this is a guess")
         return "\n".join(wrapped(line) for line in lines)
 
+    __repr__ = __str__
+
 
 @dataclass(frozen=True, eq=False)
 class Narrowing:

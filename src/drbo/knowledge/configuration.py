@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -52,7 +52,7 @@ from drbo.rounds.settings import Setting
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet, finite_set
 from drbo.spaces.samples import CONTEXTS_UNCONSTRAINED, Samples
-from drbo.spaces.space import Displacement, Point, Space
+from drbo.spaces.space import Column, Displacement, Point, Space
 from drbo.validation import FloatArray
 
 UNNAMED = "outcome"
@@ -531,7 +531,7 @@ def _nature(
     samples = Samples([], within=contexts, support=_spread(contexts)) if isinstance(contexts, Box) else contexts
     if not isinstance(samples, Samples):
         space = model.adapted(finite_set("contexts", contexts))
-        family = _family(ambiguity, space)
+        family = _family(ambiguity, space.columns)
         family.on(space.points, space.scales)  # raises early if the configuration is wrong
         return FiniteContexts(space), space, family
     listed = not samples.space.continuous.any()  # labels in the order of the samples
@@ -540,7 +540,7 @@ def _nature(
             f"ambiguity must not have contexts of its own where these have a range or are labels of a table, got "
             f"{ambiguity!r}: give drbo.Wasserstein() or drbo.MMD(kernel=...), or labels with their counts as contexts"
         )
-    family = _family(ambiguity, samples.space)
+    family = _family(ambiguity, samples.columns)
     return contexts_of(samples, family, seed), contexts, family
 
 
@@ -550,6 +550,6 @@ def _spread(box: Box) -> int:
     return SPREAD if every is None else max(len(every), 1)
 
 
-def _family(ambiguity: AmbiguitySet | None, space: Space) -> AmbiguitySet:
+def _family(ambiguity: AmbiguitySet | None, columns: Sequence[Column]) -> AmbiguitySet:
     """Return the family of sets; the default is an MMD in units of each column's range."""
-    return MMD() if ambiguity is None else ambiguity.with_columns(space.columns)
+    return MMD() if ambiguity is None else ambiguity.with_columns(columns)
