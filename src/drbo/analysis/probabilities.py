@@ -6,7 +6,6 @@ of contexts (`drbo.models.bounds.simultaneous`), and of actions if a statement i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -107,8 +106,6 @@ def value_at_risk(asked: Snapshot, action: Point, level: float, of: Of, name: st
 def classify(asked: Snapshot, chance: Chance, actions: Any) -> Classification:
     """Return the classification of actions by a chance constraint; the default is all actions of a finite set."""
     wanted, points = checked_chance("chance", chance), _points(asked, actions)
-    if not points:
-        raise ValueError("actions must hold at least one action to classify, got none")
     width = _width(asked, len(points))
     found = _bracket(asked, width, wanted.event, FewCandidates.of(points))
     return Classification(
@@ -122,16 +119,13 @@ def classify(asked: Snapshot, chance: Chance, actions: Any) -> Classification:
 
 def _points(asked: Snapshot, actions: Any) -> list[Point]:
     """Return the actions to classify."""
-    search, space = asked.configuration.search, asked.actions
+    search = asked.configuration.search
     if actions is None:
         if not search.exhaustive:
             raise TypeError("actions must be given where they are a box: a table of those to classify")
         every = search.candidates(asked.rows([]), 0)
         return [every.point(row) for row in range(len(every.points))]
-    many = space.many("actions", actions)
-    if many is None and (isinstance(actions, str | Mapping) or not np.iterable(actions)):
-        raise TypeError(f"actions must be a table or a sequence of actions, got {actions!r}")
-    return [space.encode(f"actions[{i}]", one) for i, one in enumerate(actions if many is None else many)]
+    return asked.table_of_actions(actions)
 
 
 def checked_chance(name: str, chance: Any) -> Chance:

@@ -531,14 +531,15 @@ class Optimizer:
         own = self._configuration
         return pandas.DataFrame.from_records([telling.result_row(result, own, pandas) for result in self.results])
 
-    def report(self, path: str | Path, title: str | None = None) -> Path:
+    def report(self, path: str | Path, title: str | None = None, against: Optimizer | None = None) -> Path:
         """Write one HTML page about the run and the recommended action; return its path.
 
-        The page needs no network. The default of `title` is the file's name.
+        The page needs no network. The default of `title` is the file's name. `against` is another run, or an earlier
+        moment of this one: the page then says what changed.
         """
         from drbo.report import write
 
-        return write(self, path, title)
+        return write(self, path, title, against)
 
     @property
     def plot(self) -> Plots:

@@ -13,6 +13,7 @@ from drbo import Box, Optimizer, Samples
 from drbo.analysis import Recommendation
 from drbo.report.marks import BLUE, GREY, ORANGE, RED, Axis, Band, Cells, Figure, Line, Mark, Points
 from drbo.report.scales import scale_of
+from drbo.report.wording import Wording
 from drbo.spaces import FiniteSet, Parameter
 from drbo.spaces.space import Row, is_number, plain, row
 
@@ -68,9 +69,9 @@ def slices(opt: Optimizer, r: Recommendation) -> list[Figure]:
     for name, parameter in actions.parameters.items():
         values, there = _along_axis(actions, r.action, name, axis(parameter))
         found = _expectations(opt, there, contexts, reference, worst)
-        told = [(plain(result.action[name]), result.outcome) for result in opt.results if result.outcome is not None]
+        told = [plain(result.action[name]) for result in opt.results]
         here = _here(plain(r.action[name]), found[0][2][_nearest(values, r.action[name])])
-        drawn.append(_slice(name, [plain(value) for value in values], along(values, found), told, here))
+        drawn.append(_slice(opt, name, [plain(value) for value in values], along(values, found), told, here))
     return drawn
 
 
@@ -82,18 +83,25 @@ def _along_axis(box: Box, action: Any, name: str, values: list[Any]) -> tuple[li
     return [value for value, _ in kept], [one for _, one in kept]
 
 
-def _slice(name: str, values: Sequence[Any], marks: list[Mark], told: Sequence[tuple[Any, Any]], here: Mark) -> Figure:
-    """Return a figure along one parameter: the expectation, the outcomes and the recommended action."""
-    outcomes = Points([x for x, _ in told], [y for _, y in told], "outcomes", GREY, size=5.0, opacity=0.6)
-    x, y = Axis(name, scale_of(values)), Axis("expected outcome")
-    return Figure([*marks, outcomes, here], x, y, f"expected outcome along {name}", "half")
+def _slice(
+    opt: Optimizer, name: str, values: Sequence[Any], marks: list[Mark], told: Sequence[Any], here: Mark
+) -> Figure:
+    """Return a figure along one parameter: the expectation, the outcomes and the recommended action.
+
+    `told` are the values of the parameter in all results.
+    """
+    words, found = Wording.of(opt), [(i, result.outcome) for i, result in enumerate(opt.results)]
+    rows, y = zip(*((i, y) for i, y in found if y is not None), strict=True)
+    outcomes = Points([told[i] for i in rows], y, "evaluations", GREY, size=5.0, opacity=0.6, rows=rows)
+    axes = Axis(name, scale_of(values)), Axis(words.axis)
+    return Figure([*marks, outcomes, here], *axes, f"expected {words.name} along {name}", "half")
 
 
 def _along_members(opt: Optimizer, r: Recommendation, contexts: Any, reference: Any, worst: Any) -> list[Figure]:
     every = members(opt.configuration.actions, r.action, _MEMBERS) or []
     found = _expectations(opt, every, contexts, reference, worst)
     rows = [row(action, "action") for action in every]
-    told = [(row(result.action, "action"), result.outcome) for result in opt.results if result.outcome is not None]
+    told = [row(result.action, "action") for result in opt.results]
     drawn = []
     for name in rows[0]:
         x = [one[name] for one in rows]
@@ -107,8 +115,8 @@ def _along_members(opt: Optimizer, r: Recommendation, contexts: Any, reference: 
             marks = [Points(x, middle, label, color) for label, color, middle, _, _ in found]
         here = row(r.action, "action")
         at = next(i for i, one in enumerate(rows) if one == here)
-        outcomes = [(one[name], y) for one, y in told]
-        drawn.append(_slice(name, x, marks, outcomes, _here(here[name], found[0][2][at])))
+        outcomes = [one[name] for one in told]
+        drawn.append(_slice(opt, name, x, marks, outcomes, _here(here[name], found[0][2][at])))
     return drawn
 
 
@@ -127,8 +135,8 @@ def maps(opt: Optimizer, r: Recommendation) -> list[dict[str, Any]]:
     """Return maps of the mean over every pair of axes, at the recommended action and typical conditions."""
     typical = _typical(r)
     axes = _axes(opt, r)
-    placed = [result for result in opt.results if not (result.failed or result.context is None)]
-    told = [_by_kind(result.action, result.context) for result in placed]
+    rows = [i for i, result in enumerate(opt.results) if not (result.failed or result.context is None)]
+    told = [_by_kind(opt.results[i].action, opt.results[i].context) for i in rows]
     here = _by_kind(r.action, typical)
     drawn = []
     for (kind_x, name_x, xs), (kind_y, name_y, ys) in itertools.combinations(axes, 2):
@@ -160,18 +168,19 @@ def maps(opt: Optimizer, r: Recommendation) -> list[dict[str, Any]]:
         marks: list[Mark] = [
             Cells(shown[0], shown[1], mean),
             Points(
-                [rows[kind_x][name_x] for rows in told],
-                [rows[kind_y][name_y] for rows in told],
+                [one[kind_x][name_x] for one in told],
+                [one[kind_y][name_y] for one in told],
                 "evaluations",
                 "#ffffff",
                 size=6.0,
                 edge="#000000",
+                rows=rows,
             ),
             _here(here[kind_x][name_x], here[kind_y][name_y]),
         ]
         x, y = (Axis(title, scale_of(v), 0.5 / max(len(v) - 1, 1)) for title, v in zip(titles, shown, strict=True))
         name = " and ".join(titles)
-        drawn.append({"name": name, "figure": Figure(marks, x, y, f"outcome over {name}")})
+        drawn.append({"name": name, "figure": Figure(marks, x, y, f"{Wording.of(opt).axis} over {name}")})
     return drawn
 
 
