@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from drbo import Measured, NotReachedError, Optimizer
-from drbo.analysis import Recommendation
+from drbo.analysis import RadiusExplanation, Recommendation
 from drbo.contexts.nature import in_words
 from drbo.models import SupportsCovariance, SupportsLeaveOneOut, supports
 from drbo.report import surface
@@ -80,7 +80,7 @@ class Contents:
             "usual": f"{words.name} of about {words.amount(explained.expected)} on average",
             "usual_if": f"if conditions stay as they were{known}",
             "shifted": f"{words.name} of {words.limit} {words.amount(r.value)} on average",
-            "shifted_if": f"if {shift_in_words(self.opt.under().explain_radius(r.radius), explained)}",
+            "shifted_if": f"if {shift_in_words(self._meanings[r.radius], explained)}",
             "word": r.promise.split(":")[0],
             "verdict": self.verdict(r),
             "limits": [as_sentence(f"{limit.word}: {limit}") for limit in r.limits.values()],
@@ -89,6 +89,23 @@ class Contents:
             "text": str(r),
             "reach": self._reach(),
         }
+
+    @cached_property
+    def _meanings(self) -> dict[float, RadiusExplanation]:
+        """The meaning of the radius of the run, and of each radius of the dial; together they are faster."""
+        r = self.recommended
+        assert r is not None  # a page without one has no radius
+        radii = sorted({*self._radii, r.radius})
+        return dict(zip(radii, self.opt.under().explain_radius(radii), strict=True))
+
+    @cached_property
+    def _radii(self) -> list[float]:
+        """The radii of the dial; empty if there is no radius to vary."""
+        r = self.recommended
+        if r is None or not 0.0 < r.diameter < math.inf:
+            return []
+        present = r.radius if math.isfinite(r.radius) else r.diameter
+        return sorted({*(share * r.diameter for share in SHARES), present})
 
     def verdict(self, r: Recommendation) -> Verdict:
         """Return the verdict on a recommendation."""
@@ -190,16 +207,12 @@ class Contents:
     def dial(self) -> dict[str, Any] | None:
         """Return the meaning, cost and benefit of each radius; None if there is no radius to vary."""
         r = self.recommended
-        if r is None:
+        if r is None or not self._radii:
             return None
-        diameter = r.diameter
-        if not 0.0 < diameter < math.inf:
-            return None
+        radii, diameter = self._radii, r.diameter
         present = r.radius if math.isfinite(r.radius) else diameter
-        radii = sorted({*(share * diameter for share in SHARES), present})
-        asked = self.opt.under()
         candidates = self._candidates(r)
-        found, meanings = asked.profile(radii, actions=candidates), asked.explain_radius(radii)
+        found = self.opt.under().profile(radii, actions=candidates)
         stops = [
             {
                 "radius": radius,
@@ -210,7 +223,7 @@ class Contents:
                 "expected": float(found.expected[i]),
                 "price": float(found.price[i]),
                 "protection": float(found.protection[i]),
-                "meaning": str(meanings[i]),
+                "meaning": str(self._meanings[radius]),
             }
             for i, (radius, action) in enumerate(zip(found.radius.tolist(), found.actions, strict=True))
             if action is not None  # no action is known to meet all limits

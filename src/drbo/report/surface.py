@@ -19,17 +19,19 @@ from drbo.spaces.space import Row, is_number, plain, row
 
 _STEPS = 25
 """Number of values along a numeric axis."""
+_FEWER_STEPS, _MANY_AXES = 15, 5
+"""Number of values along an axis of maps where there are at least so many axes: each pair of axes has a map."""
 
 
-def axis(parameter: Parameter) -> list[Any]:
+def axis(parameter: Parameter, steps: int = _STEPS) -> list[Any]:
     """Return values of a parameter from the smallest to the largest."""
     labels = parameter.column(None, 0).labels
     if labels is not None:
         return list(labels)
     if parameter.count is None:
-        coordinates = np.linspace(0.0, 1.0, _STEPS)[:, None]
+        coordinates = np.linspace(0.0, 1.0, steps)[:, None]
     else:
-        coordinates = parameter.levels(np.unique(np.linspace(0, parameter.count - 1, _STEPS).round().astype(np.intp)))
+        coordinates = parameter.levels(np.unique(np.linspace(0, parameter.count - 1, steps).round().astype(np.intp)))
     return [parameter.decode(one) for one in coordinates]
 
 
@@ -51,7 +53,7 @@ def members(space: Any, recommended: Any, most: int) -> list[Any] | None:
     return every
 
 
-_ATOMS = 96
+_ATOMS = 48
 """Largest number of contexts of a drawn expectation; the heaviest ones are kept."""
 _MEMBERS = 200
 """Largest number of drawn actions of a finite set."""
@@ -197,21 +199,23 @@ def _axes(opt: Optimizer, r: Recommendation) -> list[tuple[str, str, list[Any]]]
     """Return the axes of the maps: kind (action or context), name and values."""
     axes: list[tuple[str, str, list[Any]]] = []
     actions = box_of(opt.configuration.actions)
+    count = len(opt.configuration.search.space.columns) + len(opt.configuration.nature.space.columns)
+    steps = _FEWER_STEPS if count >= _MANY_AXES else _STEPS
     if actions is not None:
-        axes += [("action", name, axis(parameter)) for name, parameter in actions.parameters.items()]
+        axes += [("action", name, axis(parameter, steps)) for name, parameter in actions.parameters.items()]
     else:
         every = members(opt.configuration.actions, r.action, 50) or []
         names = list(row(every[0], "action"))
         axes += [("action", names[0], every)] if len(names) == 1 else []
     contexts = box_of(opt.configuration.contexts)
     if contexts is not None:
-        return [*axes, *(("context", name, axis(p)) for name, p in contexts.parameters.items())]
+        return [*axes, *(("context", name, axis(p, steps)) for name, p in contexts.parameters.items())]
     known = members(opt.configuration.contexts, r.contexts[0], 50)
     if known is not None:
         names = list(row(known[0], "context"))
         return [*axes, ("context", names[0], known)] if len(names) == 1 else axes
     columns = _columns([row(context, "context") for context in r.contexts])
-    return [*axes, *(("context", name, _spread_over(values)) for name, values in columns.items())]
+    return [*axes, *(("context", name, _spread_over(values, steps)) for name, values in columns.items())]
 
 
 def sensitivities(opt: Optimizer, r: Recommendation) -> dict[str, float]:
@@ -303,10 +307,10 @@ def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
     return {name: [one[name] for one in rows] for name in rows[0]}
 
 
-def _spread_over(values: Sequence[Any]) -> list[Any]:
+def _spread_over(values: Sequence[Any], steps: int) -> list[Any]:
     """Return values of a column from the smallest to the largest, or its labels."""
     if is_number(values):
-        return list(np.linspace(min(values), max(values), 25).tolist())
+        return list(np.linspace(min(values), max(values), steps).tolist())
     return list(dict.fromkeys(values))
 
 

@@ -113,7 +113,9 @@ def came_true(r: Recommendation) -> Finding:
     if own.by_chance < THRESHOLDS["surprising"]:
         remedy = "Look at these results; if they are right, expect bounds to be too narrow."
         return Finding(Light.AMBER, f"{said}: that is more than chance.", remedy)
-    return Finding(Light.GREEN, f"Predictions came true: {own}.")
+    if not own.far:
+        said = f"None of the last {own.tested} outcomes was further than 3 deviations from its prediction"
+    return Finding(Light.GREEN, f"Predictions came true. {said}.")
 
 
 def _worst_case(r: Recommendation) -> Finding:
