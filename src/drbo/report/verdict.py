@@ -76,11 +76,15 @@ def verdict(r: Recommendation, outcomes: Sequence[float], dimensions: int, words
     return Verdict(tuple(found))
 
 
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def _enough(r: Recommendation, outcomes: Sequence[float], dimensions: int, words: Wording) -> Finding:
     """Return whether there are enough outcomes, and what the model does not know yet."""
     count, wanted = len(outcomes), int(THRESHOLDS["outcomes per dimension"] * dimensions)
     if count < THRESHOLDS["fewest outcomes"]:
-        return Finding(Light.RED, f"Only {count} outcome(s) so far.", f"Evaluate more: about {wanted}.")
+        return Finding(Light.RED, f"Only {_counted(count, 'outcome')} so far.", f"Evaluate more: about {wanted}.")
     unknown, mean = r.explain().ignorance, math.fsum(outcomes) / count
     spread = math.sqrt(math.fsum((y - mean) ** 2 for y in outcomes) / count)
     share = 0.0 if unknown == 0.0 else unknown / spread if spread > 0.0 else math.inf
@@ -108,7 +112,7 @@ def came_true(r: Recommendation) -> Finding:
     if own.corrected:
         return Finding(Light.AMBER, "Results were corrected after they were seen, so predictions are no test any more.")
     if own.tested < THRESHOLDS["fewest tested predictions"]:
-        count = "No earlier prediction" if not own.tested else f"Only {own.tested} earlier prediction(s)"
+        count = "No earlier prediction" if not own.tested else f"Only {_counted(own.tested, 'earlier prediction')}"
         return Finding(Light.AMBER, f"{count} could be compared with an outcome.", "Evaluate more.")
     if own.by_chance < THRESHOLDS["surprising"]:
         remedy = "Look at these results; if they are right, expect bounds to be too narrow."
@@ -153,5 +157,5 @@ def _others(r: Recommendation) -> list[Finding]:
             Finding(Light.AMBER, f"An evaluation of this action succeeds with a probability of {r.success:.2f}.")
         )
     if r.rows is not None and r.rows < THRESHOLDS["fewest past cases"]:
-        found.append(Finding(Light.AMBER, f"The reference rests on {r.rows} past case(s)."))
+        found.append(Finding(Light.AMBER, f"The reference rests on {_counted(r.rows, 'past case')}."))
     return found
