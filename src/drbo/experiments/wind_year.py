@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo import GP, AmbiguitySet, Optimism, Optimizer, Simulator, Uncertain, backtest
+from drbo import AmbiguitySet, Optimism, Optimizer, Simulator, Uncertain, backtest
 from drbo._messages import printable
 from drbo.analysis import Backtest
 from drbo.experiments._methods import METHODS, OF_THE_PAPER
@@ -126,7 +126,7 @@ def _solve_hour(
         problem.contexts,
         ambiguity=ambiguity,
         setting=setting,
-        surrogate=GP(problem.gp_kernel, problem.noise),
+        surrogate=problem.surrogate,
         beta=2.0,
         policy=Optimism(Uncertain()),
     )
