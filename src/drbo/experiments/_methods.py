@@ -310,7 +310,7 @@ class Method:
         )
 
 
-METHODS: dict[str, Method | Own] = {
+OF_DRBO: dict[str, Method] = {
     method.name: method
     for method in (
         Method(MethodName.DRBO, "DRBO"),
@@ -400,9 +400,11 @@ METHODS: dict[str, Method | Own] = {
                 Uncertain() if task.picks else None, len(task.problem.actions) * len(task.problem.contexts)
             ),
         ),
-        Own(MethodName.ENSEMBLE, "ensemble", Ensemble.of),
     )
 }
+"""The methods that are an optimizer of drbo, by name."""
+
+METHODS: dict[str, Method | Own] = {**OF_DRBO, MethodName.ENSEMBLE: Own(MethodName.ENSEMBLE, "ensemble", Ensemble.of)}
 """All methods by name."""
 
 OF_THE_PAPER = (MethodName.DRBO, MethodName.UCB, MethodName.STABLEOPT)

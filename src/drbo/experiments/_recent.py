@@ -143,6 +143,7 @@ def scaled(kernel: Product, share: float) -> Product:
     def longer(part: Kernel) -> Kernel:
         if not isinstance(part, RadialKernel):
             return part
-        return replace(part, lengthscale=share * np.asarray(part.lengthscale))
+        old = part.lengthscale
+        return replace(part, lengthscale=share * old if isinstance(old, float) else tuple(share * one for one in old))
 
     return Product(longer(kernel.action), longer(kernel.context))

@@ -183,7 +183,7 @@ class Task:
     def feasible(self) -> NDArray[np.bool_]:
         """Whether each action meets the limits of the problem, or otherwise the constraint, (n_actions,)."""
         if self.problem.limits:
-            return self._margins.min(axis=0) >= 0.0
+            return np.asarray(self._margins.min(axis=0) >= 0.0)
         return self.constraint.met(self._probabilities(self.problem.values))
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -45,7 +46,7 @@ def gardner_limits(size: int = 15) -> Problem:
 
 
 def _shifted(
-    name: str, description: str, function: Function, limits: dict[str, tuple[Function, AtMost]], size: int
+    name: str, description: str, function: Function, limits: Mapping[str, tuple[Function, AtMost]], size: int
 ) -> Problem:
     """Return a problem whose reference is a normal condition, and whose truth lies above it."""
     axis = np.linspace(0.0, 1.0, size)
