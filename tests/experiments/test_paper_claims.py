@@ -12,7 +12,7 @@ from drbo.kernels import RBF, Product
 
 
 def regrets(late: float) -> list[dict[str, Any]]:
-    """Return the rows of figure 2, with DRBO ahead; `late` is the regret per round in the last quarter, over the mean."""
+    """Return the rows of figure 2, with DRBO ahead; `late` is the regret per round in the last quarter by the mean."""
     return [
         {
             "problem": problem, "setting": setting, "method": method, "rounds": 200, "regret": regret,
