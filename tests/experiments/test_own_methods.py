@@ -91,7 +91,8 @@ def small(problems: Any, methods: Any, out: Path, **more: Any) -> Comparison:
 
 
 def test_a_method_and_a_problem_of_ones_own(tmp_path: Path) -> None:
-    methods = {"drbo": "drbo", "greedy": Greedy(), "random": RandomSearch, "scripted": Scripted()}
+    scripted = Scripted()
+    methods = {"drbo": "drbo", "greedy": Greedy(), "random": RandomSearch, "scripted": scripted}
     found = small([own_problem(), "robos"], methods, tmp_path)
     labels = ["DRBO", "greedy", "random", "scripted"]
     assert [(row["problem"], row["method"]) for row in found.rows] == [
@@ -110,7 +111,7 @@ def test_a_method_and_a_problem_of_ones_own(tmp_path: Path) -> None:
         left = table["outcome"].to_numpy() - values[table["action"], table["context"]]
         first = noise["DRBO"]
         np.testing.assert_allclose(left, first["outcome"] - values[first["action"], first["context"]], atol=1e-12)
-    assert methods["scripted"].count == 0  # type: ignore[union-attr]  # every run has a copy
+    assert scripted.count == 0  # every run has a copy
 
 
 def test_records_are_found_again_by_name_source_and_values(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_records_are_found_again_by_name_source_and_values(tmp_path: Path) -> No
 
 def test_two_processes_have_the_same_records(tmp_path: Path) -> None:
     """Workers get a class of this file, a policy and a problem by pickle."""
-    methods = {"greedy": Greedy(), "random": RandomSearch}
+    methods: dict[str, Any] = {"greedy": Greedy(), "random": RandomSearch}
     one = small(own_problem(), methods, tmp_path / "one").records
     two = compare(own_problem(), methods, seeds=3, rounds=4, out=tmp_path / "two", workers=2).records
     for name in one:
@@ -305,9 +306,9 @@ def test_the_weights_of_an_ensemble_are_evidence() -> None:
     ensemble, told = Ensemble.of(task, 0), []
     for _ in range(6):
         action, context = ensemble.ask()
-        y = float(rng.normal(scale=0.3))
-        ensemble.tell(y, context)
-        told.append((float(action[0]), float(context[0]), y))
+        outcome = float(rng.normal(scale=0.3))
+        ensemble.tell(outcome, context)
+        told.append((float(action[0]), float(context[0]), outcome))
     x, c, y = (np.array(column) for column in zip(*told, strict=True))
     assert problem.gp_kernel is not None
     for k, share in enumerate((0.5, 1.0, 2.0)):

@@ -67,8 +67,7 @@ class _Asking:
     def __init__(self, method: Own, task: Task, seed: int) -> None:
         self._name, self._task, self._session = method.name, task, method.session(task, seed)
         self._actions, self._outcomes = list[int](), list[float]()
-        self._tell: Any = self._session.tell  # which may take more than the outcome
-        self._n_told = _positional(self._tell)
+        self._n_told = _positional(self._session.tell)
 
     def ask(self) -> tuple[int, int | None]:
         asked = self._session.ask()
@@ -84,8 +83,8 @@ class _Asking:
 
     def tell(self, outcome: float, context_index: int, limits: Mapping[str, float]) -> None:
         self._outcomes.append(outcome)
-        told: tuple[Any, ...] = (outcome, self._task.problem.contexts[context_index], dict(limits))
-        self._tell(*told[: self._n_told])
+        told = (outcome, self._task.problem.contexts[context_index], dict(limits))
+        self._session.tell(*told[: self._n_told])
 
     def recommended(self) -> int:
         """Return what the object recommends, or otherwise the action of the best mean outcome."""

@@ -237,8 +237,9 @@ class AskTell(Protocol):
     def ask(self) -> Any:
         """Return the action to evaluate, or a tuple (action, context)."""
 
-    def tell(self, outcome: float, /) -> Any:
-        """Take the outcome of the last action asked for."""
+    @property
+    def tell(self) -> Callable[..., Any]:
+        """A method that takes the outcome of the last action asked for, and possibly its context and limits."""
 
 
 @dataclass(frozen=True)
