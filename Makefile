@@ -22,7 +22,7 @@ TWO := -n 2 --dist worksteal
 test: lint  ## ruff, strict mypy, pytest
 	$(BIN)/python -m pytest $(TWO)
 
-test-all: lint botorch docs wheel bounds  ## the long sweeps too, compiled code that checks its bounds, the site, what users install
+test-all: lint botorch doors docs wheel bounds  ## the long sweeps too, compiled code that checks its bounds, the site, what users install
 	$(BIN)/python -m pytest $(TWO) -m "slow or not slow" --hypothesis-profile long
 
 bounds: $(READY)  ## the tests with compiled code that checks the bounds of arrays, in a cache of its own

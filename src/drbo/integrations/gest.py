@@ -15,6 +15,8 @@ from drbo._messages import listed, require
 from drbo.knowledge import Suggestion
 from drbo.models import Surrogate
 
+__all__ = ["RobustGenerator"]
+
 _generator = require("gest_api.generator", "gest")
 _vocs = require("gest_api.vocs", "gest")
 

@@ -1,8 +1,8 @@
-"""Runs in MLflow; `pip install 'drbo[mlflow]'`.
+"""Runs in MLflow; `pip install 'drbo[mlflow]'`. A callback of a run, or of a study with a `RobustSampler`::
 
     with Tracker("heating") as tracker:
-        drbo.run(opt, simulate, evaluations=40, callback=tracker)              # or
-        study.optimize(objective, n_trials=40, callbacks=[tracker.on_trial])   # with a RobustSampler
+        drbo.run(opt, simulate, evaluations=40, callback=tracker)
+        study.optimize(objective, n_trials=40, callbacks=[tracker.on_trial])
 
 One run of MLflow holds the whole optimization, and each evaluation is a run inside of it: parameters, conditions, the
 outcome. In the end the outer run gets the recommendation, its bound, the report and, without Optuna, the saved file.
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import optuna
 
     from drbo.knowledge import Result
+
+__all__ = ["Tracker"]
 
 _mlflow = require("mlflow", "mlflow")
 
