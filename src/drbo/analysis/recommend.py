@@ -90,7 +90,7 @@ def action_bound(asked: Snapshot, action: Point, ball: Ball) -> ActionBound:
         curve = curve_of(bound.posterior, action.coordinates, 0.0)
         mean, variance = curve(made.reference.points), curve.variance(made.reference.points)
     units, given = asked.units, asked.given
-    least = min((other.noise for other in bound.others), default=0.0)
+    least = min((other.noise for other in bound.posteriors[1:]), default=0.0)
     assumed = least if least > bound.posterior.noise else None
     gap = Gap.of(ball, bound, action, asked.evaluations())
     own = bound.posterior

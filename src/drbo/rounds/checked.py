@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from drbo import validation
 from drbo.contexts.nature import Contexts
 from drbo.models.bounds import LOWER, Bound
-from drbo.models.surrogate import Capability, Posterior, of_action
+from drbo.models.surrogate import Capability, Posterior, of_action, searched
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs, ContextRule, Informative
 from drbo.rounds.policies import Choice, Evaluations, Optimism, Policy, Round, picked
@@ -113,7 +113,7 @@ def preferred(ball: Ball, bound: Bound, found: Found, tried: Sequence[Point]) ->
     """
     if not tried:
         return found.action
-    mean = float(ball.worst_case(of_action(bound.posterior, found.action)[0]).expectation)
+    mean = float(ball.worst_case(of_action(searched(bound.posterior), found.action)[0]).expectation)
     scores = ball.worst_cases(bound.at(np.array([action.coordinates for action in tried]))).expectation
     best = int(np.argmax(scores))
     return tried[best] if scores[best] >= found.score - _AS_GOOD * max(mean - found.score, 0.0) else found.action
