@@ -23,7 +23,7 @@ from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Terms
 from drbo.models.bounds import LOWER, Bound
 from drbo.models.data import Units
-from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action, supports
+from drbo.models.surrogate import Posterior, SupportsCurve, SupportsManyOutcomes, curve_of, of_action, supports
 from drbo.rounds.ball import Ball, Certificate
 from drbo.rounds.chance import check_atoms
 from drbo.rounds.checked import Gap, preferred
@@ -162,7 +162,7 @@ def regret_bound(asked: Snapshot, best: ActionBound | None) -> RegretBound:
         value=units.length_outward(most - least) if units.known else math.inf,
         bound=units.outward(least),
         reachable=units.outward(most),
-        exhaustive=own.search.exhaustive,
+        exhaustive=own.search.exhaustive and not supports(best.posterior, SupportsManyOutcomes),
         claim=own.objective.claim,
         unit=own.objective.unit,
     )
@@ -229,7 +229,15 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
         unit=own.objective.unit,
         success=None if asked.chances is None else float(asked.chances.of_actions(asked.rows([found.action]))[0]),
         rows=_rows_behind(asked, found),
+        approximation=_approximation(found.posterior),
     )
+
+
+def _approximation(posterior: Posterior) -> str | None:
+    """Return how many outcomes were searched, and what a bound rests on; None if the posterior is exact."""
+    if not supports(posterior, SupportsManyOutcomes):
+        return None
+    return claims.MANY_OUTCOMES.format(inducing=posterior.n_inducing, nearest=posterior.n_nearest)
 
 
 def _rows_behind(asked: Snapshot, found: ActionBound) -> int | None:

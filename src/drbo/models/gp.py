@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar, Self
 
 import numpy as np
@@ -23,6 +24,8 @@ from drbo.spaces.space import AnySpace
 from drbo.validation import FloatArray
 
 __all__ = ["GP"]
+LARGE = 5000
+"""Number of observations from which on the memory of an exact posterior is checked, 600 MB."""
 GPPosterior = ExactPosterior | KroneckerPosterior | PerturbedPosterior
 """The posteriors of a Gaussian process: on a grid, of a block of evaluations, or of perturbed actions."""
 
@@ -168,9 +171,33 @@ def exact_posterior(
         block = in_block(gp, data, contexts)
         if block is not None:
             return block
+    check_memory(data)
     if last is None or isinstance(last, KroneckerPosterior) or last.n_based != base:
         last = based(gp, data, contexts, base)
     return last.with_more(data.observations[last.n_data :])
+
+
+def check_memory(data: Data) -> None:
+    """Raise if the factor of all distinct points does not fit into memory."""
+    if len(data.observations) < LARGE:
+        return
+    count = len({one.point for one in data.observations})
+    needed, available = 3 * 8 * count**2, _available()
+    if needed > available:
+        raise MemoryError(
+            f"{len(data.observations):,} outcomes at {count:,} different points need {needed / 1e9:.1f} GB for one "
+            f"exact posterior, and {available / 1e9:.1f} GB are free: use LearnedGP(exact_up_to=1500), which needs "
+            "less than 1 GB, or round actions and contexts so that more points are equal"
+        )
+
+
+def _available() -> float:
+    """Return the free memory in bytes, infinite where the system does not say."""
+    try:
+        with Path("/proc/meminfo").open(encoding="ascii") as file:
+            return next(1024.0 * float(line.split()[1]) for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        return math.inf
 
 
 def based(gp: GP, data: Data, contexts: FloatArray, base: int) -> ExactPosterior | PerturbedPosterior:

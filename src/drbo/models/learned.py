@@ -196,9 +196,7 @@ class LearnedGP:
             some = outcomes.some(MOST_FITTED).standardised(fit.offset, fit.scale)
             posterior = LogPosterior(self, some, fit.scale)
             theta = posterior.theta_of(fit.gp)
-            part = posterior
-            if posterior.dense and len(some.y) >= LEAST_HALVED:
-                part = LogPosterior(self, some.half(), fit.scale)
+            part = posterior.half(some) or posterior
             axes = part.axes(Summit(theta, fit.log_posterior)) / (1.0 if part is posterior else math.sqrt(2.0))
         draws = np.random.default_rng(len(outcomes.y)).normal(size=(PAIRS, axes.shape[1])) @ axes.T
         thetas = []
@@ -251,8 +249,8 @@ class LearnedGP:
             best = Summit(posterior.mode, posterior(posterior.mode)[0])
         else:
             starts = posterior.starts() if start is None else [posterior.theta_of(start.gp), posterior.mode]
-            if posterior.dense and len(standardised.y) >= LEAST_HALVED:
-                half, summits = LogPosterior(self, standardised.half(), scale), list[Summit]()
+            half, summits = posterior.half(standardised), list[Summit]()
+            if half is not None:
                 for summit in sorted(half.summits(starts, tolerance=1e-6), key=lambda summit: -summit.value):
                     summits += posterior.climb(summit.theta, summits, axes=half.axes(summit) / math.sqrt(2.0))
             else:
@@ -300,7 +298,7 @@ class LogPosterior:
 
     def __init__(self, config: LearnedGP, outcomes: Outcomes, scale: float) -> None:
         """`outcomes` are standardised, with `scale`."""
-        self.config = config
+        self.config, self.scale = config, scale
         self.d = d = outcomes.x.shape[1] + outcomes.c.shape[1]
         self.parts = parts(outcomes)
         self.kernels = (config.action, config.context)
@@ -344,6 +342,13 @@ class LogPosterior:
         V[:d, :d] += LOG_LENGTHSCALE[1] ** 2 * CORRELATION
         self.precision = np.linalg.inv(V[np.ix_(self.free, self.free)])
         self.log_normaliser = 0.5 * (np.linalg.slogdet(self.precision)[1] - self.free.sum() * math.log(2.0 * math.pi))
+
+    def half(self, outcomes: Outcomes) -> LogPosterior | None:
+        """Return log p(y, theta) for half of the outcomes of this one; None if that is no faster, or learns less."""
+        if not self.dense or len(outcomes.y) < LEAST_HALVED:
+            return None
+        made = LogPosterior(self.config, outcomes.half(), self.scale)
+        return made if (made.free == self.free).all() else None  # perhaps no evaluation with several outcomes is left
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return log p(y, theta) and its gradient (d + 3,), zero where theta is not free."""

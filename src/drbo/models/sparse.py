@@ -52,7 +52,7 @@ INDUCING = 500
 """Largest number of inducing points."""
 POOL = 4 * INDUCING
 """Number of random points among which the inducing points are chosen."""
-NEAREST = 2000
+NEAREST = 1000
 """Number of outcomes nearest to an action that a bound of the action rests on."""
 NEIGHBOURS = 500
 """Number of outcomes nearest to an inducing point that predictions close to it rest on."""

@@ -40,6 +40,8 @@ LITTLE_TO_MUCH = (
     "#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838",
 )  # fmt: skip
 """Evenly spaced colours of the Cividis map, safe for colour-blind readers."""
+MOST_POINTS = 2000
+"""Largest number of points of one series that are drawn."""
 _MANY = 500
 """Largest number of points with hints; more points are drawn as one path."""
 _SYMBOLS = {
@@ -81,7 +83,8 @@ class Points(Mark):
     """Discs or other symbols at x (n,) and y (n,), with optional error bars from `low` to `high` (n,).
 
     `hints` (n,) are tooltips; the default is the values. `shift` moves the points to the right by a share of the axis,
-    so that two series at the same labels do not overlap.
+    so that two series at the same labels do not overlap. Of more than `MOST_POINTS` points every so many are drawn, the
+    lowest and the highest among them, and the name says so.
     """
 
     x: Sequence[Any]
@@ -98,6 +101,17 @@ class Points(Mark):
     hints: Sequence[str] = ()
     shift: float = 0.0
     dash = ""
+
+    def __post_init__(self) -> None:
+        n = len(self.x)
+        if n <= MOST_POINTS:
+            return
+        y = np.asarray(self.y, dtype=float)
+        rows = np.unique([*np.linspace(0, n - 1, MOST_POINTS).astype(int), np.argmin(y), np.argmax(y)]).tolist()
+        for name in ("x", "y", "sizes", "low", "high", "hints"):
+            values = getattr(self, name)
+            object.__setattr__(self, name, [values[i] for i in rows] if len(values) else values)
+        object.__setattr__(self, "name", f"{self.name} ({len(rows):,} of {n:,} shown)")
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
         """Return the values that the two axes must cover."""

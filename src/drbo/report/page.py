@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 from drbo import Optimizer, validation
 from drbo._files import write_atomically
+from drbo._messages import counted
 from drbo.report.contents import Contents, as_sentence
 from drbo.report.marks import Figure, escaped, legend
 from drbo.spaces.space import text
@@ -73,19 +74,26 @@ def _sections(contents: Contents) -> list[str]:
         _section("deploy", "What to deploy", "", said),
         _section("progress", "Progress", progress["sentence"], _figures("progress", [progress["figure"]])),
     ]
-    for key, title, part, inner in (
-        ("limits", "Limits", contents.limits(), lambda part: _figures("limits", part["figures"])),
-        ("dial", "The radius dial", contents.dial(), lambda part: _dial(part["stops"], part["figure"])),
-        ("conditions", "The worst case beside the reference", contents.conditions(), _conditions),
-        ("baseline", "Against what we do today", contents.baseline(), lambda part: _numbers(part["rows"])),
-        ("trust", "Can the model be trusted?", contents.trust(), lambda part: _figures("trust", [part["figure"]])),
-        ("model", "What the model thinks", contents.model(), _model),
-        ("matters", "What matters, and where to look next", contents.matters(), _matters),
-    ):
+    further_parts: list[tuple[str, str, Callable[[], Any], Callable[[Any], str]]] = [
+        ("limits", "Limits", contents.limits, lambda part: _figures("limits", part["figures"])),
+        ("dial", "The radius dial", contents.dial, lambda part: _dial(part["stops"], part["figure"])),
+        ("conditions", "The worst case beside the reference", contents.conditions, _conditions),
+        ("baseline", "Against what we do today", contents.baseline, lambda part: _numbers(part["rows"])),
+        ("trust", "Can the model be trusted?", contents.trust, lambda part: _figures("trust", [part["figure"]])),
+        ("model", "What the model thinks", contents.model, _model),
+        ("matters", "What matters, and where to look next", contents.matters, _matters),
+    ]
+    for key, title, make, inner in counted(further_parts, len(further_parts), "writing the report, sections"):
+        part = make()
         if part is not None:
             parts.append(_section(key, title, part["sentence"], inner(part)))
     results = contents.results()
-    count = f"{len(results['rows'])} results, in the order in which they were told."
+    shown, told = len(results["rows"]), results["count"]
+    count = f"{told} results, in the order in which they were told."
+    if shown < told:
+        count = (
+            f"The last {shown:,} of {told:,} results, in the order in which they were told; to_frame() has them all."
+        )
     parts.append(_section("results", "All results", count, _table(results["columns"], results["rows"])))
     made = "".join(f"<dt>{escaped(n)}</dt><dd>{escaped(v)}</dd>" for n, v in contents.configuration().items())
     parts.append(_section("configuration", "How it was made", "", f'<dl class="configuration">{made}</dl>'))

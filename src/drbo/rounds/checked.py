@@ -114,9 +114,15 @@ def preferred(ball: Ball, bound: Bound, found: Found, tried: Sequence[Point]) ->
     if not tried:
         return found.action
     mean = float(ball.worst_case(of_action(searched(bound.posterior), found.action)[0]).expectation)
-    scores = ball.worst_cases(bound.at(np.array([action.coordinates for action in tried]))).expectation
+    least = found.score - _AS_GOOD * max(mean - found.score, 0.0)
+    actions = np.array([action.coordinates for action in tried])
+    worst = ball.worst_cases(bound.at(found.action.coordinates[None])).weights[0]
+    rows = np.flatnonzero(bound.ceilings(actions, worst) >= least)  # no other one can reach it
+    if not len(rows):
+        return found.action
+    scores = ball.worst_cases(bound.at(actions[rows])).expectation
     best = int(np.argmax(scores))
-    return tried[best] if scores[best] >= found.score - _AS_GOOD * max(mean - found.score, 0.0) else found.action
+    return tried[int(rows[best])] if scores[best] >= least else found.action
 
 
 @dataclass(frozen=True)
