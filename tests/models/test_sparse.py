@@ -76,16 +76,13 @@ def test_the_pseudo_data_have_the_moments_of_the_sparse_posterior() -> None:
     made = sparse(gp, given)
     at = made._induced()[0][:40]
     rows, kernel = made._first_points.rows, gp.kernel
-    factor = module._pseudo(
-        gp, made._first_points, at, np.linalg.cholesky(kernel.between(rows.x[at], rows.c[at], rows.x[at], rows.c[at])),
-        np.empty((0, 2)), CONTEXTS,
-    )  # fmt: skip
+    Kuu = kernel.between(rows.x[at], rows.c[at], rows.x[at], rows.c[at])
+    L = np.asarray(np.linalg.cholesky(Kuu), dtype=np.float64)
+    factor = module._pseudo(gp, made._first_points, at, L, np.empty((0, 2)), CONTEXTS)
     ours = ExactPosterior.of(factor)
     x = np.random.default_rng(3).random((4, 2))
     z = np.repeat(x, len(CONTEXTS), axis=0), np.tile(CONTEXTS, (4, 1))
-    Kuu, Kuf = (
-        kernel.between(rows.x[at], rows.c[at], *there) for there in ((rows.x[at], rows.c[at]), (rows.x, rows.c))
-    )
+    Kuf = kernel.between(rows.x[at], rows.c[at], rows.x, rows.c)
     Ku = kernel.between(rows.x[at], rows.c[at], *z)
     outer = cho_factor(Kuu + Kuf @ Kuf.T / gp.ridge)
     mean = Ku.T @ cho_solve(outer, Kuf @ rows.y / gp.ridge)

@@ -393,7 +393,7 @@ def _pseudo(
         unknown, _ = _information(gp, points, at, L, np.arange(points.n_known, len(points)))
         mean = np.linalg.solve(np.eye(m) + B, v)
         B += unknown
-        v = mean + B @ mean
+        v = np.asarray(mean + B @ mean)
     # B may be singular to rounding. The share of the prior that is added to it changes the posterior by less than that.
     B.flat[:: m + 1] += max(1e-10, 1e-14 * float(np.trace(B)))
     root = solve_triangular(np.linalg.cholesky(B), np.eye(m), lower=True, check_finite=False)
