@@ -212,7 +212,7 @@ def based(gp: GP, data: Data, contexts: FloatArray, base: int) -> ExactPosterior
 
 def distinct(gp: GP, data: Data, end: int, start: int = 0) -> Points:
     """Return the distinct points of some observations, as arguments of f."""
-    rows, shift = data.rows.at(np.arange(start, end)), data.inputs.shift
+    rows, shift = data.rows.at(np.arange(start, end)) if start else data.first_rows(end), data.inputs.shift
     return Points.merged(rows, gp) if shift is None else Points.merged(rows.moved(shift), of_places(gp))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,11 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @cached_property
+    def place(self) -> Indices:
+        """A number (n,) per row, the same for rows of the same action and context."""
+        return np.unique(np.column_stack([self.x, self.c]), axis=0, return_inverse=True)[1].reshape(-1)
 
     @classmethod
     def of(cls, observations: Sequence[Observation], d_x: int, d_c: int) -> Rows:

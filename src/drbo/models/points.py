@@ -56,10 +56,8 @@ class Points:
             own[rows.first[shared]] = True
         group = np.empty(n, dtype=np.intp)
         alone, others = np.flatnonzero(own), np.flatnonzero(~own)
-        _, index, inverse = np.unique(
-            np.column_stack([rows.x[others], rows.c[others]]), axis=0, return_index=True, return_inverse=True
-        )
-        group[others], group[alone] = others[index][inverse.reshape(-1)], alone
+        _, index, inverse = np.unique(rows.place[others], return_index=True, return_inverse=True)
+        group[others], group[alone] = others[index][inverse], alone
         heads = np.flatnonzero(group == np.arange(n))
         heads = np.concatenate([heads[~failed[heads]], heads[failed[heads]]])
         place = np.empty(n, dtype=np.intp)

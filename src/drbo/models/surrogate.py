@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, Self, TypeGuard, TypeVar, runtime_checkable
 
@@ -80,6 +80,7 @@ class Data:
     observations: Sequence[Observation] = ()
     n_together: int = 0
     """Number of observations from evaluations with several outcomes."""
+    _first: dict[int, Rows] = field(default_factory=dict, repr=False)  # cache of one, for several models
 
     def and_also(self, more: Sequence[Observation]) -> Data:
         """Return the data with further observations."""
@@ -87,7 +88,7 @@ class Data:
         for one in more:
             if one.before + one.after and one.outcome is not None:
                 together += 1
-        made = Data(self.inputs, [*self.observations, *more], together)
+        made = Data(self.inputs, [*self.observations, *more], together, self._first)
         if "rows" in vars(self):
             vars(made)["rows"] = self.rows.and_also(made._rows_of(more))
         return made
@@ -96,6 +97,15 @@ class Data:
     def rows(self) -> Rows:
         """The observations as arrays."""
         return self._rows_of(self.observations)
+
+    def first_rows(self, count: int) -> Rows:
+        """Return the first observations as arrays (cached, also for data that begin with these)."""
+        found = self._first.get(count)
+        if found is None:
+            found = self.rows.at(np.arange(count))
+            self._first.clear()
+            self._first[count] = found
+        return found
 
     def _rows_of(self, observations: Sequence[Observation]) -> Rows:
         return Rows.of(observations, self.inputs.d_action, self.inputs.d_context)
