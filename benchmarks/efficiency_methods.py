@@ -47,7 +47,14 @@ class Method(ABC):
 class Drbo(Method):
     """drbo in the simulator setting, with all defaults but the ones given; it deploys `recommend()`."""
 
-    def __init__(self, task: Task, objective: Objective, policy: drbo.Policy | None = None, **simulator: Any) -> None:
+    def __init__(
+        self,
+        task: Task,
+        objective: Objective,
+        policy: drbo.Policy | None = None,
+        beta: float | None = None,
+        **simulator: Any,
+    ) -> None:
         super().__init__(task, objective)
         robust = objective == "robust"
         self.box = drbo.Box({f"x{k + 1}": (0.0, 1.0) for k in range(self.d_x)})
@@ -57,6 +64,7 @@ class Drbo(Method):
             ambiguity=drbo.MMD() if robust else drbo.Expectation(),
             setting=drbo.Simulator(radius=RADIUS if robust else 0.0, **simulator),
             policy=policy,
+            beta=beta,
             seed=1000 * task.seed,
         )
         self.pending: drbo.knowledge.Suggestion | None = None

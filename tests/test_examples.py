@@ -219,7 +219,7 @@ def test_replay_days(monkeypatch: pytest.MonkeyPatch) -> None:
     opt, r = module.main(rounds=5)
     courses = module.archive()
     for result in opt.results:
-        by_hand = module.cost(result.action["setpoint"], result.action["night"], courses[result.key])
+        by_hand = module.income(result.action["promise"], result.action["battery"], courses[result.key])
         assert result.outcome == by_hand
         assert result.context["mean"] == pytest.approx(courses[result.key].mean())
     assert len(r.contexts) == len(courses)

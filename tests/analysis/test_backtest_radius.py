@@ -140,11 +140,12 @@ def test_a_season_needs_times_and_a_duration() -> None:
 def test_a_past_of_less_than_a_year_is_said() -> None:
     days = samples(0.7)
     words = "The past covers 0.7 of a year: no rule can know next summer."
-    for rule in (Bootstrap(0.1, resamples=20), Calibrated(0.9, resamples=20)):
+    rules = (Bootstrap(0.1, resamples=20, block="auto"), Calibrated(0.9, resamples=20))
+    for rule in rules:
         with pytest.warns(UserWarning, match=words):
             rule.for_samples(days, drbo.Wasserstein())
     with pytest.warns(UserWarning, match=words):
-        drbo.Optimizer([0.0, 1.0], days, setting=drbo.Simulator(radius=Bootstrap(0.1, resamples=20)))
+        drbo.Optimizer([0.0, 1.0], days, setting=drbo.Simulator(radius=rules[0]))
     assert words in str(drbo.explain_radius(1.0, days, drbo.Wasserstein()))
     assert words in str(drbo.backtest_radius(days, None, Constant(0.1), horizon=10))
     assert "The past covers 2.0 years." in str(drbo.explain_radius(1.0, samples(2.0), drbo.Wasserstein()))

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+import drbo
 from drbo import GP, RBF, Product, TheoreticalBeta
 from drbo.models import ExactPosterior, information_gain, maximum_information_gain
 from drbo.models.bounds import LOWER, UPPER, Bound, ConstantBeta, Side, as_beta
@@ -111,3 +112,18 @@ def test_bad_input() -> None:
         maximum_information_gain(GP(KERNEL, 0.1), X, C, 0)
     with pytest.raises(ValueError, match="gram must be a square matrix"):
         information_gain(np.zeros((2, 3)), 1.0)
+
+
+@pytest.mark.parametrize(("parameters", "learned", "width"), [(14, True, 2.0), (15, True, 0.5), (15, False, 2.0)])
+def test_a_learned_model_searches_many_parameters_with_narrow_bounds(
+    parameters: int, learned: bool, width: float
+) -> None:
+    opt = drbo.Optimizer(
+        drbo.Box({f"x{k}": (0.0, 1.0) for k in range(parameters)}),
+        drbo.Samples([[0.1], [0.9]]),
+        ambiguity=drbo.MMD(),
+        setting=drbo.Simulator(radius=0.1),
+        surrogate=None if learned else GP(KERNEL, 0.1),
+    )
+    assert opt.configuration.beta.width(0.0, 1.0) == width
+    assert opt.configuration.bound_beta.width(0.0, 1.0) == (3.0 if learned else 2.0)

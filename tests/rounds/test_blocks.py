@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from drbo import KL, MMD, RBF, TotalVariation, Wasserstein
-from drbo.rounds.learned_radius import autocorrelation, block_length, in_blocks
+from drbo.rounds.past import autocorrelation, block_length, in_blocks
 
 LEVELS = 40
 
@@ -20,11 +20,11 @@ def series(days: int, phi: float, seed: int) -> np.ndarray:
 
 def test_blocks_are_runs_of_days() -> None:
     for count, block in ((10, 3), (7, 7), (5, 1)):
-        at = in_blocks(count, block, np.random.default_rng(0))
-        assert at.shape == (count,)
+        at = in_blocks(count, block, np.random.default_rng(0), 3)
+        assert at.shape == (3, count)
         assert ((at >= 0) & (at < count)).all()
-        steps = np.diff(at) % count
-        assert all(steps[i] == 1 for i in range(count - 1) if (i + 1) % block)
+        steps = np.diff(at, axis=1) % count
+        assert all((steps[:, i] == 1).all() for i in range(count - 1) if (i + 1) % block)
 
 
 def test_for_numbers_it_is_the_autocorrelation() -> None:

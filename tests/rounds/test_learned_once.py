@@ -7,7 +7,7 @@ import pytest
 
 import drbo
 from drbo.radius import Bootstrap, Calibrated, Decaying, EmpiricalLikelihood, Theoretical
-from drbo.rounds import learned_radius
+from drbo.rounds import past
 from drbo.rounds.learned_radius import canonical, enough
 
 FIXED = drbo.GP(drbo.Product(drbo.RBF(0.5), drbo.RBF(0.5)), noise=0.1)
@@ -143,4 +143,4 @@ def test_few_distances_are_computed_for_many_rows() -> None:
 
     placed.distance = counted
     assert np.isfinite(Calibrated(0.9).radius(np.arange(600), placed, 600))
-    assert len(calls) <= 125 + 101 * 7 + learned_radius._PAIRS
+    assert len(calls) <= 125 + 101 * 7 + past._PAIRS

@@ -331,3 +331,12 @@ def cheapest_plan_on_line(supply: FloatArray, demand: FloatArray, position: Floa
             if j == demand.size:
                 return total
             need = demand[j]
+
+
+@in_order
+def cheapest_plans_on_line(supply: FloatArray, demand: FloatArray, position: FloatArray, order: float) -> FloatArray:
+    """Return `cheapest_plan_on_line` (k,) for each row of supply (k, n) and demand (k, n)."""
+    found = np.empty(len(supply))
+    for row in range(len(supply)):
+        found[row] = cheapest_plan_on_line(supply[row], demand[row], position, order)
+    return found

@@ -10,10 +10,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo import validation
 from drbo._compiled import announce, in_order
 from drbo.ambiguity._transport_solver import cheapest_plan
-from drbo.ambiguity.metric import Metric, distances_between
+from drbo.ambiguity.metric import Metric, Positions
 from drbo.ambiguity.placed import Dual, Growth, PlacedSet, WorstCase, reference_alone
 from drbo.validation import FloatArray
 
@@ -119,9 +118,9 @@ class PointEverywhere(PlacedEverywhere):
     """
 
     def __init__(self, metric: Metric, points: FloatArray) -> None:
-        self.contexts = validation.frozen(points)
-        self._steps = metric.steps(points.shape[1])
-        super().__init__(metric, distances_between(points / self._steps, metric.norm))
+        self._positions = Positions(metric, points)
+        self.contexts = self._positions.points
+        super().__init__(metric, self._positions.distances())
 
     def extended(self, further: FloatArray) -> PointEverywhere:
         """Return the set with further contexts (k, d)."""
@@ -132,9 +131,8 @@ class PointEverywhere(PlacedEverywhere):
 
         Mass of a source moves into a cell only where this is zero or more. For half = 0 the cell is the point itself.
         """
-        way = distances_between(self.contexts[sources] / self._steps, self.metric.norm, points / self._steps)
-        wide = (1.0 + 1e-12) * np.linalg.norm(half / self._steps, self.metric.norm, axis=1)
-        return np.asarray(_BORDER * radius - np.maximum(way - wide, 0.0))
+        way = self._positions.to(points, sources) - self._positions.lengths(half)
+        return np.asarray(_BORDER * radius - np.maximum(way, 0.0))
 
     def dual(self, values: FloatArray, reference: FloatArray, radius: float, worst: WorstCase) -> Dual | None:
         """Return the dual: threshold(c) = max {m_i : D(c_i, c) <= eps}, m_i the lowest value in reach of context i."""
@@ -151,24 +149,22 @@ class PointEverywhere(PlacedEverywhere):
 
     def moved(self, reference: FloatArray, points: FloatArray) -> float:
         """Return the distance of the reference from the same weights on moved contexts (n, d)."""
-        used = reference > 0.0
-        p, here, there = reference[used], self.contexts[used], points[used]
-        steps = there - here
-        if np.ptp(steps, axis=0).max() <= 1e-12 * np.abs(steps).max():  # a common shift of all mass is optimal
-            return float(distances_between(here[:1] / self._steps, self.metric.norm, there[:1] / self._steps)[0, 0])
-        both = PointEverywhere(self.metric, np.concatenate([here, there]))
-        return both.distance(np.append(np.zeros(len(p)), p), np.append(p, np.zeros(len(p))))
+        step = self._positions.common_step(reference, points)
+        if step is not None:
+            return step
+        p, both = self._positions.both(reference, points)
+        gone = np.zeros(len(p))
+        return PointEverywhere(self.metric, both).distance(np.append(gone, p), np.append(p, gone))
 
     def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
         """Return the shares of the mass that may move: an interval from 0 on, as the set is convex."""
         if self.moved(reference, points) <= _BORDER * radius:
             return 0.0, 1.0
-        used = reference > 0.0
-        p, both = reference[used], PointEverywhere(self.metric, np.concatenate([self.contexts[used], points[used]]))
-        start = np.append(p, np.zeros(len(p)))
+        p, both = self._positions.both(reference, points)
+        placed, start = PointEverywhere(self.metric, both), np.append(p, np.zeros(len(p)))
         inside, outside = 0.0, 1.0
         for _ in range(_HALVINGS):
             share = 0.5 * (inside + outside)
-            moved = np.append((1.0 - share) * p, share * p)
-            inside, outside = (share, outside) if both._within(moved, start, radius) else (inside, share)
+            mixed = np.append((1.0 - share) * p, share * p)
+            inside, outside = (share, outside) if placed._within(mixed, start, radius) else (inside, share)
         return 0.0, inside if inside > 1e-6 else 0.0

@@ -1,12 +1,14 @@
-"""The metric between contexts, in the units of the user: order, norm and steps of a Wasserstein set."""
+"""The metric between contexts, in the units of the user: order, norm, steps; and their positions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from drbo import validation
 from drbo._messages import listed, printable
 from drbo.spaces.space import Column
 from drbo.validation import FloatArray
@@ -45,6 +47,44 @@ class Metric:
 
     def __str__(self) -> str:
         return f"order={self.order:g}" + ("" if self.scale is None else f", scale={self.scale!r}")
+
+
+class Positions:
+    """The positions of contexts (n, d), in the user's units, and the distances that a metric gives them."""
+
+    def __init__(self, metric: Metric, points: FloatArray) -> None:
+        self.points, self._norm = validation.frozen(points), metric.norm
+        self.steps = metric.steps(points.shape[1])
+
+    def distances(self) -> FloatArray:
+        """Return the distances (n, n) of the contexts from each other."""
+        return distances_between(self.points / self.steps, self._norm)
+
+    def to(self, points: FloatArray, sources: NDArray[np.intp] | None = None) -> FloatArray:
+        """Return the distances (k, m) of the contexts `sources` (k,), by default all, from points (m, d)."""
+        here = self.points if sources is None else self.points[sources]
+        return distances_between(here / self.steps, self._norm, points / self.steps)
+
+    def lengths(self, steps: FloatArray) -> FloatArray:
+        """Return the lengths (m,) of steps (m, d), rounded up."""
+        return np.asarray((1.0 + 1e-12) * np.linalg.norm(steps / self.steps, self._norm, axis=1))
+
+    def common_step(self, reference: FloatArray, points: FloatArray) -> float | None:
+        """Return the length of the step by which all mass of a reference (n,) moves to points (n, d).
+
+        To move all mass by the same step is optimal in every order. None if the steps differ.
+        """
+        used = reference > 0.0
+        here, there = self.points[used], points[used]
+        step = there - here
+        if np.ptp(step, axis=0).max() > 1e-12 * np.abs(step).max():
+            return None
+        return float(distances_between(here[:1] / self.steps, self._norm, there[:1] / self.steps)[0, 0])
+
+    def both(self, reference: FloatArray, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the weights p (k,) of the contexts with mass, and their positions before and after a move (2k, d)."""
+        used = reference > 0.0
+        return reference[used], np.concatenate([self.points[used], points[used]])
 
 
 def distances_between(points: FloatArray, norm: float, others: FloatArray | None = None) -> FloatArray:

@@ -45,7 +45,7 @@ class PlacedMMD(PlacedSet):
         self.n_contexts = len(self.features)
         # The unit is the largest sqrt(k_M(c, c)); if k_M >= 0, no distance exceeds sqrt(2) times this.
         largest = float(np.sqrt((self.features**2).sum(axis=1).max()))
-        self.growth = Growth(convex=True, unit=largest)
+        self.growth = Growth(convex=True, unit=largest, bounded=True)
         self._embedded: tuple[bytes, _Embedding] | None = None
         self._many: ManyFeatures | None = None
 
@@ -91,6 +91,13 @@ class PlacedMMD(PlacedSet):
 
     def _to_vertices(self, reference: FloatArray) -> FloatArray:
         return np.asarray(np.linalg.norm(self.features - reference @ self.features, axis=1))
+
+    def _distances(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        return np.asarray(np.linalg.norm((first - second) @ self.features, axis=1))
+
+    def _between(self, first: NDArray[np.intp], second: NDArray[np.intp], n_contexts: int) -> FloatArray:
+        del n_contexts
+        return np.asarray(np.linalg.norm(self.features[first] - self.features[second], axis=1))
 
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         weights = np.empty_like(values)

@@ -119,6 +119,7 @@ class Growth:
     means : an explanation of the radius beside `words`, if it needs one
     instead_of_a_rule : the alternative to a rule that learns the radius from continuous samples, for sets without
         positions: two contexts are equal or different, however close they are. Empty if rules are fine
+    bounded : whether the distance between two contexts is bounded wherever they lie, so that days have no heavy tail
     steps : whether the worst case on a finite set of contexts is a step function of the radius, without a sensitivity
     never_learned : the reason why no rule learns the radius from the past, and no alarm is raised; empty if rules are
         fine
@@ -131,6 +132,7 @@ class Growth:
     unit: float = 1.0
     means: str = ""
     instead_of_a_rule: str = ""
+    bounded: bool = False
     steps: bool = False
     never_learned: str = ""
 
@@ -202,6 +204,19 @@ class PlacedSet(ABC):
     def _to_vertices(self, reference: FloatArray) -> FloatArray:
         """Return the distance (n,) from the reference of all mass on each of the contexts."""
         return np.array([self._distance(vertex, reference) for vertex in np.eye(len(reference))])
+
+    def _distances(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """Return the distances (k,) between valid distributions `first` (k, n) and `second` (k, n), row by row."""
+        return np.array([self._distance(p, q) for p, q in zip(first, second, strict=True)])
+
+    def _between(self, first: NDArray[np.intp], second: NDArray[np.intp], n_contexts: int) -> FloatArray:
+        """Return the distances (k,) between all mass on the contexts `first` (k,) and all mass on `second` (k,)."""
+        known: dict[tuple[int, int], float] = {}
+        for pair in set(zip(first.tolist(), second.tolist(), strict=True)):
+            vertices = np.zeros((2, n_contexts))
+            vertices[[0, 1], pair] = 1.0
+            known[pair] = self._distance(*vertices)
+        return np.array([known[pair] for pair in zip(first.tolist(), second.tolist(), strict=True)])
 
     def _diameter_in(self, reference: FloatArray, hull: FloatArray) -> float:
         """Return a radius whose set holds everything on the convex hull of the set's contexts and points (k, d).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -16,10 +17,10 @@ from scipy.optimize import brentq
 from drbo import validation
 from drbo._compiled import announce
 from drbo._messages import listed
-from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plan_on_line, worst_plans
+from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plans_on_line, worst_plans
 from drbo.ambiguity.everywhere import PlacedEverywhere, PointEverywhere
 from drbo.ambiguity.family import AmbiguitySet
-from drbo.ambiguity.metric import Metric, distances_between
+from drbo.ambiguity.metric import Metric, Positions, distances_between
 from drbo.ambiguity.placed import (
     NEXT,
     Dual,
@@ -58,7 +59,11 @@ class PlacedWasserstein(PlacedSet):
         # Relative to the largest distance, powers neither overflow nor lose the scale of the budget.
         self._largest = float(cost.max()) or 1.0
         self._relative = (cost / self._largest) ** self.order
-        self._nearest = np.argsort(self._relative, axis=1, kind="stable")
+
+    @functools.cached_property
+    def _nearest(self) -> NDArray[np.intp]:
+        """The contexts in the order of their distance from each context, (n, n)."""
+        return np.argsort(self._relative, axis=1, kind="stable")
 
     def __repr__(self) -> str:
         return f"Wasserstein({self.n_contexts} contexts, {self.metric})"
@@ -93,6 +98,10 @@ class PlacedWasserstein(PlacedSet):
     def _to_vertices(self, reference: FloatArray) -> FloatArray:
         return np.asarray(self._largest * (reference @ self._relative) ** (1.0 / self.order))
 
+    def _between(self, first: NDArray[np.intp], second: NDArray[np.intp], n_contexts: int) -> FloatArray:
+        del n_contexts
+        return np.asarray(self.cost[second, first])
+
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         if radius == 0.0:
             return reference_alone(values, reference)
@@ -116,13 +125,15 @@ class PointWasserstein(PlacedWasserstein):
     """
 
     def __init__(self, metric: Metric, points: FloatArray) -> None:
-        self.contexts = validation.frozen(points)
-        self._steps = metric.steps(points.shape[1])
-        super().__init__(metric, distances_between(points / self._steps, metric.norm))
-        self._on_line: FloatArray | None = None
+        self._positions = Positions(metric, points)
+        self.contexts, self._steps = self._positions.points, self._positions.steps
+        super().__init__(metric, self._positions.distances())
+        self._on_line: tuple[NDArray[np.intp], FloatArray] | None = None
         if points.shape[1] == 1:
             along = points[:, 0] / self._steps[0]
-            self._on_line = along - along.min()  # small differences of large positions keep their digits
+            order = np.argsort(along, kind="stable")
+            # small differences of large positions keep their digits
+            self._on_line = order, (along[order] - along.min()) / self._largest
 
     def extended(self, further: FloatArray) -> PointWasserstein:
         """Return the set with further contexts (k, d)."""
@@ -130,13 +141,12 @@ class PointWasserstein(PlacedWasserstein):
 
     def moved(self, reference: FloatArray, points: FloatArray) -> float:
         """Return the distance of the reference from the same weights on moved contexts (n, d)."""
-        used = reference > 0.0
-        p, here, there = reference[used], self.contexts[used], points[used]
-        steps = there - here
-        if np.ptp(steps, axis=0).max() <= 1e-12 * np.abs(steps).max():  # a common shift of all mass is optimal
-            return float(distances_between(here[:1] / self._steps, self.metric.norm, there[:1] / self._steps)[0, 0])
-        both = self._at(np.concatenate([here, there]))
-        return both.distance(np.append(np.zeros(len(p)), p), np.append(p, np.zeros(len(p))))
+        step = self._positions.common_step(reference, points)
+        if step is not None:
+            return step
+        p, both = self._positions.both(reference, points)
+        gone = np.zeros(len(p))
+        return self._at(both).distance(np.append(gone, p), np.append(p, gone))
 
     def shares_inside(self, reference: FloatArray, points: FloatArray, radius: float) -> tuple[float, float] | None:
         """Return the shares s of the mass that may move.
@@ -150,12 +160,11 @@ class PointWasserstein(PlacedWasserstein):
         safe = (radius / distance) ** self.order
         if self.order == 1.0 or safe == 0.0:
             return 0.0, safe
-        used = reference > 0.0
-        p, both = reference[used], self._at(np.concatenate([self.contexts[used], points[used]]))
-        start = np.append(p, np.zeros(len(p)))
+        p, both = self._positions.both(reference, points)
+        placed, start = self._at(both), np.append(p, np.zeros(len(p)))
 
         def excess(share: float) -> float:
-            return both.distance(np.append((1.0 - share) * p, share * p), start) - radius
+            return placed.distance(np.append((1.0 - share) * p, share * p), start) - radius
 
         if excess(safe) >= -1e-9 * radius:
             return 0.0, safe
@@ -200,7 +209,6 @@ class PointWasserstein(PlacedWasserstein):
             return None
         sources = np.flatnonzero(reference)
         p, cost = reference[sources], self._relative[sources]
-        points_from = self.contexts[sources] / self._steps
         budget = min(self._budget(radius), 1e100)
         lowest = float(values.min())
         v = values - lowest  # bounds are rounded relative to the range of the values
@@ -208,10 +216,9 @@ class PointWasserstein(PlacedWasserstein):
         prices = (v + s * cost).min(axis=1)
 
         def threshold(points: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
-            reach = (1.0 + 1e-12) * np.linalg.norm(half / self._steps, self.metric.norm, axis=1)[:, None]
-            far = distances_between(points / self._steps, self.metric.norm, points_from)
-            way = np.maximum(far - reach, 0.0) / self._largest
-            return lowest + (prices - s * way**self.order).max(axis=1), np.zeros_like(points)
+            far = self._positions.to(points, sources) - self._positions.lengths(half)
+            way = np.maximum(far, 0.0) / self._largest
+            return lowest + (prices[:, None] - s * way**self.order).max(axis=0), np.zeros_like(points)
 
         return Dual(min(lowest + (float(p @ prices) - s * budget), float(worst.expectation)), 1.0, threshold)
 
@@ -221,12 +228,16 @@ class PointWasserstein(PlacedWasserstein):
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         if self._on_line is not None:
-            along = np.argsort(self._on_line)
-            return self._root(
-                cheapest_plan_on_line(q[along], p[along], self._on_line[along] / self._largest, self.order)
-            )
+            return float(self._distances(p[None, :], q[None, :])[0])
         announce(cheapest_plan)
         return self._root(cheapest_plan(q, p, self._relative, self.order == 1.0))
+
+    def _distances(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        if self._on_line is None:
+            return super()._distances(first, second)
+        order, along = self._on_line
+        least = cheapest_plans_on_line(second[:, order], first[:, order], along, self.order)
+        return np.array([self._root(one) for one in least])
 
 
 class Wasserstein(AmbiguitySet):

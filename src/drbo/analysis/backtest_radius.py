@@ -252,7 +252,7 @@ def _answer(rule: RadiusRule, past: Samples, ambiguity: AmbiguitySet) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the result says how much of a year the whole past covers
         try:
-            return rule.for_samples(past, ambiguity)
+            return rule.lenient.for_samples(past, ambiguity)  # rules that would be refused are judged
         except ValueError:  # too few seasons
             return math.nan
 

@@ -27,7 +27,7 @@ from drbo.analysis.radius_explanation import Likelier, RadiusExplanation, Relabe
 from drbo.contexts.nature import Contexts, Indices, Reference, empirical
 from drbo.contexts.replayed import contexts_of
 from drbo.knowledge.snapshot import Snapshot
-from drbo.rounds.learned_radius import autocorrelation
+from drbo.rounds.past import autocorrelation
 from drbo.rounds.range_ball import make_ball
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Column, Space

@@ -26,7 +26,7 @@ from drbo.models.data import Units
 from drbo.models.surrogate import Posterior, SupportsCurve, SupportsManyOutcomes, curve_of, of_action, supports
 from drbo.rounds.ball import Ball, Certificate
 from drbo.rounds.chance import check_atoms
-from drbo.rounds.checked import Gap, preferred
+from drbo.rounds.checked import Gap
 from drbo.rounds.floors import Floor, View
 from drbo.rounds.grid_search import best_action
 from drbo.rounds.satisficing import Goal, WorstByRadius, check_goal, check_set, critical_radius, fragility, satisfy
@@ -123,9 +123,7 @@ def best_action_in(asked: Snapshot, ball: Ball, bound: Bound, near: FloatArray, 
     """Return the action of the largest worst case of a bound; None if no action meets the limits as viewed."""
     limited, nothing = asked.limited(ball, view), asked.rows([])
     if limited is None:
-        best = asked.search.best(ball, bound, near, nothing, asked.failed)
-        certain = asked.configuration.surrogate.learns and view is View.CERTAIN
-        return preferred(ball, bound, best, asked.tried) if certain else best.action
+        return asked.search.best(ball, bound, near, nothing, asked.failed).action
     found = limited.permitted(ball, asked.discouraging(bound), near, asked.failed)
     return None if found is None else found.action
 

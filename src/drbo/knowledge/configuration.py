@@ -20,7 +20,7 @@ from drbo.contexts.sampled_contexts import SPREAD
 from drbo.knowledge import claims
 from drbo.knowledge.claims import Claim
 from drbo.knowledge.history import OBJECTIVE, Told
-from drbo.models.bounds import Beta, TheoreticalBeta, as_beta
+from drbo.models.bounds import Beta, TheoreticalBeta, as_beta, default_beta
 from drbo.models.known import KnownPart, as_known
 from drbo.models.learned import LearnedGP
 from drbo.models.surrogate import (
@@ -242,7 +242,7 @@ class Configuration:
         nature, drawn_from, family = _nature(contexts, ambiguity, model, number)
         setting.check(nature)
         setting.check_radius(nature, family)
-        rule = as_beta(beta)
+        rule = default_beta(model.learns, chosen_from.dimension) if beta is None else as_beta(beta)
         bounding = rule.at_least(model.bound_width) if bound_beta is None else as_beta(bound_beta, "bound_beta")
         for one in (rule, bounding):
             claims.bound(model, one)  # raises if there is no such claim

@@ -46,8 +46,6 @@ _RADII = 4
 """Cache size for radii: a rule that resamples takes seconds."""
 _NARROWED = 16
 """Cache size for contexts conditioned on `given`."""
-_TRIED = 100
-"""Largest number of tried actions that are preferred to an untried one with about the same bound."""
 _MOST_NEW = 8
 """Largest number of dimensions that count for the number of first outcomes of an unknown part."""
 _REPEATS = 4
@@ -335,8 +333,7 @@ class Knowledge:
         )
         values = [units.inward(value) for record in state.told_so_far for value in record.values_of(name)] or [0.0]
         spread = float(np.std(values)) or 1.0
-        tried = [action for action in state.tried(_TRIED) if self.configuration.search.permits(action)]
-        return Evaluations(actions, contexts, space.ranges, min(values), spread, tried)
+        return Evaluations(actions, contexts, space.ranges, min(values), spread)
 
     def success(self, state: State) -> Success | None:
         """Return the estimated probability of success of any evaluation; None if nothing failed (cached).

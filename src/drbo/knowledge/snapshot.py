@@ -113,15 +113,6 @@ class Snapshot:
         return bound if self.chances is None else Discouraged(bound, self.chances, self._least(self.chances))
 
     @property
-    def tried(self) -> list[Point]:
-        """The last actions with an outcome that may be recommended."""
-        tried, chances = list(self.evaluations().tried), self.chances
-        if chances is None or not tried:
-            return tried
-        likely = chances.of_actions(self.rows(tried)) >= self._least(chances)
-        return [action for action, good in zip(tried, likely.tolist(), strict=True) if good]
-
-    @property
     def near(self) -> FloatArray:
         """The actions (k, d) that a search over a box starts near."""
         return self.known.near(self.state)

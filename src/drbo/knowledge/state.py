@@ -272,16 +272,6 @@ class State:
         told = [(one.action, context) for one in records for context in one.contexts]
         return told + [(one.proposal.action, context) for one in pending for context in one.proposal.contexts]
 
-    def tried(self, most: int) -> list[Point]:
-        """Return up to `most` actions that have an outcome, the latest first."""
-        found: dict[bytes, Point] = {}
-        for record in reversed(self.told_so_far):
-            if len(found) == most:
-                break
-            if not record.failed:
-                found.setdefault(_key(record.action), record.action)
-        return list(found.values())
-
     @property
     def largest_radius(self) -> float:
         """The largest radius of a suggestion so far; infinite if there was none, as for a log."""

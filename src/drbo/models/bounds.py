@@ -148,6 +148,19 @@ class ConstantBeta:
 Beta = ConstantBeta | TheoreticalBeta
 
 
+_USUAL, _NARROW, _MANY = 2.0, 0.5, 15
+"""The default widths of a search, and the number of action coordinates from which a learned model has the narrow one.
+
+With many coordinates most of a box is far from all outcomes, and a wide bound sends the search from corner to corner
+(docs/evidence.md).
+"""
+
+
+def default_beta(learns: bool, dimension: int) -> Beta:
+    """Return the default width of a search over actions of so many coordinates, by a model that learns or does not."""
+    return ConstantBeta(_NARROW if learns and dimension >= _MANY else _USUAL)
+
+
 def as_beta(beta: Any, name: str = "beta") -> Beta:
     """Return a width rule unchanged, and a plain number as the constant rule; errors use `name`."""
     if isinstance(beta, TheoreticalBeta | ConstantBeta):

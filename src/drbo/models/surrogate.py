@@ -88,7 +88,7 @@ class Data:
         for one in more:
             if one.before + one.after and one.outcome is not None:
                 together += 1
-        made = Data(self.inputs, [*self.observations, *more], together, self._first)
+        made = Data(self.inputs, [*self.observations, *more], together)
         if "rows" in vars(self):
             vars(made)["rows"] = self.rows.and_also(made._rows_of(more))
         return made
@@ -99,7 +99,7 @@ class Data:
         return self._rows_of(self.observations)
 
     def first_rows(self, count: int) -> Rows:
-        """Return the first observations as arrays (cached, also for data that begin with these)."""
+        """Return the first observations as arrays (cached)."""
         found = self._first.get(count)
         if found is None:
             found = self.rows.at(np.arange(count))

@@ -79,7 +79,8 @@ class Optimizer:
     setting : `General()`, `DataDriven(...)` or `Simulator(...)`
     surrogate : the model of f: a `GP` with fixed hyper-parameters, or a `LearnedGP` (default). Kernels use the
         coordinates of a finite set, and the unit cube for labels, boxes, samples and learned models
-    beta : the width of the confidence bounds, a number or a `TheoreticalBeta`
+    beta : the width of the confidence bounds of the search, a number or a `TheoreticalBeta`. The default is 2, and 0.5
+        for a model that learns and actions of 15 or more coordinates
     bound_beta : the width of the confidence bounds of a recommendation. The default is `beta`, but at least 3 for
         a surrogate that learns: it is enlarged by the size of earlier prediction errors (docs/claims.md), and
         docs/evidence.md says how often bounds were false
@@ -110,7 +111,7 @@ class Optimizer:
         ambiguity: AmbiguitySet | None = None,
         setting: Setting,
         surrogate: Surrogate | None = None,
-        beta: float | TheoreticalBeta = 2.0,
+        beta: float | TheoreticalBeta | None = None,
         bound_beta: float | TheoreticalBeta | None = None,
         maximize: bool = True,
         policy: Policy | None = None,
@@ -559,7 +560,7 @@ class Optimizer:
         time: str | None = None,
         ambiguity: AmbiguitySet | None = None,
         surrogate: Surrogate | None = None,
-        beta: float | TheoreticalBeta = 2.0,
+        beta: float | TheoreticalBeta | None = None,
         bound_beta: float | TheoreticalBeta | None = None,
         maximize: bool = True,
         policy: Policy | None = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,11 +10,11 @@ from scipy.spatial.distance import cdist
 from drbo import validation
 from drbo.contexts.nature import Contexts
 from drbo.models.bounds import LOWER, Bound
-from drbo.models.surrogate import Capability, Posterior, of_action, searched
+from drbo.models.surrogate import Capability, Posterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs, ContextRule, Informative
 from drbo.rounds.policies import Choice, Evaluations, Optimism, Policy, Round, picked
-from drbo.rounds.search import Found, WholeSearch
+from drbo.rounds.search import Found
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -33,12 +32,8 @@ _ROUNDING = 1e-9
 """Tolerance of both distances."""
 _OTHER_LABEL = 0.5
 """Two conditions that differ by more than this in one column are never near: another label differs by 1."""
-_AS_GOOD = 0.1
-"""A tried action is preferred to the best one if its bound is lower by at most this share of what is not known."""
-_FIRST = 3
-"""Number of the first suggestion that may be a check."""
-_OFTEN = 20
-"""From this suggestion on every second one may be a check; before it, every fourth."""
+_EVERY = 4
+"""Every fourth suggestion may be a check: more of them cost the search more than they gain (docs/evidence.md)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,37 +100,16 @@ def _distances(contexts: FloatArray, tried: FloatArray) -> FloatArray:
     return np.where(beyond, np.inf, apart.min(axis=1))
 
 
-def preferred(ball: Ball, bound: Bound, found: Found, tried: Sequence[Point]) -> Point:
-    """Return the best of the tried actions if its bound is about as good as the best bound, otherwise the best action.
-
-    Two bounds are about as good if they differ by at most a tenth of what the model does not know of the best action.
-    An action that was tried can be checked; one that moves a little with every outcome cannot.
-    """
-    if not tried:
-        return found.action
-    mean = float(ball.worst_case(of_action(searched(bound.posterior), found.action)[0]).expectation)
-    least = found.score - _AS_GOOD * max(mean - found.score, 0.0)
-    actions = np.array([action.coordinates for action in tried])
-    worst = ball.worst_cases(bound.at(found.action.coordinates[None])).weights[0]
-    rows = np.flatnonzero(bound.ceilings(actions, worst) >= least)  # no other one can reach it
-    if not len(rows):
-        return found.action
-    scores = ball.worst_cases(bound.at(actions[rows])).expectation
-    best = int(np.argmax(scores))
-    return tried[int(rows[best])] if scores[best] >= least else found.action
-
-
 @dataclass(frozen=True)
 class Checked(Policy):
     """A policy that checks the recommended action where nobody has tried it, and otherwise follows another policy.
 
     A bound is only as good as the model where the adversary goes, and a model knows nothing of a cliff that no outcome
-    has shown. Before every fourth suggestion, and from the 21st on before every second one, the recommended action is
-    computed. Suppose that every condition far from those in which this action, or one near it, was evaluated is as bad
-    as the worst outcome so far. If that would lower the bound by more than a twentieth of the outcomes' deviation, the
-    suggestion is the recommended action in one of these conditions: the one of the largest product of its mass and its
-    distance from the tried ones. If nature picks contexts, the suggestion is the recommended action itself.
-    `suggestion.reason` is "verify" then.
+    has shown. Before every fourth suggestion the recommended action is computed. Suppose that every condition far from
+    those in which this action, or one near it, was evaluated is as bad as the worst outcome so far. If that would lower
+    the bound by more than a twentieth of the outcomes' deviation, the suggestion is the recommended action in one of
+    these conditions: the one of the largest product of its mass and its distance from the tried ones. If nature picks
+    contexts, the suggestion is the recommended action itself. `suggestion.reason` is "verify" then.
 
     With limits, a check also looks at what is at stake for each limit. The action that is best while its limits
     may hold is often one whose limits can never be known to hold. So every second suggestion is among the actions
@@ -173,8 +147,7 @@ class Checked(Policy):
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return a check of the recommended action if one is due, otherwise the choice of the inner policy."""
         _, number = round.seed
-        due = number % 4 == _FIRST or (number >= _OFTEN and number % 2 == 1)
-        found = self._check(round, beliefs) if due else None
+        found = self._check(round, beliefs) if number % _EVERY == _EVERY - 1 else None
         if found is not None:
             return found
         if round.approaching is not None and number % 2 == 1:
@@ -191,7 +164,7 @@ class Checked(Policy):
         lower = Bound(beliefs.certain(ball), beliefs.bound_width, LOWER)
         if not beliefs.units.known:
             return None
-        found = self._recommended(round, beliefs, lower)
+        found = self._recommended(round, lower)
         if found is None:
             return None
         gaps = []
@@ -204,11 +177,8 @@ class Checked(Policy):
         return picked(self.rule, round, beliefs, ball, found, gap.at, reason="verify") if gap.costly else None
 
     @staticmethod
-    def _recommended(round: Round, beliefs: Beliefs, lower: Bound) -> Found | None:
+    def _recommended(round: Round, lower: Bound) -> Found | None:
         """Return the action that would be recommended; None if no action is known to meet the limits."""
         if round.deciding is not None:
             return round.deciding.permitted(round.ball, lower, round.near)
-        found = round.search.best(round.ball, lower, round.near, round.under_way[:0])
-        if not isinstance(round.search, WholeSearch):  # a floor or a budget decides, or an action was given
-            return found
-        return Found(preferred(round.ball, lower, found, round.evaluated(beliefs).tried), found.score)
+        return round.search.best(round.ball, lower, round.near, round.under_way[:0])

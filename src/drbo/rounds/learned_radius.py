@@ -1,20 +1,12 @@
-"""Radii learned from past contexts by resampling: blocks of days that keep the autocorrelation, and their length.
-
-The autocorrelation of contexts of any kind is measured with the ambiguity set's own distance d between single contexts,
-
-    rho(h) = 1 - mean of d(c_i, c_{i+h})^2 / mean of d(c_i, c_j)^2 over independent pairs.
-
-For numbers and d(a, b) = |a - b| it is the usual autocorrelation. For an MMD it is the autocorrelation of the kernel's
-features; their long-run variance determines the MMD of empirical distributions.
-"""
+"""Radii learned from past contexts by resampling, and from windows and seasons of the past."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -22,90 +14,15 @@ from drbo import validation
 from drbo._messages import counted
 from drbo.ambiguity.family import AmbiguitySet, SetOrFamily, as_placed
 from drbo.contexts.nature import Contexts, Indices, empirical
+from drbo.rounds.past import block_length, in_blocks, tail
 from drbo.rounds.radius_rules import RadiusRule, check_learnable, effective_number
 from drbo.spaces.times import covered, read_duration
 from drbo.validation import FloatArray
 
 __all__ = ["Bootstrap", "Calibrated"]
 
-_PAIRS = 200
-"""Largest number of pairs of days compared per lag."""
-
-
-def in_blocks(count: int, block: int, rng: np.random.Generator) -> Indices:
-    """Return `count` positions of a circular block bootstrap: blocks of `block` days with random starts."""
-    starts = rng.integers(0, count, math.ceil(count / block))
-    return np.asarray(((starts[:, None] + np.arange(block)).ravel() % count)[:count])
-
-
-def autocorrelation(seen: Indices, ambiguity: SetOrFamily, n_contexts: int, lags: int) -> FloatArray:
-    """Return rho(1), ..., rho(lags); at most 200 evenly spaced pairs are compared per lag."""
-    t = len(seen)
-    known: dict[tuple[int, int], float] = {}
-
-    def squared(a: Indices, b: Indices) -> float:
-        total = 0.0
-        for pair in zip(a.tolist(), b.tolist(), strict=True):
-            i, j = pair
-            if i != j and pair not in known:
-                known[pair] = _between(ambiguity, i, j, n_contexts) ** 2
-            total += known.get(pair, 0.0)
-        return total / len(a)
-
-    different, counts = np.unique(seen, return_counts=True)
-    if len(different) ** 2 <= 2 * _PAIRS:  # few contexts: use all pairs of days
-        pairs = np.repeat(different, len(different)), np.tile(different, len(different))
-        shares = np.outer(counts, counts).ravel() / (t * (t - 1.0))
-        apart = sum(share * squared(*pair) for share, *pair in zip(shares, *(p[:, None] for p in pairs), strict=True))
-    else:  # random pairs of days approximate independent ones
-        rng = np.random.default_rng(0)
-        first = rng.integers(0, t, 2 * _PAIRS)
-        apart = squared(seen[first], seen[(first + rng.integers(1, t, 2 * _PAIRS)) % t])
-    if apart == 0.0:
-        return np.zeros(lags)
-    found = np.empty(lags)
-    for h in range(1, lags + 1):
-        at = np.unique(np.linspace(0, t - h - 1, min(t - h, _PAIRS)).astype(np.intp))
-        found[h - 1] = 1.0 - squared(seen[at], seen[at + h]) / apart
-    return found
-
-
-def block_length(seen: Indices, ambiguity: SetOrFamily, n_contexts: int) -> int:
-    """Return the block length for the autocorrelation, 1 if there is none (Politis and White, 2004).
-
-    b = (3/2)^(1/3) (g / s)^(2/3) t^(1/3),  g = 2 sum_h l(h) h rho(h),  s = 1 + 2 sum_h l(h) rho(h),
-
-    with the flat-top window l(h), which ends at twice the lag after which five autocorrelations are insignificant; at
-    most min(3 sqrt(t), t / 3).
-    """
-    t = len(seen)
-    longest = int(min(3.0 * math.sqrt(t), t / 3))
-    if longest < 2:
-        return 1
-    lags = min(math.ceil(math.sqrt(t)) + 5, t - 2)
-    rho = autocorrelation(seen, ambiguity, n_contexts, lags)
-    insignificant = np.abs(rho) < 2.0 * math.sqrt(math.log10(t) / min(t, _PAIRS))
-    runs = [m for m in range(lags - 4) if insignificant[m : m + 5].all()]
-    if runs and runs[0] == 0:
-        return 1
-    end = min(2 * runs[0], lags) if runs else lags
-    h = np.arange(1, end + 1)
-    flat_top = np.clip(2.0 * (1.0 - h / end), 0.0, 1.0)
-    g = 2.0 * float((flat_top * h * rho[:end]).sum())
-    s = 1.0 + 2.0 * float((flat_top * rho[:end]).sum())
-    if s <= 1.0:  # alternating days: independent ones have the larger error
-        return 1
-    return int(min(max(math.ceil((1.5 * (g / s) ** 2 * t) ** (1.0 / 3.0)), 1), longest))
-
-
-def _between(ambiguity: SetOrFamily, i: int, j: int, n_contexts: int) -> float:
-    """Return the distance between the point masses at two contexts; 1 if it is infinite."""
-    both = np.zeros((2, n_contexts))
-    both[0, i] = both[1, j] = 1.0
-    distance = ambiguity.distance(both[0], both[1])
-    return distance if math.isfinite(distance) else 1.0
-
-
+_BATCH = 25
+"""Number of resamples whose distances are computed at once."""
 _WINDOWS = 20
 """Largest number of pairs of windows compared if windows may overlap."""
 
@@ -142,6 +59,9 @@ def _rounded(distances: FloatArray) -> FloatArray:
     return np.where(np.isfinite(distances), np.round(finite / unit), np.inf)
 
 
+Unfit = Literal["refuse", "warn"]
+"""What a rule does with a past that it can see not to hold for."""
+
 MOST_RESAMPLES = 100_000
 """Largest number of resamples: they are drawn at once, and a quantile needs far fewer."""
 
@@ -162,7 +82,11 @@ class Bootstrap(RadiusRule):
     days. "auto" chooses the length from the autocorrelation (`drbo.rounds.learned_radius`).
 
     Where it fails (docs/radius.md has the numbers): if one day resembles the next, if the tails are heavy, and if there
-    are seasons, it holds less often than it says. The rule ignores drift; `Calibrated` handles a part of it. KL,
+    are seasons, it holds less often than it says. For Wasserstein sets of order 2 skewed days are enough. What the rule
+    can see in samples it refuses (`unfit="refuse"`) or warns of (`unfit="warn"`): a tail in which the cost of moving a
+    day has no finite variance and, if samples have times and `block` is 1, days that resemble the next. Both tests need
+    40 days; they have little power on fewer than 200 (`drbo.rounds.past`). A bounded distance, such as an MMD's, has no
+    heavy tail. The rule ignores drift; `Calibrated` handles a part of it. KL,
     chi-square and CVaR stay on the reference's support. On a finite set of contexts their radius is inf until a sample
     is likely to show every context. On continuous samples these sets and the total variation are refused, because no
     radius would cover the truth.
@@ -178,9 +102,11 @@ class Bootstrap(RadiusRule):
     resamples: int = 500
     seed: int = 0
     block: int | Literal["auto"] = 1
+    unfit: Unfit = "refuse"
 
     def __post_init__(self) -> None:
         validation.probability("delta", self.delta)
+        validation.one_of("unfit", self.unfit, "refuse", "warn")
         validation.whole_number("resamples", self.resamples, least=1, most=MOST_RESAMPLES)
         validation.whole_number("seed", self.seed, least=0)
         _check_block(self.block)
@@ -190,9 +116,20 @@ class Bootstrap(RadiusRule):
         """Whether blocks of days are resampled as a whole."""
         return self.block != 1
 
+    @property
+    def lenient(self) -> Bootstrap:
+        """The same rule, which warns where it would refuse the data of a past."""
+        return replace(self, unfit="warn")
+
+    @classmethod
+    def from_arguments(cls, *, unfit: Unfit = "warn", **arguments: Any) -> Self:
+        """Return the rule of a file; that of an older version did not refuse any data."""
+        return cls(unfit=unfit, **arguments)
+
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-        """Raise for sets that have no such radius, unless the contexts are a finite set."""
+        """Raise for sets that have no such radius, and for pasts for which the radius is too small."""
         _check_samples(self, contexts, ambiguity)
+        _check_fit(self, contexts, ambiguity)
 
     def radius(
         self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
@@ -216,7 +153,7 @@ class Bootstrap(RadiusRule):
 
     def _quantile(self, distances: Iterable[float], count: int) -> float:
         done = list(counted(distances, count, "resamples for the radius"))
-        return float(np.quantile(done, 1.0 - self.delta, method="higher"))
+        return upper_quantile(done, 1.0 - self.delta)
 
     def _independent(
         self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None, count: int
@@ -224,19 +161,19 @@ class Bootstrap(RadiusRule):
         """Yield the distances of independent resamples from the smoothed distribution."""
         t, rng = len(seen), np.random.default_rng(self.seed)
         order = canonical(seen, ambiguity, n_contexts)
-        if weights is None:
-            smooth = (np.bincount(seen, minlength=n_contexts) + 0.5) / (t + 0.5 * n_contexts)
-            drawn = np.empty(n_contexts)
-            for sample in rng.multinomial(t, smooth[order] / smooth.sum(), size=count):
-                drawn[order] = sample / t
-                yield ambiguity.distance(smooth, drawn)
-            return
-        n = effective_number(t, weights)
-        smooth = n * empirical(seen, n_contexts, weights) + 0.5
-        smooth /= smooth.sum()
-        for _ in range(count):
-            days = order[rng.choice(n_contexts, t, p=smooth[order])]
-            yield ambiguity.distance(smooth, empirical(days, n_contexts, weights))
+        if weights is None:  # counts are exact: rounding decides between two algorithms for equal shares
+            smooth = np.bincount(seen, minlength=n_contexts) + 0.5
+        else:
+            smooth = effective_number(t, weights) * empirical(seen, n_contexts, weights) + 0.5
+        smooth /= t + 0.5 * n_contexts if weights is None else smooth.sum()
+        for some in _batches(count):
+            drawn = np.empty((some, n_contexts))
+            if weights is None:
+                drawn[:, order] = rng.multinomial(t, smooth[order] / smooth.sum(), size=some) / t
+            else:
+                days = order[rng.choice(n_contexts, (some, t), p=smooth[order])]
+                drawn = shares(days, n_contexts, weights)
+            yield from as_placed(ambiguity)._distances(np.broadcast_to(smooth, drawn.shape), drawn).tolist()
 
     def _blocks(
         self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None, block: int, count: int
@@ -244,8 +181,28 @@ class Bootstrap(RadiusRule):
         """Yield the distances of block resamples from the distribution of the contexts seen."""
         rng = np.random.default_rng(self.seed)
         centre = empirical(seen, n_contexts)  # all days are equally likely in a circular block bootstrap
-        for _ in range(count):
-            yield ambiguity.distance(centre, empirical(seen[in_blocks(len(seen), block, rng)], n_contexts, weights))
+        for some in _batches(count):
+            drawn = shares(seen[in_blocks(len(seen), block, rng, some)], n_contexts, weights)
+            yield from as_placed(ambiguity)._distances(np.broadcast_to(centre, drawn.shape), drawn).tolist()
+
+
+def upper_quantile(values: list[float], level: float) -> float:
+    """Return the quantile of values, the larger one between two."""
+    return sorted(values)[math.ceil((len(values) - 1) * level)]
+
+
+def shares(days: Indices, n_contexts: int, weights: FloatArray | None = None) -> FloatArray:
+    """Return the distributions (k, n_contexts) of rows of contexts (k, t) with weights (t,)."""
+    k, t = days.shape
+    at = (days + n_contexts * np.arange(k)[:, None]).ravel()
+    counts = np.bincount(at, None if weights is None else np.tile(weights, k), k * n_contexts).reshape(k, n_contexts)
+    return np.asarray(counts / (t if weights is None else weights.sum()))
+
+
+def _batches(count: int) -> Iterator[int]:
+    """Yield the sizes of batches of resamples: small ones, so that progress shows."""
+    for first in range(0, count, _BATCH):
+        yield min(_BATCH, count - first)
 
 
 @dataclass(frozen=True)
@@ -287,7 +244,9 @@ class Calibrated(RadiusRule):
 
     Where it fails (docs/radius.md has the numbers): without `season`, the windows of a seasonal past look like
     resamples of the whole past, and the next season is outside; heavy tails and few windows make it hold less often
-    than it says. No rule knows a season that the past does not hold: on less than one season every radius is too small.
+    than it says. Heavy tails are refused as for `Bootstrap` (`unfit`), except with target="window" or a season, whose
+    quantiles do not depend on the tail. No rule knows a season that the past does not hold: on less than one season
+    every radius is too small.
     """
 
     learns: ClassVar[bool] = True
@@ -300,9 +259,11 @@ class Calibrated(RadiusRule):
     resamples: int = 500
     seed: int = 0
     season: str | None = None
+    unfit: Unfit = "refuse"
 
     def __post_init__(self) -> None:
         validation.probability("quantile", self.quantile)
+        validation.one_of("unfit", self.unfit, "refuse", "warn")
         if self.season is not None:
             validation.of_kind("season", self.season, str, "a duration such as '365D'")
             read_duration("season", self.season)
@@ -326,9 +287,21 @@ class Calibrated(RadiusRule):
         """Whether seasons are compared."""
         return self.season is not None
 
+    @property
+    def lenient(self) -> Calibrated:
+        """The same rule, which warns where it would refuse the data of a past."""
+        return replace(self, unfit="warn")
+
+    @classmethod
+    def from_arguments(cls, *, unfit: Unfit = "warn", **arguments: Any) -> Self:
+        """Return the rule of a file; that of an older version did not refuse any data."""
+        return cls(unfit=unfit, **arguments)
+
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
         """Raise for sets that have no such radius, and for a level that the seasons of the past cannot support."""
         _check_samples(self, contexts, ambiguity)
+        if self.season is None and self.target == "population":
+            _check_fit(self, contexts, ambiguity)
         if self.season is not None:
             reference = contexts.seen([])
             self._origins(len(reference.history), reference.history_times)
@@ -418,24 +391,23 @@ class Calibrated(RadiusRule):
 
         block = block_length(seen, ambiguity, n_contexts) if self.block == "auto" else self.block
 
+        level = self.quantile
+
         def beyond(smoothing: float) -> tuple[float, float]:
             def moved(days: Indices) -> float:
-                return self._quantile(self._distances(days, ambiguity, n_contexts, starts, window, smoothing))
+                return upper_quantile(self._distances(days, ambiguity, n_contexts, starts, window, smoothing), level)
 
             rng = np.random.default_rng(self.seed)
             # A fifth of the resamples is enough for one quantile of a quantile.
             times = math.ceil(enough(self.resamples, window) / 5)
             drawn = counted(range(times), times, "resamples for the drift")
-            noise = [moved(seen[in_blocks(len(seen), block, rng)]) for _ in drawn]
-            return moved(seen), self._quantile(noise)
+            noise = [moved(seen[in_blocks(len(seen), block, rng)[0]]) for _ in drawn]
+            return moved(seen), upper_quantile(noise, level)
 
         observed, noise = beyond(0.0)
         if math.isinf(observed) or math.isinf(noise):  # infinite for some sets if a window lacks a context
             observed, noise = beyond(0.5)
         return math.sqrt(max((observed - noise) * (observed + noise), 0.0))
-
-    def _quantile(self, distances: list[float]) -> float:
-        return float(np.quantile(distances, self.quantile, method="higher"))
 
     def _distances(
         self,
@@ -451,12 +423,40 @@ class Calibrated(RadiusRule):
         Every context counts `smoothing` times more in the window than it was seen there.
         """
         horizon = self.horizon or window
-        found = []
-        for i in starts:
-            before = np.bincount(seen[i : i + window], minlength=n_contexts) + smoothing
-            after = empirical(seen[i + window : i + window + horizon], n_contexts)
-            found.append(ambiguity.distance(after, before / before.sum()))
-        return found
+        before = shares(seen[starts[:, None] + np.arange(window)], n_contexts)
+        if smoothing:
+            before = (window * before + smoothing) / (window + smoothing * n_contexts)
+        after = shares(seen[starts[:, None] + window + np.arange(horizon)], n_contexts)
+        return [float(one) for one in as_placed(ambiguity)._distances(after, before)]
+
+
+def _check_fit(rule: Bootstrap | Calibrated, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
+    """Raise if the past shows that resamples of it are too close to it; warn if the rule says so."""
+    reference, space = contexts.seen([]), contexts.space
+    if contexts.enumerated or not reference.history.size:
+        return  # what may come is listed
+    placed, n = ambiguity.on(space.measured(reference.points), space.scales), len(reference.points)
+    found = None if placed.growth.bounded else tail(reference.history, placed, n)
+    why = ""
+    if found is not None and found.heavy:
+        why = (
+            f"their tail index is {found.index:.2g}, and above {found.limit:.2g} a finite variance is refuted. Days "
+            "that have not come yet decide the distance. Use drbo.MMD(), Calibrated(target='window'), or a number"
+        )
+    elif isinstance(rule, Bootstrap) and rule.block == 1 and contexts.years is not None:
+        block = block_length(reference.history, placed, n)
+        if block > 1:
+            why = (
+                f"one day resembles the next, over about {block} days. Give Bootstrap(block='auto'), which keeps these "
+                "together, or use Calibrated"
+            )
+    if why:
+        text = (
+            f"radius={type(rule).__name__}(...) holds less often than it says on these days with {ambiguity!r}: {why}"
+        )
+        if rule.unfit == "refuse":
+            raise ValueError(f"{text}. With unfit='warn' the rule goes on")
+        warnings.warn(text, UserWarning, stacklevel=2)
 
 
 def _check_block(block: Any) -> None:

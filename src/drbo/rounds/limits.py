@@ -12,6 +12,7 @@ on the worst case of its model (`drbo.rounds.floors`).
 from __future__ import annotations
 
 import functools
+import inspect
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -52,6 +53,11 @@ class AnyLimit:
     unit: str | None = None
     surrogate: Surrogate | None = None
     beta: Any = None
+
+    def __init_subclass__(cls) -> None:
+        if AnyLimit.__doc__ and cls.__doc__:  # both kinds of limits have the same parameters
+            shared = inspect.cleandoc(AnyLimit.__doc__)
+            cls.__doc__ += "\n\n" + shared[shared.index("Parameters") :]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "threshold", validation.finite_float("threshold", self.threshold))
@@ -113,19 +119,7 @@ class AnyLimit:
 
 @dataclass(frozen=True)
 class AtMost(AnyLimit):
-    """The outcome is at most a threshold, in every distribution of the set: `AtMost(68.0, unit="degC")`.
-
-    Parameters
-    ----------
-    threshold : the threshold b
-    probability : None limits the expectation. Otherwise the outcome is within the threshold with this probability
-    of : with a probability: "f", the expected outcome in a context; or "outcome", with normal noise of the model's
-        deviation added to it
-    unit : of the outcome, for texts: "degC"
-    surrogate : the model of the outcome; the default is that of the optimizer
-    beta : the width of the outcome's confidence bounds, a number or a `TheoreticalBeta`; the default is that of the
-        optimizer
-    """
+    """The outcome is at most a threshold, in every distribution of the set: `AtMost(68.0, unit="degC")`."""
 
     sign: ClassVar[float] = -1.0
     words: ClassVar[str] = "at most"
@@ -133,19 +127,7 @@ class AtMost(AnyLimit):
 
 @dataclass(frozen=True)
 class AtLeast(AnyLimit):
-    """The outcome is at least a threshold, in every distribution of the set: `AtLeast(21.0, probability=0.95)`.
-
-    Parameters
-    ----------
-    threshold : the threshold b
-    probability : None limits the expectation. Otherwise the outcome is within the threshold with this probability
-    of : with a probability: "f", the expected outcome in a context; or "outcome", with normal noise of the model's
-        deviation added to it
-    unit : of the outcome, for texts: "degC"
-    surrogate : the model of the outcome; the default is that of the optimizer
-    beta : the width of the outcome's confidence bounds, a number or a `TheoreticalBeta`; the default is that of the
-        optimizer
-    """
+    """The outcome is at least a threshold, in every distribution of the set: `AtLeast(21.0, probability=0.95)`."""
 
     sign: ClassVar[float] = 1.0
     words: ClassVar[str] = "at least"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, cast
 
@@ -43,7 +43,6 @@ class Evaluations:
     actions, contexts : (k, d_x) and (k, d_c), one row each
     ranges : (d_x,) of the actions
     lowest, spread : the lowest outcome, and the standard deviation of all outcomes, in the units of the model
-    tried : actions with an outcome, the latest first
     """
 
     actions: FloatArray
@@ -51,7 +50,6 @@ class Evaluations:
     ranges: FloatArray
     lowest: float = 0.0
     spread: float = 1.0
-    tried: Sequence[Point] = ()
 
     def near(self, action: FloatArray) -> FloatArray:
         """Return the contexts (l, d_c) of the evaluations of an action (d_x,), or of one near it."""

@@ -47,6 +47,11 @@ class RadiusRule(ABC):
         """Whether `radius` takes the times of the contexts, as `times` (t,) in seconds."""
         return False
 
+    @property
+    def lenient(self) -> RadiusRule:
+        """The same rule, which warns where it would refuse the data of a past."""
+        return self
+
     @abstractmethod
     def radius(
         self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None

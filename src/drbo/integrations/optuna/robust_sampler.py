@@ -94,7 +94,7 @@ class RobustSampler(BaseSampler):
         setting: drbo.Setting,
         ambiguity: drbo.AmbiguitySet | None = None,
         surrogate: Surrogate | None = None,
-        beta: float | drbo.TheoreticalBeta = 2.0,
+        beta: float | drbo.TheoreticalBeta | None = None,
         bound_beta: float | drbo.TheoreticalBeta | None = None,
         policy: drbo.Policy | None = None,
         seed: int = 0,
