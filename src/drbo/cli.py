@@ -148,6 +148,9 @@ def report(
     ] = None,
     study: Annotated[str | None, typer.Option(help="The study in --storage; optional if there is only one.")] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page; default: the name of the output.")] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="File of another run, or of an earlier moment: the page says what changed.")
+    ] = None,
     classes: Classes = None,
     as_json: Json = False,
 ) -> None:
@@ -164,9 +167,10 @@ def report(
             opt, name = load_study(str(storage), study, own)
             target = Path(re.sub(r"[^\w.-]+", "_", name) + ".html")
         target = output or target
-        if file is not None and target.resolve() == file.resolve():
-            raise ValueError(f"--output must differ from the file of the run, {file}")
-        written = opt.report(target, title)
+        for one in filter(None, (file, against)):
+            if target.resolve() == one.resolve():
+                raise ValueError(f"--output must differ from the file of the run, {one}")
+        written = opt.report(target, title, None if against is None else load(against, own))
         if as_json:
             print(json.dumps({"report": str(written), "bytes": written.stat().st_size}))
         say(f"wrote {os.path.relpath(written)}")

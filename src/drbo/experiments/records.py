@@ -65,7 +65,7 @@ def to_csv(table: Table) -> str:
 
 def read_csv(path: Path) -> Table:
     """Return the table of a CSV file; numeric columns become integers or floats."""
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
     columns = zip(*rows[1:], strict=True) if len(rows) > 1 else ([] for _ in rows[0])
     return {name: _typed(np.array(column)) for name, column in zip(rows[0], columns, strict=True)}
@@ -98,8 +98,8 @@ class Store:
         self._settings_file = out / f"{name}.json"
         self._parts = out / f"{name}.parts"
         self._text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
-        if self._settings_file.is_file() and self._settings_file.read_text() != self._text:
-            self._move(self._digest(self._settings_file.read_text()), aside=True)
+        if self._settings_file.is_file() and self._settings_file.read_text(encoding="utf-8") != self._text:
+            self._move(self._digest(self._settings_file.read_text(encoding="utf-8")), aside=True)
         if not self._settings_file.is_file():
             self._move(self._digest(self._text), aside=False)
         if not self._settings_file.is_file():
