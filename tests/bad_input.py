@@ -169,6 +169,7 @@ def calls() -> dict[str, Call]:
         "Wasserstein": Call(drbo.Wasserstein),
         "Neighbourhood": Call(drbo.Neighbourhood),
         "Moments": Call(drbo.Moments, widths=1.0),
+        "PhiDivergence": Call(drbo.PhiDivergence, phi=lambda t: (t - 1.0) ** 2),
         "Shares": Call(drbo.Shares, shares={"a": (0.0, 0.5)}),
         "AnyOf": Call(drbo.AnyOf, scenarios=[P]),
         "DataDriven": Call(drbo.DataDriven),

@@ -16,6 +16,7 @@ from drbo.knowledge import from_json, to_json
 TOP = Path(__file__).parents[1]
 
 EXAMPLES: dict[str, Any] = {
+    "PhiDivergence": lambda: drbo.PhiDivergence(square),
     "AtLeast": lambda: drbo.AtLeast(21.0, probability=0.95, unit="bar"),
     "AtMost": lambda: drbo.AtMost(68.0, surrogate=drbo.LearnedGP(), beta=2.5),
     "AnyOf": lambda: drbo.AnyOf([[1.0, 0.0], [0.0, 1.0]]),
@@ -87,9 +88,14 @@ def test_every_public_configuration_is_saved_and_loaded(cls: type) -> None:
     value = EXAMPLES.get(cls.__name__, cls)()
     saved = to_json(value)
     assert saved["kind"] == cls.__name__
-    loaded = from_json(saved, [free])
+    loaded = from_json(saved, [free, square])
     assert type(loaded) is cls
     assert to_json(loaded) == saved
+
+
+def square(t: Any) -> Any:
+    """Return the phi of the chi-square divergence."""
+    return (t - 1.0) ** 2
 
 
 def free(action: object, context: object) -> float:

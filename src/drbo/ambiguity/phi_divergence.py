@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from drbo import validation
 from drbo.ambiguity._phi_table import LEAST, Function, Table, masses
 from drbo.ambiguity.divergence import MassDivergence
 from drbo.ambiguity.placed import EPSILON, Dual, Growth, WorstCase, in_unit_range, reference_alone
@@ -78,8 +79,8 @@ class PhiDivergence(MassDivergence):
         if self.conjugate is not None and not callable(self.conjugate):
             raise TypeError(f"conjugate must be a function of an array or None, got {self.conjugate!r}")
         slope = self.slope_at_infinity
-        if isinstance(slope, bool) or not isinstance(slope, int | float) or math.isnan(slope) or slope == -math.inf:
-            raise TypeError(f"slope_at_infinity must be a number or inf, got {slope!r}")
+        if not (isinstance(slope, float) and slope == math.inf):  # an array would compare entry by entry
+            slope = validation.finite_float("slope_at_infinity", slope)
         object.__setattr__(self, "slope_at_infinity", float(slope))
         self._check()
 
