@@ -261,8 +261,10 @@ def count_up(path: Path, times: int) -> None:
 def test_a_lock_that_is_removed_lets_in_one_at_a_time_and_leaves_nothing(tmp_path: Path) -> None:
     """REVIEW U8: empty lock files stayed behind."""
     path = tmp_path / "number"
-    threads = [threading.Thread(target=count_up, args=(path, 40)) for _ in range(4)]
-    processes = [multiprocessing.get_context("fork").Process(target=count_up, args=(path, 40)) for _ in range(2)]
+    threads: list[Any] = [threading.Thread(target=count_up, args=(path, 40)) for _ in range(4)]
+    processes: list[Any] = [
+        multiprocessing.get_context("fork").Process(target=count_up, args=(path, 40)) for _ in range(2)
+    ]
     for one in (*processes, *threads):
         one.start()
     for one in (*processes, *threads):
