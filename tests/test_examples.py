@@ -101,6 +101,20 @@ def test_a_log_becomes_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
     assert r.trust.stressed == r.value <= r.trust.guess
 
 
+def test_a_large_log_becomes_a_decision_and_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = example("large_log", monkeypatch).main(tmp_path, count=150)  # the slow test has the whole log
+    assert 70.0 < r.action["temperature"] < 90.0
+    assert (tmp_path / "trials.html").stat().st_size > 1e5
+
+
+@pytest.mark.slow
+def test_a_large_log_above_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = example("large_log", monkeypatch).main(tmp_path, count=5000)
+    assert r.approximation is not None
+    assert 74.0 < r.action["temperature"] < 86.0
+    assert (tmp_path / "trials.html").stat().st_size < 3e6
+
+
 def test_pool_with_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     main = example("pool_with_failures", monkeypatch).main
     r = main(tmp_path / "wing.json", evaluations=10, workers=2)
@@ -130,6 +144,22 @@ def test_dask_run(monkeypatch: pytest.MonkeyPatch) -> None:
     r = example("dask_run", monkeypatch).main(evaluations=6, workers=2)
     assert 60.0 <= r.action["temperature"] <= 100.0
     assert np.isfinite(r.value)
+
+
+def test_libensemble_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("libensemble")
+    r = example("libensemble_run", monkeypatch).main(evaluations=8, workers=2)
+    assert 0.0 <= r.action["magnet"] <= 2.0
+    assert r.limits["charge"].value > 2.5
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_mlflow_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="pip install 'drbo[mlflow]'")
+    monkeypatch.chdir(tmp_path)
+    address = f"sqlite:///{tmp_path / 'runs.db'}"
+    run = mlflow.MlflowClient(address).get_run(example("mlflow_run", monkeypatch).main(address, evaluations=4))
+    assert 18.0 <= float(run.data.params["recommended.setpoint"]) <= 24.0
 
 
 def test_floor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

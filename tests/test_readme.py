@@ -79,7 +79,7 @@ def test_the_reference_names_what_exists() -> None:
     reference = "\n".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
     named = set(re.findall(r"auto\w+:: drbo\.([\w.]+)", reference))
     assert {f"radius.{name}" for name in drbo.radius.__all__} <= named
-    assert {"integrations.optuna", "integrations.botorch", "integrations.sklearn"} <= named
+    assert {"integrations.optuna", "integrations.botorch", "integrations.sklearn", "integrations.gest"} <= named
     for name in named:
         thing: Any = drbo
         for part in name.split(".") if not name.startswith("integrations") else []:

@@ -28,6 +28,9 @@ PATIENCE = 60.0
 _PAUSE = 0.01
 """Seconds between two attempts to get a lock."""
 
+_BINARY = getattr(os, "O_BINARY", 0)
+"""Windows would write a line feed as two characters."""
+
 _open_locks: list[weakref.ref[io.FileIO]] = []
 """Files opened by `locked`. Not a WeakSet: its Python callbacks can swallow Ctrl-C."""
 
@@ -144,12 +147,12 @@ def write_atomically(path: Path, text: str) -> None:
         if target.exists() and not (is_plain(target) or target.is_dir()):
             raise OSError(errno.EINVAL, "it is a pipe or a device")
         mode = target.stat().st_mode & 0o7777 if target.exists() else _default_mode()
-        with open(name, "x", encoding="utf-8", opener=_open_for_the_owner) as file:
+        with open(name, "x", encoding="utf-8", newline="\n", opener=_open_for_the_owner) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, mode)
-        os.replace(name, target)
+        _replace(name, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(name)
@@ -159,10 +162,23 @@ def write_atomically(path: Path, text: str) -> None:
     _sync_folder(target.parent)
 
 
+def _replace(name: Path, target: Path) -> None:
+    """Put a file in the place of another one; on Windows, wait while another program has that open."""
+    end = time.monotonic() + (PATIENCE if sys.platform == "win32" else 0.0)
+    while True:
+        try:
+            os.replace(name, target)
+            return
+        except PermissionError:
+            if time.monotonic() >= end or target.is_dir():
+                raise
+        time.sleep(_PAUSE)
+
+
 def append(path: Path, text: str) -> None:
     """Append to an existing file; the text is on the disk when this returns."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | _BINARY)
         try:
             data = text.encode()
             while data:

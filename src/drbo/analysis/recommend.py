@@ -24,7 +24,7 @@ from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Terms
 from drbo.models.bounds import LOWER, Bound
 from drbo.models.data import Units
-from drbo.models.surrogate import Posterior, SupportsCurve, curve_of, of_action, supports
+from drbo.models.surrogate import Posterior, SupportsCurve, SupportsManyOutcomes, curve_of, of_action, supports
 from drbo.rounds.ball import Ball, Certificate
 from drbo.rounds.chance import check_atoms
 from drbo.rounds.checked import Gap
@@ -91,7 +91,7 @@ def action_bound(asked: Snapshot, action: Point, ball: Ball) -> ActionBound:
         curve = curve_of(bound.posterior, action.coordinates, 0.0)
         mean, variance = curve(made.reference.points), curve.variance(made.reference.points)
     units, given = asked.units, asked.given
-    least = min((other.noise for other in bound.others), default=0.0)
+    least = min((other.noise for other in bound.posteriors[1:]), default=0.0)
     assumed = least if least > bound.posterior.noise else None
     gap = Gap.of(ball, bound, action, asked.evaluations())
     own = bound.posterior
@@ -162,7 +162,7 @@ def regret_bound(asked: Snapshot, best: ActionBound | None) -> RegretBound:
         value=units.stated_difference(most, least) if units.known else units.most - units.least,
         bound=units.stated(least),
         reachable=units.stated(most),
-        exhaustive=own.search.exhaustive,
+        exhaustive=own.search.exhaustive and not supports(best.posterior, SupportsManyOutcomes),
         claim=own.objective.claim,
         unit=own.objective.unit,
     )
@@ -229,7 +229,15 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
         unit=own.objective.unit,
         success=None if asked.chances is None else float(asked.chances.of_actions(asked.rows([found.action]))[0]),
         rows=_rows_behind(asked, found),
+        approximation=_approximation(found.posterior),
     )
+
+
+def _approximation(posterior: Posterior) -> str | None:
+    """Return how many outcomes were searched, and what a bound rests on; None if the posterior is exact."""
+    if not supports(posterior, SupportsManyOutcomes):
+        return None
+    return claims.MANY_OUTCOMES.format(inducing=posterior.n_inducing, nearest=posterior.n_nearest)
 
 
 def _rows_behind(asked: Snapshot, found: ActionBound) -> int | None:

@@ -193,6 +193,20 @@ class Outcomes:
         drawn = np.random.default_rng(0).permutation(numbers[-1] + 1)[: (numbers[-1] + 2) // 2]
         return self.of_rows(np.flatnonzero(np.isin(numbers, drawn)))
 
+    def some(self, most: int) -> Outcomes:
+        """Return up to `most` outcomes of random evaluations, with a fixed seed; all of them if there are no more.
+
+        Of evaluations in the same contexts it returns up to `most` evaluations, as their likelihood costs less.
+        """
+        if len(self.y) <= most:
+            return self
+        block = self.shares_errors and self.common() is not None
+        numbers = np.cumsum(np.concatenate([[0], np.diff(self.evaluation) != 0]))
+        order = np.random.default_rng(0).permutation(numbers[-1] + 1)
+        sizes = np.ones(len(order)) if block else np.bincount(numbers)[order]
+        drawn = order[np.cumsum(sizes) <= most]
+        return self.of_rows(np.flatnonzero(np.isin(numbers, drawn if len(drawn) else order[:1])))
+
     def siblings(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return all pairs of different outcomes of one evaluation, as the first and the second indices."""
         starts = np.flatnonzero(np.concatenate([[True], np.diff(self.evaluation) != 0]))

@@ -21,6 +21,7 @@ from drbo.report.marks import (
     BLUE,
     GREEN,
     GREY,
+    MOST_POINTS,
     ORANGE,
     RED,
     Axis,
@@ -374,9 +375,10 @@ class Contents:
     # --- 8: all results ---------------------------------------------------------------------------------------------
 
     def results(self) -> dict[str, Any]:
-        """Return one row per result, and the column names."""
+        """Return one row per result, of the last ones if there are many, the column names, and the number of all."""
         rows: list[Row] = []
-        for result in self.opt.results:
+        every = self.opt.results
+        for result in every[-MOST_POINTS:]:
             when = None if result.time is None else datetime.fromtimestamp(result.time, UTC)
             one: Row = {"result": result.id, "suggestion": result.number}
             for kind, value in (("action", result.action), ("context", result.context)):
@@ -393,7 +395,8 @@ class Contents:
             }
             rows.append(one)
         columns = list(dict.fromkeys(name for one in rows for name in one))
-        return {"columns": columns, "rows": [[one.get(name) for name in columns] for one in rows]}
+        cells = [[one.get(name) for name in columns] for one in rows]
+        return {"columns": columns, "rows": cells, "count": len(every)}
 
     def configuration(self) -> Row:
         """Return the arguments of the optimizer, and the versions."""

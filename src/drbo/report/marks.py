@@ -43,6 +43,8 @@ LITTLE_TO_MUCH = (
     "#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838",
 )  # fmt: skip
 """Evenly spaced colours of the Cividis map, safe for colour-blind readers."""
+MOST_POINTS = 2000
+"""Largest number of points of one series that are drawn."""
 _MANY = 500
 """Largest number of points that are single elements; more points are drawn as one path."""
 _LEVELS = 36**2
@@ -92,7 +94,8 @@ class Points(Mark):
 
     `hints` (n,) are shown in place of the values. `rows` (n,) are the rows of the table of results that the points
     stand for. `shift` moves the points to the right by a share of the axis, so that two series at the same labels do
-    not overlap.
+    not overlap. Of more than `MOST_POINTS` points every so many are drawn, the lowest and the highest among them, and
+    the name says so.
     """
 
     kind: ClassVar[str] = "points"
@@ -111,6 +114,17 @@ class Points(Mark):
     rows: Sequence[int] = ()
     shift: float = 0.0
     dash = ""
+
+    def __post_init__(self) -> None:
+        n = len(self.x)
+        if n <= MOST_POINTS:
+            return
+        y = np.asarray(self.y, dtype=float)
+        rows = np.unique([*np.linspace(0, n - 1, MOST_POINTS).astype(int), np.argmin(y), np.argmax(y)]).tolist()
+        for name in ("x", "y", "sizes", "low", "high", "hints", "rows"):
+            values = getattr(self, name)
+            object.__setattr__(self, name, [values[i] for i in rows] if len(values) else values)
+        object.__setattr__(self, "name", f"{self.name} ({len(rows):,} of {n:,} shown)")
 
     def data(self) -> dict[str, str]:
         """Return the rows or the hints of the points."""

@@ -6,6 +6,7 @@ const radius = element("radius");
 const map = element("map");
 const body = element("table").tBodies[0];
 const results = [...body.rows]; // in the order of the tells
+const first = Number(element("table").dataset.first); // results before the first row of the table
 const heads = [...element("table").tHead.rows[0].cells];
 
 function turn() {
@@ -174,7 +175,7 @@ function data(figure) {
     if (kind === "cells") { found.push(...cells(mark, axes)); continue; }
     places(mark, axes).forEach((place, i) => {
       const series = name || "bounds";
-      const linked = own.length ? own[i] : undefined;
+      const linked = own[i] >= first ? own[i] - first : undefined;
       let text = hints ? hints[i] : words(series, place, axes, kind !== "band" && kind !== "strip" && kind !== "rule");
       if (place[2]) text += ", " + place[2];
       if (linked !== undefined) text = told(linked);

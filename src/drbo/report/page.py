@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 from drbo import Optimizer, validation
 from drbo._files import write_atomically
+from drbo._messages import counted
 from drbo.report.changes import changes
 from drbo.report.contents import Contents, as_sentence
 from drbo.report.marks import Figure, escaped, legend
@@ -78,20 +79,24 @@ def _sections(contents: Contents, before: Contents | None) -> list[str]:
         found = changes(contents, before)
         parts.append(_section("changes", "What changed", found["sentence"], _compared(found["rows"])))
     parts.append(_section("progress", "Progress", progress["sentence"], _figures("progress", [progress["figure"]])))
-    for key, title, part, inner in (
-        ("limits", "Limits", contents.limits(), lambda part: _figures("limits", part["figures"])),
-        ("dial", "The radius dial", contents.dial(), lambda part: _dial(part["stops"], part["figure"])),
-        ("conditions", "The worst case beside the reference", contents.conditions(), _conditions),
-        ("baseline", "Against what we do today", contents.baseline(), lambda part: _numbers(part["rows"])),
-        ("trust", "Can the model be trusted?", contents.trust(), lambda part: _figures("trust", [part["figure"]])),
-        ("model", "What the model thinks", contents.model(), _model),
-        ("matters", "What matters, and where to look next", contents.matters(), _matters),
-    ):
+    further: list[tuple[str, str, Callable[[], Any], Callable[[Any], str]]] = [
+        ("limits", "Limits", contents.limits, lambda part: _figures("limits", part["figures"])),
+        ("dial", "The radius dial", contents.dial, lambda part: _dial(part["stops"], part["figure"])),
+        ("conditions", "The worst case beside the reference", contents.conditions, _conditions),
+        ("baseline", "Against what we do today", contents.baseline, lambda part: _numbers(part["rows"])),
+        ("trust", "Can the model be trusted?", contents.trust, lambda part: _figures("trust", [part["figure"]])),
+        ("model", "What the model thinks", contents.model, _model),
+        ("matters", "What matters, and where to look next", contents.matters, _matters),
+    ]
+    for key, title, make, inner in counted(further, len(further), "writing the report, sections"):
+        part = make()
         if part is not None:
             parts.append(_section(key, title, part["sentence"], inner(part)))
     results = contents.results()
-    count = f"{len(results['rows'])} results, in the order in which they were told. A number leads to its marks above."
-    parts.append(_section("results", "All results", count, _table(results["columns"], results["rows"])))
+    shown, told = len(results["rows"]), results["count"]
+    listed = f"{told} results" if shown == told else f"The last {shown:,} of {told:,} results; to_frame() has them all"
+    count = f"{listed}, in the order in which they were told. A number leads to its marks above."
+    parts.append(_section("results", "All results", count, _table(results["columns"], results["rows"], told - shown)))
     made = "".join(f"<dt>{escaped(n)}</dt><dd>{escaped(v)}</dd>" for n, v in contents.configuration().items())
     parts.append(_section("configuration", "How it was made", "", f'<dl class="configuration">{made}</dl>'))
     return parts
@@ -202,8 +207,8 @@ def _maps(maps: Sequence[Mapping[str, Any]]) -> str:
     return f"{choice}{legend([one['figure'] for one in maps])}{drawn}"
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return the table of results; the value attribute of a cell has all digits of its number."""
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], first: int) -> str:
+    """Return the table of results, without the first ones; the value of a cell has all digits of its number."""
     heads = "".join(
         f'<th aria-sort="{"none" if i else "ascending"}"><button type="button">{escaped(name)}</button></th>'
         for i, name in enumerate(columns)
@@ -215,7 +220,8 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
         '<p class="tools"><label>Filter <input type="search" id="filter"></label> '
         '<button type="button" id="csv">Download CSV</button> '
         f'<span id="shown" aria-live="polite">{len(rows)} of {len(rows)} shown</span></p>'
-        f'<div class="scroll"><table id="table"><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table></div>'
+        f'<div class="scroll"><table id="table" data-first="{first}"><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{lines}</tbody></table></div>"
     )
 
 

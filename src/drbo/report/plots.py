@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from drbo import Optimizer, validation
 from drbo.analysis import Recommendation
 from drbo.analysis.profile import BLUE, GREEN, GREY, ORANGE, PINK, panels
+from drbo.models import SupportsManyOutcomes, supports
 from drbo.report.wording import Wording
 from drbo.spaces.space import is_number, row, text
 from drbo.validation import FloatArray
@@ -79,7 +80,8 @@ def bounds_over_time(
     opt: Optimizer, action: Any, outcome: str | None = None
 ) -> tuple[NDArray[np.intp], FloatArray, FloatArray]:
     """Return numbers of outcomes (k,), and both worst-case bounds (k,) of an action after them."""
-    found = opt.under().narrowing(action, outcome=outcome)
+    steps = _FEW_STEPS if supports(opt.posterior, SupportsManyOutcomes) else _STEPS
+    found = opt.under().narrowing(action, steps=steps, outcome=outcome)
     # Outcomes told together share an id: they are one evaluation of the model, but one step each here.
     ids = np.array([result.id for result in opt.results])
     last = np.append(np.flatnonzero(np.diff(ids)) + 1, len(ids))
@@ -98,6 +100,8 @@ def _recommended(opt: Optimizer, outcomes: FloatArray) -> tuple[Recommendation |
 
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.6, 1.0)
 """The stops of a dial, as shares of the set's diameter; the radius of the run is added."""
+_STEPS, _FEW_STEPS = 60, 8
+"""Number of steps of the bounds over time; fewer if each needs a posterior of its own."""
 _PER_ROW = 3
 """Largest number of context columns side by side."""
 _BINS = 24
