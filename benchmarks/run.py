@@ -14,6 +14,7 @@ from pathlib import Path
 import one_core  # noqa: F401  # imported for its effect, before numpy
 from adversaries import adversary_rows
 from boxes import answer_rows, box_rows
+from many_outcomes import many_outcome_rows
 from measure import load, machine
 from plot import draw
 from rows import (
@@ -113,6 +114,7 @@ def main() -> None:
         add(box_rows(arguments.quick))
         add(answer_rows(arguments.quick))
         add(long_rows(arguments.quick))
+        add(many_outcome_rows(arguments.quick))
         return
     add(worst_case_rows(arguments.quick))
     add(warm_start_rows(arguments.quick))
@@ -125,6 +127,7 @@ def main() -> None:
     add(box_rows(arguments.quick))
     add(answer_rows(arguments.quick))
     add(long_rows(arguments.quick))
+    add(many_outcome_rows(arguments.quick))
     add(wind_rows(arguments.quick))
     if not arguments.quick:
         (HERE / "RESULTS.md").write_text(report(rows, (before, load()), time.perf_counter() - start))

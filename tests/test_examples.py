@@ -101,6 +101,20 @@ def test_a_log_becomes_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
     assert r.trust.stressed == r.value <= r.trust.guess
 
 
+def test_a_large_log_becomes_a_decision_and_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = example("large_log", monkeypatch).main(tmp_path, count=150)  # the slow test has the whole log
+    assert 70.0 < r.action["temperature"] < 90.0
+    assert (tmp_path / "trials.html").stat().st_size > 1e5
+
+
+@pytest.mark.slow
+def test_a_large_log_above_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    r = example("large_log", monkeypatch).main(tmp_path, count=5000)
+    assert r.approximation is not None
+    assert 74.0 < r.action["temperature"] < 86.0
+    assert (tmp_path / "trials.html").stat().st_size < 3e6
+
+
 def test_pool_with_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     main = example("pool_with_failures", monkeypatch).main
     r = main(tmp_path / "wing.json", evaluations=10, workers=2)

@@ -38,14 +38,15 @@ _open_locks: list[weakref.ref[io.FileIO]] = []
 def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[object]:
     """Return a context manager that locks a file against other processes and threads.
 
-    The lock is a small file in the same folder. It is never removed, because that could let in two processes at once. A
-    reader does not create it: without a lock file, nothing has been written yet.
+    The lock is an empty file in the same folder, which `remove_lock` removes before the lock is free. Whoever waited
+    for a lock that was removed asks again, so that two processes never hold it at once. A reader does not create it: a
+    file that is being appended to looks like that of a moment before.
 
     The context manager is the open lock file itself. The operating system frees the lock when the file is closed, and
     leaving `with` closes it in one step. Ctrl-C cannot come in between, as it could with a release in Python code.
     """
     target = resolved(path)
-    beside = target.parent / f".drbo-{zlib.crc32(os.fsencode(target.name)):08x}.lock"
+    beside = _lock_of(target)
     if reading and not os.access(beside, os.R_OK | os.W_OK):
         return contextlib.nullcontext()
     file = None
@@ -54,7 +55,14 @@ def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[objec
         file = open(beside, "ab", buffering=0)  # noqa: SIM115 - the caller's `with` closes it
         end = time.monotonic() + PATIENCE
         _note(file)
-        while not _take(file.fileno()):
+        while True:
+            if _take(file.fileno()):
+                if reading or _is_at(file, beside):
+                    break
+                file.close()  # another process has removed this lock
+                file = open(beside, "ab", buffering=0)  # noqa: SIM115 - the caller's `with` closes it
+                _note(file)
+                continue
             if time.monotonic() >= end:
                 raise TimeoutError(
                     f"{printable(path)} is in use: another process has held its lock {printable(beside)} for "
@@ -68,6 +76,24 @@ def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[objec
         if isinstance(error, OSError) and error.errno is not None:
             raise OSError(error.errno, f"{printable(path)} could not be locked: {error.strerror}") from error
         raise
+
+
+def remove_lock(path: Path) -> None:
+    """Remove the lock file of a file; the caller holds the lock. Where the system forbids it, the file stays."""
+    with contextlib.suppress(OSError):
+        _lock_of(resolved(path)).unlink()
+
+
+def _lock_of(target: Path) -> Path:
+    return target.parent / f".drbo-{zlib.crc32(os.fsencode(target.name)):08x}.lock"
+
+
+def _is_at(file: io.FileIO, path: Path) -> bool:
+    """Return whether an open file is the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _note(file: io.FileIO) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 
-_PATIENCE = 3.0
+_PATIENCE = 2.0
 """Time in seconds after which a long computation shows its progress."""
 _PAUSE = 10.0
 """Least time between two lines of progress that do not go to a terminal, in seconds."""
@@ -32,7 +32,7 @@ def listed(names: Iterable[object]) -> str:
 
 
 def counted(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
-    """Yield the items; after three seconds, write to stderr how many of them are done."""
+    """Yield the items; after two seconds, write to stderr how many of them are done."""
     due = time.monotonic() + _PATIENCE
     terminal, written = sys.stderr.isatty(), False
     for done, item in enumerate(items):

@@ -10,6 +10,7 @@ RBF and Matern have k(a, a) = amplitude^2. The paper's theory requires k <= 1, s
 from __future__ import annotations
 
 import functools
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ from drbo._compiled import announce, in_order
 from drbo.validation import FloatArray
 
 __all__ = ["RBF", "ConstantKernel", "Kernel", "Matern", "Product"]
+
+_AT_ONCE = 2**15
+"""Entries of a product of kernels that are computed at once and stay in the cache."""
 
 
 class Kernel(ABC):
@@ -148,6 +152,11 @@ class RadialKernel(Kernel):
         del rng, count
         raise TypeError(f"kernel {self!r} is not defined as a mixture of RBF kernels: give its class a method `spread`")
 
+    def weights(self, d: int) -> FloatArray:
+        """Return 1 / lengthscale^2 per dimension, (d,); raise if there is another number of lengthscales."""
+        scales = np.broadcast_to(np.asarray(self.lengthscale), d)
+        return np.asarray(1.0 / np.square(scales))
+
     def _squared_distance(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Return r(a_i, b_j)^2, shape (n, m), exactly zero for equal points.
 
@@ -163,6 +172,35 @@ class RadialKernel(Kernel):
         if len(scale) != a.shape[1]:
             raise ValueError(f"lengthscale has {len(scale)} entries, but the points have {a.shape[1]} dimension(s)")
         return np.asarray(_squared_distances(a, b, np.power(scale, -2.0), 1.0))
+
+
+@in_order
+def _radial_product(
+    a: FloatArray,
+    b: FloatArray,
+    weights: FloatArray,
+    rooted: bool,
+    P: tuple[float, float, float],
+    fresh: bool,
+    found: FloatArray,
+    exponent: FloatArray,
+) -> None:
+    """Multiply found (n, m) by P(s) and subtract s from exponent, or set both, for points a (d, n) and b (d, m)."""
+    n, m = found.shape
+    s = np.empty(m)
+    for i in range(n):
+        s[:] = 0.0
+        for k in range(a.shape[0]):
+            here, w = a[k, i], weights[k]
+            for j in range(m):
+                s[j] += w * (here - b[k, j]) * (here - b[k, j])
+        if rooted:
+            for j in range(m):
+                s[j] = math.sqrt(s[j])
+        for j in range(m):
+            value = P[0] + s[j] * (P[1] + s[j] * P[2])
+            found[i, j] = value if fresh else found[i, j] * value
+            exponent[i, j] = -s[j] if fresh else exponent[i, j] - s[j]
 
 
 @functools.cache
@@ -336,6 +374,32 @@ class Product:
     def variance(self) -> float:
         """The value k(z, z), the same at every point z = (x, c)."""
         return self.action.variance * self.context.variance
+
+    def between(self, x: FloatArray, c: FloatArray, x_2: FloatArray, c_2: FloatArray) -> FloatArray:
+        """Return k((x_i, c_i), (x_2j, c_2j)), shape (n, m), with one exponential for both kernels if possible."""
+        k_X, k_C = self.action, self.context
+        if not (isinstance(k_X, RBF | Matern) and isinstance(k_C, RBF | Matern)):
+            found = k_X(x, x_2)
+            found *= k_C(c, c_2)
+            return found
+        parts = []
+        for kernel, one, two in ((k_X, x, x_2), (k_C, c, c_2)):
+            weights = kernel.shape.factor * kernel.weights(one.shape[1])
+            parts.append((np.ascontiguousarray(one.T), np.ascontiguousarray(two.T), weights, kernel.shape))
+        found = np.empty((len(x), len(x_2)))
+        step = max(_AT_ONCE // max(len(x_2), 1), 1)
+        exponent = np.empty((min(step, len(x)), len(x_2)))
+        announce(_radial_product)
+        for start in range(0, len(x), step):
+            part = found[start : start + step]
+            power = exponent[: len(part)]
+            for k, (one, two, weights, shape) in enumerate(parts):
+                here = one[:, start : start + step]
+                _radial_product(here, two, weights, shape.rooted, shape.value, k == 0, part, power)
+            np.exp(power, out=power)
+            part *= power
+            part *= self.variance
+        return found
 
     def check(self, d_x: int, d_c: int) -> None:
         """Raise if the kernels are not for actions of d_x and contexts of d_c coordinates."""

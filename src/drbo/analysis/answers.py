@@ -280,6 +280,8 @@ class Recommendation:
     success : the estimated probability that an evaluation of the action succeeds, under the reference; None if no
         evaluation has failed
     rows : the number of past contexts that the reference for `given` rests on; None without `given` or a past
+    approximation : how the action was searched and what the bound rests on, in words, if there are too many outcomes
+        for one exact posterior; otherwise None
     """
 
     action: Any
@@ -307,6 +309,7 @@ class Recommendation:
     unit: str | None = None
     success: float | None = None
     rows: int | None = None
+    approximation: str | None = None
 
     def explain(self) -> Explanation:
         """Return the explanation of `value`: the worst conditions beside the reference, and the causes of the loss.
@@ -339,6 +342,7 @@ class Recommendation:
             *([f"warning: a reference of {self.rows} past context(s) may be far from the truth"] if few else []),
             wrapped(promise),
             wrapped(f"  {assurance}{self._left_open()}"),
+            *([] if self.approximation is None else [wrapped(self.approximation)]),
             *(wrapped(f"{limit.word}: {limit}") for limit in self.limits.values()),
             *self.failures(),
             *why.parts(),

@@ -17,6 +17,7 @@ from drbo.analysis.profile import against_radius
 from drbo.analysis.recommend import best_in
 from drbo.contexts.nature import Indices, empirical
 from drbo.contexts.replayed import contexts_of
+from drbo.knowledge.belief import MANY
 from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Terms
@@ -193,13 +194,14 @@ def backtest_known(asked: Snapshot, radii: ArrayLike, window: int, past: Any, ac
     ambiguity = own.ambiguity.on(own.nature.space.measured(points), own.nature.space.scales)
     belief = known.belief(asked.state, points, fresh=True)
     coordinates = asked.rows(candidates)
-    others = tuple(one.certain for one in known.models(asked.state, OBJECTIVE, belief.fit, points))
+    models = known.models(asked.state, OBJECTIVE, belief.fit, points) if belief.fit.n_outcomes < MANY else ()
+    others = tuple(one.certain for one in models)
     lower = Bound(belief.certain, known.bound_width(asked.state, belief), LOWER, others=others).at(coordinates)
     mean = Bound(belief.certain, 0.0, LOWER).at(coordinates)
     made = _replayed(lower, ambiguity, days, radii, window, mean[:, days].T)
-    outward = np.vectorize(belief.units.outward, otypes=[float])
+    stated = np.vectorize(belief.units.stated, otypes=[float])
     decoded = tuple(asked.actions.decode(point) for point in candidates)
-    return Backtest(made.radii, made.actions, outward(made.rewards), decoded, own.maximize)
+    return Backtest(made.radii, made.actions, stated(made.rewards), decoded, own.maximize)
 
 
 def _past(asked: Snapshot, past: Any) -> tuple[FloatArray, Indices]:

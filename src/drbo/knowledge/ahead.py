@@ -139,12 +139,13 @@ class Forecaster:
 
     def _predict(self, step: _Step, before: Sequence[Told]) -> None:
         """Note the error of a result, given the results before it."""
+        units = step.fit.units(self._own.outcomes[self._name].sign)
+        if not units.known or self._name not in step.told.outcomes or step.told.hidden:
+            return
         belief = self._belief
         if belief is None or belief.fit is not step.fit:
             belief = Belief.prior(self._own, self._name, step.fit, step.told.contexts[0].coordinates[None, :])
         self._belief = belief = belief.after(before)
-        if not belief.units.known or self._name not in step.told.outcomes or step.told.hidden:
-            return
         posterior, first = belief.certain, observations(step.told, self._name, belief.units)[0]
         x, c = step.told.action.coordinates[None, :], step.told.contexts[0].coordinates[None, :]
         mean, variance = posterior.predict(x, c)

@@ -20,10 +20,15 @@ from drbo.knowledge.history import Told
 from drbo.knowledge.state import observations
 from drbo.models.bounds import Bound, Side
 from drbo.models.data import Observation, Units
-from drbo.models.surrogate import Data, Fit, Posterior, SupportsHiddenContexts, require
+from drbo.models.surrogate import Data, Fit, Posterior, SupportsHiddenContexts, require, searched
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
+
+MANY = 200
+"""Number of outcomes from which on one more changes little. A search then uses the first of several models, while the
+bound of one action uses all. Bounds use the hyper-parameters of the last `ask`, which lag by at most a tenth.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +68,7 @@ class Belief:
         """Return the prior of an outcome on contexts (n, d)."""
         outcome, data = own.outcomes[name], Data(own.inputs)
         posterior = outcome.posterior(fit, data, contexts)
-        return cls(name, outcome, fit, fit.units(outcome.sign), corrections, posterior, data, posterior, data)
+        return cls(name, outcome, fit, outcome.units(fit), corrections, posterior, data, posterior, data)
 
     @property
     def contexts(self) -> FloatArray:
@@ -90,6 +95,15 @@ class Belief:
             searching = own._extended(*searching, new[common:])
         return Belief(own.name, own.outcome, own.fit, own.units, own.corrections, *certain, *searching, len(told))
 
+    def by(self, fit: Fit) -> Belief:
+        """Return the same outcomes under another fit in the same units, without the failures.
+
+        The contexts of all outcomes must be known: the error of a hidden context depends on the fit.
+        """
+        data = self.certain_data
+        posterior = self.outcome.posterior(fit, data, self.certain.contexts)
+        return replace(self, fit=fit, certain=posterior, searching=posterior, searching_data=data)
+
     def _extended(self, posterior: Posterior, data: Data, new: Sequence[Observation]) -> tuple[Posterior, Data]:
         """Return a posterior and its data with further observations."""
         if not new:
@@ -112,12 +126,14 @@ class Belief:
     ) -> tuple[FloatArray, ...]:
         """Return mean, deviation and both bounds of f, each (m,), at actions and contexts (m, d), in the user's units.
 
-        The bounds are those of this and all further models. While the units of the outcomes are unknown, the bounds are
-        infinite, and mean and deviation are nan.
+        The bounds are those of this and all further models. Mean and bounds are cut at the declared range of outcomes.
+        While the units of the outcomes are unknown, the bounds are the ends of that range, or infinite, and mean and
+        deviation are nan.
         """
         m = len(actions)
+        least, most = self.units.least, self.units.most
         if not self.units.known:
-            return np.full(m, np.nan), np.full(m, np.nan), np.full(m, -np.inf), np.full(m, np.inf)
+            return np.full(m, np.nan), np.full(m, np.nan), np.full(m, least), np.full(m, most)
         if not m:
             return (np.empty(0),) * 4
         found = []
@@ -126,7 +142,9 @@ class Belief:
             centre = np.array([self.units.outward(one) for one in mean.tolist()])
             found.append((centre, np.array([self.units.length_outward(one) for one in np.sqrt(variance).tolist()])))
         lower = np.min([centre - width * std for centre, std in found], axis=0)
-        return *found[0], lower, np.max([centre + width * std for centre, std in found], axis=0)
+        upper = np.max([centre + width * std for centre, std in found], axis=0)
+        mean, lower, upper = (np.clip(part, least, most) for part in (found[0][0], lower, upper))
+        return mean, found[0][1], lower, upper
 
     def _observations(self, records: Sequence[Told]) -> list[Observation]:
         """Return the observations of the outcome; those of a failure have no value."""
@@ -204,7 +222,7 @@ class RoundBeliefs:
 
     def expected(self, ball: Ball) -> Posterior:
         """Return the posterior given also failed and pending evaluations, on the atoms of a ball."""
-        told = self._on(ball).certain if self.by_accident else self._on(ball).searching
+        told = searched(self._on(ball).certain if self.by_accident else self._on(ball).searching)
         if not self.pending:
             return told
         if not (self._expected and self._expected[0][0] is ball.contexts):
@@ -220,7 +238,11 @@ class RoundBeliefs:
         """
         if not (self._others and self._others[0][0] is ball.contexts):
             self._others[:] = [(ball.contexts, tuple(one.certain for one in self.models(ball.contexts)))]
-        return Bound(self.certain(ball), self.bound_width if width is None else width, side, others=self._others[0][1])
+        first, others = self.certain(ball), self._others[0][1]
+        wide = self.bound_width if width is None else width
+        if self.belief.fit.n_outcomes < MANY:
+            return Bound(first, wide, side, others=others)
+        return Bound(first, wide, side, for_one=others)
 
     def of_the_unknown(self) -> RoundBeliefs:
         """Return the beliefs without the known part of the outcome: those of f alone."""

@@ -80,6 +80,10 @@ NORMAL_NOISE = Claim(
     "with probability {confidence:.3g}, for a reward whose norm does not exceed the bound given, and normal noise of "
     "the model's deviation",
 )
+MANY_OUTCOMES = (
+    "searched with {inducing:,} inducing points; the bound rests on the {nearest:,} outcomes nearest to the action"
+)
+"""What is said of a bound above the limit of an exact posterior: fewer outcomes never make a deviation too small."""
 FAILURES = "the bound holds if no evaluation failed because of its outcome"
 """What every bound assumes once an evaluation has failed."""
 REFUSED = (

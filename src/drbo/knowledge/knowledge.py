@@ -19,9 +19,9 @@ from drbo import validation
 from drbo.ambiguity.placed import PlacedSet
 from drbo.contexts.nature import Contexts, Reference
 from drbo.knowledge.ahead import Ahead, Forecaster
-from drbo.knowledge.belief import Belief, Pending, RoundBeliefs
+from drbo.knowledge.belief import MANY, Belief, Pending, RoundBeliefs
 from drbo.knowledge.configuration import Configuration
-from drbo.knowledge.history import OBJECTIVE, Fact, Proposal, Told
+from drbo.knowledge.history import OBJECTIVE, Amended, Fact, Proposal, Told
 from drbo.knowledge.production import Wishes
 from drbo.knowledge.state import NO_TERMS, Iterate, State, Terms, kept, values_of
 from drbo.knowledge.suggestion import Suggestion
@@ -63,7 +63,7 @@ class Knowledge:
         self._belief: dict[str, Belief] = {}  # by the name of the outcome
         # The next fit by outcome, with its key: the last fit, and the numbers of values and corrections.
         self._next_fit: dict[str, tuple[Fit, tuple[int, int], Fit]] = {}
-        self._models: dict[str, tuple[Fit, tuple[int, int], list[Belief]]] = {}  # by outcome: fit, counts, posteriors
+        self._models: dict[str, tuple[Fit, int, list[Belief]]] = {}  # by outcome: fit, corrections, posteriors
         self._forecasting = threading.Lock()
         self._ahead: dict[str, tuple[int, Forecaster, Ahead]] = {}  # cache by outcome: number of facts, errors
         self._success: tuple[tuple[int, int], Success] | None = None  # cache: numbers of results and corrections
@@ -93,6 +93,8 @@ class Knowledge:
         """Raise if the facts are inconsistent, or if one of their references is invalid."""
         self.state  # noqa: B018  # raises if their order is wrong
         for fact in self._facts:
+            if isinstance(fact, Told | Amended):
+                self.configuration.check_range(fact.outcomes)
             for reference, given in fact.given_with:
                 nature = self.nature(given)
                 if reference is not None:
@@ -112,12 +114,13 @@ class Knowledge:
     def fit(self, state: State, name: str = OBJECTIVE, *, fresh: bool = False) -> Fit:
         """Return the current hyper-parameters of an outcome: a function of the facts and of the last recorded fit.
 
-        `fresh`: learned from every value so far, as a bound needs; otherwise they may lag by a few values.
+        `fresh`: learned from every value so far, as a bound needs, unless there are many; otherwise they may lag by a
+        few values.
         """
         last, outcome, count = state.fits[name], self.configuration.outcomes[name], state.counts[name]
         model = outcome.surrogate
         corrected = model.learns and state.corrections != state.fit_corrections[name]
-        more = model.learns and count > last.n_outcomes if fresh else model.due(count, last)
+        more = model.learns and count > last.n_outcomes if fresh and count < MANY else model.due(count, last)
         if not (corrected or more):
             return last
         if count == 0:  # all of them were retracted
@@ -176,11 +179,12 @@ class Knowledge:
         outcome, count = self.configuration.outcomes[name], state.counts[name]
         if not count or not supports(outcome.surrogate, SupportsAlternatives):
             return ()
-        key, made = (count, state.corrections), self._models.get(name)
-        if made is None or made[0] is not fit or made[1] != key:
-            values = self.configuration.inputs.seen(self._values(state, name))
-            fits = outcome.surrogate.alternatives(fit, values)
-            made = fit, key, [self._brought(None, state, name, one, contexts) for one in fits]
+        made = self._models.get(name)
+        if made is None or made[0] is not fit or made[1] != state.corrections:
+            own, values = self.belief(state, contexts, name, fit), self._values(state, name)
+            learned_from = values.of_rows(np.arange(min(fit.n_outcomes, len(values.y))))
+            fits = outcome.surrogate.alternatives(fit, self.configuration.inputs.seen(learned_from))
+            made = fit, state.corrections, [own.by(one) for one in fits]
         beliefs = [self._brought(one, state, name, one.fit, contexts) for one in made[2]]
         self._models[name] = made[0], made[1], beliefs
         return beliefs

@@ -206,12 +206,20 @@ class Bound:
     width : beta_t, zero or more
     side : UPPER or LOWER
     others : further posteriors of f, by models that the outcomes do not rule out
+    for_one : further posteriors that only the bound of one action counts (`of_action`, `curve`, and `difference` of one
+        action), because a search with all of them would take too long
     """
 
     posterior: Posterior
     width: float
     side: Side
     others: tuple[Posterior, ...] = field(default=(), kw_only=True)
+    for_one: tuple[Posterior, ...] = field(default=(), kw_only=True)
+
+    @property
+    def posteriors(self) -> tuple[Posterior, ...]:
+        """All posteriors of a bound of one action."""
+        return self.posterior, *self.others, *self.for_one
 
     @property
     def slope(self) -> float:
@@ -252,7 +260,7 @@ class Bound:
 
     def of_action(self, action: Point) -> FloatArray:
         """Return the bound of one action in every context, (n_contexts,)."""
-        return self._outermost(map(of_action, (self.posterior, *self.others), itertools.repeat(action)))
+        return self._outermost(map(of_action, self.posteriors, itertools.repeat(action)))
 
     def _outermost(self, moments: Iterable[tuple[FloatArray, FloatArray]]) -> FloatArray:
         """Return the bound from mean and variance of each posterior."""
@@ -272,7 +280,8 @@ class Bound:
 
         The posteriors must have the capability `SupportsCovariance`.
         """
-        posteriors = (cast(SupportsCovariance, posterior) for posterior in (self.posterior, *self.others))
+        models = self.posteriors if len(actions) == 1 else (self.posterior, *self.others)
+        posteriors = (cast(SupportsCovariance, posterior) for posterior in models)
         return self._outermost([posterior.difference(actions, other) for posterior in posteriors])
 
     def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
@@ -291,9 +300,10 @@ class Bound:
     def curve(self, action: FloatArray) -> AnyCurve:
         """Return the bound of one action (d_x,) as a function of the context."""
         first = curve_of(self.posterior, action, self.slope)
-        if not self.others:
+        others = self.posteriors[1:]
+        if not others:
             return first
-        return Outermost((first, *(curve_of(other, action, self.slope) for other in self.others)), self.side)
+        return Outermost((first, *(curve_of(other, action, self.slope) for other in others)), self.side)
 
     def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
         """Return upper bounds (m,) of sum_j w_j bound(x, c_j) at actions (m, d_x), for weights w (n_contexts,).

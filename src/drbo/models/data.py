@@ -39,12 +39,15 @@ class Units:
     sign : 1 if outcomes are maximised, -1 if they are minimised; the model always maximises
     offset, scale : of the model's standardisation; 0 and 1 for a model with fixed hyper-parameters
     known : False if the scale is learned and there is no outcome yet; bounds are then infinite
+    least, most : the declared range of outcomes, in the user's units; infinite if there is none
     """
 
     sign: float = 1.0
     offset: float = 0.0
     scale: float = 1.0
     known: bool = True
+    least: float = -math.inf
+    most: float = math.inf
 
     def inward(self, outcome: float) -> float:
         """Return an outcome in the model's units."""
@@ -55,6 +58,20 @@ class Units:
         if not self.known:
             return self.sign * math.copysign(math.inf, value)
         return self.sign * (self.offset + self.scale * value)
+
+    def cut(self, outcome: float) -> float:
+        """Return a number of the user's units, cut at the declared range; an expectation of outcomes lies in it."""
+        return min(max(outcome, self.least), self.most)
+
+    def stated(self, value: float) -> float:
+        """Return a bound or an expectation of the model as it is stated: in the user's units, cut at the range."""
+        return self.cut(self.outward(value))
+
+    def stated_difference(self, better: float, worse: float) -> float:
+        """Return by how much one value of the model is better than another as they are stated."""
+        if math.isinf(self.least) and math.isinf(self.most):
+            return self.length_outward(better - worse)
+        return self.sign * (self.stated(better) - self.stated(worse))
 
     def length_outward(self, length: float) -> float:
         """Return a difference or a standard deviation of the model in the user's units."""
@@ -175,6 +192,20 @@ class Outcomes:
         numbers = np.cumsum(np.concatenate([[0], np.diff(self.evaluation) != 0]))
         drawn = np.random.default_rng(0).permutation(numbers[-1] + 1)[: (numbers[-1] + 2) // 2]
         return self.of_rows(np.flatnonzero(np.isin(numbers, drawn)))
+
+    def some(self, most: int) -> Outcomes:
+        """Return up to `most` outcomes of random evaluations, with a fixed seed; all of them if there are no more.
+
+        Of evaluations in the same contexts it returns up to `most` evaluations, as their likelihood costs less.
+        """
+        if len(self.y) <= most:
+            return self
+        block = self.shares_errors and self.common() is not None
+        numbers = np.cumsum(np.concatenate([[0], np.diff(self.evaluation) != 0]))
+        order = np.random.default_rng(0).permutation(numbers[-1] + 1)
+        sizes = np.ones(len(order)) if block else np.bincount(numbers)[order]
+        drawn = order[np.cumsum(sizes) <= most]
+        return self.of_rows(np.flatnonzero(np.isin(numbers, drawn if len(drawn) else order[:1])))
 
     def siblings(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return all pairs of different outcomes of one evaluation, as the first and the second indices."""

@@ -242,17 +242,23 @@ class DrawnErrors:
     deviations : (t,)
     first : (t,) for each observation the first one of the same evaluation
     correlation : of two errors of one evaluation
+    mixing : (m, m) the first m errors are this times independent ones of variance 1; None if all are as above
     """
 
     deviations: FloatArray
     first: NDArray[np.intp]
     correlation: float
+    mixing: FloatArray | None = None
 
     def drawn(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         """Return draws of the errors, (*shape, t)."""
         own, shocks = rng.standard_normal((2, *shape, len(self.first)))
         mixed = math.sqrt(1.0 - self.correlation) * own + math.sqrt(self.correlation) * shocks[..., self.first]
-        return np.asarray(mixed * self.deviations)
+        found = np.asarray(mixed * self.deviations)
+        if self.mixing is not None:
+            m = len(self.mixing)
+            found[..., :m] = own[..., :m] @ self.mixing.T
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,7 @@ from functools import cached_property
 from typing import Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from drbo._compiled import announce
@@ -146,6 +147,7 @@ class Factor:
         covariance N, log det(I + N^-1/2 K_t N^-1/2)
     errors_known : whether any observation has a known standard error instead of the model's noise
     averages : the observations of several contexts, by row
+    base : the factor of the first observations, if they were put together in one go
     """
 
     def __init__(self, gp: Process, actions: FloatArray, contexts: FloatArray) -> None:
@@ -156,6 +158,7 @@ class Factor:
         self.information_gain = 0.0
         self.errors_known = False
         self.averages: Mapping[int, Observation] = {}
+        self.base: Factor | None = None
         room = 16
         # The points of queries, then the observed ones: one call gives a new observation's kernel with both.
         self._action_points = np.concatenate([actions, np.empty((room, actions.shape[1]))])
@@ -168,12 +171,56 @@ class Factor:
         self._outcomes = np.empty(room)
         self._variances = np.empty(room)  # of the errors
         self._first = np.empty(room, dtype=np.intp)  # the first observation of the same evaluation
+        self._mixing: FloatArray | None = None  # of the errors of the first rows
         self._inverse: Inverse | None = None
         self._observations: list[Observation] = []
         self._rows: list[int] = []  # of the observations
         self._last: dict[bytes, int] = {}  # the last row of a point that may be shared
         self._tip = Tip(0)
         self._rows_owned = False  # whether no other view has the arrays that a repeated observation changes
+
+    @classmethod
+    def made(
+        cls,
+        gp: Process,
+        actions: FloatArray,
+        contexts: FloatArray,
+        *,
+        points: tuple[FloatArray, FloatArray, Mapping[int, Observation]],
+        U: FloatArray,
+        white: FloatArray,
+        outcomes: FloatArray,
+        variances: FloatArray,
+        first: NDArray[np.intp],
+        gain: float,
+        errors_known: bool,
+        mixing: FloatArray | None = None,
+        observations: Sequence[Observation] = (),
+        of: Sequence[int] = (),
+    ) -> Self:
+        """Return the factor of t rows that were put together elsewhere; further observations may follow.
+
+        `points` are the actions (t, d_x), the contexts (t, d_c) and the averages of the rows. `gain` is the information
+        gain. If `mixing` (t, t) is given, the errors are this times independent ones of variance 1. `observations` are
+        those behind the rows, and `of` the row of each; without them, only those that follow are counted, and none of
+        them shares a row.
+        """
+        made = cls(gp, actions, contexts)
+        x, c, averages = points
+        t = len(white)
+        made._action_points, made._context_points = np.concatenate([actions, x]), np.concatenate([contexts, c])
+        made.averages, made._k_actions = averages, gp.kernel.action(x, actions)
+        made._k_contexts = Embedding(gp.kernel.context, c, averages)(contexts)
+        made._K = np.empty((0, 0))
+        made._U = np.zeros((t, t + LANES))
+        made._U[:, :t] = U
+        made._white, made._outcomes, made._variances, made._first = white, outcomes, variances, first
+        made.n_points, made.n_observations = t, len(observations)
+        made.information_gain, made.errors_known = gain, errors_known
+        for observation, row in zip(observations, of, strict=True):
+            made._note(observation, row, made._point(observation))
+        made._tip, made.base, made._mixing = Tip(len(observations)), made, mixing
+        return made
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
@@ -229,7 +276,9 @@ class Factor:
 
     def errors(self) -> DrawnErrors:
         """Return the distribution of the errors."""
-        return DrawnErrors(np.sqrt(self.variances), self._first[: self.n_points], self.gp.noise_correlation)
+        return DrawnErrors(
+            np.sqrt(self.variances), self._first[: self.n_points], self.gp.noise_correlation, self._mixing
+        )
 
     def inverse(self) -> Inverse:
         """Return the inverse of K_t + ridge I, made once: a product is faster than a solve."""
@@ -509,7 +558,7 @@ class Factor:
         ):  # fmt: skip
             old = getattr(self, name)
             setattr(self, name, np.concatenate([old, np.empty((room, *old.shape[1:]), dtype=old.dtype)]))
-        if room < LOOKED_UP:
+        if len(self._K) == room < LOOKED_UP:
             K = np.empty((2 * room, 2 * room))
             K[:room, :room] = self._K
             self._K = K

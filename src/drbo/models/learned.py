@@ -53,8 +53,9 @@ from drbo import validation
 from drbo._threads import one_thread
 from drbo.kernels import RBF, ConstantKernel, Kernel, Matern, Product
 from drbo.models.data import Outcomes, standardisation
-from drbo.models.gp import GP, FittedGP, GPPosterior, exact_posterior
+from drbo.models.gp import GP, FittedGP, GPPosterior
 from drbo.models.likelihood import Correlation, DenseLikelihood, KroneckerLikelihood, parts
+from drbo.models.sparse import SparsePosterior, posterior_of_any
 from drbo.models.surrogate import Data, Inputs
 from drbo.spaces.parameters import MOST_COORDINATES
 from drbo.spaces.space import AnySpace
@@ -91,6 +92,8 @@ PAIRS = 2
 """Number of pairs of alternative fits."""
 ASSUMED_NOISE = 1e-3
 """The least noise of an alternative fit, in standard deviations of the outcomes, unless the outcomes show it."""
+MOST_FITTED = 1000
+"""Largest number of outcomes that hyper-parameters are learned from, drawn at random with a fixed seed."""
 LEAST_HALVED = 200
 """Number of outcomes from which climbs begin on half of the data."""
 
@@ -109,6 +112,9 @@ class LearnedGP:
         outcomes. The amplitude of f is learned with the other kernel, if that is learned
     noise_correlation : the correlation of the errors of two outcomes of one evaluation, from 0 to 0.99, if known; by
         default it is learned. See `GP`
+    exact_up_to : the largest number of different evaluated points at which all of them enter one exact posterior.
+        Beyond it a search uses an approximation, and a bound rests on the outcomes nearest to its action
+        (docs/large.md)
     """
 
     learns: ClassVar[bool] = True
@@ -121,6 +127,7 @@ class LearnedGP:
     action: Kernel | None = None
     context: Kernel | None = None
     noise_correlation: float | None = None
+    exact_up_to: int = 1500
 
     def __post_init__(self) -> None:
         if not isinstance(self.family, RBF | Matern):
@@ -138,6 +145,7 @@ class LearnedGP:
                     f"noise_correlation must be from 0 to {LARGEST_GIVEN}, or None to learn it, got "
                     f"{self.noise_correlation}"
                 )
+        object.__setattr__(self, "exact_up_to", validation.whole_number("exact_up_to", self.exact_up_to, least=1))
         for name, kernel in (("action", self.action), ("context", self.context)):
             if kernel is not None and not isinstance(kernel, Kernel):
                 raise TypeError(f"{name} must be a kernel such as RBF(0.2), or None to learn it, got {kernel!r}")
@@ -185,11 +193,10 @@ class LearnedGP:
         smaller. If the noise of the fit is below that, the fit with the assumed noise is one more.
         """
         with one_thread():
-            posterior = LogPosterior(self, outcomes.standardised(fit.offset, fit.scale), fit.scale)
+            some = outcomes.some(MOST_FITTED).standardised(fit.offset, fit.scale)
+            posterior = LogPosterior(self, some, fit.scale)
             theta = posterior.theta_of(fit.gp)
-            part = posterior
-            if posterior.dense and len(outcomes.y) >= LEAST_HALVED:
-                part = LogPosterior(self, outcomes.standardised(fit.offset, fit.scale).half(), fit.scale)
+            part = posterior.half(some) or posterior
             axes = part.axes(Summit(theta, fit.log_posterior)) / (1.0 if part is posterior else math.sqrt(2.0))
         draws = np.random.default_rng(len(outcomes.y)).normal(size=(PAIRS, axes.shape[1])) @ axes.T
         thetas = []
@@ -206,10 +213,14 @@ class LearnedGP:
         return tuple(replace(fit, gp=gp) for gp in gps)
 
     def posterior(
-        self, fit: FittedGP, data: Data, contexts: FloatArray, last: GPPosterior | None = None
-    ) -> GPPosterior:
+        self,
+        fit: FittedGP,
+        data: Data,
+        contexts: FloatArray,
+        last: GPPosterior | SparsePosterior | None = None,
+    ) -> GPPosterior | SparsePosterior:
         """Return the posterior of the observations of `data` on contexts (n, d_c)."""
-        return exact_posterior(fit.gp, data, contexts, last)
+        return posterior_of_any(fit.gp, data, contexts, last, self.exact_up_to)
 
     def fit(
         self,
@@ -232,14 +243,14 @@ class LearnedGP:
 
     def _fit(self, outcomes: Outcomes, start: FittedGP | None) -> FittedGP:
         offset, scale = standardisation(outcomes)
-        standardised = outcomes.standardised(offset, scale)
+        standardised = outcomes.some(MOST_FITTED).standardised(offset, scale)
         posterior = LogPosterior(self, standardised, scale)
         if len(outcomes.y) < 3 or not posterior.free.any():
             best = Summit(posterior.mode, posterior(posterior.mode)[0])
         else:
             starts = posterior.starts() if start is None else [posterior.theta_of(start.gp), posterior.mode]
-            if posterior.dense and len(outcomes.y) >= LEAST_HALVED:
-                half, summits = LogPosterior(self, standardised.half(), scale), list[Summit]()
+            half, summits = posterior.half(standardised), list[Summit]()
+            if half is not None:
                 for summit in sorted(half.summits(starts, tolerance=1e-6), key=lambda summit: -summit.value):
                     summits += posterior.climb(summit.theta, summits, axes=half.axes(summit) / math.sqrt(2.0))
             else:
@@ -287,7 +298,7 @@ class LogPosterior:
 
     def __init__(self, config: LearnedGP, outcomes: Outcomes, scale: float) -> None:
         """`outcomes` are standardised, with `scale`."""
-        self.config = config
+        self.config, self.scale = config, scale
         self.d = d = outcomes.x.shape[1] + outcomes.c.shape[1]
         self.parts = parts(outcomes)
         self.kernels = (config.action, config.context)
@@ -331,6 +342,13 @@ class LogPosterior:
         V[:d, :d] += LOG_LENGTHSCALE[1] ** 2 * CORRELATION
         self.precision = np.linalg.inv(V[np.ix_(self.free, self.free)])
         self.log_normaliser = 0.5 * (np.linalg.slogdet(self.precision)[1] - self.free.sum() * math.log(2.0 * math.pi))
+
+    def half(self, outcomes: Outcomes) -> LogPosterior | None:
+        """Return log p(y, theta) for half of the outcomes of this one; None if that is no faster, or learns less."""
+        if not self.dense or len(outcomes.y) < LEAST_HALVED:
+            return None
+        made = LogPosterior(self.config, outcomes.half(), self.scale)
+        return made if (made.free == self.free).all() else None  # perhaps no evaluation with several outcomes is left
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return log p(y, theta) and its gradient (d + 3,), zero where theta is not free."""

@@ -26,7 +26,7 @@ from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve
 from drbo.models.data import Observation, Scatter
 from drbo.models.draws import Anchored, DrawOfRound, Fourier, Functions, Prior, check_features
-from drbo.models.factor import Process
+from drbo.models.factor import Factor, Inverse, Process
 from drbo.models.regression import ExactPosterior
 from drbo.models.surrogate import Values
 from drbo.spaces.space import Displacement, Point
@@ -35,6 +35,11 @@ from drbo.validation import FloatArray
 _NO_ACTION = np.empty(0)
 _AT_ONCE = 2**18
 """Kernel entries of observations and places computed at once; 2 MB stay in the cache."""
+
+
+def of_places(gp: Process) -> Process:
+    """Return a prior of f(x) as one of places, which are contexts without an action."""
+    return gp.with_kernel(Product(ConstantKernel(), gp.kernel.action))
 
 
 class PerturbedPosterior:
@@ -46,7 +51,7 @@ class PerturbedPosterior:
     ----------
     gp : the prior; its context kernel is `ConstantKernel()`
     amplitude, noise : the prior standard deviation of f, and that of the error of an outcome
-    n_observations, n_data, information_gain, errors_known : as in `ExactPosterior`, of the observed places
+    n_observations, n_data, n_based, information_gain, errors_known : as in `ExactPosterior`, of the observed places
     shift : the map from perturbations to places
     actions : (n_actions, d_x) the grid of actions; no row where they may lie anywhere
     contexts : (n, d_c) the perturbations of the queries
@@ -54,16 +59,28 @@ class PerturbedPosterior:
 
     def __init__(self, gp: Process, shift: Displacement, actions: FloatArray, contexts: FloatArray) -> None:
         self.gp, self.shift, self.actions, self.contexts = gp, shift, actions, contexts
-        of_places = gp.with_kernel(Product(ConstantKernel(), gp.kernel.action))
         self.amplitude, self.noise = math.sqrt(gp.kernel.variance), gp.noise
-        self._hold(ExactPosterior(of_places, np.empty((0, 0)), np.empty((0, len(shift.start)))))
+        self._hold(ExactPosterior(of_places(gp), np.empty((0, 0)), np.empty((0, len(shift.start)))))
+
+    @classmethod
+    def of(cls, gp: Process, shift: Displacement, actions: FloatArray, contexts: FloatArray, inner: Factor) -> Self:
+        """Return the posterior of the observations of a factor of places (`of_places`)."""
+        made = cls(gp, shift, actions, contexts)
+        made._hold(ExactPosterior.of(inner))
+        return made
 
     def _hold(self, inner: ExactPosterior) -> None:
         """Keep the posterior of f as a function of places."""
         self._inner = inner
         self.n_observations = self.n_data = inner.n_observations
+        self.n_based = inner.n_based
         self.information_gain, self.errors_known = inner.information_gain, inner.errors_known
         self._on_grid: tuple[FloatArray, FloatArray] | None = None
+
+    @property
+    def inverse(self) -> Inverse:
+        """The inverse of the covariance of the observations."""
+        return self._inner.inverse
 
     # --- observations -----------------------------------------------------------------------------------------------
 
@@ -94,7 +111,7 @@ class PerturbedPosterior:
         """Return mean and variance (m, n) of f(x + xi) at actions (m, d_x) and perturbations (n, d_c)."""
         mean, variance = np.empty((2, len(actions), len(contexts)))
         curve = self._inner.curve(_NO_ACTION, 0.0)
-        step = max(_AT_ONCE // max(self.n_observations * len(contexts), 1), 1)
+        step = max(_AT_ONCE // max(self._inner.n_points * len(contexts), 1), 1)
         for start in range(0, len(actions), step):
             rows = slice(start, start + step)
             there = curve.moments(self.shift.places(actions[rows], contexts))
@@ -140,7 +157,7 @@ class PerturbedPosterior:
             some = slice(start, start + size)
             prior = self.gp.kernel.action(points[some], places).reshape(-1, m, n)
             found[some] = np.einsum("pmn,mkn->pmk", prior, weights, optimize=True)
-        if self.n_observations:
+        if self._inner.n_points:
             found -= self._inner.explained(points, places, weights)
         return found
 

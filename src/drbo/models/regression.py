@@ -260,7 +260,7 @@ class Grid:
 
     @classmethod
     def of(cls, factor: Factor) -> Self:
-        """Return mean and variance after the observations of a factor, none of which share a row."""
+        """Return mean and variance after the rows of a factor, none of which has changed since it was added."""
         mean = np.zeros((len(factor.actions), len(factor.contexts)))
         made = cls(mean, np.full_like(mean, factor.gp.kernel.variance))
         made.update(factor, 0)
@@ -303,6 +303,7 @@ class ExactPosterior(GaussianPosterior):
     ----------
     factor : the observations, and the factor of their covariance
     n_observations, n_data : the number of observations, all of which are data of this posterior
+    n_based : the number of observations that were put together in one go
     n_points, information_gain, errors_known : as in `Factor`
     """
 
@@ -319,6 +320,11 @@ class ExactPosterior(GaussianPosterior):
         gp.kernel.check(x.shape[1], c.shape[1])
         return cls(gp, x, c)
 
+    @classmethod
+    def of(cls, factor: Factor) -> Self:
+        """Return the posterior of the observations of a factor."""
+        return object.__new__(cls)._view(factor, Grid.of(factor) if len(factor.actions) else None)
+
     def _view(self, factor: Factor, grid: Grid | None) -> Self:
         self.factor = factor
         self._grid: Grid | None = grid
@@ -326,6 +332,7 @@ class ExactPosterior(GaussianPosterior):
         self.amplitude, self.noise = math.sqrt(factor.gp.kernel.variance), factor.gp.noise
         self.block_actions, self.block_contexts = self.actions[:0], self.contexts[:0]
         self.n_observations = self.n_data = factor.n_observations
+        self.n_based = 0 if factor.base is None else factor.base.n_observations
         self.n_points, self.information_gain = factor.n_points, factor.information_gain
         self.errors_known = factor.errors_known
         return self
@@ -349,7 +356,8 @@ class ExactPosterior(GaussianPosterior):
         return self.factor.white
 
     @functools.cached_property
-    def _inverse(self) -> Inverse:
+    def inverse(self) -> Inverse:
+        """The inverse of the covariance of the observations."""
         return self.factor.inverse()
 
     def with_more(self, observations: Sequence[Observation]) -> Self:
@@ -370,9 +378,9 @@ class ExactPosterior(GaussianPosterior):
         if self._grid is None:
             return self._other(own.on(contexts), None)
         if own.n_points < own.n_observations:  # merged rows no longer hold the state after each observation
-            return type(self)(self.gp, self.actions, contexts).with_more(own.observations)
-        factor = own.on(contexts)
-        return self._other(factor, Grid.of(factor))
+            first = type(self)(self.gp, self.actions, contexts) if own.base is None else self.of(own.base.on(contexts))
+            return first.with_more(own.observations[first.n_observations :])
+        return self.of(own.on(contexts))
 
     def averaged(self, weights: FloatArray) -> Self:
         """Return the posterior of sum_j w_j f(x, c_j), weights w (n_contexts,), as for one context.
@@ -407,7 +415,7 @@ class ExactPosterior(GaussianPosterior):
         if t == 0:
             return mean, variance
         block = max(2**18 // (t * n), 1)  # blocks of 2 MB stay in the cache
-        inverse, outcomes = self._inverse, self._white
+        inverse, outcomes = self.inverse, self._white
         k_action, k_contexts = np.ascontiguousarray(k_action.T), np.ascontiguousarray(self._k_contexts.T)
         for start in range(0, m, block):
             rows = slice(start, start + block)
@@ -431,7 +439,7 @@ class ExactPosterior(GaussianPosterior):
         used = np.flatnonzero(weights)
         k_contexts, w = self._k_contexts[:, used], weights[used]
         k = self.gp.kernel.action(self.observed_actions, actions)
-        made = self._inverse
+        made = self.inverse
         mean = (made.alpha * (k_contexts @ w)) @ k
         explained = np.einsum("ij,ij->j", k, made.times_product(k_contexts * w, k_contexts, k))
         return mean, np.maximum(self.gp.kernel.variance - explained, 0.0)
@@ -460,7 +468,7 @@ class ExactPosterior(GaussianPosterior):
 
     def _common(self, points: FloatArray, averages: FloatArray) -> FloatArray:
         """Return k'(K_t + ridge I)^-1 k' (p, m, k) of kernels with the observations, (p, t) and (m, k, t); in place."""
-        made = self._inverse
+        made = self.inverse
         return np.tensordot(made.whitened(points), made.whitened(averages), axes=(1, 2))
 
     def gradient(self, action: FloatArray, weights: FloatArray, slope: float) -> FloatArray:
@@ -475,7 +483,7 @@ class ExactPosterior(GaussianPosterior):
         used = np.flatnonzero(weights)
         k_contexts, w = self._k_contexts[:, used], weights[used]
         k_action = self.gp.kernel.action(self.observed_actions, action[None, :])[:, 0]
-        made = self._inverse
+        made = self.inverse
         white = made.whitened(k_action * np.ascontiguousarray(k_contexts.T))
         variance = self.gp.kernel.variance - np.einsum("jt,jt->j", white, white)
         std = np.sqrt(np.maximum(variance, 1e-12 * self.gp.kernel.variance))
@@ -487,7 +495,7 @@ class ExactPosterior(GaussianPosterior):
         """Return mean + slope std of f(x, .) for one action (d_x,), as a function of any contexts."""
         own, kernel = self.factor, self.gp.kernel
         k_action = kernel.action(self.observed_actions, action[None, :])[:, 0]
-        return Curve(kernel, self.gp.ridge, k_action, own.embedding(), self._inverse.W, self._white, slope)
+        return Curve(kernel, self.gp.ridge, k_action, own.embedding(), self.inverse.W, self._white, slope)
 
     def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), of checked shapes."""
@@ -507,24 +515,41 @@ class ExactPosterior(GaussianPosterior):
         error variance v, f at its point has mean m = y - v (Q y) and variance s^2 = v - v^2 Q. An observation y_i with
         error variance v_i then has (Q y)_i = (y_i - m) / v_i and Q_ii = (1 - s^2 / v_i) / v_i.
         """
-        factor, W = self.factor, self._inverse.W
+        factor, W = self.factor, self.inverse.W
         alpha, own = factor.white @ W, np.einsum("ij,ij->j", W, W)
-        if factor.n_points < factor.n_observations:
-            rows, v = np.array(factor.rows), factor.variances
-            m, s2 = (factor.outcomes - v * alpha)[rows], (v - v**2 * own)[rows]
-            alone = np.bincount(rows)[rows] == 1
-            variances = np.array([factor.error_variance(one) for one in factor.observations])
-            given = np.array([np.nan if one.outcome is None else one.outcome for one in factor.observations])
-            above = np.where(np.isnan(given), 0.0, given - m)
-            alpha = np.where(alone, alpha[rows], above / variances)
-            own = np.where(alone, own[rows], (1.0 - s2 / variances) / variances)
-        return alpha / own, 1.0 / own
+        if factor.n_points == factor.n_observations:
+            return alpha / own, 1.0 / own
+        variances = np.array([factor.error_variance(one) for one in factor.observations])
+        given = np.array([one.outcome for one in factor.observations], dtype=float)
+        return left_out(alpha, own, factor.outcomes, factor.variances, np.array(factor.rows), given, variances)
 
     # --- draws ------------------------------------------------------------------------------------------------------
 
     def moved(self, prior: Prior, rng: np.random.Generator) -> Path:
         """Return draws of the posterior: draws of the prior, updated by the outcomes."""
         return matheron(self.factor).path(prior, rng)
+
+
+def left_out(
+    alpha: FloatArray,
+    own: FloatArray,
+    outcomes: FloatArray,
+    v: FloatArray,
+    rows: NDArray[np.intp],
+    given: FloatArray,
+    variances: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return every observation minus its prediction from all others, and the variance, each (n,).
+
+    `alpha`, `own`, `outcomes` and `v` (t,) are Q y, Q_ii, y and the error variances of the rows; `rows`, `given` and
+    `variances` (n,) the row, the outcome or nan, and the error variance of each observation.
+    """
+    m, s2 = (outcomes - v * alpha)[rows], (v - v**2 * own)[rows]
+    alone = np.bincount(rows)[rows] == 1
+    above = np.where(np.isnan(given), 0.0, given - m)
+    one_alpha = np.where(alone, alpha[rows], above / variances)
+    one_own = np.where(alone, own[rows], (1.0 - s2 / variances) / variances)
+    return one_alpha / one_own, 1.0 / one_own
 
 
 def matheron(factor: Factor) -> Matheron:

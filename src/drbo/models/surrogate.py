@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, Self, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
@@ -20,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drbo.models.curve import Curve
 from drbo.models.data import Observation, Outcomes, Scatter, Units
+from drbo.models.observation_rows import Rows
 from drbo.spaces.space import AnySpace, Displacement, Point
 from drbo.validation import FloatArray
 
@@ -78,6 +80,7 @@ class Data:
     observations: Sequence[Observation] = ()
     n_together: int = 0
     """Number of observations from evaluations with several outcomes."""
+    _first: dict[int, Rows] = field(default_factory=dict, repr=False)  # cache of one, for several models
 
     def and_also(self, more: Sequence[Observation]) -> Data:
         """Return the data with further observations."""
@@ -85,7 +88,27 @@ class Data:
         for one in more:
             if one.before + one.after and one.outcome is not None:
                 together += 1
-        return Data(self.inputs, [*self.observations, *more], together)
+        made = Data(self.inputs, [*self.observations, *more], together)
+        if "rows" in vars(self):
+            vars(made)["rows"] = self.rows.and_also(made._rows_of(more))
+        return made
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The observations as arrays."""
+        return self._rows_of(self.observations)
+
+    def first_rows(self, count: int) -> Rows:
+        """Return the first observations as arrays (cached)."""
+        found = self._first.get(count)
+        if found is None:
+            found = self.rows.at(np.arange(count))
+            self._first.clear()
+            self._first[count] = found
+        return found
+
+    def _rows_of(self, observations: Sequence[Observation]) -> Rows:
+        return Rows.of(observations, self.inputs.d_action, self.inputs.d_context)
 
 
 # --- the contract ---------------------------------------------------------------------------------------------------
@@ -261,6 +284,22 @@ class SupportsAlternatives(Protocol):
         """
 
 
+class SupportsManyOutcomes(Protocol):
+    """A posterior that is too large for a search, which uses an approximation of it; bounds of one action do not."""
+
+    @property
+    def searched(self) -> Posterior:
+        """The posterior that a search uses."""
+
+    @property
+    def n_inducing(self) -> int:
+        """The number of inducing points of the approximation."""
+
+    @property
+    def n_nearest(self) -> int:
+        """The number of outcomes that a bound of one action rests on."""
+
+
 class SupportsInformationGain(Protocol):
     """The information gain of the observations, which `TheoreticalBeta` uses."""
 
@@ -319,6 +358,11 @@ def check_surrogate(surrogate: object) -> Surrogate:
             f"surrogate must be a GP, a LearnedGP or another drbo.models.Surrogate, got {surrogate!r}{lacks}"
         )
     return surrogate
+
+
+def searched(posterior: Posterior) -> Posterior:
+    """Return the posterior that a search uses: an approximation if there are too many outcomes, else itself."""
+    return posterior.searched if supports(posterior, SupportsManyOutcomes) else posterior
 
 
 def of_action(posterior: Posterior, action: Point) -> tuple[FloatArray, FloatArray]:

@@ -27,6 +27,7 @@ from drbo.models.surrogate import (
     SupportsGrid,
     SupportsInformationGain,
     SupportsLeaveOneOut,
+    SupportsManyOutcomes,
     Values,
     curve_of,
 )
@@ -155,6 +156,21 @@ class WithKnown:
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return every outcome minus its prediction from all others, and the variance, in the order told."""
         return cast(SupportsLeaveOneOut, self.of_f).leave_one_out()
+
+    @property
+    def searched(self) -> WithKnown:
+        """The posterior that a search uses (`SupportsManyOutcomes`)."""
+        return replace(self, of_f=cast(SupportsManyOutcomes, self.of_f).searched)
+
+    @property
+    def n_inducing(self) -> int:
+        """The number of inducing points of that posterior."""
+        return cast(SupportsManyOutcomes, self.of_f).n_inducing
+
+    @property
+    def n_nearest(self) -> int:
+        """The number of outcomes that a bound of one action rests on."""
+        return cast(SupportsManyOutcomes, self.of_f).n_nearest
 
     @property
     def information_gain(self) -> float:

@@ -1,0 +1,158 @@
+"""Above the limit of an exact posterior: the same questions have answers, and replay keeps its bits."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import drbo
+import drbo.models.sparse as module
+from drbo.models import SupportsManyOutcomes, supports
+from drbo.models.sparse import SparsePosterior
+
+N = 520
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make everything smaller by a factor of ten, so that a few hundred outcomes are many."""
+    for name, value in (("INDUCING", 40), ("POOL", 160), ("NEAREST", 120), ("NEIGHBOURS", 40)):
+        monkeypatch.setattr(module, name, value)
+
+
+def log(count: int = N, seed: int = 0, labels: bool = False) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    x, c = rng.random(count), rng.random(count)
+    found = pd.DataFrame({"x": x, "c": c})
+    y = np.sin(5 * x) - (x - c) ** 2 + 0.05 * rng.normal(size=count)
+    if labels:
+        found["kind"] = rng.choice(["a", "b"], count)
+        y += 0.3 * (found["kind"] == "b")
+    return found.assign(y=y, peak=x + c)
+
+
+def told(exact_up_to: int = 100, *, frame: pd.DataFrame | None = None, **arguments: Any) -> drbo.Optimizer:
+    past = np.random.default_rng(1).random((12, 1))
+    opt = drbo.Optimizer(
+        drbo.Box({"x": (0.0, 1.0)}),
+        drbo.Samples(past, names=["c"]),
+        **{"setting": drbo.Simulator(radius=0.1), "surrogate": drbo.LearnedGP(exact_up_to=exact_up_to), **arguments},
+    )
+    opt.append(log() if frame is None else frame, "y")
+    return opt
+
+
+def test_the_recommendation_says_what_it_rests_on_and_is_close_to_the_exact_one() -> None:
+    many, exact = told().recommend(), told(10_000).recommend()
+    posterior = told().posterior
+    assert isinstance(posterior, SparsePosterior)
+    assert posterior.n_inducing <= 40
+    assert many.approximation == (
+        f"searched with {posterior.n_inducing} inducing points; "
+        "the bound rests on the 120 outcomes nearest to the action"
+    )
+    assert " ".join(str(many).split()).count(many.approximation) == 1
+    assert exact.approximation is None
+    assert many.action["x"] == pytest.approx(exact.action["x"], abs=0.1)
+    assert many.trust.guess == pytest.approx(exact.trust.guess, abs=0.05)
+    assert not many.claim.proven
+
+
+def test_replay_and_files_keep_the_bits(tmp_path: Path) -> None:
+    live = told()
+    for _ in range(3):
+        s = live.ask()
+        live.tell(s, math.sin(5 * s.action["x"]))
+    live.tell({"x": 0.5}, 0.1, context={"c": 0.5})
+    live.save(tmp_path / "run.jsonl")
+    loaded = drbo.Optimizer.load(tmp_path / "run.jsonl")
+    assert isinstance(loaded.posterior, SparsePosterior)
+    assert loaded.recommend().value == live.recommend().value
+    ours, theirs = live.ask(), loaded.ask()
+    assert (ours.action, ours.context, ours.score) == (theirs.action, theirs.context, theirs.score)
+    assert dict(loaded.configuration.surrogate.__dict__)["exact_up_to"] == 100
+
+
+def test_questions_of_one_action_rest_on_the_nearest_outcomes() -> None:
+    opt = told(baseline={"x": 0.2})
+    question, exact = opt.under(), told(10_000, baseline={"x": 0.2}).under()
+    assert question.bound({"x": 0.3}).trust.guess <= exact.bound({"x": 0.3}).trust.guess + 0.02
+    assert question.compare({"x": 0.3}).worst == pytest.approx(exact.compare({"x": 0.3}).worst, abs=0.1)
+    assert len(question.profile([0.0, 0.1]).bound) == 2
+    assert question.probability({"x": 0.3}, above=0.0).lower > 0.5
+    assert not question.regret_bound().exhaustive
+    assert len(question.narrowing({"x": 0.3}, steps=3).bound) == 3
+    found = opt.predict([{"x": 0.3}, {"x": 0.7}], [{"c": 0.4}, {"c": 0.5}])
+    assert (found.lower < found.mean).all()
+    left = opt.leave_one_out()
+    assert len(left.outcome) == N
+    assert left.inside.mean() > 0.95
+
+
+def _known(action: Any, context: Any) -> float:
+    return 0.1 * float(action["x"]) + 0.1 * float(context["c"])
+
+
+def test_limits_labels_known_parts_failures_and_pending_evaluations() -> None:
+    frame = log(labels=True)
+    opt = drbo.Optimizer.from_frame(
+        frame, actions=["x", "kind"], contexts="c", outcome="y", radius=0.1,
+        limits={"peak": drbo.AtMost(1.4)}, known=drbo.Known(_known, lipschitz=0.1),
+        surrogate=drbo.LearnedGP(exact_up_to=100),
+    )  # fmt: skip
+    assert supports(opt.posterior, SupportsManyOutcomes)
+    r = opt.recommend()
+    assert r.limits["peak"].holds
+    s = opt.ask()
+    opt.tell(s, failed=True)
+    opt.ask()
+    assert opt.recommend().approximation is not None
+
+
+def test_repeats_vectors_and_standard_errors() -> None:
+    frame = log(40)
+    few = pd.concat([frame.assign(y=frame["y"] + 0.01 * k) for k in range(10)], ignore_index=True)
+    opt = told(frame=few)
+    assert not supports(opt.posterior, SupportsManyOutcomes)
+    assert opt.recommend().approximation is None
+    opt = told()
+    opt.tell({"x": 0.4}, [0.1, 0.2, 0.3], contexts=[{"c": 0.1}, {"c": 0.5}, {"c": 0.9}])
+    opt.tell({"x": 0.4}, 0.2, context={"c": 0.3}, stderr=0.1)
+    assert math.isfinite(opt.recommend().value)
+
+
+def test_a_grid_and_other_policies() -> None:
+    frame = log()
+    grid = np.linspace(0.0, 1.0, 9)
+    frame["x"] = grid[np.random.default_rng(3).integers(9, size=N)]
+    contexts = np.linspace(0.0, 1.0, 6)
+    opt = drbo.Optimizer(
+        pd.DataFrame({"x": grid}),
+        pd.DataFrame({"c": contexts}),
+        setting=drbo.Simulator(np.full(6, 1 / 6), radius=0.1),
+        ambiguity=drbo.TotalVariation(),
+        policy=drbo.Thompson(drbo.Uncertain()),
+        surrogate=drbo.LearnedGP(exact_up_to=30),
+    )
+    frame["c"] = contexts[np.random.default_rng(4).integers(6, size=N)]
+    opt.append(frame, "y")
+    opt.ask()
+    assert opt.recommend().approximation is not None
+
+
+def test_too_many_points_for_memory_are_refused_before_anything_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drbo.models.gp.LARGE", 100)
+    monkeypatch.setattr("drbo.models.gp._available", lambda: 1e6)
+    opt = told(10_000)
+    with pytest.raises(
+        MemoryError, match=r"520 outcomes at 520 different points need .* LearnedGP\(exact_up_to=1500\)"
+    ):
+        opt.recommend()
+
+
+def test_a_bad_limit_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="exact_up_to must be at least 1, got 0"):
+        drbo.LearnedGP(exact_up_to=0)
