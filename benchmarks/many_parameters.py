@@ -28,6 +28,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -78,10 +79,10 @@ def _swimmer() -> Callable[[FloatArray, FloatArray], FloatArray]:
     made = load("swimmer")
     within = made.contexts.within  # type: ignore[union-attr]  # samples
     assert within is not None
-    sides = [[(p.low, p.high - p.low) for p in box.parameters.values()] for box in (made.actions, within)]  # type: ignore[attr-defined]  # intervals
+    intervals: list[Any] = [*made.actions.parameters.values(), *within.parameters.values()]
 
     def one(row: FloatArray) -> float:
-        values = [low + width * u for (low, width), u in zip(itertools.chain(*sides), row.tolist(), strict=True)]
+        values = [one.low + (one.high - one.low) * u for one, u in zip(intervals, row.tolist(), strict=True)]
         names = [*made.actions.parameters], [*within.parameters]
         action = dict(zip(names[0], values, strict=False))
         return made.evaluate(action, dict(zip(names[1], values[len(names[0]) :], strict=True)))
@@ -159,7 +160,8 @@ def table(records: Table, against: str) -> str:
         false, total = int((stated["bound"] > stated["value"] + 1e-9).sum()), len(stated["bound"])
         share = "-" if not total else f"{false} of {total} (at most {clopper_pearson(false, total)[1]:.1%})"
         if both:
-            ratio, low, high = paired_ratio(*([one[key] for key in both] for one in regrets), floor=FLOOR)
+            mine, other = ([one[key] for key in both] for one in regrets)
+            ratio, low, high = paired_ratio(mine, other, floor=FLOOR)
             lines.append(f"| {name} | {t} | {len(both)} | {ratio:.2f} ({low:.2f} to {high:.2f}) | {share} |")
     return "\n".join(lines)
 

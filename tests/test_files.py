@@ -262,10 +262,12 @@ def test_a_lock_that_is_removed_lets_in_one_at_a_time_and_leaves_nothing(tmp_pat
     """REVIEW U8: empty lock files stayed behind."""
     path = tmp_path / "number"
     threads = [threading.Thread(target=count_up, args=(path, 40)) for _ in range(4)]
-    processes = [multiprocessing.get_context("fork").Process(target=count_up, args=(path, 40)) for _ in range(2)]
-    for one in (*processes, *threads):
+    spawned = multiprocessing.get_context("spawn")  # a fork of a process with threads warns from Python 3.12 on
+    processes = [spawned.Process(target=count_up, args=(path, 40)) for _ in range(2)]
+    workers: list[Any] = [*processes, *threads]
+    for one in workers:
         one.start()
-    for one in (*processes, *threads):
+    for one in workers:
         one.join()
     assert path.read_text() == "240"
     assert [p.name for p in tmp_path.iterdir()] == ["number"]

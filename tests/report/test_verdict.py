@@ -1,5 +1,6 @@
 """The verdict is computed from what the optimizer says, by thresholds that stand in one table."""
 
+import functools
 import math
 import re
 from dataclasses import replace
@@ -76,7 +77,7 @@ def test_few_outcomes_and_a_model_that_knows_little(good: tuple[Recommendation, 
     spread = float(np.std(outcomes))
     for size, light in ((1.1, Light.AMBER), (3.1, Light.RED)):
         unsure = replace(r.explain(), ignorance=size * spread)
-        assert judged(r, outcomes, explanation=Deferred(lambda unsure=unsure: unsure)).light is light
+        assert judged(r, outcomes, explanation=Deferred(functools.partial(replace, unsure))).light is light
 
 
 def test_the_table_of_the_page_is_that_of_the_code() -> None:
