@@ -1,6 +1,6 @@
 """What binds with many workers on one study: a simulation of their queue and of the database's load.
 
-    python benchmarks/worker_load.py --suggestion 0.55 --transaction 0.0007
+    python benchmarks/worker_load.py --suggestion 0.25 --transaction 0.0008
 
 Suggestions are made one after the other, in the order of trial numbers: a trial waits until all running trials before
 it have stored theirs, and looks at the study in the meantime, less often the more there are before it
@@ -67,8 +67,8 @@ def simulate(workers: int, evaluation: float, suggestion: float, trials: int = 4
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--suggestion", type=float, default=0.55, help="seconds of one suggestion")
-    parser.add_argument("--transaction", type=float, default=0.0007, help="CPU seconds of one transaction")
+    parser.add_argument("--suggestion", type=float, default=0.25, help="seconds of one suggestion")
+    parser.add_argument("--transaction", type=float, default=0.0008, help="CPU seconds of one transaction")
     given = parser.parse_args()
     print(
         "| workers | seconds of an evaluation | trials per minute | workers that evaluate | cores of the database | ",

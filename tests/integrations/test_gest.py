@@ -112,7 +112,7 @@ def test_conditions_that_nature_picks_are_observables() -> None:
         ({"objectives": {"f": "EXPLORE"}}, "one objective, MINIMIZE or MAXIMIZE"),
         ({"objectives": {"f": "MINIMIZE", "g": "MINIMIZE"}}, "one objective"),
         ({"constraints": {"c": ["BOUNDS", 0.0, 1.0]}}, "and c is not"),
-        ({"variables": {"x": [0.0, 1.0]}}, "conditions drift must be variables or observables"),
+        ({"variables": {"x": [0.0, 1.0]}}, "the generator picks must be variables of vocs, and drift is not"),
     ],
 )
 def test_problems_that_it_cannot_solve_are_refused(more: dict[str, Any], message: str) -> None:
@@ -138,3 +138,13 @@ def test_numpy_scalars_of_a_host_are_taken() -> None:
         [{**{name: np.float64(value) for name, value in point.items()}, "_id": np.int64(0), "f": np.float64(1)}]
     )
     assert made.optimizer.pending == ()
+
+
+def test_who_picks_conditions_must_agree_with_the_problem() -> None:
+    with pytest.raises(ValueError, match="nature picks must be observables of vocs, and drift is not"):
+        generator(setting=drbo.DataDriven(radius=0.1))
+    with pytest.raises(TypeError, match="setting must be"):
+        generator(setting=drbo.General())
+    keyed = drbo.Samples({"drift": np.array([0.0, 1.0])}, keys=["a", "b"])
+    with pytest.raises(TypeError, match="contexts must have no keys"):
+        RobustGenerator(problem(), contexts=keyed, setting=drbo.Simulator(radius=0.1))

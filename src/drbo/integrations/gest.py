@@ -53,6 +53,11 @@ class RobustGenerator(_generator.Generator):  # type: ignore[misc, name-defined]
     ) -> None:
         if not getattr(contexts, "names", None):
             raise TypeError(f"contexts must have names, such as drbo.Samples(frame), got {contexts!r}")
+        if getattr(contexts, "keys", None) is not None:
+            raise TypeError("contexts must have no keys: a point holds the values of its conditions, and not their row")
+        if not isinstance(setting, drbo.Simulator | drbo.DataDriven):
+            raise TypeError(f"setting must be drbo.Simulator(...) or drbo.DataDriven(...), got {setting!r}")
+        self._picks = isinstance(setting, drbo.Simulator)
         self._names = tuple(contexts.names or ())
         self._validate_vocs(vocs)
         ((self._objective, goal),) = vocs.objectives.items()
@@ -86,9 +91,10 @@ class RobustGenerator(_generator.Generator):  # type: ignore[misc, name-defined]
             raise ValueError("vocs must have one objective, MINIMIZE or MAXIMIZE")
         if wrong := [name for name, one in vocs.constraints.items() if type(one).__name__ not in _LIMITS]:
             raise ValueError(f"constraints must be LESS_THAN or GREATER_THAN a value, and {listed(wrong)} is not")
-        known = {*vocs.variables, *vocs.observables}
+        kind, known = ("variables", vocs.variables) if self._picks else ("observables", vocs.observables)
         if missing := [name for name in self._names if name not in known]:
-            raise ValueError(f"the conditions {listed(missing)} must be variables or observables of vocs")
+            who = "the generator picks" if self._picks else "nature picks"
+            raise ValueError(f"conditions that {who} must be {kind} of vocs, and {listed(missing)} is not")
 
     def suggest(self, num_points: int | None = None) -> list[dict[str, Any]]:
         """Return points to evaluate, one by default; each has an `_id`, by which its result is known."""

@@ -1,6 +1,6 @@
-"""Runs in MLflow: a callback of a run, or of a study with a `RobustSampler`; `pip install 'drbo[mlflow]'`.
+"""Runs in MLflow; `pip install 'drbo[mlflow]'`.
 
-::
+A tracker is a callback of a run, or of a study with a `RobustSampler`::
 
     with Tracker("heating") as tracker:
         drbo.run(opt, simulate, evaluations=40, callback=tracker)
