@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test test-all bounds docs outputs wheel botorch matrix attack lint format bench simulators clean
+.PHONY: run test test-all bounds docs outputs wheel botorch doors matrix coverage speed release-check address workers attack lint format bench \
+	simulators clean
 
 run: $(READY)  ## the paper's main figure at reduced size, the radius dial, and the report of an example
 	$(BIN)/drbo reproduce figure2 --quick
@@ -21,7 +22,7 @@ TWO := -n 2 --dist worksteal
 test: lint  ## ruff, strict mypy, pytest
 	$(BIN)/python -m pytest $(TWO)
 
-test-all: lint botorch docs wheel bounds  ## the long sweeps too, compiled code that checks its bounds, the site, what users install
+test-all: lint botorch doors docs wheel bounds  ## the long sweeps too, compiled code that checks its bounds, the site, what users install
 	$(BIN)/python -m pytest $(TWO) -m "slow or not slow" --hypothesis-profile long
 
 bounds: $(READY)  ## the tests with compiled code that checks the bounds of arrays, in a cache of its own
@@ -43,6 +44,29 @@ wheel: $(READY)  ## build the sdist and the wheel, install each in a fresh envir
 botorch: $(READY)  ## what needs torch, which is large: `make test` skips it where it is not installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,botorch]'
 	$(BIN)/python -m pytest $(TWO) tests/integrations/test_botorch.py tests/test_bad_integrations.py tests/test_examples.py tests/test_readme.py -k botorch
+
+doors: $(READY)  ## what needs MLflow or OptunaHub: `make test` skips it where they are not installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,mlflow]' optunahub
+	$(BIN)/python -m pytest $(TWO) tests/integrations tests/test_examples.py -k "mlflow or hub"
+
+coverage: $(READY)  ## line and branch coverage of the tests, a table; pages in out/coverage
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt pytest-cov
+	$(BIN)/python -m pytest $(TWO) --cov=drbo --cov-branch --cov-report=term:skip-covered --cov-report=html:out/coverage $(ARGUMENTS)
+
+BASE ?= main
+
+speed: $(READY)  ## this commit beside BASE, the same rows in alternating processes: ratios of CPU time
+	rm -rf .matrix/base && mkdir -p .matrix/base && git archive $(BASE) src | tar -x -C .matrix/base
+	$(BIN)/python benchmarks/pairs.py .matrix/base/src src --pairs $(or $(PAIRS),3)
+
+release-check: $(READY)  ## build, check, install the wheel on every Python, lowest and newest packages; a table
+	$(BIN)/python scripts/release_check.py $(PYTHONS)
+
+address: $(READY)  ## fill in the owner of the repository: make address OWNER=...
+	$(BIN)/python scripts/address.py $(OWNER)
+
+workers: $(READY)  ## 16 workers on one PostgreSQL study, two killed, one restart; 45 minutes on an idle machine
+	$(BIN)/python benchmarks/many_workers.py $(ARGUMENTS)
 
 matrix: $(READY)  ## the tests on every Python, with the lowest packages, and as on other processors; a table
 	$(BIN)/python scripts/matrix.py $(ENVIRONMENTS) -- $(ARGUMENTS)

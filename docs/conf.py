@@ -21,10 +21,11 @@ suppress_warnings = ["myst.header"]  # the changelog has headings of levels 2 an
 
 html_theme = "furo"
 html_title = f"drbo {release}"
+exclude_patterns = ["stories/*.txt"]
 html_show_sphinx = False
 pygments_style = "friendly"
 
-autodoc_mock_imports = ["botorch", "gpytorch", "torch"]  # large, and not needed to read a docstring
+autodoc_mock_imports = ["botorch", "gpytorch", "torch", "mlflow"]  # large, and not needed to read a docstring
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
@@ -32,7 +33,6 @@ python_maximum_signature_line_length = 88
 # Types of other packages, and of modules that are not documented, have no page of ours to lead to.
 nitpick_ignore_regex = [(r"py:.*", r"(?!drbo\.[A-Z]\w*$).*")]
 
-README = Path(__file__).parents[1] / "README.md"
 COPIES = {"benchmarks/RESULTS.md": "results.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 
 
@@ -88,10 +88,8 @@ def short_types(
     return given[0], given[1]
 
 
-def lead_into_the_site(_app: Sphinx, page: str, source: list[str]) -> None:
-    """Begin the first page with the README, and let links to files outside of the site lead to their copies in it."""
-    if page == "index":
-        source[0] = README.read_text().replace("](docs/", "](") + source[0]
+def lead_into_the_site(_app: Sphinx, _page: str, source: list[str]) -> None:
+    """Let links to files outside of the site lead to their copies in it."""
     for file, copy in COPIES.items():
         source[0] = re.sub(rf"\]\((\.\./)?{file}", f"]({copy}", source[0])
 

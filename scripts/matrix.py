@@ -48,6 +48,7 @@ ENVIRONMENTS = {
     "3.11": Environment("3.11"),
     "3.12": Environment("3.12"),
     "3.13": Environment("3.13"),
+    "3.14": Environment("3.14"),
     "3.11-lowest": Environment("3.11", lowest=True),
     "3.11-generic": Environment("3.11", variables={"NUMBA_CPU_NAME": "generic"}),
     "3.11-nehalem": Environment("3.11", variables={"OPENBLAS_CORETYPE": "Nehalem"}),

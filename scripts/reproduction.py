@@ -11,7 +11,6 @@
 """
 
 import argparse
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,6 +36,7 @@ from drbo import (
     Uncertain,
     regret,
 )
+from drbo.experiments.paper_claims import _of_norm
 from drbo.experiments.records import mean_and_error, per_run, read_csv, select
 from drbo.experiments.wind_year import WindYear
 from drbo.models import SupportsInformationGain, maximum_information_gain, supports
@@ -280,7 +280,7 @@ def _deployed(variant: Variant, problem: Problem, reference: np.ndarray, rng: np
         problem.contexts,
         ambiguity=variant.ambiguity(problem),
         setting=Simulator(reference, variant.radius),
-        surrogate=GP(problem.gp_kernel, variant.noise),
+        surrogate=replace(problem, noise=variant.noise).surrogate,
         beta=2.0,
         policy=Optimism(variant.contexts),
     )
@@ -303,16 +303,6 @@ def _print(rows: Iterator[Row]) -> None:
             print("| " + " | ".join(row) + " |")
             print("|" + "---|" * len(row))
         print("| " + " | ".join(map(str, row.values())) + " |", flush=True)
-
-
-def _of_norm(
-    norm: float, kernel: Product, actions: np.ndarray, contexts: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Return a function of that norm in the kernel's Hilbert space, on the grid: a sum of 15 kernels."""
-    i, j, a = rng.integers(len(actions), size=15), rng.integers(len(contexts), size=15), rng.normal(size=15)
-    kx, kc = kernel.action(actions, actions), kernel.context(contexts, contexts)
-    squared = a @ (kx[np.ix_(i, i)] * kc[np.ix_(j, j)]) @ a
-    return np.asarray(np.einsum("s,sx,sc->xc", a, kx[i], kc[j]) * norm / math.sqrt(squared))
 
 
 def _apart(x: list[float]) -> float:

@@ -410,6 +410,20 @@ def test_report(saved: Path) -> None:
     assert "<title>&lt;b&gt;</title>" in other.read_text()
 
 
+def test_a_report_against_another_run(saved: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_bytes(saved.read_bytes())
+    page = tmp_path / "page.html"
+    run("report", str(saved), "--against", str(other), "--output", str(page))
+    assert "What changed" in page.read_text(encoding="utf-8")
+    assert "0 evaluations since then" in page.read_text(encoding="utf-8")
+    assert (
+        "must differ from the file"
+        in run("report", str(saved), "--against", str(other), "-o", str(other), code=1).stderr
+    )
+    assert "none.json" in run("report", str(saved), "--against", str(tmp_path / "none.json"), code=1).stderr
+
+
 def test_reports_and_views_that_cannot_be(saved: Path, tmp_path: Path) -> None:
     assert "give either a FILE" in flat(run("report", code=2).stderr)
     assert "give either a FILE" in flat(run("report", str(saved), "--storage", "sqlite:///x.db", code=2).stderr)

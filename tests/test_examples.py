@@ -146,6 +146,22 @@ def test_dask_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.isfinite(r.value)
 
 
+def test_libensemble_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("libensemble")
+    r = example("libensemble_run", monkeypatch).main(evaluations=8, workers=2)
+    assert 0.0 <= r.action["magnet"] <= 2.0
+    assert r.limits["charge"].value > 2.5
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_mlflow_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="pip install 'drbo[mlflow]'")
+    monkeypatch.chdir(tmp_path)
+    address = f"sqlite:///{tmp_path / 'runs.db'}"
+    run = mlflow.MlflowClient(address).get_run(example("mlflow_run", monkeypatch).main(address, evaluations=4))
+    assert 18.0 <= float(run.data.params["recommended.setpoint"]) <= 24.0
+
+
 def test_floor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     earned = example("floor", monkeypatch).main(days=6)
     assert np.mean(earned) > 120.0

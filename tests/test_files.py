@@ -247,3 +247,25 @@ def test_an_interrupt_at_any_line_frees_the_lock(tmp_path: Path, monkeypatch: py
             with locked(path):
                 interrupts += 1
     assert interrupts > 10
+
+
+def count_up(path: Path, times: int) -> None:
+    """Add one to the number in a file, so many times, each time with the lock, which is removed."""
+    for _ in range(times):
+        with locked(path):
+            number = int(path.read_text() or "0") if path.exists() else 0
+            path.write_text(str(number + 1))
+            _files.remove_lock(path)
+
+
+def test_a_lock_that_is_removed_lets_in_one_at_a_time_and_leaves_nothing(tmp_path: Path) -> None:
+    """REVIEW U8: empty lock files stayed behind."""
+    path = tmp_path / "number"
+    threads = [threading.Thread(target=count_up, args=(path, 40)) for _ in range(4)]
+    processes = [multiprocessing.get_context("fork").Process(target=count_up, args=(path, 40)) for _ in range(2)]
+    for one in (*processes, *threads):
+        one.start()
+    for one in (*processes, *threads):
+        one.join()
+    assert path.read_text() == "240"
+    assert [p.name for p in tmp_path.iterdir()] == ["number"]

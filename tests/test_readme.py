@@ -79,7 +79,7 @@ def test_the_reference_names_what_exists() -> None:
     reference = "\n".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
     named = set(re.findall(r"auto\w+:: drbo\.([\w.]+)", reference))
     assert {f"radius.{name}" for name in drbo.radius.__all__} <= named
-    assert {"integrations.optuna", "integrations.botorch", "integrations.sklearn"} <= named
+    assert {"integrations.optuna", "integrations.botorch", "integrations.sklearn", "integrations.gest"} <= named
     for name in named:
         thing: Any = drbo
         for part in name.split(".") if not name.startswith("integrations") else []:
@@ -92,8 +92,22 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     assert [page.stem for page in (ROOT / "docs").glob("[!i]*.md") if page.stem not in contents] == []
 
 
+def test_every_story_has_its_program_and_what_it_printed() -> None:
+    stories = sorted((ROOT / "docs" / "stories").glob("*.md"))
+    contents = (ROOT / "docs" / "index.md").read_text()
+    assert len(stories) == 4
+    for page in stories:
+        text = page.read_text()
+        assert f"stories/{page.stem}\n" in contents
+        compile(page.with_suffix(".py").read_text(), page.stem, "exec")
+        for file in (f"{page.stem}.py", f"{page.stem}.txt"):
+            assert f"```{{literalinclude}} {file}\n" in text
+            assert (page.parent / file).stat().st_size > 500
+        assert f"../figures/story_{page.stem}.png" in text
+
+
 def test_links_lead_somewhere() -> None:
-    for page in PAGES:
+    for page in (*PAGES, *(ROOT / "docs" / "stories").glob("*.md")):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 

@@ -46,6 +46,7 @@ from drbo.ambiguity.kl_and_chi_square import ChiSquare as ChiSquare
 from drbo.ambiguity.mmd import MMD as MMD
 from drbo.ambiguity.moments import Moments as Moments
 from drbo.ambiguity.neighbourhood import Neighbourhood as Neighbourhood
+from drbo.ambiguity.phi_divergence import PhiDivergence as PhiDivergence
 from drbo.ambiguity.shares import Shares as Shares
 from drbo.ambiguity.wasserstein import Wasserstein as Wasserstein
 from drbo.rounds.chance import Chance as Chance

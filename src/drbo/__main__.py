@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 from drbo._messages import MissingExtraError, require
@@ -14,6 +15,9 @@ def main() -> None:
             require(module, "cli")
     except MissingExtraError as error:
         sys.exit(f"drbo: {error}")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a console that lacks a letter of a name shows its code
+            stream.reconfigure(errors="backslashreplace")
     from drbo.cli import app
 
     app()

@@ -85,9 +85,9 @@ def announce(function: Any) -> None:
     if not hasattr(function, "stats"):  # NUMBA_DISABLE_JIT=1: nothing is compiled
         return
     if function.stats.cache_path is None:
-        _say_once("compiling the solvers; this takes up to half a minute in every process: no folder for the cache")
+        _say_once("compiling the solvers, half a minute on an idle machine, in every process: no folder for the cache")
     elif not function._cache._cache_file.holds_code():
-        _say_once("compiling the solvers; this takes up to half a minute, once: the result is cached")
+        _say_once("compiling the solvers, half a minute on an idle machine, once: the result is cached")
 
 
 @functools.cache

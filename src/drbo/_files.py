@@ -28,6 +28,9 @@ PATIENCE = 60.0
 _PAUSE = 0.01
 """Seconds between two attempts to get a lock."""
 
+_BINARY = getattr(os, "O_BINARY", 0)
+"""Windows would write a line feed as two characters."""
+
 _open_locks: list[weakref.ref[io.FileIO]] = []
 """Files opened by `locked`. Not a WeakSet: its Python callbacks can swallow Ctrl-C."""
 
@@ -35,14 +38,15 @@ _open_locks: list[weakref.ref[io.FileIO]] = []
 def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[object]:
     """Return a context manager that locks a file against other processes and threads.
 
-    The lock is a small file in the same folder. It is never removed, because that could let in two processes at once. A
-    reader does not create it: without a lock file, nothing has been written yet.
+    The lock is an empty file in the same folder, which `remove_lock` removes before the lock is free. Whoever waited
+    for a lock that was removed asks again, so that two processes never hold it at once. A reader does not create it: a
+    file that is being appended to looks like that of a moment before.
 
     The context manager is the open lock file itself. The operating system frees the lock when the file is closed, and
     leaving `with` closes it in one step. Ctrl-C cannot come in between, as it could with a release in Python code.
     """
     target = resolved(path)
-    beside = target.parent / f".drbo-{zlib.crc32(os.fsencode(target.name)):08x}.lock"
+    beside = _lock_of(target)
     if reading and not os.access(beside, os.R_OK | os.W_OK):
         return contextlib.nullcontext()
     file = None
@@ -51,7 +55,14 @@ def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[objec
         file = open(beside, "ab", buffering=0)  # noqa: SIM115 - the caller's `with` closes it
         end = time.monotonic() + PATIENCE
         _note(file)
-        while not _take(file.fileno()):
+        while True:
+            if _take(file.fileno()):
+                if reading or _is_at(file, beside):
+                    break
+                file.close()  # another process has removed this lock
+                file = open(beside, "ab", buffering=0)  # noqa: SIM115 - the caller's `with` closes it
+                _note(file)
+                continue
             if time.monotonic() >= end:
                 raise TimeoutError(
                     f"{printable(path)} is in use: another process has held its lock {printable(beside)} for "
@@ -65,6 +76,24 @@ def locked(path: Path, *, reading: bool = False) -> AbstractContextManager[objec
         if isinstance(error, OSError) and error.errno is not None:
             raise OSError(error.errno, f"{printable(path)} could not be locked: {error.strerror}") from error
         raise
+
+
+def remove_lock(path: Path) -> None:
+    """Remove the lock file of a file; the caller holds the lock. Where the system forbids it, the file stays."""
+    with contextlib.suppress(OSError):
+        _lock_of(resolved(path)).unlink()
+
+
+def _lock_of(target: Path) -> Path:
+    return target.parent / f".drbo-{zlib.crc32(os.fsencode(target.name)):08x}.lock"
+
+
+def _is_at(file: io.FileIO, path: Path) -> bool:
+    """Return whether an open file is the one at a path."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _note(file: io.FileIO) -> None:
@@ -118,12 +147,12 @@ def write_atomically(path: Path, text: str) -> None:
         if target.exists() and not (is_plain(target) or target.is_dir()):
             raise OSError(errno.EINVAL, "it is a pipe or a device")
         mode = target.stat().st_mode & 0o7777 if target.exists() else _default_mode()
-        with open(name, "x", encoding="utf-8", opener=_open_for_the_owner) as file:
+        with open(name, "x", encoding="utf-8", newline="\n", opener=_open_for_the_owner) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, mode)
-        os.replace(name, target)
+        _replace(name, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(name)
@@ -133,10 +162,23 @@ def write_atomically(path: Path, text: str) -> None:
     _sync_folder(target.parent)
 
 
+def _replace(name: Path, target: Path) -> None:
+    """Put a file in the place of another one; on Windows, wait while another program has that open."""
+    end = time.monotonic() + (PATIENCE if sys.platform == "win32" else 0.0)
+    while True:
+        try:
+            os.replace(name, target)
+            return
+        except PermissionError:
+            if time.monotonic() >= end or target.is_dir():
+                raise
+        time.sleep(_PAUSE)
+
+
 def append(path: Path, text: str) -> None:
     """Append to an existing file; the text is on the disk when this returns."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | _BINARY)
         try:
             data = text.encode()
             while data:

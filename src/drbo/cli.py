@@ -13,18 +13,30 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from drbo._messages import MissingExtraError
-from drbo.console import classes_named, known, load, load_study, print_json, say, say_files, show_table, wind_series
+from drbo.console import (
+    classes_named,
+    known,
+    load,
+    load_study,
+    named_object,
+    print_json,
+    problem_named,
+    say,
+    say_files,
+    show_table,
+    wind_series,
+)
 from drbo.names import MethodName, SetName, SettingName
 
 if TYPE_CHECKING:
     from drbo.experiments import Execution
 
-FIGURES = ("figure1", "figure2", "corollary4", "figure3", "dial", "sets")
+FIGURES = ("figure1", "figure2", "corollary4", "figure3", "dial", "sets", "claims")
 SETS = tuple(name.value for name in SetName)
 METHODS = tuple(name.value for name in MethodName)
 SETTINGS = tuple(name.value for name in SettingName)
@@ -136,6 +148,9 @@ def report(
     ] = None,
     study: Annotated[str | None, typer.Option(help="The study in --storage; optional if there is only one.")] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page; default: the name of the output.")] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="File of another run, or of an earlier moment: the page says what changed.")
+    ] = None,
     classes: Classes = None,
     as_json: Json = False,
 ) -> None:
@@ -152,9 +167,10 @@ def report(
             opt, name = load_study(str(storage), study, own)
             target = Path(re.sub(r"[^\w.-]+", "_", name) + ".html")
         target = output or target
-        if file is not None and target.resolve() == file.resolve():
-            raise ValueError(f"--output must differ from the file of the run, {file}")
-        written = opt.report(target, title)
+        for one in filter(None, (file, against)):
+            if target.resolve() == one.resolve():
+                raise ValueError(f"--output must differ from the file of the run, {one}")
+        written = opt.report(target, title, None if against is None else load(against, own))
         if as_json:
             print(json.dumps({"report": str(written), "bytes": written.stat().st_size}))
         say(f"wrote {os.path.relpath(written)}")
@@ -220,14 +236,14 @@ def reproduce(
     scheduler: Scheduler = None,
     as_json: Json = False,
 ) -> None:
-    """Reproduce figures of the paper. Run it again to continue an interrupted sweep."""
+    """Reproduce figures of the paper, and list its claims. Run it again to continue an interrupted sweep."""
     named = dict.fromkeys(known("figure", figure, (*FIGURES, "all")) for figure in figures)
     wanted = FIGURES if "all" in named else tuple(named)
     robust_to = known("ambiguity set", ambiguity, SETS)
     if robust_to != SetName.MMD and not {*wanted} <= {*WITH_ANY_SET}:
         raise typer.BadParameter(
-            f"--ambiguity {robust_to} is for {', '.join(WITH_ANY_SET)} and drbo demo: figure1, corollary4 and figure3 "
-            "are about the paper's MMD ball, and sets shows all sets at once"
+            f"--ambiguity {robust_to} is for {', '.join(WITH_ANY_SET)} and drbo demo: figure1, corollary4, "
+            "claims and figure3 are about the paper's MMD ball, and sets shows all sets at once"
         )
     for option, value in (("--time-column", time_column), ("--power-column", power_column), ("--max-gap", max_gap)):
         if value is not None and data is None:
@@ -239,13 +255,15 @@ def reproduce(
         execution = _execution(workers, backend, scheduler)
         from drbo import experiments
 
-        tables = {}
-        for name in wanted:
+        tables: dict[str, list[dict[str, Any]]] = {}
+        for name in sorted(wanted, key=FIGURES.index):  # claims are about the figures before them
             small = runs or (10 if quick or name == "figure3" else 50)
             length = rounds or (100 if quick or name == "figure3" else 200)
             plan = experiments.Plan(out, runs=small, rounds=length, seed=seed, ambiguity=robust_to, execution=execution)
             started = time.perf_counter()
-            if name == "figure3":
+            if name == "claims":
+                outcome = experiments.claims(plan, tables)
+            elif name == "figure3":
                 series = wind_series(data, time_column, power_column, max_gap)
                 outcome = experiments.figure3(plan, series, 336 if quick else None, every or experiments.EVERY)
             else:
@@ -262,11 +280,17 @@ def reproduce(
 
 @app.command()
 def compare(
-    names: Annotated[list[str], typer.Argument(metavar="PROBLEM", help="One or several of drbo problems, or all.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PROBLEM", help="One or several of drbo problems, or all; module:name for a problem of your own."
+        ),
+    ],
     methods: Annotated[
         str | None,
         typer.Option(
-            help=f"Comma-separated names: {', '.join(METHODS)}. Default: all that the setting allows.",
+            help=f"Comma-separated names: {', '.join(METHODS)}; module:name for a method of your own. "
+            "Default: all that the setting allows.",
             autocompletion=_offer_more(METHODS),
         ),
     ] = None,
@@ -285,29 +309,44 @@ def compare(
     ambiguity: Ambiguity = SetName.MMD.value,
     backend: UsedBackend = Backend.LOKY,
     scheduler: Scheduler = None,
+    latex: Annotated[bool, typer.Option("--latex", help="Print the cumulative regret as a LaTeX table.")] = False,
     as_json: Json = False,
 ) -> None:
     """Compare methods on problems with paired seeds: a table, a figure, and records of every round.
 
-    Run it again to continue an interrupted comparison. docs/methods.md describes the methods.
+    Run it again to continue an interrupted comparison. docs/methods.md describes the methods, and how to add your own.
     """
     chosen_setting = known("setting", setting, SETTINGS)
-    named = () if methods is None else methods.split(",")
-    wanted = list(dict.fromkeys(known("method", name.strip(), METHODS) for name in named))
     robust_to = known("ambiguity set", ambiguity, SETS)
+    named = [] if methods is None else [name.strip() for name in methods.split(",")]
     with _told_in_one_line():
+        wanted = {
+            name: named_object("--methods", name) if ":" in name else known("method", name, METHODS) for name in named
+        }
         from drbo import experiments
-        from drbo.problems import ALL, by_name
+        from drbo.problems import ALL
 
         everything = [make.__name__ for make in ALL] if "all" in map(str.lower, names) else names
-        found = {problem.name: problem for problem in map(by_name, everything)}
+        found = [problem_named(name) for name in dict.fromkeys(everything)]
         execution = _execution(workers, backend, scheduler)
         say(f"{chosen_setting} setting, {runs} runs of {rounds} rounds; standard errors in brackets; results: {out}/")
-        plan = experiments.Plan(out, runs=runs, rounds=rounds, seed=seed, ambiguity=robust_to, execution=execution)
         outcome = experiments.compare(
-            plan, list(found.values()), wanted or experiments.methods_for(chosen_setting), chosen_setting
+            found,
+            wanted or None,
+            setting=chosen_setting,
+            seeds=runs,
+            rounds=rounds,
+            seed=seed,
+            ambiguity=robust_to,
+            out=out,
+            workers=execution.workers,
+            scheduler=execution.scheduler,
         )
-        show_table(outcome, as_json)
+        if latex:
+            print(outcome.to_latex(), end="")
+            say_files(outcome)
+        else:
+            show_table(outcome, as_json)
 
 
 @app.command()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from drbo import Optimizer
     from drbo.experiments import Outcome
-    from drbo.problems import WindSeries
+    from drbo.problems import Problem, WindSeries
 
 
 _LISTED = 5
@@ -158,23 +158,41 @@ def known(kind: str, given: str, names: tuple[str, ...]) -> str:
     return name
 
 
+def named_object(option: str, text: str, form: str = "module:name, such as my_methods:Mine") -> Any:
+    """Return what is named as module:name; the current folder is searched, too."""
+    module, _, name = text.partition(":")
+    if not (module and name):
+        raise ValueError(f"{option} must be {form}, got {text!r}")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{option} {text}: {error}") from None
+
+
 def classes_named(given: Sequence[str] | None) -> list[Any]:
-    """Return the classes and functions named as module:Class; the current folder is searched, too."""
-    found: list[Any] = []
-    for text in given or ():
-        module, _, name = text.partition(":")
-        if not (module and name):
-            raise ValueError(f"--class must be module:Class, such as my_sets:Contamination, got {text!r}")
-        if os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())
-        try:
-            made = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError) as error:
-            raise ValueError(f"--class {text}: {error}") from None
+    """Return the classes and functions named as module:Class."""
+    found = [
+        (text, named_object("--class", text, "module:Class, such as my_sets:Contamination")) for text in given or ()
+    ]
+    for text, made in found:
         if not isinstance(made, type | FunctionType):
-            raise TypeError(f"--class {text}: {name} is neither a class nor a function")
-        found.append(made)
-    return found
+            raise TypeError(f"--class {text}: {text.partition(':')[2]} is neither a class nor a function")
+    return [made for _, made in found]
+
+
+def problem_named(text: str) -> Problem:
+    """Return a problem of drbo by its name, or one of the user's as module:name: a problem, or a function of none."""
+    from drbo.problems import Problem, by_name
+
+    if ":" not in text:
+        return by_name(text)
+    made = named_object("PROBLEM", text)
+    made = made() if isinstance(made, FunctionType) else made
+    if not isinstance(made, Problem):
+        raise TypeError(f"PROBLEM {text}: must be a drbo.problems.Problem or a function that returns one, got {made!r}")
+    return made
 
 
 def load(file: Path, classes: Sequence[Callable[..., Any]]) -> Optimizer:

@@ -43,3 +43,5 @@ class MethodName(StrEnum):
     SBO_KDE = "sbo-kde"
     DRBO_KDE = "drbo-kde"
     WDRBO = "wdrbo"
+    RRGP_UCB = "rrgp-ucb"
+    ENSEMBLE = "ensemble"

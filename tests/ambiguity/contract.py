@@ -8,12 +8,13 @@ A set that depends on the contexts is there twice: a family made with them, and 
 import copy
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy import special
 
 from drbo import (
     KL,
@@ -26,6 +27,7 @@ from drbo import (
     Intersection,
     Moments,
     Neighbourhood,
+    PhiDivergence,
     Shares,
     TotalVariation,
     Wasserstein,
@@ -120,9 +122,42 @@ def _families() -> list[Family]:
             zero_is_reference=False,
         )
     )
+    for phi, flags in (
+        (PhiDivergence(kl), {"stays_on_support": True}),
+        (PhiDivergence(hellinger, hellinger_conjugate, slope_at_infinity=1.0), {}),
+        (PhiDivergence(half_distance, slope_at_infinity=0.5), {}),
+        (PhiDivergence(reverse_kl, slope_at_infinity=1.0), {"vertices_are_furthest": False}),
+        (PhiDivergence(capped), {"stays_on_support": True, "infinite_is_minimum": False}),
+    ):
+        families.append(replace(Family(repr(phi), lambda _, phi=phi: phi, phi), **flags))  # type: ignore[misc,arg-type]
     both = Intersection(MMD(kernel=RBF(0.3)), Moments([0.2, 0.3]))
     families.append(Family("Intersection", both.on, both, infinite_is_minimum=False, vertices_are_furthest=False))
     return families
+
+
+def kl(t: Array) -> Array:
+    return np.asarray(special.xlogy(t, t) - t + 1.0)
+
+
+def hellinger(t: Array) -> Array:
+    return np.asarray((np.sqrt(t) - 1.0) ** 2)
+
+
+def hellinger_conjugate(y: Array) -> Array:
+    return np.asarray(np.where(y < 1.0, y / np.where(y < 1.0, 1.0 - y, 1.0), np.inf))
+
+
+def half_distance(t: Array) -> Array:
+    return np.asarray(0.5 * np.abs(t - 1.0))
+
+
+def reverse_kl(t: Array) -> Array:
+    return np.asarray(np.where(t > 0.0, t - 1.0 - np.log(np.where(t > 0.0, t, 1.0)), np.inf))
+
+
+def capped(t: Array) -> Array:
+    """The ratios that CVaR allows at radius 0.7; the radius of the divergence does not matter."""
+    return np.asarray(np.where(t <= 1.0 / 0.3, 0.0, np.inf))
 
 
 def one_scenario(contexts: Array, n_first: int, within: AmbiguitySet | None = None) -> AnyOf:

@@ -192,6 +192,9 @@ def test_labels_have_shares() -> None:
     assert isinstance(summary("on", [True, False, True], False, p, w), LabelColumn)
     many = summary("line", list(range(20)), True, np.full(20, 0.05), np.eye(20)[19])
     assert "14 others 70.0%" in " ".join(many.lines(6)[0].split())
+    one = LabelColumn("c", tuple("abcdefg"), (1 / 6,) * 6 + (0.0,), (0.0,) * 6 + (1.0,))  # REVIEW U8: "1 others -0.0%"
+    assert "1 other 16.7%" in " ".join(one.lines(6)[0].split())
+    assert "1 other 0.0%" in " ".join(one.lines(6)[1].split())
     assert "19 100.0%" in " ".join(many.lines(6)[1].split())
 
 

@@ -139,3 +139,27 @@ def test_bad_input() -> None:
     fresh = Optimizer(GRID, CONTEXTS, ambiguity=MMD(), setting=Simulator(WEIGHTS, 0.3, pick="uncertain"))
     with pytest.raises(RuntimeError, match="profile needs an outcome"):
         fresh.under().profile([0.1])
+
+
+def test_given_actions_are_the_candidates() -> None:
+    """On a finite set all of them are what a search finds; a few give the best of these."""
+    contexts = np.linspace(0.0, 1.0, 4)
+    opt = Optimizer(
+        np.linspace(0.0, 1.0, 6),
+        contexts,
+        setting=Simulator(np.ones(4), radius=0.2, pick="uncertain"),
+        surrogate=GP(Product(RBF(0.3), RBF(0.5)), 0.05),
+    )
+    for i in range(8):
+        x = float((i % 6) / 5)
+        opt.tell(x, -((x - 0.4) ** 2) - 0.3 * x * float(contexts[i % 4]), context_index=i % 4)
+    radii, asked = [0.0, 0.3, 1.0], opt.under()
+    every, few = asked.profile(radii, actions=np.linspace(0.0, 1.0, 6)), asked.profile(radii, actions=[0.0, 1.0])
+    searched = asked.profile(radii)
+    for name in ("bound", "expected", "price", "protection"):
+        assert getattr(every, name) == pytest.approx(getattr(searched, name), abs=1e-9)
+    for i, radius in enumerate(radii):
+        best = max(opt.bound(x, radius=radius).trust.guess for x in (0.0, 1.0))
+        assert few.bound[i] == pytest.approx(best, abs=1e-9)
+    with pytest.raises(ValueError, match="actions must hold at least one action"):
+        asked.profile(radii, actions=[])

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from drbo.experiments import METHODS, SETTINGS, Execution, Plan, compare, methods_for, run, style
-from drbo.experiments._reproduce import compare_rows
+from drbo.experiments import METHODS, SETTINGS, Method, compare, methods_for, run, style
+from drbo.experiments._compare import compare_rows
 from drbo.experiments._tasks import Task
 from drbo.experiments.records import generator, mean_and_error, read_csv
 from drbo.names import MethodName
@@ -63,11 +63,10 @@ def test_a_comparison_goes_on_with_more_methods_and_counts_wins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(style, "save", lambda *_: [])  # figures are drawn in test_cli.py
-    plan = Plan(tmp_path, runs=3, rounds=5, execution=Execution(1))
     problems = [robos(), benchmark_1(10)]
-    first = compare(plan, problems[:1], ["drbo"], "simulator")
+    first = compare(problems[:1], ["drbo"], seeds=3, rounds=5, out=tmp_path, workers=1)
     before = (tmp_path / "compare-robos-simulator-drbo.csv").read_bytes()
-    rows = compare(plan, problems, ["drbo", "ucb"], "simulator").rows
+    rows = compare(problems, ["drbo", "ucb"], seeds=3, rounds=5, out=tmp_path, workers=1).rows
     assert (tmp_path / "compare-robos-simulator-drbo.csv").read_bytes() == before
     assert {**first.rows[0], "wins": rows[0]["wins"]} == rows[0]
     assert [(row["problem"], row["method"]) for row in rows] == [
@@ -96,11 +95,10 @@ def test_equal_runs_have_an_error_of_zero() -> None:
 
 
 def test_unknown_and_unfit_methods_are_refused(tmp_path: Path) -> None:
-    plan = Plan(tmp_path)
     with pytest.raises(ValueError, match="unknown method 'nobody'; known: drbo"):
-        compare(plan, [robos()], ["nobody"], "simulator")
+        compare(robos(), ["nobody"], out=tmp_path)
     with pytest.raises(ValueError, match="'informative' is not for the general setting; these are: drbo, ucb"):
-        compare(plan, [robos()], ["informative"], "general")
+        compare(robos(), ["informative"], setting="general", out=tmp_path)
     assert not any(tmp_path.iterdir())
 
 
@@ -114,7 +112,9 @@ def test_rows_need_no_order_of_methods() -> None:
 def test_satisficing_has_the_best_worst_case_as_its_target() -> None:
     problem = robos()
     task = Task.of(problem, "simulator")
-    policy = METHODS["satisficing"].optimizer(task).configuration.policy
+    method = METHODS["satisficing"]
+    assert isinstance(method, Method)
+    policy = method.optimizer(task).configuration.policy
     assert isinstance(policy, Satisficing)
     assert policy.target == pytest.approx(problem.robust_optimum.value, rel=1e-9)
     assert policy.goal == "fragility"

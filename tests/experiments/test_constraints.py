@@ -13,9 +13,9 @@ import pytest
 
 from drbo import NotReachedError
 from drbo.console import show_table
-from drbo.experiments import METHODS, Execution, Outcome, Plan, Task, compare, run, style
+from drbo.experiments import METHODS, Method, Outcome, Task, compare, run, style
+from drbo.experiments._compare import compare_rows, judged
 from drbo.experiments._methods import _limited
-from drbo.experiments._reproduce import compare_rows, judged
 from drbo.experiments._tasks import reached_values
 from drbo.experiments.records import _counted, read_csv, stack
 from drbo.problems import Problem, benchmark_1, robos
@@ -83,6 +83,7 @@ def test_the_constrained_solution_is_the_best_of_those_that_meet_it() -> None:
 @pytest.mark.parametrize("method", ["chance", "level-set"])
 def test_what_is_recommended_meets_the_constraint_by_certificate_or_by_estimate(method: str) -> None:
     task, own = Task.of(robos(), "simulator"), METHODS[method]
+    assert isinstance(own, Method)
     opt, certified = own.optimizer(task), set()
     for _ in range(30):
         s = opt.ask()
@@ -101,11 +102,11 @@ def test_all_methods_are_judged_by_the_constraint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(style, "save", lambda *_: [])  # figures are drawn in test_figures.py
-    plan, problem = Plan(tmp_path, runs=2, rounds=15, execution=Execution(1)), robos()
-    names = ("drbo", "chance", "level-set")
-    compare(plan, [problem], names[:1], "simulator")
+    problem, names = robos(), ("drbo", "chance", "level-set")
+    sized = {"seeds": 2, "rounds": 15, "out": tmp_path, "workers": 1}
+    compare(problem, names[:1], **sized)  # type: ignore[arg-type]
     before = (tmp_path / "compare-robos-simulator-drbo.csv").read_bytes()
-    outcome = compare(plan, [problem], names, "simulator")
+    outcome = compare(problem, names, **sized)  # type: ignore[arg-type]
     assert (tmp_path / "compare-robos-simulator-drbo.csv").read_bytes() == before
     task = Task.of(problem, "simulator")
     robust = problem.robust_values
@@ -128,7 +129,7 @@ def test_all_methods_are_judged_by_the_constraint(
             assert row["open actions"] == pytest.approx((len(problem.actions) - settled).mean(), rel=ROUNDING)
             assert row["false labels"] == records["false labels"].reshape(2, 15)[:, -1].max()
             assert "constraint" in json.loads((tmp_path / f"compare-robos-simulator-{name}.json").read_text())
-    assert outcome.rows == compare(plan, [problem], names, "simulator").rows  # from the records
+    assert outcome.rows == compare(problem, names, **sized).rows  # type: ignore[arg-type]  # from the records
     show_table(Outcome([], outcome.rows), as_json=False)
     said = capsys.readouterr().out
     assert "constrained" in said
@@ -165,4 +166,4 @@ def test_false_labels_are_counted() -> None:
 
 def test_constraints_are_not_for_references_that_change(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'chance' is not for the data-driven setting"):
-        compare(Plan(tmp_path), [robos()], ["chance"], "data-driven")
+        compare(robos(), ["chance"], setting="data-driven", out=tmp_path)

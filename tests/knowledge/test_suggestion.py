@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from drbo.analysis import Recommendation
-from drbo.analysis.trust import Check, Trust
+from drbo.analysis.trust import Check, Surprises, Trust
 from drbo.knowledge import Suggestion, claims
 from drbo.knowledge.explanation import Deferred, Evaluation, Explanation, summary
 from drbo.spaces.space import Point
@@ -53,7 +53,9 @@ R = Recommendation(
     check=Check(np.array([0.25]), np.array([3.0])),
     action_point=Point(np.array([0.25]), 1),
     explanation=Deferred(lambda: WHY),
-    trusted=Deferred(lambda: Trust("checked", ("checked 2 times",), 1.2346, 1.2346, 0.0, 2)),
+    trusted=Deferred(
+        lambda: Trust("checked", ("checked 2 times",), 1.2346, 1.2346, 0.0, 2, Surprises(20, 0, 0.05, (), False, False))
+    ),
     at_edges=Deferred(lambda: ()),
 )
 

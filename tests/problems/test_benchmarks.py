@@ -120,6 +120,7 @@ def test_a_gp_with_the_problems_kernel_learns_the_function(problem: Problem) -> 
     rng = np.random.default_rng(0)
     i, j = rng.integers(50, size=150), rng.integers(50, size=150)
     observed = problem.values[i, j] + problem.noise * rng.standard_normal(150)
+    assert problem.gp_kernel is not None
     k_x = problem.gp_kernel.action(problem.actions, problem.actions)
     k_c = problem.gp_kernel.context(problem.contexts, problem.contexts)
 

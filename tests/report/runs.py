@@ -98,6 +98,8 @@ def hostile() -> Optimizer:
         Box({"<script>alert(1)</script>": (0.0, 1.0), "</script><b>": Categorical(*labels)}),
         ["<svg onload=alert(3)>", "=1+1", '"; alert(4); "'],
         setting=Simulator([1, 1, 1], radius=0.2, pick="uncertain"),
+        outcome="<b>cost</b>",
+        unit="<i>&",
     )
     for i in range(9):
         action = {"<script>alert(1)</script>": i / 8, "</script><b>": labels[i % 2]}

@@ -2,10 +2,12 @@
 
 import csv
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -215,7 +217,8 @@ def test_the_results_download_as_csv(chromium: Any, reports: Reports, name: str,
     with (tmp_path / "results.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == len(opt.results)
-    outcomes = [float(row["outcome"]) if row["outcome"] else None for row in rows]
+    column = {"box": "outcome", "hostile": "<b>cost</b> (<i>&)"}[name]
+    outcomes = [float(row[column]) if row[column] else None for row in rows]
     assert outcomes == [result.outcome for result in opt.results]
     assert not any(value.startswith(("=", "+", "@")) for row in rows for value in row.values())
 
@@ -253,3 +256,115 @@ def test_paper_is_light_and_nothing_is_cut(chromium: Any, reports: Reports) -> N
 
 def _rgb(color: str) -> list[int]:
     return [int(part) for part in color.removeprefix("rgb(").removesuffix(")").split(",")]
+
+
+def test_the_mouse_shows_the_numbers_behind_every_kind_of_mark(chromium: Any, reports: Reports) -> None:
+    opt, path = reports["box"]
+    opened = Opened(chromium, path)
+    page, tip = opened.page, opened.page.locator("#tip")
+    assert not tip.is_visible()
+
+    def over(figure: str, x: float, y: float) -> str:
+        area = page.locator(f"#{figure} .marks")
+        area.scroll_into_view_if_needed()
+        box = area.bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
+        return tip.inner_text()
+
+    first = page.locator("#fig-progress-0 circle").first
+    at = [float(str(first.get_attribute(name)).removesuffix("%")) / 100 for name in ("cx", "cy")]
+    told = opt.results[0]
+    assert told.outcome is not None
+    text = over("fig-progress-0", *at)
+    assert text.startswith("result 0, setpoint ")
+    assert f"outcome {told.outcome:.4g}" in text
+    assert page.locator("#fig-progress-0 .ring.now").count() == 1
+    assert "the model expects" in over("fig-map-0", 0.5, 0.45) or "recommended" in tip.inner_text()
+    longest = over("fig-matters", 0.3, 0.1)
+    assert re.fullmatch(r"share: share of the variation .* [\d.]+%, \w+", longest), longest
+    assert re.search(
+        r"(reference|worst case): outdoor -?[\d.]+, share [\d.]+%", over("fig-condition-0", 0.5, 0.98)
+    ) or ("%" in tip.inner_text())
+    page.mouse.move(2, 2)
+    assert not tip.is_visible()
+    assert opened.quiet(), opened.errors
+
+
+def test_the_keyboard_visits_every_mark_and_leads_to_the_table(chromium: Any, reports: Reports) -> None:
+    opened = Opened(chromium, reports["box"][1])
+    figure, tip = opened.page.locator("#fig-progress-0"), opened.page.locator("#tip")
+    figure.focus()
+    figure.press("ArrowRight")
+    assert tip.inner_text().startswith("result 0, ")
+    figure.press("ArrowRight")
+    assert tip.inner_text().startswith("result 1, ")
+    figure.press("ArrowDown")
+    assert tip.inner_text().startswith("bounds: evaluation ")
+    figure.press("End")
+    assert tip.inner_text().startswith("pending: no outcome yet: evaluation 19")
+    figure.press("Home")
+    figure.press("Enter")
+    assert opened.page.evaluate("document.activeElement.textContent") == "0"
+    assert opened.page.locator("tr.chosen").count() == 1
+    for key in ("fig-dial", "fig-condition-0", "fig-trust-0", "fig-slice-0", "fig-map-0", "fig-matters"):
+        figure = opened.page.locator(f"#{key}")
+        figure.focus()
+        figure.press("ArrowRight")
+        assert tip.inner_text(), key
+        assert "NaN" not in tip.inner_text()
+        figure.press("Escape")
+        assert not tip.is_visible()
+    assert opened.quiet(), opened.errors
+
+
+def test_a_row_of_the_table_leads_to_its_marks(chromium: Any, reports: Reports) -> None:
+    opened = Opened(chromium, reports["box"][1])
+    opened.page.locator("#table tbody tr >> nth=3 >> a").click()
+    assert opened.page.locator("#fig-progress-0 .ring.row").count() == 1
+    assert opened.page.locator("#fig-slice-0 .ring.row").count() == 1
+    assert opened.page.locator("#fig-map-0 .ring.row").count() == 1
+    assert opened.page.locator("#tip").inner_text().startswith("result 3, ")
+    opened.page.locator("#table tbody tr >> nth=4 >> a").press("Enter")
+    assert opened.page.locator("#fig-progress-0 .ring.row").count() == 1
+    assert opened.page.locator("#tip").inner_text().startswith("result 4, ")
+
+
+@pytest.mark.parametrize(("name", "key"), [("box", "fig-map-0"), ("hostile", "fig-condition-0")])
+def test_figures_are_saved_as_svg(chromium: Any, reports: Reports, name: str, key: str, tmp_path: Path) -> None:
+    opened = Opened(chromium, reports[name][1])
+    with opened.page.expect_download() as download:
+        opened.page.locator(f"#{key} .save").click()
+    assert download.value.suggested_filename == f"{key}.svg"
+    download.value.save_as(tmp_path / "figure.svg")
+    drawn = ElementTree.parse(tmp_path / "figure.svg").getroot()
+    names = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert opened.page.locator(f"#{key} .title.across").inner_text() in names
+    assert len(names) >= 4
+    assert not list(drawn.iter("{http://www.w3.org/2000/svg}script"))
+    alone = Opened(chromium, tmp_path / "figure.svg")
+    assert alone.page.evaluate("document.documentElement.getBoundingClientRect().width") > 300
+    assert alone.quiet(), (alone.errors, alone.dialogs)
+    assert opened.quiet(), (opened.errors, opened.dialogs)
+
+
+def test_a_page_of_two_runs(chromium: Any, reports: Reports, tmp_path: Path) -> None:
+    opt = reports["labels"][0]
+    earlier = RUNS["labels"]()
+    earlier.replay(opt.records()[:8])
+    opened = Opened(chromium, write(opt, tmp_path / "two.html", against=earlier), PHONE)
+    text = opened.page.locator("#changes").inner_text()
+    assert "an earlier moment of this one: 4 evaluations since then" in text
+    assert opened.page.locator(".compared tbody tr").first.inner_text().split() == ["evaluations", "8", "12"]
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= PHONE
+    assert opened.quiet(), opened.errors
+
+
+def test_the_first_screen_has_four_answers_and_a_light(chromium: Any, reports: Reports) -> None:
+    opened = Opened(chromium, reports["labels"][1])
+    titles = opened.page.locator(".answer h3").all_inner_texts()
+    assert titles == ["What to do", "On a usual day", "If conditions shift", "How sure are we?"]
+    last = opened.page.locator(".answer").last.bounding_box()
+    assert last is not None
+    assert last["y"] + last["height"] < 900  # without scrolling
+    assert opened.page.locator(".verdict").get_attribute("class") in {f"verdict {c}" for c in ("green", "amber", "red")}

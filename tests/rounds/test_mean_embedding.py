@@ -166,7 +166,7 @@ def test_a_run_finds_the_best_action_whether_or_not_contexts_are_revealed(hidden
     p, rng = problem.reference, np.random.default_rng(0)
     opt = drbo.Optimizer(
         problem.actions, problem.contexts, ambiguity=drbo.Expectation(), setting=drbo.General(),
-        surrogate=drbo.GP(problem.gp_kernel, problem.noise), policy=drbo.MeanEmbedding(),
+        surrogate=problem.surrogate, policy=drbo.MeanEmbedding(),
     )  # fmt: skip
     for _ in range(60):
         s = opt.ask(reference=p, radius=0.0)

@@ -147,3 +147,17 @@ def test_every_bad_row_is_counted() -> None:
 def test_points_of_a_range_are_spread() -> None:
     points = DataRange(np.zeros(2), np.ones(2), None, np.ones(2)).sample(16, seed=0)
     assert np.histogram2d(points[:, 0], points[:, 1], bins=4, range=[[0, 1], [0, 1]])[0].min() >= 1
+
+
+def test_the_hint_for_a_scale_is_the_deviation_of_the_samples() -> None:
+    """REVIEW U8: with a range it was that of the range."""
+    rng = np.random.default_rng(0)
+    data = {
+        "outdoor": rng.normal(10.0, 9.24, 200).clip(-30.0, 60.0),
+        "load": rng.lognormal(0.0, 0.5, 200).clip(0.01, 9.0),
+    }
+    past = drbo.Samples(data, within=drbo.Box(outdoor=(-30.0, 60.0), load=drbo.Log(0.01, 10.0)))
+    steps = {column.name: column.step for column in past.columns}
+    assert steps == pytest.approx({"outdoor": np.std(data["outdoor"]), "load": np.std(np.log(data["load"]))})
+    with pytest.raises(ValueError, match=rf"scale={{'outdoor': {np.std(data['outdoor']):.3g}, 'load': "):
+        drbo.Optimizer([0.0, 1.0], past, ambiguity=drbo.Wasserstein(), setting=drbo.Simulator(radius=1.0))

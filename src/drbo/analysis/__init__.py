@@ -16,7 +16,7 @@ from drbo.analysis.edges import Edge
 from drbo.analysis.profile import RadiusProfile
 from drbo.analysis.radius_explanation import RadiusExplanation
 from drbo.analysis.sensitivity import RadiusSensitivity
-from drbo.analysis.trust import Check, Trust
+from drbo.analysis.trust import Check, Surprises, Trust
 from drbo.analysis.watch import Watch
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "RadiusSensitivity",
     "Recommendation",
     "RegretBound",
+    "Surprises",
     "TargetRecommendation",
     "Trust",
     "ValueAtRisk",

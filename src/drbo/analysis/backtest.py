@@ -199,9 +199,9 @@ def backtest_known(asked: Snapshot, radii: ArrayLike, window: int, past: Any, ac
     lower = Bound(belief.certain, known.bound_width(asked.state, belief), LOWER, others=others).at(coordinates)
     mean = Bound(belief.certain, 0.0, LOWER).at(coordinates)
     made = _replayed(lower, ambiguity, days, radii, window, mean[:, days].T)
-    outward = np.vectorize(belief.units.outward, otypes=[float])
+    stated = np.vectorize(belief.units.stated, otypes=[float])
     decoded = tuple(asked.actions.decode(point) for point in candidates)
-    return Backtest(made.radii, made.actions, outward(made.rewards), decoded, own.maximize)
+    return Backtest(made.radii, made.actions, stated(made.rewards), decoded, own.maximize)
 
 
 def _past(asked: Snapshot, past: Any) -> tuple[FloatArray, Indices]:

@@ -95,6 +95,8 @@ class Comparison:
             lines.insert(0, f"extrapolated: nobody has evaluated {nobody}, nor an action near it; this is a guess")
         return "\n".join(wrapped(line) for line in lines)
 
+    __repr__ = __str__
+
 
 @dataclass(frozen=True, eq=False)
 class Narrowing:
@@ -134,8 +136,8 @@ def narrowing(asked: Snapshot, action: Point, steps: int, name: str = OBJECTIVE)
     lower, upper = ball.worst_cases(values[0]).lower_bound, ball.worst_cases(values[1]).expectation
     if len(at):
         lower[-1] = certificate.lower_bound  # the present bound also covers contexts between the atoms
-    outward = np.vectorize(beliefs[0].units.outward, otypes=[float])
-    return Narrowing(at, outward(lower), outward(upper))
+    stated = np.vectorize(beliefs[0].units.stated, otypes=[float])
+    return Narrowing(at, stated(lower), stated(upper))
 
 
 def leave_one_out(asked: Snapshot, name: str = OBJECTIVE) -> LeaveOneOut:
@@ -174,11 +176,16 @@ def compare(asked: Snapshot, action: Point, other: Point, name: str = OBJECTIVE)
     unit = asked.configuration.outcomes[name].unit
     if not units.known:
         return Comparison(math.nan, -math.inf, math.inf, -math.inf, ball.on_atoms, untried, unit)
+    widest = units.most - units.least  # two expectations of a declared range are not further apart
+
+    def stated(difference: float) -> float:
+        return min(max(units.length_outward(difference), -widest), widest)
+
     return Comparison(
-        expected=units.length_outward(expected),
-        lower=units.length_outward(lower),
-        upper=units.length_outward(upper),
-        worst=units.length_outward(float(worst)),
+        expected=stated(expected),
+        lower=stated(lower),
+        upper=stated(upper),
+        worst=stated(float(worst)),
         complete=ball.on_atoms,
         untried=untried,
         unit=unit,

@@ -60,7 +60,8 @@ def edges_of(space: Space, action: Point, ball: Ball, bound: Bound, units: Units
     if not isinstance(space, Box) or not units.known:
         return ()
     x, found = action.coordinates, list[Edge]()
-    gradient = bound.gradient(x, ball.worst_case(bound.of_action(action)).weights)
+    worst = ball.worst_case(bound.of_action(action))
+    gradient, now = bound.gradient(x, worst.weights), float(worst.expectation)
     for name, column in zip(space.parameters, space.columns, strict=True):
         parameter, i = space.parameters[name], column.first
         if column.labels is not None or parameter.count == 1 or min(x[i], 1.0 - x[i]) > _AT:
@@ -69,12 +70,13 @@ def edges_of(space: Space, action: Point, ball: Ball, bound: Bound, units: Units
         move = space.outward(x, i, outwards)
         step = max(_WIDER, float(space.spacings[i]))
         gain = step * float(gradient @ move)
-        if gain <= _LEAST * bound.amplitude:
+        better = units.stated_difference(now + gain, now)
+        if gain <= _LEAST * bound.amplitude or not better > 0.0:
             continue
         value = space.decode(action)[name]
         position = space.origin[i] + (x[i] + outwards * step) * space.units[i]
         wider = float(np.exp(position)) if column.logarithmic else float(position)
         side = "upper" if outwards > 0.0 else "lower"
         whole = parameter.count is not None and isinstance(value, int)
-        found.append(Edge(name, side, value, round(wider) if whole else wider, units.length_outward(gain)))
+        found.append(Edge(name, side, value, round(wider) if whole else wider, better))
     return tuple(sorted(found, key=lambda edge: -edge.gain))

@@ -60,7 +60,7 @@ def explain_radius(
         raise TypeError(f"samples must be Samples of past conditions, got {type(samples).__name__}")
     family = MMD() if ambiguity is None else ambiguity
     validation.of_kind("ambiguity", family, AmbiguitySet, "an ambiguity set")
-    family = family.with_columns(samples.space.columns)
+    family = family.with_columns(samples.columns)
     contexts = contexts_of(samples, family)
     reference, space = contexts.seen([]), contexts.space
     placed = family.on(space.measured(reference.points), space.scales)

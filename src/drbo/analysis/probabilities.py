@@ -6,7 +6,7 @@ of contexts (`drbo.models.bounds.simultaneous`), and of actions if a statement i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from drbo.knowledge import claims
 from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot
 from drbo.models.bounds import LOWER, UPPER, simultaneous
+from drbo.models.data import Units
 from drbo.rounds.chance import Bracket, Chance, Event, Of, check_atoms, of_candidates, worst_quantile
 from drbo.rounds.search import Candidates, FewCandidates
 from drbo.spaces.space import Point
@@ -66,7 +67,19 @@ def _bracket(asked: Snapshot, width: float, event: Event, candidates: Candidates
     """Return the worst-case probabilities of an event for candidates."""
     ball, beliefs = asked.ball, asked.beliefs(asked.ball, name)
     in_model = event.in_model(beliefs.units, beliefs.certain(ball))
-    return of_candidates(ball, in_model, lambda side: beliefs.bound(ball, side, width), candidates)
+    found = of_candidates(ball, in_model, lambda side: beliefs.bound(ball, side, width), candidates)
+    settled = _by_range(event, beliefs.units)
+    if settled is None:
+        return found
+    return replace(found, lower=np.full_like(found.lower, settled), upper=np.full_like(found.upper, settled))
+
+
+def _by_range(event: Event, units: Units) -> float | None:
+    """Return the probability of an event that the declared range of outcomes settles; None if it does not."""
+    if event.above is not None:
+        return 1.0 if event.above < units.least else 0.0 if event.above > units.most else None
+    assert event.below is not None  # one of them is given
+    return 1.0 if event.below > units.most else 0.0 if event.below < units.least else None
 
 
 def value_at_risk(asked: Snapshot, action: Point, level: float, of: Of, name: str = OBJECTIVE) -> ValueAtRisk:
@@ -83,8 +96,8 @@ def value_at_risk(asked: Snapshot, action: Point, level: float, of: Of, name: st
     return ValueAtRisk(
         level=float(level),
         of=of,
-        value=units.outward(least),
-        reachable=units.outward(most),
+        value=units.stated(least),
+        reachable=units.stated(most),
         maximize=asked.configuration.outcomes[name].sign > 0.0,
         certainty=_certainty(asked, width, of, name),
     )
@@ -93,8 +106,6 @@ def value_at_risk(asked: Snapshot, action: Point, level: float, of: Of, name: st
 def classify(asked: Snapshot, chance: Chance, actions: Any) -> Classification:
     """Return the classification of actions by a chance constraint; the default is all actions of a finite set."""
     wanted, points = checked_chance("chance", chance), _points(asked, actions)
-    if not points:
-        raise ValueError("actions must hold at least one action to classify, got none")
     width = _width(asked, len(points))
     found = _bracket(asked, width, wanted.event, FewCandidates.of(points))
     return Classification(
@@ -108,16 +119,13 @@ def classify(asked: Snapshot, chance: Chance, actions: Any) -> Classification:
 
 def _points(asked: Snapshot, actions: Any) -> list[Point]:
     """Return the actions to classify."""
-    search, space = asked.configuration.search, asked.actions
+    search = asked.configuration.search
     if actions is None:
         if not search.exhaustive:
             raise TypeError("actions must be given where they are a box: a table of those to classify")
         every = search.candidates(asked.rows([]), 0)
         return [every.point(row) for row in range(len(every.points))]
-    many = space.many("actions", actions)
-    if many is None and (isinstance(actions, str | Mapping) or not np.iterable(actions)):
-        raise TypeError(f"actions must be a table or a sequence of actions, got {actions!r}")
-    return [space.encode(f"actions[{i}]", one) for i, one in enumerate(actions if many is None else many)]
+    return asked.table_of_actions(actions)
 
 
 def checked_chance(name: str, chance: Any) -> Chance:

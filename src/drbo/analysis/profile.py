@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from drbo import validation
 from drbo._messages import require
 from drbo.analysis.answers import NotReachedError
-from drbo.analysis.recommend import action_bound, best_action_in, best_in, limit_bounds
+from drbo.analysis.recommend import ActionBound, action_bound, best_action_in, best_in, limit_bounds
 from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.ball import Ball
 from drbo.rounds.floors import View
@@ -117,15 +117,14 @@ class RadiusProfile:
 _NUMBERS = ("radius", "bound", "expected", "price", "protection")
 
 
-def profile(asked: Snapshot, radii: ArrayLike) -> RadiusProfile:
-    """Return the profile of a snapshot, around the reference of the query."""
+def profile(asked: Snapshot, radii: ArrayLike, actions: Any = None) -> RadiusProfile:
+    """Return the profile of a snapshot, around the reference of the query, of the best actions or of given ones."""
     eps = validation.radii(radii)
     asked.need_outcome("profile")
-    stochastic = _best_mean(asked, asked.ball_at(0.0))
-    near, rows = np.concatenate([asked.near, asked.rows([stochastic])]), {}
-    for one in np.unique(eps).tolist():  # ascending: each search starts near the actions of smaller radii
-        rows[one] = made = _row(asked, asked.ball_at(one), stochastic, near)
-        near = near if made.action is None else np.concatenate([near, asked.rows([made.action])])
+    if actions is None:
+        stochastic, rows = _searched(asked, np.unique(eps).tolist())
+    else:
+        stochastic, rows = _chosen(asked, np.unique(eps).tolist(), asked.table_of_actions(actions))
     space = asked.actions
     in_order = [rows[one] for one in eps.tolist()]
     numbers = np.array([(one.bound, one.expected, one.price, one.protection) for one in in_order])
@@ -147,6 +146,38 @@ def profile(asked: Snapshot, radii: ArrayLike) -> RadiusProfile:
     )
 
 
+def _searched(asked: Snapshot, radii: list[float]) -> tuple[Point, dict[float, _Row]]:
+    """Return the best action under the reference, and the row of each of the ascending radii."""
+    stochastic = _best_mean(asked, asked.ball_at(0.0))
+    near, rows = np.concatenate([asked.near, asked.rows([stochastic])]), {}
+    for one in radii:  # each search starts near the actions of smaller radii
+        ball = asked.ball_at(one)
+        try:
+            made = _row(asked, ball, stochastic, best_in(asked, ball, near))
+        except NotReachedError:
+            nothing = dict.fromkeys(asked.configuration.limits, math.nan)
+            made = _Row(None, math.nan, math.nan, math.nan, math.nan, nothing)
+        rows[one] = made
+        near = near if made.action is None else np.concatenate([near, asked.rows([made.action])])
+    return stochastic, rows
+
+
+def _chosen(asked: Snapshot, radii: list[float], actions: Sequence[Point]) -> tuple[Point, dict[float, _Row]]:
+    """Return the best of given actions under the reference, and the row of each radius."""
+    if asked.configuration.limits:
+        raise TypeError("actions must not be given where there are limits: the profile then searches all actions")
+    first, points = asked.ball_at(0.0), asked.rows(actions)
+    stochastic = actions[int(np.argmax(asked.mean(first).at(points) @ first.weights))]
+    rows, values = {}, asked.lower(first).at(points)
+    for one in radii:
+        ball = asked.ball_at(one)
+        if len(ball.contexts) != values.shape[1] or not np.array_equal(ball.contexts, first.contexts):
+            first, values = ball, asked.lower(ball).at(points)
+        best = actions[int(np.argmax(ball.worst_cases(values).expectation))]
+        rows[one] = _row(asked, ball, stochastic, action_bound(asked, best, ball))
+    return stochastic, rows
+
+
 @dataclass(frozen=True, eq=False)
 class _Row:
     """One row of the table, with the action as a point."""
@@ -159,23 +190,19 @@ class _Row:
     limits: Mapping[str, float]
 
 
-def _row(asked: Snapshot, ball: Ball, stochastic: Point, near: FloatArray) -> _Row:
-    """Return the row of one set."""
-    names = asked.configuration.limits
-    try:
-        found, other = best_in(asked, ball, near), action_bound(asked, stochastic, ball)
-    except NotReachedError:
-        return _Row(None, math.nan, math.nan, math.nan, math.nan, dict.fromkeys(names, math.nan))
+def _row(asked: Snapshot, ball: Ball, stochastic: Point, found: ActionBound) -> _Row:
+    """Return the row of one set, given the best action found and the best one under the reference."""
+    other = action_bound(asked, stochastic, ball)
     mean, units, best = asked.mean, asked.units, found
     if all(limit.holds for limit in limit_bounds(other).values()):
         best = max((found, other), key=lambda one: one.certificate.lower_bound)  # a search over a box may miss the best
     expected, under_reference = (float(ball.weights @ mean(ball).of_action(x)) for x in (best.action, stochastic))
     return _Row(
         action=best.action,
-        bound=units.outward(best.certificate.lower_bound),
-        expected=units.outward(expected),
-        price=units.length_outward(under_reference - expected),
-        protection=units.length_outward(best.certificate.lower_bound - other.certificate.lower_bound),
+        bound=units.stated(best.certificate.lower_bound),
+        expected=units.stated(expected),
+        price=units.stated_difference(under_reference, expected),
+        protection=units.stated_difference(best.certificate.lower_bound, other.certificate.lower_bound),
         limits={name: limit.value for name, limit in limit_bounds(best).items()},
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -153,13 +154,14 @@ def regret_bound(asked: Snapshot, best: ActionBound | None) -> RegretBound:
     """Return the bound on the distance of the recommended action from the best one; None if there is none."""
     own = asked.configuration
     if best is None:
-        nothing = -own.objective.sign * math.inf
-        return RegretBound(math.inf, nothing, -nothing, own.search.exhaustive, own.objective.claim, own.objective.unit)
+        worst, best_possible = own.objective.range[:: 1 if own.maximize else -1]
+        left = abs(best_possible - worst)
+        return RegretBound(left, worst, best_possible, own.search.exhaustive, own.objective.claim, own.objective.unit)
     most, least, units = _reachable(asked, best), best.lower, best.units
     return RegretBound(
-        value=units.length_outward(most - least) if units.known else math.inf,
-        bound=units.outward(least),
-        reachable=units.outward(most),
+        value=units.stated_difference(most, least) if units.known else units.most - units.least,
+        bound=units.stated(least),
+        reachable=units.stated(most),
         exhaustive=own.search.exhaustive and not supports(best.posterior, SupportsManyOutcomes),
         claim=own.objective.claim,
         unit=own.objective.unit,
@@ -200,12 +202,12 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
     check = Check(action, nature.space.decode(gap.at), nature.space.key(gap.at))
     noise = found.assumed_noise
     assumed = None if noise is None else units.length_outward(noise)
-    bounds = units.outward(made.lower_bound), units.outward(made.lower_bound - gap.loss)
+    bounds = units.stated(made.lower_bound), units.stated(made.lower_bound - gap.loss)
     return Recommendation(
         action=action,
         action_index=found.action.index,
-        value=units.outward(found.lower),
-        gap=units.length_outward(float(made.worst_case.expectation - made.lower_bound)),
+        value=units.stated(found.lower),
+        gap=units.stated_difference(float(made.worst_case.expectation), made.lower_bound),
         weights=validation.frozen(made.worst_case.weights),
         contexts=contexts,
         reference=made.reference.weights,
@@ -280,7 +282,7 @@ def _limit_bound(found: ActionBound, name: str) -> LimitBound:
     if isinstance(requirement, Floor):
         made = ball.certificate(beliefs.bound(ball, LOWER), found.action)
         reference, weights = made.reference, made.worst_case.weights
-        value, threshold = units.outward(made.lower_bound), limit.threshold
+        value, threshold = units.stated(made.lower_bound), limit.threshold
         holds = units.known and made.lower_bound >= requirement.level
         claim, width = outcome.claim, beliefs.bound_width
     else:
@@ -296,7 +298,7 @@ def _limit_bound(found: ActionBound, name: str) -> LimitBound:
     gap = Gap.of(ball, bound, found.action, asked.evaluations(key))
     check = Check(asked.actions.decode(found.action), asked.nature.space.decode(gap.at), asked.nature.space.key(gap.at))
     guess = float(ball.worst_case(bound.of_action(found.action)).expectation)
-    bounds = units.outward(guess), units.outward(guess - gap.loss)
+    bounds = units.stated(guess), units.stated(guess - gap.loss)
     return LimitBound(
         name=name,
         limit=limit,
@@ -381,7 +383,7 @@ def _best_for(asked: Snapshot, target: float, goal: Goal) -> Satisfied:
     if best is None:
         bound = asked.lower(ball)
         closest = search.best(ball.at(0.0), bound, near, asked.rows([]), failed)
-        reached = units.outward(ball.at(0.0).certificate(bound, closest.action).lower_bound)
+        reached = units.stated(ball.at(0.0).certificate(bound, closest.action).lower_bound)
         raise NotReachedError(
             f"no bound reaches the target {target:.6g}: the best one is "
             f"{reached:.6g} under the reference itself. Give an easier target, or evaluate more"
@@ -410,7 +412,7 @@ def explain(found: ActionBound, action: Any, contexts: Sequence[Any], columns: S
         p, w = made.reference.weights, made.worst_case.weights
         summaries = _summaries(contexts, columns, p, w)
         evaluation = _evaluation(found, action, contexts)
-        value, unit = units.outward(found.lower), found.asked.configuration.objective.unit
+        value, unit = units.stated(found.lower), found.asked.configuration.objective.unit
         if not units.known:
             return Explanation(math.nan, value, 0.0, math.inf, 0.0, summaries, evaluation, unit=unit)
         expected = float(p @ found.mean)
@@ -418,15 +420,19 @@ def explain(found: ActionBound, action: Any, contexts: Sequence[Any], columns: S
         rest = expected - float(made.worst_case.expectation)
         # The worst case of a set without its reference may be better: the rest is negative, and the ignorance is 0.
         shift = min(max(expected - _worst_mean(found, expected), 0.0), rest)
+        steps = np.cumsum([expected, -shift, shift - rest, -left_open, -found.untried]).tolist()
+        of_shift, of_ignorance, of_gap, of_untried = (
+            units.stated_difference(above, below) for above, below in itertools.pairwise(steps)
+        )
         return Explanation(
-            units.outward(expected),
+            units.stated(expected),
             value,
-            units.length_outward(shift),
-            units.length_outward(rest - shift),
-            units.length_outward(left_open),
+            of_shift,
+            of_ignorance,
+            of_gap,
             summaries,
             evaluation,
-            units.length_outward(found.untried),
+            of_untried,
             unit,
             _corner(found, contexts, columns, shift),
         )
@@ -512,7 +518,7 @@ def _evaluation(found: ActionBound, action: Any, contexts: Sequence[Any]) -> Eva
     rise = float(choice.worst_case.expectation) - now
     # If one outcome raises nothing because another context is as bad, take the context of the largest upper bound.
     at = best[choice.action_index] if rise > 1e-9 * amplitude * found.width else best[0]
-    return Evaluation(action, contexts[int(at)], found.units.outward(found.lower + max(rise, 0.0)))
+    return Evaluation(action, contexts[int(at)], found.units.stated(found.lower + max(rise, 0.0)))
 
 
 def _summaries(values: Sequence[Any], columns: Sequence[Column], p: FloatArray, w: FloatArray) -> tuple[AnyColumn, ...]:

@@ -75,13 +75,13 @@ def sensitivity(asked: Snapshot, action: Point | None) -> RadiusSensitivity:
         action=asked.actions.decode(action),
         action_index=action.index,
         radius=ball.radius,
-        bound=units.outward(here.lower_bound),
+        bound=units.stated(here.lower_bound),
         sensitivity=units.length_outward(slope),
         power=ball.ambiguity.growth.power,
-        at_reference=units.outward(reference.lower_bound),
+        at_reference=units.stated(reference.lower_bound),
         sensitivity_at_reference=units.length_outward(slope_at_reference),
-        approximation=units.outward(approximate),
-        error=units.length_outward(approximate - here.lower_bound),
+        approximation=units.stated(approximate),
+        error=units.stated_difference(approximate, here.lower_bound),
     )
 
 

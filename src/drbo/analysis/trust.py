@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from scipy.special import ndtr
+from scipy.special import bdtrc, ndtr
 
 from drbo.knowledge.ahead import FIRST, Ahead
 from drbo.knowledge.explanation import readable
@@ -44,6 +44,50 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Surprises:
+    """How far outcomes were from what the model predicted before each of them (`drbo.knowledge.ahead`).
+
+    Attributes
+    ----------
+    tested : the number of tested outcomes: from the tenth on, and of a long run the last 100 to 200
+    far : how many of them were further than 3 deviations from their prediction
+    expected : how many would be, on average, for a model that is right
+    outliers : the `id` of results that were further than 5 deviations away
+    refuted : whether the errors refute the model
+    corrected : whether results were amended or retracted after they were seen, so that the errors are no test
+    """
+
+    tested: int
+    far: int
+    expected: float
+    outliers: tuple[int, ...]
+    refuted: bool
+    corrected: bool
+
+    @classmethod
+    def of(cls, ahead: Ahead) -> Surprises:
+        """Return the surprises among one-step-ahead errors."""
+        tested = sum(number + 1 >= FIRST for number in ahead.results)
+        expected = 2.0 * float(ndtr(-_FAR)) * tested
+        outliers = tuple(ahead.beyond(_OUTLIER))
+        return cls(tested, len(ahead.beyond(_FAR)), expected, outliers, ahead.refuted, ahead.corrected)
+
+    @property
+    def by_chance(self) -> float:
+        """The probability that a model that is right has at least so many outcomes beyond 3 deviations."""
+        return float(bdtrc(self.far - 1, self.tested, 2.0 * ndtr(-_FAR))) if self.far else 1.0
+
+    def __str__(self) -> str:
+        if not self.tested:
+            return f"no prediction has been tested: predictions count from outcome {FIRST} on"
+        expected = f"{self.expected:.1g}" if self.expected >= 0.1 else "fewer than 0.1"
+        return (
+            f"{self.far} of the last {self.tested} outcomes were further than {_FAR:g} deviations from what the model "
+            f"had predicted before them, and {expected} were to be expected"
+        )
+
+
+@dataclass(frozen=True)
 class Trust:
     """A verdict on a bound, with its reasons.
 
@@ -56,6 +100,7 @@ class Trust:
     stressed : the bound if every untried condition is as bad as the worst outcome so far, in the user's units
     untried : the mass of the worst distribution in untried conditions
     checks : the number of outcomes of suggestions that checked a recommended action (`suggestion.reason` is "verify")
+    surprises : how far outcomes were from their predictions
     """
 
     verdict: Verdict
@@ -64,6 +109,7 @@ class Trust:
     stressed: float
     untried: float
     checks: int
+    surprises: Surprises
 
     def __str__(self) -> str:
         return f"{self.verdict}: {'; '.join(self.reasons)}"
@@ -86,8 +132,9 @@ def trust(
     """
     found: dict[Verdict, list[str]] = {"refuted": [], "extrapolated": [], "checked": []}
     ahead, (guess, stressed) = asked.ahead(name), bounds
+    surprises = Surprises.of(ahead)
     if ahead.refuted:
-        found["refuted"] += [_surprises(ahead), _remedy(ahead)]
+        found["refuted"] += [f"{surprises}: the model is too sure of itself", _remedy(ahead)]
     if gap.open:
         found["extrapolated"].append(
             f"nobody has tried this action, or one near it, in conditions such as {readable(check.context)}; if these "
@@ -109,16 +156,7 @@ def trust(
         )
     verdict = next(one for one, reasons in found.items() if reasons)
     reasons = (*found["refuted"], *found["extrapolated"]) if verdict != "checked" else tuple(found["checked"])
-    return Trust(verdict, reasons, guess, stressed, gap.untried, checks)
-
-
-def _surprises(ahead: Ahead) -> str:
-    far, total = len(ahead.beyond(_FAR)), sum(number + 1 >= FIRST for number in ahead.results)
-    usual = 2.0 * float(ndtr(-_FAR)) * total
-    return (
-        f"{far} of the last {total} outcomes were further than {_FAR:g} deviations from what the model had predicted "
-        f"before them, and {usual:.1g} were to be expected: the model is too sure of itself"
-    )
+    return Trust(verdict, reasons, guess, stressed, gap.untried, checks, surprises)
 
 
 def _remedy(ahead: Ahead) -> str:

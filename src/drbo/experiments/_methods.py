@@ -12,6 +12,8 @@ first order  x_t = argmax_x V_x(0) - S_x(0) r_t^a                      V_x: wors
                                                                        sensitivity -dV_x / d(r^a), a: the set's power
                                                                        (Tay et al., ICML 2022)
 
+`_recent` has RRGP-UCB (Inatsu 2025) and an ensemble of surrogates (Lu et al. 2023).
+
 Contexts are a finite set here. The kernel density estimate is evaluated on its points and normalised. The Lipschitz
 constant is the largest slope between two points. The penalty of WDRBO is a lower bound of the worst case in the
 Wasserstein ball of radius r_t, which drbo computes exactly (`Wasserstein`). If V is convex in r^a, as for MMD, total
@@ -28,7 +30,6 @@ from typing import Any, cast
 import numpy as np
 
 from drbo import (
-    GP,
     AmbiguitySet,
     AtLeast,
     DataDriven,
@@ -54,7 +55,8 @@ from drbo import (
 from drbo.ambiguity import PlacedSet
 from drbo.ambiguity.placed import with_slopes
 from drbo.contexts.nature import Contexts, Reference
-from drbo.experiments._tasks import SETTINGS, Goal, Task
+from drbo.experiments._recent import Ensemble, RandomWidth
+from drbo.experiments._tasks import SETTINGS, Goal, Own, Task
 from drbo.knowledge.configuration import UNNAMED
 from drbo.models import UPPER, Bound, SupportsGrid
 from drbo.names import MethodName, SettingName
@@ -195,9 +197,14 @@ def _neighbourhood(problem: Problem, _: Goal) -> tuple[AmbiguitySet, float]:
 
 
 def _recommended(optimizer: Optimizer, task: Task) -> int:
-    """Return the action with the best bound under the method's own set."""
+    """Return the action with the best bound under the method's own set; the closest one if none meets the limits."""
     del task
-    return int(optimizer.recommend().action_index)
+    try:
+        return int(optimizer.recommend().action_index)
+    except NotReachedError as error:
+        if error.closest is None:
+            raise
+        return int(error.closest.action_index)
 
 
 def _of_the_paper(task: Task) -> Policy:
@@ -241,9 +248,9 @@ def _within_the_constraint(optimizer: Optimizer, task: Task) -> int:
 def _limited(optimizer: Optimizer, task: Task) -> Optimizer:
     """Return an optimizer that keeps the constraint of the task as a limit of its objective."""
     own = optimizer.configuration
-    if own.limits:
+    if UNNAMED in own.limits:
         return optimizer
-    twin = Optimizer(**{**own.arguments, "limits": _limits(task)})
+    twin = Optimizer(**{**own.arguments, "limits": {**own.limits, **_limits(task)}})
     twin.replay(optimizer.records())
     return twin
 
@@ -269,7 +276,7 @@ class Method:
     recommended : the index of the action that it would deploy now
     hidden : whether it is told only the distribution of a context that it did not pick
     constrained : whether it searches for actions that meet the constraint of the task
-    limits : returns the limits of its optimizer in a task
+    limits : returns limits of its optimizer in a task, besides those of the problem
     """
 
     name: str
@@ -294,15 +301,16 @@ class Method:
             task.problem.contexts,
             ambiguity=ambiguity,
             setting=self.protocol(task, radius),
-            surrogate=GP(task.problem.gp_kernel, task.problem.noise),
+            surrogate=task.problem.surrogate,
             beta=2.0,
             policy=self.policy(task),
             seed=seed,
-            limits=self.limits(task),
+            limits=(self.limits(task) or {}) | {name: limit for name, (_, limit) in task.problem.limits.items()}
+            or None,
         )
 
 
-METHODS: dict[str, Method] = {
+OF_DRBO: dict[str, Method] = {
     method.name: method
     for method in (
         Method(MethodName.DRBO, "DRBO"),
@@ -385,8 +393,18 @@ METHODS: dict[str, Method] = {
             protocol=lambda *_: DataDriven(radius=Bootstrap(delta=0.1, resamples=100)),
             settings=(SettingName.DATA_DRIVEN,),
         ),
+        Method(
+            MethodName.RRGP_UCB,
+            "RRGP-UCB",
+            policy=lambda task: RandomWidth(
+                Uncertain() if task.picks else None, len(task.problem.actions) * len(task.problem.contexts)
+            ),
+        ),
     )
 }
+"""The methods that are an optimizer of drbo, by name."""
+
+METHODS: dict[str, Method | Own] = {**OF_DRBO, MethodName.ENSEMBLE: Own(MethodName.ENSEMBLE, "ensemble", Ensemble.of)}
 """All methods by name."""
 
 OF_THE_PAPER = (MethodName.DRBO, MethodName.UCB, MethodName.STABLEOPT)

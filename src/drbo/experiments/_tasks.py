@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +33,7 @@ from drbo.radius import Bootstrap, RadiusRule, Theoretical
 from drbo.rounds.ball import TIE, first_of_the_best
 from drbo.validation import FloatArray
 
-__all__ = ["SETS", "SETTINGS", "Goal", "Task"]
+__all__ = ["SETS", "SETTINGS", "AskTell", "Goal", "Own", "Task"]
 
 SETTINGS = tuple(name.value for name in SettingName)
 
@@ -179,17 +181,34 @@ class Task:
 
     @cached_property
     def feasible(self) -> NDArray[np.bool_]:
-        """Whether each action meets the constraint, (n_actions,)."""
+        """Whether each action meets the limits of the problem, or otherwise the constraint, (n_actions,)."""
+        if self.problem.limits:
+            return np.asarray(self._margins.min(axis=0) >= 0.0)
         return self.constraint.met(self._probabilities(self.problem.values))
+
+    @cached_property
+    def _margins(self) -> FloatArray:
+        """How far each action is from each limit of the problem in its worst distribution, (n_limits, n_actions)."""
+        rows = []
+        for name, (_, limit) in self.problem.limits.items():
+            values = limit.sign * (self.problem.limit_values[name] - limit.threshold)
+            if limit.probability is None:
+                rows.append(self.aim.worst_cases(self.problem, values))
+            else:
+                rows.append(self.aim.worst_cases(self.problem, (values >= 0.0).astype(float)) - limit.probability)
+        return np.array(rows)
 
     def constrained_solution(self, values: FloatArray) -> int:
         """Return the index of the feasible action with the best worst case.
 
         The values of f are given, (n_actions, n_contexts). If no action is feasible, return the one with the largest
-        worst-case probability.
+        worst-case probability, or the one that misses its limits by least.
         """
-        probabilities = self._probabilities(values)
-        meeting = np.flatnonzero(self.constraint.met(probabilities))
+        if self.problem.limits:
+            probabilities, meeting = self._margins.min(axis=0), np.flatnonzero(self.feasible)
+        else:
+            probabilities = self._probabilities(values)
+            meeting = np.flatnonzero(self.constraint.met(probabilities))
         if not len(meeting):
             return int(np.argmax(probabilities))
         return int(meeting[np.argmax(self.aim.worst_cases(self.problem, values[meeting]))])
@@ -206,6 +225,48 @@ class Task:
         if self.setting == SettingName.DATA_DRIVEN:
             return DataDriven(radius=self.rule)
         return Simulator(self.problem.reference, radius)
+
+
+class AskTell(Protocol):
+    """An optimizer of any library, for a reward to maximise.
+
+    `ask` returns an action, or a tuple of an action and a context where the method picks it. `tell` takes the outcome
+    and, if it has a second argument, the context. `recommend`, if there is one, returns the action to deploy.
+    """
+
+    def ask(self) -> Any:
+        """Return the action to evaluate, or a tuple (action, context)."""
+
+    @property
+    def tell(self) -> Callable[..., Any]:
+        """A method that takes the outcome of the last action asked for, and possibly its context and limits."""
+
+
+@dataclass(frozen=True)
+class Own:
+    """A method that is an ask-tell object.
+
+    Attributes
+    ----------
+    name : on the command line and in the names of files
+    label : the name in tables, figures and records
+    made : a function or class that takes the task and a seed and returns an `AskTell`; or an object, of which every
+        run gets a copy
+    """
+
+    name: str
+    label: str
+    made: Any
+    settings: ClassVar[tuple[str, ...]] = SETTINGS
+    constrained: ClassVar[bool] = False
+
+    def session(self, task: Task, seed: int) -> AskTell:
+        """Return the object for one run."""
+        made = self.made(task, seed) if callable(self.made) else copy.deepcopy(self.made)
+        for name in ("ask", "tell"):
+            if not callable(getattr(made, name, None)):
+                raise TypeError(f"method {self.name!r} must have ask() and tell(outcome), but has no {name}: {made!r}")
+        return cast(AskTell, made)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from drbo import GP, MMD, RBF, Optimizer, Product, Simulator, regret, validation
 from drbo._files import write_atomically
 from drbo._messages import require
-from drbo.experiments._methods import METHODS
-from drbo.experiments._tasks import SETS, SHARE, Task
+from drbo.experiments._methods import METHODS, Method
+from drbo.experiments._players import player_of
+from drbo.experiments._tasks import SETS, SHARE, Own, Task
 from drbo.names import SettingName
 from drbo.problems import Problem
 from drbo.radius import empirical
@@ -64,7 +65,7 @@ def to_csv(table: Table) -> str:
 
 def read_csv(path: Path) -> Table:
     """Return the table of a CSV file; numeric columns become integers or floats."""
-    with path.open(newline="") as file:
+    with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file))
     columns = zip(*rows[1:], strict=True) if len(rows) > 1 else ([] for _ in rows[0])
     return {name: _typed(np.array(column)) for name, column in zip(rows[0], columns, strict=True)}
@@ -97,8 +98,8 @@ class Store:
         self._settings_file = out / f"{name}.json"
         self._parts = out / f"{name}.parts"
         self._text = json.dumps(settings, indent=2, sort_keys=True) + "\n"
-        if self._settings_file.is_file() and self._settings_file.read_text() != self._text:
-            self._move(self._digest(self._settings_file.read_text()), aside=True)
+        if self._settings_file.is_file() and self._settings_file.read_text(encoding="utf-8") != self._text:
+            self._move(self._digest(self._settings_file.read_text(encoding="utf-8")), aside=True)
         if not self._settings_file.is_file():
             self._move(self._digest(self._text), aside=False)
         if not self._settings_file.is_file():
@@ -157,7 +158,7 @@ def generator(seed: int, run: int) -> np.random.Generator:
 def run(
     problem: Problem,
     setting_name: str,
-    method_name: str,
+    method: str | Method | Own,
     rounds: int,
     seed: int,
     number: int,
@@ -176,36 +177,34 @@ def run(
 
     `share`: the share of Corollary 4's radius, in the data-driven setting.
     """
-    task, method = Task.of(problem, setting_name, set_name, share), METHODS[method_name]
+    task = Task.of(problem, setting_name, set_name, share)
+    method = METHODS[method] if isinstance(method, str) else method
     rng = generator(seed, number)
     (simulation,) = rng.spawn(1)
     own = np.random.SeedSequence(seed, spawn_key=(number, 1)).generate_state(1)
-    opt = method.optimizer(task, int(own[0]))
-    terms: dict[str, Any] = {}
-    if setting_name == SettingName.GENERAL:
-        terms = {"reference": problem.reference, "radius": method.robust_to(problem, task.aim)[1]}
+    player = player_of(method, task, int(own[0]))
     rows: dict[str, list[Any]] = {name: [] for name in ("action", "context", "outcome", "recommended", "seconds")}
     labels: list[tuple[str, ...]] = []
     for _ in range(rounds):
         started = time.process_time()
-        s = opt.ask(**terms)
+        i, picked = player.ask()
         asked = time.process_time()
         natural = int(rng.choice(len(problem.contexts), p=problem.true_distribution))
         noise = problem.noise * rng.normal()
         simulated = int(simulation.choice(len(problem.contexts), p=problem.reference))
         by_chance = simulated if task.picks else natural
-        j = by_chance if s.context_index is None else s.context_index
-        outcome = float(problem.values[s.action_index, j]) + noise
-        where: dict[str, Any] = {}
-        if s.context_index is None:
-            where = {"distribution": problem.reference} if method.hidden else {"context_index": j}
+        j = by_chance if picked is None else picked
+        outcome = float(problem.values[i, j]) + noise
+        limits = {
+            name: float(values[i, j]) + problem.noise * rng.normal() for name, values in problem.limit_values.items()
+        }
         told = time.process_time()
-        opt.tell(s, outcome, **where)
+        player.tell(outcome, j, limits)
         rows["seconds"].append(time.process_time() - told + asked - started)
-        rows["recommended"].append(method.recommended(opt, task) if recommend else None)
+        rows["recommended"].append(player.recommended() if recommend else None)
         if recommend and method.constrained:
-            labels.append(opt.under(**terms).classify(task.constraint).labels)
-        for name, value in (("action", s.action_index), ("context", j), ("outcome", outcome)):
+            labels.append(player.labels())
+        for name, value in (("action", i), ("context", j), ("outcome", outcome)):
             rows[name].append(value)
     contexts = np.array(rows["context"])
     table = {
@@ -287,7 +286,7 @@ class Plan:
         """Return the file name of a figure; for sets other than the MMD the name differs from the paper's."""
         return figure if self.ambiguity == "mmd" else f"{figure}-{self.ambiguity}"
 
-    def job(self, problem: Problem, setting: str, method: str, number: int) -> tuple[Any, ...]:
+    def job(self, problem: Problem, setting: str, method: str | Method | Own, number: int) -> tuple[Any, ...]:
         """Return the arguments of `run` for one run of a method."""
         return problem, setting, method, self.rounds, self.seed, number, self.ambiguity
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo import GP, AmbiguitySet, Optimism, Optimizer, Simulator, Uncertain, backtest
+from drbo import AmbiguitySet, Optimism, Optimizer, Simulator, Uncertain, backtest
 from drbo._messages import printable
 from drbo.analysis import Backtest
-from drbo.experiments._methods import METHODS, OF_THE_PAPER
+from drbo.experiments._methods import OF_DRBO, OF_THE_PAPER
 from drbo.experiments._tasks import Goal
 from drbo.experiments.records import (
     RECORDS,
@@ -67,7 +67,7 @@ class WindYear:
 def choose_radius(power: FloatArray, hours: NDArray[np.intp], method_name: str) -> Backtest:
     """Return the revenue of each radius with an exact solve of every hour of the first year."""
     problem = wind()
-    ambiguity, _ = METHODS[method_name].robust_to(problem, Goal.of(problem, "mmd"))
+    ambiguity, _ = OF_DRBO[method_name].robust_to(problem, Goal.of(problem, "mmd"))
     past = power[hours[0] - WINDOW_HOURS : hours[-1] + 1]
     earned = revenue(problem.actions[:, 0][None, :], past[:, None])
     radii = MMD_RADII if method_name == MethodName.DRBO else NEIGHBOURHOOD_RADII
@@ -80,7 +80,7 @@ def backtest_table(power: FloatArray, hours: NDArray[np.intp], method_name: str,
     result = choose_radius(power, hours, method_name)
     k = len(result.radii)
     return {
-        "method": np.full(k, METHODS[method_name].label),
+        "method": np.full(k, OF_DRBO[method_name].label),
         "year": np.full(k, year),
         "radius": result.radii,
         "revenue": result.revenue,
@@ -99,7 +99,7 @@ def decide(
     problem = wind()
     f, actions = problem.values, problem.actions[:, 0]
     contexts = nearest_context(power, problem.contexts)
-    methods = [METHODS[name] for name in OF_THE_PAPER]
+    methods = [OF_DRBO[name] for name in OF_THE_PAPER]
     sets = {method.label: method.robust_to(problem, Goal.of(problem, "mmd"))[0] for method in methods}
     rows: list[tuple[str, int, int, int, float, float]] = []
     for hour in hours.tolist():
@@ -126,7 +126,7 @@ def _solve_hour(
         problem.contexts,
         ambiguity=ambiguity,
         setting=setting,
-        surrogate=GP(problem.gp_kernel, problem.noise),
+        surrogate=problem.surrogate,
         beta=2.0,
         policy=Optimism(Uncertain()),
     )
@@ -157,7 +157,7 @@ def figure3(plan: Plan, series: WindSeries, hours: int | None = None, every: int
     hours_used = [int(first[0]), len(first), int(second[0]), len(second)]
     common = {"series": series.name, "content": content, "hours": hours_used, "records": RECORDS}
     tests = {
-        f"{METHODS[method].label}-{name}": (year.power, h, method, name)
+        f"{OF_DRBO[method].label}-{name}": (year.power, h, method, name)
         for method in (MethodName.DRBO, MethodName.STABLEOPT)
         for name, h in zip(names, (first, second), strict=True)
     }

@@ -68,7 +68,7 @@ class Belief:
         """Return the prior of an outcome on contexts (n, d)."""
         outcome, data = own.outcomes[name], Data(own.inputs)
         posterior = outcome.posterior(fit, data, contexts)
-        return cls(name, outcome, fit, fit.units(outcome.sign), corrections, posterior, data, posterior, data)
+        return cls(name, outcome, fit, outcome.units(fit), corrections, posterior, data, posterior, data)
 
     @property
     def contexts(self) -> FloatArray:
@@ -126,12 +126,14 @@ class Belief:
     ) -> tuple[FloatArray, ...]:
         """Return mean, deviation and both bounds of f, each (m,), at actions and contexts (m, d), in the user's units.
 
-        The bounds are those of this and all further models. While the units of the outcomes are unknown, the bounds are
-        infinite, and mean and deviation are nan.
+        The bounds are those of this and all further models. Mean and bounds are cut at the declared range of outcomes.
+        While the units of the outcomes are unknown, the bounds are the ends of that range, or infinite, and mean and
+        deviation are nan.
         """
         m = len(actions)
+        least, most = self.units.least, self.units.most
         if not self.units.known:
-            return np.full(m, np.nan), np.full(m, np.nan), np.full(m, -np.inf), np.full(m, np.inf)
+            return np.full(m, np.nan), np.full(m, np.nan), np.full(m, least), np.full(m, most)
         if not m:
             return (np.empty(0),) * 4
         found = []
@@ -140,7 +142,9 @@ class Belief:
             centre = np.array([self.units.outward(one) for one in mean.tolist()])
             found.append((centre, np.array([self.units.length_outward(one) for one in np.sqrt(variance).tolist()])))
         lower = np.min([centre - width * std for centre, std in found], axis=0)
-        return *found[0], lower, np.max([centre + width * std for centre, std in found], axis=0)
+        upper = np.max([centre + width * std for centre, std in found], axis=0)
+        mean, lower, upper = (np.clip(part, least, most) for part in (found[0][0], lower, upper))
+        return mean, found[0][1], lower, upper
 
     def _observations(self, records: Sequence[Told]) -> list[Observation]:
         """Return the observations of the outcome; those of a failure have no value."""

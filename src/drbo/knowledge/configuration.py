@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -19,8 +19,9 @@ from drbo.contexts.replayed import contexts_of
 from drbo.contexts.sampled_contexts import SPREAD
 from drbo.knowledge import claims
 from drbo.knowledge.claims import Claim
-from drbo.knowledge.history import OBJECTIVE, Told
+from drbo.knowledge.history import OBJECTIVE, Readings, Told
 from drbo.models.bounds import Beta, TheoreticalBeta, as_beta, default_beta
+from drbo.models.data import Units
 from drbo.models.known import KnownPart, as_known
 from drbo.models.learned import LearnedGP
 from drbo.models.surrogate import (
@@ -51,7 +52,7 @@ from drbo.rounds.settings import Setting
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet, finite_set
 from drbo.spaces.samples import CONTEXTS_UNCONSTRAINED, Samples
-from drbo.spaces.space import Displacement, Point, Space
+from drbo.spaces.space import Column, Displacement, Point, Space
 from drbo.validation import FloatArray
 
 UNNAMED = "outcome"
@@ -74,6 +75,7 @@ class Outcome:
     first_fit : its hyper-parameters before any value is known
     name, unit : its name, and its unit or None, in texts
     known : the part of it that is known; None if nothing is
+    range : the declared range of its values, in the user's units
     """
 
     surrogate: Surrogate
@@ -84,6 +86,11 @@ class Outcome:
     name: str = UNNAMED
     unit: str | None = None
     known: KnownPart | None = None
+    range: tuple[float, float] = (-math.inf, math.inf)
+
+    def units(self, fit: Fit) -> Units:
+        """Return the units of the outcome under a fit, with its declared range."""
+        return replace(fit.units(self.sign), least=self.range[0], most=self.range[1])
 
     def posterior(self, fit: Fit, data: Data, contexts: FloatArray, last: Posterior | None = None) -> Posterior:
         """Return the posterior of the outcome, its known part included, on contexts (n, d) (`Surrogate.posterior`)."""
@@ -191,6 +198,17 @@ class Configuration:
         known = listed([self.objective.name, *self.measured])
         raise ValueError(f"outcome must be one of {known}, got {printable(repr(name))}")
 
+    def check_range(self, outcomes: Mapping[str, Readings], where: str = "") -> None:
+        """Raise if a value of the objective is outside the declared range; `where` is the start of the error."""
+        (low, high), found = self.objective.range, outcomes.get(OBJECTIVE)
+        for value in () if found is None else found.values:
+            if not low <= value <= high:
+                allowed = range_in_words((low, high))
+                raise ValueError(
+                    f"{where}outcome must lie in the outcome_range, {allowed}, got {value:g}: correct the outcome, or "
+                    "make an optimizer without the range"
+                )
+
     def in_round(self, beliefs: Callable[[str], Beliefs]) -> tuple[Limit, ...]:
         """Return the limits of a round, given the beliefs of an outcome by its name in facts."""
         return tuple(
@@ -225,6 +243,7 @@ class Configuration:
         unit: Any,
         least_success: Any,
         known: Any,
+        outcome_range: Any,
     ) -> Self:
         """Return the configuration of these arguments; an error names the wrong argument."""
         model = check_surrogate(LearnedGP() if surrogate is None else surrogate)
@@ -252,13 +271,14 @@ class Configuration:
         inputs = Inputs(grid, nature.space.dimension, shift)
         named = _name("outcome", outcome)
         check_unit(unit)
-        limited = _limits(limits, named, sign)
+        declared = _range(outcome_range)
+        limited = _limits(limits, named, sign, declared)
         part = None if known is None else _known(known, search.space, nature, shift)
         if part is not None:
             some = grid[:1] if len(grid) else search.candidates(grid, number).points[:1]
             part.pairs(some[: len(nature.seen([]).points)], nature.seen([]).points[:1])  # raises if it does not work
         outcomes = {
-            OBJECTIVE: Outcome(model, sign, rule, bounding, model.first(inputs, sign), named, unit, part),
+            OBJECTIVE: Outcome(model, sign, rule, bounding, model.first(inputs, sign), named, unit, part, declared),
             **{
                 name: _limited(name, one, model, (rule, bounding), inputs)
                 for name, one in limited.items()
@@ -312,6 +332,8 @@ class Configuration:
             arguments["least_success"] = least
         if part is not None:
             arguments["known"] = part.given
+        if outcome_range is not None:
+            arguments["outcome_range"] = tuple(None if math.isinf(end) else end for end in declared)
         return cls(
             arguments=arguments,
             actions=chosen_from,
@@ -344,7 +366,33 @@ def _name(argument: str, name: Any) -> str:
     return name
 
 
-def _limits(limits: Any, objective: str, sign: float) -> dict[str, AnyLimit]:
+def _range(given: Any) -> tuple[float, float]:
+    """Return the declared range of outcomes; an end of None is infinite."""
+    if given is None:
+        return -math.inf, math.inf
+    if not isinstance(given, tuple | list) or len(given) != 2 or all(end is None for end in given):
+        raise TypeError(
+            "outcome_range must be a pair (low, high) of numbers, None for an end that is not known, such as (0.0, "
+            f"None), got {given!r}"
+        )
+    low, high = (
+        infinite if end is None else validation.finite_float(f"outcome_range[{i}]", end)
+        for i, (end, infinite) in enumerate(zip(given, (-math.inf, math.inf), strict=True))
+    )
+    if not low < high:
+        raise ValueError(f"outcome_range must have a low end below its high end, got {given!r}")
+    return low, high
+
+
+def range_in_words(ends: tuple[float, float]) -> str:
+    """Return a range with at least one finite end as text."""
+    low, high = ends
+    if math.isinf(high):
+        return f"at least {low:g}"
+    return f"at most {high:g}" if math.isinf(low) else f"from {low:g} to {high:g}"
+
+
+def _limits(limits: Any, objective: str, sign: float, declared: tuple[float, float]) -> dict[str, AnyLimit]:
     """Return the limits by name; raise if they are wrong."""
     if limits is None:
         return {}
@@ -361,6 +409,10 @@ def _limits(limits: Any, objective: str, sign: float) -> dict[str, AnyLimit]:
         fits = "AtLeast for an outcome to maximise" if sign > 0.0 else "AtMost for an outcome to minimise"
         raise TypeError(
             f"limits[{printable(repr(objective))}] limits the objective itself, so it must be a drbo.{fits}, got {own}"
+        )
+    if own is not None and not declared[0] <= own.threshold <= declared[1]:
+        raise ValueError(
+            f"limits[{printable(repr(objective))}] must lie in the outcome_range, {range_in_words(declared)}, got {own}"
         )
     if own is not None and not (own.surrogate is None and own.beta is None):
         raise TypeError(
@@ -479,7 +531,7 @@ def _nature(
     samples = Samples([], within=contexts, support=_spread(contexts)) if isinstance(contexts, Box) else contexts
     if not isinstance(samples, Samples):
         space = model.adapted(finite_set("contexts", contexts))
-        family = _family(ambiguity, space)
+        family = _family(ambiguity, space.columns)
         family.on(space.points, space.scales)  # raises early if the configuration is wrong
         return FiniteContexts(space), space, family
     listed = not samples.space.continuous.any()  # labels in the order of the samples
@@ -488,7 +540,7 @@ def _nature(
             f"ambiguity must not have contexts of its own where these have a range or are labels of a table, got "
             f"{ambiguity!r}: give drbo.Wasserstein() or drbo.MMD(kernel=...), or labels with their counts as contexts"
         )
-    family = _family(ambiguity, samples.space)
+    family = _family(ambiguity, samples.columns)
     return contexts_of(samples, family, seed), contexts, family
 
 
@@ -498,6 +550,6 @@ def _spread(box: Box) -> int:
     return SPREAD if every is None else max(len(every), 1)
 
 
-def _family(ambiguity: AmbiguitySet | None, space: Space) -> AmbiguitySet:
+def _family(ambiguity: AmbiguitySet | None, columns: Sequence[Column]) -> AmbiguitySet:
     """Return the family of sets; the default is an MMD in units of each column's range."""
-    return MMD() if ambiguity is None else ambiguity.with_columns(space.columns)
+    return MMD() if ambiguity is None else ambiguity.with_columns(columns)

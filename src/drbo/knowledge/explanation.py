@@ -123,7 +123,8 @@ class LabelColumn:
         for name, word, shares in ((self.name, "reference", self.reference), ("", "worst", self.worst)):
             parts = [f"{printable(self.labels[i])} {shares[i]:.1%}" for i in shown]
             if len(order) > len(shown):
-                parts.append(f"{len(order) - len(shown)} others {1.0 - sum(shares[i] for i in shown):.1%}")
+                count, rest = len(order) - len(shown), math.fsum(shares[i] for i in order[_SHOWN:])
+                parts.append(f"{count} other{'' if count == 1 else 's'} {rest:.1%}")
             lines.append(wrapped(f"  {printable(name):<{indent}}{word:<9}  {', '.join(parts)}", " " * (indent + 13)))
         return lines
 

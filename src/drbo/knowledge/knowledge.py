@@ -21,7 +21,7 @@ from drbo.contexts.nature import Contexts, Reference
 from drbo.knowledge.ahead import Ahead, Forecaster
 from drbo.knowledge.belief import MANY, Belief, Pending, RoundBeliefs
 from drbo.knowledge.configuration import Configuration
-from drbo.knowledge.history import OBJECTIVE, Fact, Proposal, Told
+from drbo.knowledge.history import OBJECTIVE, Amended, Fact, Proposal, Told
 from drbo.knowledge.production import Wishes
 from drbo.knowledge.state import NO_TERMS, Iterate, State, Terms, kept, values_of
 from drbo.knowledge.suggestion import Suggestion
@@ -93,6 +93,8 @@ class Knowledge:
         """Raise if the facts are inconsistent, or if one of their references is invalid."""
         self.state  # noqa: B018  # raises if their order is wrong
         for fact in self._facts:
+            if isinstance(fact, Told | Amended):
+                self.configuration.check_range(fact.outcomes)
             for reference, given in fact.given_with:
                 nature = self.nature(given)
                 if reference is not None:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from drbo import validation
 from drbo.contexts.nature import Contexts
 from drbo.knowledge.ahead import Ahead
@@ -120,6 +122,16 @@ class Snapshot:
     def rows(self, actions: Sequence[Point]) -> FloatArray:
         """Return the coordinates of actions as an array (k, d)."""
         return self.known.rows(actions)
+
+    def table_of_actions(self, actions: Any) -> list[Point]:
+        """Return the points of a table or a sequence of actions that a user gave; raise if there is none."""
+        many = self.actions.many("actions", actions)
+        if many is None and (isinstance(actions, str | Mapping) or not np.iterable(actions)):
+            raise TypeError(f"actions must be a table or a sequence of actions, got {actions!r}")
+        found = [self.actions.encode(f"actions[{i}]", one) for i, one in enumerate(actions if many is None else many)]
+        if not found:
+            raise ValueError("actions must hold at least one action, got none")
+        return found
 
     # --- the set ----------------------------------------------------------------------------------------------------
 

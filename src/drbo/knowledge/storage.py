@@ -103,6 +103,7 @@ class File:
                     write(path, "".join(lines.text))
             finally:
                 self.path, self.signature = target, _files.signature(target)
+                _files.remove_lock(path)
         self.written, self.appended, self.crc, self.references = len(facts), appended, lines.crc, lines.references
         self.appendable = True
 

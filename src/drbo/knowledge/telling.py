@@ -256,6 +256,7 @@ def told(
     else:
         points = observed_contexts(nature, where.context, where.context_index, where.contexts)
     outcomes = given.readings(1 if weights else len(points))
+    own.check_range(outcomes)
     _warn_if_far(own.nature.space, points)
     by_nature = validation.flag("drawn", drawn) and by_nature
     return Told(history.now(), number, action, points, outcomes, by_nature, weights)
@@ -294,6 +295,7 @@ def amended(
             if len(one.values) != count:
                 raise ValueError(f"{label(name)} must be given again, one value per context, {count}")
             new[name] = one
+    own.check_range(new)
     return Amended(history.now(), id_, points, _in_order(own, new), weights)
 
 
@@ -374,6 +376,7 @@ def told_rows(own: Configuration, rows: Sequence[Row], *, drawn: bool) -> list[T
             name: Readings(checked_outcomes(value, 1), checked_stderrs(stderr, 1))
             for name, (value, stderr) in row.outcomes.items()
         }
+        own.check_range(outcomes, f"row {i}: ")
         _warn_if_far(own.nature.space, where)
         records.append(Told(row.time, None, action, where, outcomes, drawn))
     return records

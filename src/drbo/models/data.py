@@ -39,12 +39,15 @@ class Units:
     sign : 1 if outcomes are maximised, -1 if they are minimised; the model always maximises
     offset, scale : of the model's standardisation; 0 and 1 for a model with fixed hyper-parameters
     known : False if the scale is learned and there is no outcome yet; bounds are then infinite
+    least, most : the declared range of outcomes, in the user's units; infinite if there is none
     """
 
     sign: float = 1.0
     offset: float = 0.0
     scale: float = 1.0
     known: bool = True
+    least: float = -math.inf
+    most: float = math.inf
 
     def inward(self, outcome: float) -> float:
         """Return an outcome in the model's units."""
@@ -55,6 +58,20 @@ class Units:
         if not self.known:
             return self.sign * math.copysign(math.inf, value)
         return self.sign * (self.offset + self.scale * value)
+
+    def cut(self, outcome: float) -> float:
+        """Return a number of the user's units, cut at the declared range; an expectation of outcomes lies in it."""
+        return min(max(outcome, self.least), self.most)
+
+    def stated(self, value: float) -> float:
+        """Return a bound or an expectation of the model as it is stated: in the user's units, cut at the range."""
+        return self.cut(self.outward(value))
+
+    def stated_difference(self, better: float, worse: float) -> float:
+        """Return by how much one value of the model is better than another as they are stated."""
+        if math.isinf(self.least) and math.isinf(self.most):
+            return self.length_outward(better - worse)
+        return self.sign * (self.stated(better) - self.stated(worse))
 
     def length_outward(self, length: float) -> float:
         """Return a difference or a standard deviation of the model in the user's units."""

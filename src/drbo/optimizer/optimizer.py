@@ -101,6 +101,9 @@ class Optimizer:
     known : a function of an action and a context that returns the known part of the outcome, in the user's units:
         outcome = known(action, context) + f(action, context), such as wages or a physical model. f alone is learned,
         and all bounds are of the sum. `drbo.Known` has more: `lipschitz=`, which contexts with a range need
+    outcome_range : a range (low, high) in which every outcome must lie, known before the outcomes: `(0.0, None)` for a
+        cost that cannot be negative. Bounds, means and expectations are cut at it, and `tell` refuses other outcomes.
+        Do not read it off the outcomes: a bound that rests on it would then be wrong
     """
 
     def __init__(
@@ -123,6 +126,7 @@ class Optimizer:
         unit: str | None = None,
         least_success: float = LEAST_SUCCESS,
         known: Known | Callable[[Any, Any], float] | None = None,
+        outcome_range: tuple[float | None, float | None] | None = None,
     ) -> None:
         self._configuration = Configuration.of(
             actions=actions,
@@ -142,6 +146,7 @@ class Optimizer:
             unit=unit,
             least_success=least_success,
             known=known,
+            outcome_range=outcome_range,
         )
         self._facts: list[Fact] = []
         self._file = storage.File()
@@ -527,14 +532,15 @@ class Optimizer:
         own = self._configuration
         return pandas.DataFrame.from_records([telling.result_row(result, own, pandas) for result in self.results])
 
-    def report(self, path: str | Path, title: str | None = None) -> Path:
+    def report(self, path: str | Path, title: str | None = None, against: Optimizer | None = None) -> Path:
         """Write one HTML page about the run and the recommended action; return its path.
 
-        The page needs no network. The default of `title` is the file's name.
+        The page needs no network. The default of `title` is the file's name. `against` is another run, or an earlier
+        moment of this one: the page then says what changed.
         """
         from drbo.report import write
 
-        return write(self, path, title)
+        return write(self, path, title, against)
 
     @property
     def plot(self) -> Plots:
@@ -571,6 +577,7 @@ class Optimizer:
         unit: str | None = None,
         least_success: float = LEAST_SUCCESS,
         known: Known | Callable[[Any, Any], float] | None = None,
+        outcome_range: tuple[float | None, float | None] | None = None,
     ) -> Self:
         """Return an optimizer with the rows of a log as its results: `from_frame(...).recommend()` is a decision.
 
@@ -611,6 +618,7 @@ class Optimizer:
             unit=unit,
             least_success=least_success,
             known=known,
+            outcome_range=outcome_range,
         )
         # The samples already hold these contexts, so they must not count twice.
         opt._facts.extend(telling.told_rows(opt._configuration, log.rows, drawn=False))

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from drbo import validation
 from drbo._messages import listed
 from drbo.analysis.answers import Recommendation
-from drbo.knowledge.suggestion import Suggestion
+from drbo.knowledge.suggestion import Result, Suggestion
 from drbo.optimizer.optimizer import Optimizer
 from drbo.spaces.samples import Samples
 
@@ -97,6 +97,7 @@ def run(
     tolerance: float | None = None,
     reference: ArrayLike | Samples | None = None,
     radius: float | None = None,
+    callback: Callable[[Optimizer, Result], object] | None = None,
 ) -> Recommendation:
     """Evaluate with several workers until a stopping rule applies, and return the recommendation.
 
@@ -126,6 +127,8 @@ def run(
     tolerance : stop when no action can be better than the recommended one by more than this (`Question.regret_bound`).
         On a box the search for the best action may miss it, and the run then stops too early
     reference, radius : the terms of every ask, for `General` or `Simulator`
+    callback : `callback(opt, result)` is called with each result, failed ones included, after it was told and saved. An
+        error in it ends the run
     """
     if evaluations is None and seconds is None and tolerance is None:
         raise TypeError("run needs a rule that ends it: evaluations, seconds or tolerance")
@@ -135,6 +138,8 @@ def run(
         raise TypeError(f"evaluate must be a function, got {evaluate!r}")
     if not (executor is None or isinstance(executor, Executor)):
         raise TypeError(f"executor must be an executor such as ProcessPoolExecutor(), got {executor!r}")
+    if not (callback is None or callable(callback)):
+        raise TypeError(f"callback must be a function of the optimizer and a result, got {callback!r}")
     validation.one_of("on_error", on_error, "tell", "raise")
     rules = _Rules(
         None if evaluations is None else validation.whole_number("evaluations", evaluations, least=1),
@@ -150,7 +155,7 @@ def run(
         opt.resume(path)
         opt.save(path)  # raises before the first evaluation
     with _pool(executor, n_workers) as pool:
-        work = _Run(opt, evaluate, pool, path, on_error, {"reference": reference, "radius": radius})
+        work = _Run(opt, evaluate, pool, path, on_error, {"reference": reference, "radius": radius}, callback)
         try:
             again = list(opt.pending)
             line.show(0)
@@ -200,6 +205,7 @@ class _Run:
     path: Path | None
     on_error: str
     given: dict[str, Any]
+    callback: Callable[[Optimizer, Result], object] | None = None
     running: dict[Future[Any], Suggestion] = field(default_factory=dict)
 
     def start(self, suggestion: Suggestion) -> None:
@@ -217,9 +223,13 @@ class _Run:
             error = future.exception()
             if error is not None and (isinstance(error, BrokenExecutor) or not isinstance(error, Exception)):
                 raise error  # not a failure of this evaluation: the workers died or were interrupted
-            self._tell(self.running[future], future, error)
+            suggestion = self.running[future]
+            self._tell(suggestion, future, error)
             del self.running[future]
             self._save()
+            if self.callback is not None:
+                for result in [one for one in self.opt.results if one.number == suggestion.number]:
+                    self.callback(self.opt, result)
 
     def leave(self) -> None:
         """Tell the finished results; failed and unfinished evaluations stay pending and are repeated."""

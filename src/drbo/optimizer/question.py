@@ -207,13 +207,14 @@ class Question:
         return regret_bound(self._asked, best)
 
     @computing
-    def profile(self, radii: ArrayLike) -> RadiusProfile:
+    def profile(self, radii: ArrayLike, *, actions: Any = None) -> RadiusProfile:
         """Return the cost and the benefit of each radius (k,), without a further evaluation.
 
         One row per radius: the recommendation, its bound and expectation, and the cost and benefit of robustness; with
-        `to_frame()` and `plot()`.
+        `to_frame()` and `plot()`. `actions` is a table of candidates, which is faster than the default, a search over
+        all actions for each radius.
         """
-        return profile(self._asked, radii)
+        return profile(self._asked, radii, actions)
 
     @computing
     def sensitivity(self, action: Any = None) -> RadiusSensitivity:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from drbo import MMD, RBF, Kernel, Matern, Neighbourhood, Product, validation
+from drbo import GP, MMD, RBF, AtLeast, AtMost, Kernel, LearnedGP, Matern, Neighbourhood, Product, validation
 from drbo._messages import printable
 from drbo.problems._wind_csv import WindDataError, WindSeries, la_haute_borne
 from drbo.validation import FloatArray
@@ -59,34 +60,41 @@ class Problem:
 
     Attributes
     ----------
-    name : the name of the function that makes the problem
-    description : one line
+    name : a name that can be part of a file name; that of a problem of drbo is the function that makes it
     actions : (n_actions, d_x) the possible actions
     contexts : (n_contexts, d_c) the possible contexts
-    function : f(x, c) on and off the grid
+    function : f(x, c) on and off the grid, for arrays (`Function`)
     reference : (n_contexts,) the reference distribution
-    true_distribution : (n_contexts,) the distribution of the contexts
-    mmd_kernel : the kernel of the MMD
-    gp_kernel : a product kernel that fits f (signal amplitude included)
-    noise : standard deviation of the noise on an observed reward
+    noise : standard deviation of the noise on an observed reward, and on the outcomes of limits
     radius : the largest shift from the reference: as an MMD for the distributionally robust objective, and as a
         Euclidean distance from the reference's mean for StableOpt's, as in the paper; default: the MMD of the two
         distributions
+    true_distribution : (n_contexts,) the distribution of the contexts; default: the reference
+    mmd_kernel : the kernel of the MMD; default: that of `drbo.MMD()`
+    gp_kernel : a product kernel that fits f (signal amplitude included); without one, methods learn it
+    limits : outcomes besides the reward, by name: a function like f, and the `drbo.AtMost` or `drbo.AtLeast` that it
+        must meet in every distribution of the set
+    description : one line
     """
 
     name: str
-    description: str
     actions: FloatArray
     contexts: FloatArray
     function: Function
     reference: FloatArray
-    true_distribution: FloatArray
-    mmd_kernel: Kernel
-    gp_kernel: Product
     noise: float
     radius: float = None  # type: ignore[assignment]  # None is replaced: see Attributes
+    true_distribution: FloatArray = None  # type: ignore[assignment]  # as above
+    mmd_kernel: Kernel = None  # type: ignore[assignment]  # as above
+    gp_kernel: Product | None = None
+    limits: Mapping[str, tuple[Function, AtMost | AtLeast]] = field(default_factory=dict)
+    description: str = ""
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.name, str) and re.fullmatch(r"[\w.+-]+", self.name)):
+            raise ValueError(f"name must be letters, digits, _, ., + and - only, got {self.name!r}")
+        if self.true_distribution is None:
+            object.__setattr__(self, "true_distribution", self.reference)
         contexts = validation.points("contexts", self.contexts)
         arrays = {
             "actions": validation.points("actions", self.actions),
@@ -94,8 +102,12 @@ class Problem:
             "reference": validation.distribution("reference", self.reference, len(contexts)),
             "true_distribution": validation.distribution("true_distribution", self.true_distribution, len(contexts)),
         }
-        for field, array in arrays.items():
-            object.__setattr__(self, field, _frozen(array.copy()))
+        for name, array in arrays.items():
+            object.__setattr__(self, name, _frozen(array.copy()))
+        if self.mmd_kernel is None:
+            ranges = np.ptp(contexts, axis=0)
+            lengths = 0.2 * np.sqrt(contexts.shape[1]) * np.where(ranges > 0.0, ranges, 1.0)
+            object.__setattr__(self, "mmd_kernel", RBF(lengths))
         shift = self.ambiguity.distance(self.reference, self.true_distribution) if self.radius is None else self.radius
         object.__setattr__(self, "radius", validation.radius(shift))
         object.__setattr__(self, "noise", validation.positive_float("noise", self.noise))
@@ -103,8 +115,27 @@ class Problem:
     @cached_property
     def values(self) -> FloatArray:
         """The values of f on the grid, (n_actions, n_contexts)."""
-        values = self.function(self.actions[:, None, :], self.contexts[None, :, :])
-        return _frozen(validation.finite_array("values", values, ndim=2))
+        return self._on_grid("function", self.function)
+
+    @cached_property
+    def limit_values(self) -> dict[str, FloatArray]:
+        """The values of the limited outcomes on the grid, (n_actions, n_contexts) each."""
+        return {name: self._on_grid(f"limits[{name!r}]", function) for name, (function, _) in self.limits.items()}
+
+    def _on_grid(self, name: str, function: Function) -> FloatArray:
+        values = np.asarray(function(self.actions[:, None, :], self.contexts[None, :, :]))
+        if values.shape != (len(self.actions), len(self.contexts)):
+            raise ValueError(
+                f"{name} must return an array of shape {len(self.actions), len(self.contexts)} for actions of shape "
+                f"{self.actions[:, None, :].shape} and contexts of shape {self.contexts[None, :, :].shape}, got shape "
+                f"{values.shape}; numpy.vectorize(f, signature='(d),(e)->()') makes such a function of one for a pair"
+            )
+        return _frozen(validation.finite_array(name, values).copy())
+
+    @property
+    def surrogate(self) -> GP | LearnedGP:
+        """The model of f: with the problem's kernel and noise, or one that learns both."""
+        return LearnedGP() if self.gp_kernel is None else GP(self.gp_kernel, self.noise)
 
     @cached_property
     def ambiguity(self) -> MMD:

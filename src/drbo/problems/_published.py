@@ -26,6 +26,7 @@ from drbo.problems._benchmarks import (
     normal_density,
     wind,
 )
+from drbo.problems._limited import gardner_limits, gramacy_limits
 from drbo.validation import FloatArray
 
 __all__ = [
@@ -359,7 +360,7 @@ def _modified_branin(x: FloatArray, c: FloatArray) -> FloatArray:
 
 ALL: tuple[Callable[[], Problem], ...] = (
     benchmark_1, benchmark_2, wind, robos, newsvendor, modified_branin, branin_williams, three_hump_camel, hartmann6,
-    bertsimas, ackley, covid_allocation,
+    bertsimas, ackley, covid_allocation, gramacy_limits, gardner_limits,
 )  # fmt: skip
 """The functions that make the problems; each `__name__` is the name of the problem."""
 

@@ -6,13 +6,15 @@ import math
 import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from drbo import Measured, NotReachedError, Optimizer
-from drbo.analysis import Recommendation
+from drbo.analysis import RadiusExplanation, Recommendation
+from drbo.contexts.nature import in_words
 from drbo.models import SupportsCovariance, SupportsLeaveOneOut, supports
 from drbo.report import surface
 from drbo.report.marks import (
@@ -30,11 +32,20 @@ from drbo.report.marks import (
     Mark,
     Points,
     Rule,
+    Strip,
     percent,
 )
 from drbo.report.plots import SHARES, bounds_over_time, course
 from drbo.report.scales import Labels, Percentages, Whole
+from drbo.report.surface import box_of
+from drbo.report.verdict import Verdict, came_true, verdict
+from drbo.report.wording import Wording, shift_in_words
 from drbo.spaces.space import Row, is_number, row, text, words
+
+LARGE = 100
+"""Number of evaluations on a box above which a page does without further searches over all actions."""
+CANDIDATES = 24
+"""Number of the best and of the last actions that the dial of a large run chooses from."""
 
 
 class Contents:
@@ -44,33 +55,76 @@ class Contents:
         self.opt = opt
         self.course = course(opt)
         self.recommended: Recommendation | None = self.course.recommended
+        self.words = Wording.of(opt)
+        self.rows = np.flatnonzero(~np.isnan(self.course.outcomes)).tolist()  # of results with an outcome
 
-    # --- 1: the recommendation --------------------------------------------------------------------------------------
+    @property
+    def large(self) -> bool:
+        """Whether a search over the actions is left out, as it would take many seconds."""
+        return len(self.course.outcomes) > LARGE and box_of(self.opt.configuration.actions) is not None
+
+    # --- 1: four answers --------------------------------------------------------------------------------------------
 
     def deploy(self) -> dict[str, Any]:
-        """Return the action, its bound, and the possible advantage of other actions."""
-        r = self.recommended
+        """Return what to do, what it brings on a usual day and under a shift, and how sure that is."""
+        return self._answers
+
+    @cached_property
+    def _answers(self) -> dict[str, Any]:
+        r, words = self.recommended, self.words
         if r is None:
-            return {"action": {}, "sentence": f"There is nothing to deploy: {self.course.why_not}.", "text": ""}
-        sentence = as_sentence(f"{r.promise} on average in every distribution {r.within}")
+            return {"action": {}, "why_not": f"There is nothing to deploy: {self.course.why_not}."}
+        explained = r.explain()
+        known = "" if r.given is None else f" where {in_words(r.given)}"
         return {
             "action": row(r.action, "action"),
-            "value": r.value,
-            "sentence": sentence,
+            "usual": f"{words.name} of about {words.amount(explained.expected)} on average",
+            "usual_if": f"if conditions stay as they were{known}",
+            "shifted": f"{words.name} of {words.limit} {words.amount(r.value)} on average",
+            "shifted_if": f"if {shift_in_words(self._meanings[r.radius], explained)}",
+            "word": r.promise.split(":")[0],
+            "verdict": self.verdict(r),
             "limits": [as_sentence(f"{limit.word}: {limit}") for limit in r.limits.values()],
+            "sentence": as_sentence(f"{r.promise} on average in every distribution {r.within}"),
             "trust": "" if r.claim.proven else as_sentence(str(r.trust)),
             "text": str(r),
             "reach": self._reach(),
         }
 
+    @cached_property
+    def _meanings(self) -> dict[float, RadiusExplanation]:
+        """The meaning of the radius of the run, and of each radius of the dial; together they are faster."""
+        r = self.recommended
+        assert r is not None  # a page without one has no radius
+        radii = sorted({*self._radii, r.radius})
+        return dict(zip(radii, self.opt.under().explain_radius(radii), strict=True))
+
+    @cached_property
+    def _radii(self) -> list[float]:
+        """The radii of the dial; empty if there is no radius to vary."""
+        r = self.recommended
+        if r is None or not 0.0 < r.diameter < math.inf:
+            return []
+        present = r.radius if math.isfinite(r.radius) else r.diameter
+        return sorted({*(share * r.diameter for share in SHARES), present})
+
+    def verdict(self, r: Recommendation) -> Verdict:
+        """Return the verdict on a recommendation."""
+        space, nature = self.opt.configuration.search.space, self.opt.configuration.nature.space
+        outcomes = self.course.outcomes[self.rows].tolist()
+        return verdict(r, outcomes, len(space.columns) + len(nature.columns), self.words)
+
     def _reach(self) -> str:
-        """Return the bound on the distance from the best action, as text."""
+        """Return the bound on the distance from the best action, as text; empty for a large run on a box."""
+        if self.large:
+            return ""
         left = self.opt.under().regret_bound()
         if not math.isfinite(left.value):
             return "Too little is known yet to say how much better another action could be."
         word = "guaranteed" if left.claim.proven else "estimated"
         how = "all actions were considered" if left.exhaustive else "as far as a search found"
-        return f"In the worst case, another action may still be better by at most {left.value:.4g} ({word}, {how})."
+        better = self.words.better_by(left.value)
+        return f"In the worst case, another action's {self.words.name} may still be {better} at most ({word}, {how})."
 
     # --- 2: progress ------------------------------------------------------------------------------------------------
 
@@ -80,8 +134,8 @@ class Contents:
         came = ~np.isnan(run.outcomes)
         seen = run.outcomes[came].tolist()
         failed, waiting = run.failed.tolist(), run.waiting.tolist()
-        own = self.opt.configuration.objective
-        marks: list[Mark] = [Points(run.evaluations[came].tolist(), list(seen), own.name, GREY)]
+        words = self.words
+        marks: list[Mark] = [Points(run.evaluations[came].tolist(), list(seen), words.name, GREY, rows=self.rows)]
         sentence = _counted(len(seen), "outcome")
         sentence += f", {_counted(len(failed), 'failed evaluation')}" if failed else ""
         sentence += f", {len(waiting)} pending." if waiting else "."
@@ -92,20 +146,17 @@ class Contents:
                 Line(at, optimistic, "optimistic bound of the recommended action", ORANGE, "dot"),
                 Line(at, bound, "its bound", BLUE),
             ]
-            seen += [value for value in (*bound, *optimistic) if math.isfinite(value)]
-            ends = [sorted((bound[i], optimistic[i])) for i in (0, -1)]
+            first, now = (sorted((bound[i], optimistic[i])) for i in (0, -1))
             sentence += (
-                f" By the bounds of the model alone the recommended action brought between {ends[0][0]:.4g} and "
-                f"{ends[0][1]:.4g} in the worst case after the first evaluation, and brings between "
-                f"{ends[1][0]:.4g} and {ends[1][1]:.4g} now."
+                f" The bounds of the model for the {words.name} of the recommended action in its worst case were "
+                f"{first[0]:.4g} and {first[1]:.4g} after the first evaluation. Now they are {now[0]:.4g} and "
+                f"{words.amount(now[1])}."
             )
-        level = (min(seen) if seen else 0.0) - 0.06 * (np.ptp(seen) if seen else 1.0)
         if failed:
-            marks.append(Points(failed, [level] * len(failed), "failed", RED, "cross"))
+            marks.append(Strip(failed, "failed", RED, "cross", rows=np.flatnonzero(run.failures).tolist()))
         if waiting:
-            marks.append(Points(waiting, [level] * len(waiting), "pending", GREEN, "diamond"))
-        unit = "" if own.unit is None else f" ({own.unit})"
-        drawn = Figure(marks, Axis("evaluation", Whole), Axis(f"{own.name}{unit}"), "outcomes by evaluation")
+            marks.append(Strip(waiting, "pending: no outcome yet", GREEN, "diamond"))
+        drawn = Figure(marks, Axis("evaluation", Whole), Axis(words.axis), f"{words.name} by evaluation")
         return {"sentence": sentence, "figure": drawn}
 
     def limits(self) -> dict[str, Any] | None:
@@ -127,7 +178,8 @@ class Contents:
             for label, color, kept in (("within the limit", GREEN, True), ("beyond the limit", RED, False)):
                 some = [(i, y) for i, y in pairs if (limit.sign * (y - limit.threshold) >= 0.0) is kept]
                 if some:
-                    marks.append(Points([i for i, _ in some], [y for _, y in some], label, color))
+                    at_rows = [i - 1 for i, _ in some]
+                    marks.append(Points([i for i, _ in some], [y for _, y in some], label, color, rows=at_rows))
             if r is not None and pairs:
                 at, bound, optimistic = (part.tolist() for part in bounds_over_time(self.opt, r.action, name))
                 marks += [
@@ -156,15 +208,12 @@ class Contents:
     def dial(self) -> dict[str, Any] | None:
         """Return the meaning, cost and benefit of each radius; None if there is no radius to vary."""
         r = self.recommended
-        if r is None:
+        if r is None or not self._radii:
             return None
-        diameter = r.diameter
-        if not 0.0 < diameter < math.inf:
-            return None
+        radii, diameter = self._radii, r.diameter
         present = r.radius if math.isfinite(r.radius) else diameter
-        radii = sorted({*(share * diameter for share in SHARES), present})
-        asked = self.opt.under()
-        found, meanings = asked.profile(radii), asked.explain_radius(radii)
+        candidates = self._candidates(r)
+        found = self.opt.under().profile(radii, actions=candidates)
         stops = [
             {
                 "radius": radius,
@@ -175,7 +224,7 @@ class Contents:
                 "expected": float(found.expected[i]),
                 "price": float(found.price[i]),
                 "protection": float(found.protection[i]),
-                "meaning": str(meanings[i]),
+                "meaning": str(self._meanings[radius]),
             }
             for i, (radius, action) in enumerate(zip(found.radius.tolist(), found.actions, strict=True))
             if action is not None  # no action is known to meet all limits
@@ -184,13 +233,13 @@ class Contents:
         if present not in radii:
             return None
         marks = [
-            Line(radii, [s["expected"] for s in stops], "expected under the reference", GREEN),
-            Line(radii, [s["bound"] for s in stops], "bound", BLUE),
+            Line(radii, [s["expected"] for s in stops], "expected on a usual day", GREEN),
+            Line(radii, [s["bound"] for s in stops], "bound under a shift", BLUE),
             Rule(present, "radius of this run", GREY, "dot"),
             Rule(present, "radius of the dial", GREY, id="dial-mark"),
         ]
         alt = "bound and expectation of the deployed action by radius"
-        drawn = Figure(marks, Axis("radius", pad=0.02), Axis("outcome"), alt, "half")
+        drawn = Figure(marks, Axis("radius", pad=0.02), Axis(self.words.axis), alt, "half")
         for stop, at in zip(stops, drawn.scales()[0].at(radii).tolist(), strict=True):
             stop["at"] = percent(at)
         different = len({words(s["action"]) for s in stops})
@@ -200,7 +249,22 @@ class Contents:
             f"difference. From no shift to the largest one, {deployed} deployed. Bounds are those of the model "
             "alone."
         )
+        if candidates is not None:
+            sentence += f" Other actions than {len(candidates)} of the evaluated ones were not considered."
         return {"stops": stops, "figure": drawn, "sentence": sentence}
+
+    def _candidates(self, r: Recommendation) -> list[Any] | None:
+        """Return the actions of a large run that the dial chooses from; None for all.
+
+        They are the recommended one, those of the best outcomes, and the last ones.
+        """
+        if not self.large or self.opt.configuration.limits:
+            return None
+        told = [(result.action, result.outcome) for result in self.opt.results if result.outcome is not None]
+        sign = -1.0 if self.opt.configuration.maximize else 1.0
+        best = sorted(told, key=lambda one: sign * one[1])[:CANDIDATES]
+        chosen = [r.action, *(action for action, _ in (*best, *told[-CANDIDATES:]))]
+        return list({words(row(action, "action")): action for action in chosen}.values())
 
     # --- 4: the worst case beside the reference ---------------------------------------------------------------------
 
@@ -219,8 +283,9 @@ class Contents:
             figures.append(plane(names, [columns[name] for name in names], both))
         explained = r.explain()
         sentence = (
-            f"Expected under the reference: {explained.expected:.4g}. A shift of the conditions may cost "
-            f"{explained.shift:.4g}, and what the model does not know yet {explained.ignorance:.4g} more."
+            f"On a usual day the {self.words.name} is expected to be {self.words.amount(explained.expected)}. A shift "
+            f"of the conditions may cost {self.words.amount(explained.shift)}, and what the model does not know yet "
+            f"{self.words.amount(explained.ignorance)} more."
         )
         return {"sentence": sentence, "figures": figures, "text": "\n".join(explained.conditions())}
 
@@ -232,12 +297,12 @@ class Contents:
         if r is None or today is None or not supports(self.opt.posterior, SupportsCovariance):
             return None
         found = self.opt.under().compare(r.action)
-        unit = "more" if self.opt.configuration.maximize else "less"
-        worst = f"at least {found.worst:.4g} better" if found.worst >= 0.0 else f"at most {-found.worst:.4g} worse"
+        own = self.words
+        worst = f"{own.better_by(found.worst)} at {'least' if found.worst >= 0.0 else 'most'}"
         sentence = (
-            f"Today's action is {words(row(today, 'action'))}. The recommended one is expected to bring "
-            f"{found.expected:.4g} {unit} under the reference. In the worst distribution of the set it is {worst}"
-            f"{'' if found.complete else ', as far as its atoms show'}."
+            f"Today's action is {words(row(today, 'action'))}. On a usual day the recommended action's {own.name} is "
+            f"expected to be {own.better_by(found.expected)}. In the distribution that favours today's action most, it "
+            f"is {worst}{'' if found.complete else ', as far as its atoms show'}."
         )
         if found.untried:
             untried = " and ".join(words(row(action, "action")) for action in found.untried)
@@ -245,12 +310,12 @@ class Contents:
                 f"Extrapolated: nobody has evaluated {untried}, nor an action near it. {sentence} This is a guess."
             )
         rows = {
-            "better under the reference by, expected": found.expected,
-            "at least": found.lower,
-            "at most": found.upper,
-            "better in the worst distribution by at least": found.worst,
+            "on a usual day, expected": found.expected,
+            "on a usual day, worst end of the bounds": found.lower,
+            "on a usual day, best end of the bounds": found.upper,
+            "under the least favourable shift": found.worst,
         }
-        return {"sentence": sentence, "rows": {name: f"{value:.4g}" for name, value in rows.items()}}
+        return {"sentence": sentence, "rows": {name: own.better_by(value) for name, value in rows.items()}}
 
     def trust(self) -> dict[str, Any] | None:
         """Return every outcome and its prediction from the others; None with fewer than three outcomes."""
@@ -258,17 +323,21 @@ class Contents:
         found = self.opt.leave_one_out() if able and len(self.course.failed) < len(self.course.outcomes) else None
         if found is None or len(found.outcome) < 3:
             return None
-        inside = found.inside
-        low, high = found.mean - found.width * found.std, found.mean + found.width * found.std
+        inside, (least, most) = found.inside, self.opt.configuration.objective.range
+        low, high = (np.clip(found.mean + side * found.width * found.std, least, most) for side in (-1.0, 1.0))
+        own = np.array(self.rows) if len(self.rows) == len(inside) else None
         ends = [float(found.outcome.min()), float(found.outcome.max())]
         marks: list[Mark] = [Line(ends, ends, "equal", GREY, "dash", 1.0)]
         for chosen, name, color in ((inside, "within its bounds", BLUE), (~inside, "outside", RED)):
             if chosen.any():
-                x, y, least, most = (part[chosen].tolist() for part in (found.outcome, found.mean, low, high))
-                marks.append(Points(x, y, name, color, low=least, high=most))
+                x, y, below, above = (part[chosen].tolist() for part in (found.outcome, found.mean, low, high))
+                rows = () if own is None else own[chosen].tolist()
+                marks.append(Points(x, y, name, color, low=below, high=above, rows=rows))
         alt = "outcomes against their leave-one-out predictions"
-        drawn = Figure(marks, Axis("outcome"), Axis("predicted from the others"), alt)
-        return {"sentence": as_sentence(str(found)), "figure": drawn}
+        drawn = Figure(marks, Axis(self.words.axis), Axis("predicted from the others"), alt)
+        r = self.recommended
+        tested = "" if r is None else as_sentence(str(came_true(r)))
+        return {"sentence": f"{tested} In the picture {found}.".strip(), "figure": drawn}
 
     # --- 6: the model -----------------------------------------------------------------------------------------------
 
@@ -278,8 +347,8 @@ class Contents:
         if r is None:
             return None
         sentence = (
-            "Lines show the expectation over the conditions, along one parameter with the others as recommended; bands "
-            "are bounds on it. Marks are evaluations."
+            f"Lines show the expected {self.words.name} along one parameter, with the others as recommended. Bands are "
+            "bounds on it. Marks are evaluations."
         )
         return {"sentence": sentence, "slices": surface.slices(self.opt, r), "maps": surface.maps(self.opt, r)}
 
@@ -295,11 +364,11 @@ class Contents:
         bars = Bars(order, [shares[name] for name in order], "share", BLUE, 0.18, 0.82, upright=False)
         sentence = ""
         if order:
-            most = f"{shares[order[-1]]:.0%} of the model's variation would be gone if it were fixed"
+            most = f"{shares[order[-1]]:.0%} of the variation of the {self.words.name} would be gone if it were fixed"
             sentence = f"{order[-1]} matters most: {most}."
         advice = r.explain().advice()
         alt = "share of the variation of f by parameter and condition"
-        across = Axis("share of the variation (total effect)", Percentages)
+        across = Axis(f"share of the variation of {self.words.name} (total effect)", Percentages)
         drawn = Figure([bars], across, Axis("", Labels), alt, height=90 + 34 * len(order)) if order else None
         return {"sentence": sentence, "next": " ".join(advice), "shares": shares, "figure": drawn}
 
@@ -314,9 +383,13 @@ class Contents:
             one: Row = {"result": result.id, "suggestion": result.number}
             for kind, value in (("action", result.action), ("context", result.context)):
                 one |= {(name if name not in one else f"{kind}.{name}"): v for name, v in row(value, kind).items()}
+            units = {name: limit.unit for name, limit in self.opt.configuration.limits.items()}
             one |= {
-                self.opt.configuration.objective.name: result.outcome,
-                **{name: getattr(value, "value", value) for name, value in result.limits.items()},
+                self.words.axis: result.outcome,
+                **{
+                    name if units.get(name) is None else f"{name} ({units[name]})": getattr(value, "value", value)
+                    for name, value in result.limits.items()
+                },
                 "failed": result.failed,
                 "time (UTC)": None if when is None else when.strftime("%Y-%m-%d %H:%M:%S"),
             }
@@ -327,15 +400,22 @@ class Contents:
 
     def configuration(self) -> Row:
         """Return the arguments of the optimizer, and the versions."""
-        own = self.opt.configuration
+        versions = {"drbo": version("drbo"), "Python": platform.python_version(), "numpy": np.__version__}
+        return {**self.arguments(self.opt), **versions}
+
+    @staticmethod
+    def arguments(opt: Optimizer) -> Row:
+        """Return the arguments of an optimizer as text."""
+        own = opt.configuration
         made = {
             "actions": own.actions, "contexts": own.contexts, "ambiguity": own.ambiguity, "setting": own.setting,
             "surrogate": own.surrogate, "policy": own.policy, "beta": own.beta,
             own.objective.name: "maximised" if own.maximize else "minimised",
             **{f"limit of {name}": limit for name, limit in own.limits.items()},
         }  # fmt: skip
-        versions = {"drbo": version("drbo"), "Python": platform.python_version(), "numpy": np.__version__}
-        return {name: str(value) for name, value in (made | versions).items()}
+        further = {name: own.arguments.get(name) for name in ("unit", "outcome_range", "baseline")}
+        made |= {name: value for name, value in further.items() if value is not None}
+        return {name: str(value) for name, value in made.items()}
 
 
 def as_sentence(said: str) -> str:

@@ -1,24 +1,27 @@
 """The figures of the page: marks on two axes, with titles, ticks and a legend, as HTML and SVG that need no script.
 
 The browser lays out the text: labels wrap, and the marks fill the rest of the figure. All user text is escaped.
+
+The page's script shows the numbers behind a mark under the mouse and by keyboard. It reads them from the page: the
+place of a mark, the scale of each axis, and for marks of results the rows of the table.
 """
 
 from __future__ import annotations
 
 import base64
 import html
+import json
 import math
 import struct
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from drbo.report.scales import Numbers, Scale, edges, pixels
-from drbo.spaces.space import text
 from drbo.validation import FloatArray
 
 
@@ -43,7 +46,9 @@ LITTLE_TO_MUCH = (
 MOST_POINTS = 2000
 """Largest number of points of one series that are drawn."""
 _MANY = 500
-"""Largest number of points with hints; more points are drawn as one path."""
+"""Largest number of points that are single elements; more points are drawn as one path."""
+_LEVELS = 36**2
+"""Number of levels of a cell's value for the script: two digits of base 36."""
 _SYMBOLS = {
     "disc": ("●", ""),
     "bar": ("■", ""),
@@ -58,12 +63,17 @@ _DASHES = {"solid": "none", "dash": "8 6", "dot": "2 5"}
 class Mark(ABC):
     """An element of a figure; in the legend it has its name, its colour, and its dash or symbol."""
 
+    kind: ClassVar[str]
     x: Any
     y: Any
     name: str
     color: str
     dash: str
     symbol: str
+
+    def data(self) -> dict[str, str]:
+        """Return what the script must know beside the places of the mark, by name."""
+        return {}
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
         """Return the values that the two axes must cover."""
@@ -82,11 +92,13 @@ class Mark(ABC):
 class Points(Mark):
     """Discs or other symbols at x (n,) and y (n,), with optional error bars from `low` to `high` (n,).
 
-    `hints` (n,) are tooltips; the default is the values. `shift` moves the points to the right by a share of the axis,
-    so that two series at the same labels do not overlap. Of more than `MOST_POINTS` points every so many are drawn, the
-    lowest and the highest among them, and the name says so.
+    `hints` (n,) are shown in place of the values. `rows` (n,) are the rows of the table of results that the points
+    stand for. `shift` moves the points to the right by a share of the axis, so that two series at the same labels do
+    not overlap. Of more than `MOST_POINTS` points every so many are drawn, the lowest and the highest among them, and
+    the name says so.
     """
 
+    kind: ClassVar[str] = "points"
     x: Sequence[Any]
     y: Sequence[Any]
     name: str
@@ -99,6 +111,7 @@ class Points(Mark):
     low: Sequence[float] = ()
     high: Sequence[float] = ()
     hints: Sequence[str] = ()
+    rows: Sequence[int] = ()
     shift: float = 0.0
     dash = ""
 
@@ -107,43 +120,85 @@ class Points(Mark):
         if n <= MOST_POINTS:
             return
         y = np.asarray(self.y, dtype=float)
-        rows = np.unique([*np.linspace(0, n - 1, MOST_POINTS).astype(int), np.argmin(y), np.argmax(y)]).tolist()
-        for name in ("x", "y", "sizes", "low", "high", "hints"):
+        kept = np.unique([*np.linspace(0, n - 1, MOST_POINTS).astype(int), np.argmin(y), np.argmax(y)]).tolist()
+        for name in ("x", "y", "sizes", "low", "high", "hints", "rows"):
             values = getattr(self, name)
-            object.__setattr__(self, name, [values[i] for i in rows] if len(values) else values)
-        object.__setattr__(self, "name", f"{self.name} ({len(rows):,} of {n:,} shown)")
+            object.__setattr__(self, name, [values[i] for i in kept] if len(values) else values)
+        object.__setattr__(self, "name", f"{self.name} ({len(kept):,} of {n:,} shown)")
+
+    def data(self) -> dict[str, str]:
+        """Return the rows or the hints of the points."""
+        if self.rows:
+            return {"rows": _ranges(self.rows)}
+        return {"hints": json.dumps(list(self.hints))} if self.hints else {}
 
     def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
         """Return the values that the two axes must cover."""
         return self.x, [*self.y, *self.low, *self.high]
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Return a disc or a symbol per point, with its hint; many discs are one path."""
+        """Return a disc or a symbol per point; many discs are one path."""
         across, up = x.at(self.x) + self.shift, y.at(self.y)
         drawn = ""
         if len(self.low):
             bars = zip(across, y.at(self.low), y.at(self.high), strict=True)
-            drawn = _stroke("".join(f"M{_to(a, low)}L{_to(a, high)}" for a, low, high in bars), self.color, 1.0)
+            path = "".join(f"M{_to(a, low)}L{_to(a, high)}" for a, low, high in bars)
+            drawn = _stroke(path, self.color, 1.0, kind="errors")
         if self.symbol == "disc" and not self.sizes and (self.edge or len(across) > _MANY):
             dots = "".join(f"M{_to(a, b)}h0" for a, b in zip(across, up, strict=True))
-            drawn += _stroke(dots, self.edge, self.size + 2.0) if self.edge else ""
-            return drawn + _stroke(dots, self.color, self.size, opacity=self.opacity)
-        hints = self.hints or [f"{self.name}: {text(a)}, {text(b)}" for a, b in zip(self.x, self.y, strict=True)]
+            return drawn + self._dots(dots)
         sizes = self.sizes or [self.size] * len(across)
-        marks = "".join(map(self._one, across.tolist(), up.tolist(), sizes, hints))
+        marks = "".join(map(self._one, across.tolist(), up.tolist(), sizes))
         return f'{drawn}<g fill="{self.color}" fill-opacity="{self.opacity}">{marks}</g>'
 
-    def _one(self, across: float, up: float, size: float, hint: str) -> str:
-        left, top, title = percent(across), percent(1.0 - up), f"<title>{escaped(hint)}</title>"
+    def _dots(self, path: str) -> str:
+        """Return discs as one path, which is drawn twice if the discs have an edge."""
+        if self.edge is None:
+            return _stroke(path, self.color, self.size, opacity=self.opacity, kind="dots")
+        key = f"dots-{zlib.crc32(path.encode()):x}"
+        styles = ((self.edge, self.size + 2.0), (self.color, self.size))
+        outer, inner = (f'stroke="{color}" stroke-width="{width:g}"' for color, width in styles)
+        drawn = f'<g {outer}><path class="stroke dots" id="{key}" d="{path}"/></g><use href="#{key}" {inner}/>'
+        return _stretched(drawn)
+
+    def _one(self, across: float, up: float, size: float) -> str:
+        left, top = percent(across), percent(1.0 - up)
         if self.symbol == "disc":
-            return f'<circle cx="{left}" cy="{top}" r="{size / 2.0:.3g}">{title}</circle>'
-        return f'<svg x="{left}" y="{top}"><path class="symbol" d="{_SYMBOLS[self.symbol][1]}">{title}</path></svg>'
+            return f'<circle cx="{left}" cy="{top}" r="{size / 2.0:.3g}"/>'
+        return _symbol(left, top, self.symbol)
+
+
+@dataclass(frozen=True)
+class Strip(Mark):
+    """Symbols at x (n,) above the figure: what has a place along the horizontal axis, and no value."""
+
+    kind: ClassVar[str] = "strip"
+    x: Sequence[float]
+    name: str
+    color: str
+    symbol: str
+    rows: Sequence[int] = ()
+    dash = ""
+
+    def data(self) -> dict[str, str]:
+        """Return the rows of the symbols."""
+        return {"rows": _ranges(self.rows)} if self.rows else {}
+
+    def values(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return the values that the two axes must cover."""
+        return self.x, []
+
+    def svg(self, x: Scale, y: Scale) -> str:  # noqa: ARG002 - it has no height
+        """Return a symbol per value."""
+        marks = "".join(_symbol(percent(at), "-10", self.symbol) for at in x.at(self.x).tolist())
+        return f'<g fill="{self.color}">{marks}</g>'
 
 
 @dataclass(frozen=True)
 class Line(Mark):
     """A line through x (n,) and y (n,), without values that are not finite."""
 
+    kind: ClassVar[str] = "line"
     x: Sequence[Any]
     y: Sequence[float]
     name: str
@@ -160,6 +215,7 @@ class Line(Mark):
 class Band(Mark):
     """The area between two lines, without values that are not finite."""
 
+    kind: ClassVar[str] = "band"
     x: Sequence[Any]
     low: Sequence[float]
     high: Sequence[float]
@@ -185,6 +241,7 @@ class Bars(Mark):
     A place ends halfway to the next one; a bar fills it from the share `begin` to the share `end`.
     """
 
+    kind: ClassVar[str] = "bars"
     at: Sequence[Any]
     sizes: Sequence[float]
     name: str
@@ -200,19 +257,16 @@ class Bars(Mark):
         return (self.at, self.sizes) if self.upright else (self.sizes, self.at)
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Return a rectangle per bar, with its hint."""
+        """Return a rectangle per bar."""
         places, lengths = (x, y) if self.upright else (y, x)
         ends = edges(places.at(self.at))
         drawn = []
-        for i, (label, size, length) in enumerate(
-            zip(self.at, self.sizes, lengths.at(self.sizes).tolist(), strict=True)
-        ):
+        for i, length in enumerate(lengths.at(self.sizes).tolist()):
             width = (self.end - self.begin) * (ends[i + 1] - ends[i])
             start = ends[i] + self.begin * (ends[i + 1] - ends[i])
             box = (start, 1.0 - length, width, length) if self.upright else (0.0, 1.0 - start - width, length, width)
             left, top, across, down = map(percent, box)
-            hint = escaped(f"{self.name}: {text(label)}, {size:.1%}")
-            drawn.append(f'<rect x="{left}" y="{top}" width="{across}" height="{down}"><title>{hint}</title></rect>')
+            drawn.append(f'<rect x="{left}" y="{top}" width="{across}" height="{down}"/>')
         return f'<g fill="{self.color}" fill-opacity="{self.opacity}">{"".join(drawn)}</g>'
 
 
@@ -220,6 +274,7 @@ class Bars(Mark):
 class Cells(Mark):
     """Numbers z (m, n) at x (n,) and y (m,), as colours; a cell ends halfway to the next one. nan is blank."""
 
+    kind: ClassVar[str] = "cells"
     x: Sequence[Any]
     y: Sequence[Any]
     z: FloatArray
@@ -227,6 +282,14 @@ class Cells(Mark):
 
     def _ends(self) -> Numbers:
         return Numbers.over(self.z[~np.isnan(self.z)].tolist(), 0.0)
+
+    def data(self) -> dict[str, str]:
+        """Return the numbers, row by row from below, as levels between the two ends."""
+        ends = self._ends()
+        levels = np.where(np.isnan(self.z), -1.0, np.rint(ends.at(self.z) * (_LEVELS - 1))).astype(int)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"
+        cells = "".join("--" if one < 0 else digits[one // 36] + digits[one % 36] for one in levels.ravel().tolist())
+        return {"z": cells, "columns": str(self.z.shape[1]), "low": f"{ends.low:.6g}", "high": f"{ends.high:.6g}"}
 
     def scale(self) -> str:
         """Return the colour scale from the smallest number to the largest."""
@@ -253,6 +316,7 @@ class Cells(Mark):
 class Rule(Mark):
     """A vertical line at x over the whole height; the page's script moves it by its `id`."""
 
+    kind: ClassVar[str] = "rule"
     x: float
     name: str
     color: str
@@ -290,6 +354,11 @@ class Figure:
     size: str = ""
     height: int | None = None
 
+    @property
+    def _class(self) -> str:
+        strip = " strip" if any(isinstance(mark, Strip) for mark in self.marks) else ""
+        return f"figure {self.size}{strip}"
+
     def scales(self) -> tuple[Scale, Scale]:
         """Return the scales of the two axes, which cover all marks."""
         both = zip(*(mark.values() for mark in self.marks), strict=True)
@@ -302,10 +371,12 @@ class Figure:
         height = f' style="height: {self.height}px"' if self.height else ""
         lines = [f'<line x1="{percent(at)}" x2="{percent(at)}" y2="100%"/>' for at, _ in x.ticks() if x.ruled]
         lines += [f'<line x2="100%" y1="{percent(1 - at)}" y2="{percent(1 - at)}"/>' for at, _ in y.ticks() if y.ruled]
-        drawn = "".join(mark.svg(x, y) for mark in self.marks)
+        drawn = "".join(_marked(mark, x, y) for mark in self.marks)
+        axes = escaped(json.dumps([{"title": a.title, **s.data()} for a, s in ((self.x, x), (self.y, y))]))
         room = ((self.height or _LOW) - _AROUND) // _LINE
         return (
-            f'<div class="figure {self.size}" id="{key}" role="img" aria-label="{escaped(self.alt)}"{height}>'
+            f'<div class="{self._class}" id="{key}" role="img" aria-label="{escaped(self.alt)}" '
+            f'data-axes="{axes}"{height}>'
             f'<div class="title up">{escaped(self.y.title)}</div><div class="names up">{_up(y, room)}</div>'
             f'<svg class="marks"><g class="lines">{"".join(lines)}</g>{drawn}</svg>'
             f"{''.join(mark.scale() for mark in self.marks)}"
@@ -321,8 +392,25 @@ def legend(figures: Sequence[Figure]) -> str:
     entries = []
     for mark in found.values():
         kind, inner = (f"stroke {mark.dash}", "") if mark.dash else ("mark", _SYMBOLS[mark.symbol][0])
-        entries.append(f'<li><span class="{kind}" style="color: {mark.color}">{inner}</span> {mark.name}</li>')
+        entries.append(f'<li><span class="{kind}" style="color: {mark.color}">{inner}</span> {escaped(mark.name)}</li>')
     return f'<ul class="legend">{"".join(entries)}</ul>'
+
+
+def _marked(mark: Mark, x: Scale, y: Scale) -> str:
+    """Return a mark with what the script must know of it."""
+    further = "".join(f' data-{name}="{escaped(value)}"' for name, value in mark.data().items())
+    name = escaped(getattr(mark, "name", ""))
+    return f'<g class="mark" data-kind="{mark.kind}" data-name="{name}"{further}>{mark.svg(x, y)}</g>'
+
+
+def _ranges(rows: Sequence[int]) -> str:
+    """Return ascending numbers as ranges: "0-15 17-30"."""
+    steps = np.flatnonzero(np.diff(rows) != 1) + 1
+    return " ".join(f"{part[0]}-{part[-1]}" for part in np.split(np.asarray(rows), steps) if len(part))
+
+
+def _symbol(left: str, top: str, symbol: str) -> str:
+    return f'<svg x="{left}" y="{top}"><path class="symbol" d="{_SYMBOLS[symbol][1]}"/></svg>'
 
 
 def _up(scale: Scale, room: int) -> str:
@@ -370,10 +458,12 @@ def _through(across: FloatArray, up: FloatArray) -> str:
     return "".join(path)
 
 
-def _stroke(path: str, color: str, width: float, dash: str = "solid", opacity: float = 1.0) -> str:
-    """Return a path with a width in pixels, independent of the figure's size."""
+def _stroke(
+    path: str, color: str, width: float, dash: str = "solid", opacity: float = 1.0, kind: str = "through"
+) -> str:
+    """Return a path with a width in pixels, independent of the figure's size; `kind` is a class for the script."""
     style = f'stroke="{color}" stroke-width="{width:g}" stroke-dasharray="{_DASHES[dash]}" stroke-opacity="{opacity:g}"'
-    return _stretched(f'<path class="stroke" d="{path}" {style}/>')
+    return _stretched(f'<path class="stroke {kind}" d="{path}" {style}/>')
 
 
 def _stretched(inner: str) -> str:

@@ -17,24 +17,32 @@ from typing import Any
 from drbo import Optimizer, validation
 from drbo._files import write_atomically
 from drbo._messages import counted
+from drbo.report.changes import changes
 from drbo.report.contents import Contents, as_sentence
 from drbo.report.marks import Figure, escaped, legend
 from drbo.spaces.space import text
 
 
-def write(opt: Optimizer, path: str | os.PathLike[str], title: str | None = None) -> Path:
-    """Write the page of an optimizer to a file, and return its path; the default of `title` is the file's name."""
+def write(
+    opt: Optimizer, path: str | os.PathLike[str], title: str | None = None, against: Optimizer | None = None
+) -> Path:
+    """Write the page of an optimizer to a file, and return its path; the default of `title` is the file's name.
+
+    `against` is another run, or an earlier moment of this one; the page then says what changed.
+    """
     validation.of_kind("opt", opt, Optimizer, "an Optimizer")
+    if against is not None:
+        validation.of_kind("against", against, Optimizer, "an Optimizer")
     target = validation.path("path", path)
     if title is not None:
         validation.of_kind("title", title, str, "text")
-    write_atomically(target, page(opt, target.stem if title is None else title))
+    write_atomically(target, page(opt, target.stem if title is None else title, against))
     return target
 
 
-def page(opt: Optimizer, title: str) -> str:
+def page(opt: Optimizer, title: str, against: Optimizer | None = None) -> str:
     """Return the page of an optimizer as HTML."""
-    body = "".join(_sections(Contents(opt)))
+    body = "".join(_sections(Contents(opt), None if against is None else Contents(against)))
     script = _asset("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -51,30 +59,27 @@ style-src 'unsafe-inline'; img-src data:">
 <style>{_asset("page.css")}</style>
 </head>
 <body>
-<noscript><style>.tools, #radius, #map {{ display: none; }}</style></noscript>
+<noscript><style>.tools, .save, #radius, #map {{ display: none; }}</style></noscript>
 <header><h1>{name}</h1><p>drbo report, {made}</p></header>
 <main>
 {body}
 </main>
+<div id="tip" role="status" aria-live="polite" hidden></div>
 <script>{script}</script>
 </body>
 </html>
 """
 
 
-def _sections(contents: Contents) -> list[str]:
-    """Return the sections of the page in order."""
-    deploy, progress = contents.deploy(), contents.progress()
-    chips = "".join(f"<div><dt>{escaped(n)}</dt><dd>{escaped(text(v))}</dd></div>" for n, v in deploy["action"].items())
-    lines = [*deploy.get("limits", ()), *(deploy[key] for key in ("trust", "reach") if deploy.get(key))]
-    further = "".join(f"<p>{escaped(line)}</p>" for line in lines)
-    details = _details("In full", deploy["text"]) if deploy["text"] else ""
-    said = f'<dl class="action">{chips}</dl><p class="sentence">{escaped(deploy["sentence"])}</p>{further}{details}'
-    parts = [
-        _section("deploy", "What to deploy", "", said),
-        _section("progress", "Progress", progress["sentence"], _figures("progress", [progress["figure"]])),
-    ]
-    further_parts: list[tuple[str, str, Callable[[], Any], Callable[[Any], str]]] = [
+def _sections(contents: Contents, before: Contents | None) -> list[str]:
+    """Return the sections of the page in order; `before` are the contents of another run."""
+    progress = contents.progress()
+    parts = [_section("deploy", "The answer", "", _answers(contents.deploy()))]
+    if before is not None:
+        found = changes(contents, before)
+        parts.append(_section("changes", "What changed", found["sentence"], _compared(found["rows"])))
+    parts.append(_section("progress", "Progress", progress["sentence"], _figures("progress", [progress["figure"]])))
+    further: list[tuple[str, str, Callable[[], Any], Callable[[Any], str]]] = [
         ("limits", "Limits", contents.limits, lambda part: _figures("limits", part["figures"])),
         ("dial", "The radius dial", contents.dial, lambda part: _dial(part["stops"], part["figure"])),
         ("conditions", "The worst case beside the reference", contents.conditions, _conditions),
@@ -83,21 +88,58 @@ def _sections(contents: Contents) -> list[str]:
         ("model", "What the model thinks", contents.model, _model),
         ("matters", "What matters, and where to look next", contents.matters, _matters),
     ]
-    for key, title, make, inner in counted(further_parts, len(further_parts), "writing the report, sections"):
+    for key, title, make, inner in counted(further, len(further), "writing the report, sections"):
         part = make()
         if part is not None:
             parts.append(_section(key, title, part["sentence"], inner(part)))
     results = contents.results()
-    shown, told = len(results["rows"]), results["count"]
-    count = f"{told} results, in the order in which they were told."
-    if shown < told:
-        count = (
-            f"The last {shown:,} of {told:,} results, in the order in which they were told; to_frame() has them all."
-        )
-    parts.append(_section("results", "All results", count, _table(results["columns"], results["rows"])))
+    left_out = results["count"] - len(results["rows"])
+    count = f"{results['count']:,} results, in the order in which they were told. A number leads to its marks above."
+    if left_out:
+        count = f"The last {len(results['rows']):,} of {count} to_frame() has them all."
+    parts.append(_section("results", "All results", count, _table(results["columns"], results["rows"], left_out)))
     made = "".join(f"<dt>{escaped(n)}</dt><dd>{escaped(v)}</dd>" for n, v in contents.configuration().items())
     parts.append(_section("configuration", "How it was made", "", f'<dl class="configuration">{made}</dl>'))
     return parts
+
+
+def _answers(found: Mapping[str, Any]) -> str:
+    """Return the four answers of the first screen, and below them the technical words."""
+    if "why_not" in found:
+        return f'<p class="verdict red">{escaped(found["why_not"])}</p>'
+    chips = "".join(f"<div><dt>{escaped(n)}</dt><dd>{escaped(text(v))}</dd></div>" for n, v in found["action"].items())
+    light = found["verdict"].light.name.lower()
+    findings = "".join(
+        f'<li class="{finding.light.name.lower()}">{escaped(finding)}</li>'
+        for finding in sorted(found["verdict"].findings, key=lambda one: -one.light)
+    )
+    cards = [
+        ("What to do", f'<dl class="action">{chips}</dl>'),
+        ("On a usual day", _stated(found["usual"], found["usual_if"])),
+        ("If conditions shift", _stated(found["shifted"], f"{found['shifted_if']} ({found['word']})")),
+        (
+            "How sure are we?",
+            f'<p class="verdict {light}"><strong>{light.capitalize()}.</strong> {escaped(found["verdict"])}</p>'
+            f'<ul class="findings">{findings}</ul>',
+        ),
+    ]
+    answers = "".join(f'<div class="answer"><h3>{title}</h3>{inner}</div>' for title, inner in cards)
+    lines = [found["sentence"], *found["limits"], *filter(None, (found["trust"], found["reach"]))]
+    further = "".join(f"<p>{escaped(line)}</p>" for line in lines)
+    details = _details("In full, as recommend() prints it", found["text"])
+    return f'<div class="answers">{answers}</div><h3>In technical words</h3>{further}{details}'
+
+
+def _stated(number: str, condition: str) -> str:
+    """Return a statement and its condition."""
+    return f'<p class="stated">{escaped(as_sentence(number)[:-1])}</p><p class="condition">{escaped(condition)}</p>'
+
+
+def _compared(rows: Sequence[tuple[str, str, str]]) -> str:
+    """Return a table of two runs."""
+    lines = "".join(f"<tr><th>{escaped(n)}</th><td>{escaped(a)}</td><td>{escaped(b)}</td></tr>" for n, a, b in rows)
+    heads = "<tr><th></th><th>the other run</th><th>this run</th></tr>"
+    return f'<div class="scroll"><table class="compared"><thead>{heads}</thead><tbody>{lines}</tbody></table></div>'
 
 
 def _conditions(part: Mapping[str, Any]) -> str:
@@ -132,9 +174,9 @@ def _dial(stops: Sequence[Mapping[str, Any]], drawn: Figure) -> str:
         chosen = " shown" if i == start else ""
         name = f"{mine} (this run)" if i == start else f"{stop['radius']:.4g} (this run: {mine})"
         brings = {
-            "bound": stop["bound"],
-            "expected under the reference": stop["expected"],
-            "price: lost if the reference is true": stop["price"],
+            "bound under a shift": stop["bound"],
+            "expected on a usual day": stop["expected"],
+            "price: lost on a usual day": stop["price"],
             "protection: gained in the worst case": stop["protection"],
         }
         shown.append(
@@ -166,18 +208,21 @@ def _maps(maps: Sequence[Mapping[str, Any]]) -> str:
     return f"{choice}{legend([one['figure'] for one in maps])}{drawn}"
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], left_out: int) -> str:
     """Return the table of results; the value attribute of a cell has all digits of its number."""
     heads = "".join(
         f'<th aria-sort="{"none" if i else "ascending"}"><button type="button">{escaped(name)}</button></th>'
         for i, name in enumerate(columns)
     )
-    lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    lines = "".join(
+        f'<tr><td><a href="#fig-progress-0">{row[0]}</a></td>{"".join(map(_cell, row[1:]))}</tr>' for row in rows
+    )
     return (
         '<p class="tools"><label>Filter <input type="search" id="filter"></label> '
         '<button type="button" id="csv">Download CSV</button> '
         f'<span id="shown" aria-live="polite">{len(rows)} of {len(rows)} shown</span></p>'
-        f'<div class="scroll"><table id="table"><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table></div>'
+        f'<div class="scroll"><table id="table"><thead><tr>{heads}</tr></thead>'
+        f'<tbody data-first="{left_out}">{lines}</tbody></table></div>'
     )
 
 

@@ -14,6 +14,7 @@ from drbo import Optimizer, validation
 from drbo.analysis import Recommendation
 from drbo.analysis.profile import BLUE, GREEN, GREY, ORANGE, PINK, panels
 from drbo.models import SupportsManyOutcomes, supports
+from drbo.report.wording import Wording
 from drbo.spaces.space import is_number, row, text
 from drbo.validation import FloatArray
 
@@ -123,18 +124,21 @@ class Plots:
         figure, (axes,) = panels(1, 1, 6.4, 3.8)
         run = course(self._opt)
         if np.isfinite(run.outcomes).any():
-            axes.plot(run.evaluations, run.outcomes, "o", color=GREY, markersize=4, label="outcome")
+            axes.plot(run.evaluations, run.outcomes, "o", color=GREY, markersize=4, label=Wording.of(self._opt).name)
         if len(run.at):
             bounds = "optimistic bound of the recommended action"
             axes.fill_between(run.at, run.bound, run.optimistic, color=BLUE, alpha=0.12, linewidth=0.0)
             axes.plot(run.at, run.optimistic, ":", color=ORANGE, label=bounds)
             axes.plot(run.at, run.bound, color=BLUE, linewidth=2, label="its bound")
-        low = axes.get_ylim()[0]  # failures and pending evaluations are drawn at the lower edge
-        for name, marker, where, colour in (("failed", "x", run.failed, PINK), ("pending", "D", run.waiting, GREEN)):
+        above = axes.get_xaxis_transform()  # what has no outcome stands above the figure
+        waiting = "pending: no outcome yet"
+        for name, marker, where, colour in (("failed", "x", run.failed, PINK), (waiting, "D", run.waiting, GREEN)):
             if len(where):
-                heights = np.full(len(where), low)
-                axes.plot(where, heights, marker, color=colour, label=name, fillstyle="none", clip_on=False, zorder=3)
-        axes.set(xlabel="evaluation", ylabel="outcome", title="Progress")
+                heights = np.full(len(where), 1.03)
+                (drawn,) = axes.plot(where, heights, marker, color=colour, label=name, transform=above, clip_on=False)
+                drawn.set_fillstyle("none")
+        axes.set(xlabel="evaluation", ylabel=Wording.of(self._opt).axis)
+        axes.set_title("Progress", pad=14.0)
         if axes.get_legend_handles_labels()[0]:
             axes.legend(frameon=False, fontsize="small")
         return figure

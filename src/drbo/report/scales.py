@@ -41,6 +41,10 @@ class Scale(ABC):
     def ticks(self) -> list[tuple[float, str]]:
         """Return the ticks: positions and names."""
 
+    @abstractmethod
+    def data(self) -> dict[str, Any]:
+        """Return the scale for the page's script, which turns positions into values."""
+
 
 @dataclass(frozen=True)
 class Numbers(Scale):
@@ -67,6 +71,10 @@ class Numbers(Scale):
             if sum(len(name) + 2 for _, name in found) <= _LETTERS:
                 break
         return found
+
+    def data(self) -> dict[str, Any]:
+        """Return the kind and the two ends."""
+        return {"kind": type(self).__name__.lower(), "low": self.low, "high": self.high}
 
     def _ticks(self, count: int) -> list[tuple[float, str]]:
         step = self._step((self.high - self.low) / count)
@@ -138,6 +146,10 @@ class Factors(Scale):
         names = (f"{value:g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e") for value in values)
         return list(zip(self.at(values).tolist(), names, strict=True))
 
+    def data(self) -> dict[str, Any]:
+        """Return the kind and the logarithms of the two ends."""
+        return {"kind": "factors", "low": self.low, "high": self.high}
+
 
 @dataclass(frozen=True)
 class Labels(Scale):
@@ -159,6 +171,10 @@ class Labels(Scale):
     def ticks(self) -> list[tuple[float, str]]:
         """Return all labels."""
         return list(zip(self.at(self.values).tolist(), map(text, self.values), strict=True))
+
+    def data(self) -> dict[str, Any]:
+        """Return the labels in order."""
+        return {"kind": "labels", "values": list(map(text, self.values))}
 
 
 def scale_of(values: Sequence[Any]) -> type[Scale]:

@@ -13,22 +13,25 @@ from drbo import Box, Optimizer, Samples
 from drbo.analysis import Recommendation
 from drbo.report.marks import BLUE, GREY, ORANGE, RED, Axis, Band, Cells, Figure, Line, Mark, Points
 from drbo.report.scales import scale_of
+from drbo.report.wording import Wording
 from drbo.spaces import FiniteSet, Parameter
 from drbo.spaces.space import Row, is_number, plain, row
 
 _STEPS = 25
 """Number of values along a numeric axis."""
+_FEWER_STEPS, _MANY_AXES = 15, 5
+"""Number of values along an axis of maps where there are at least so many axes: each pair of axes has a map."""
 
 
-def axis(parameter: Parameter) -> list[Any]:
+def axis(parameter: Parameter, steps: int = _STEPS) -> list[Any]:
     """Return values of a parameter from the smallest to the largest."""
     labels = parameter.column(None, 0).labels
     if labels is not None:
         return list(labels)
     if parameter.count is None:
-        coordinates = np.linspace(0.0, 1.0, _STEPS)[:, None]
+        coordinates = np.linspace(0.0, 1.0, steps)[:, None]
     else:
-        coordinates = parameter.levels(np.unique(np.linspace(0, parameter.count - 1, _STEPS).round().astype(np.intp)))
+        coordinates = parameter.levels(np.unique(np.linspace(0, parameter.count - 1, steps).round().astype(np.intp)))
     return [parameter.decode(one) for one in coordinates]
 
 
@@ -50,7 +53,7 @@ def members(space: Any, recommended: Any, most: int) -> list[Any] | None:
     return every
 
 
-_ATOMS = 96
+_ATOMS = 48
 """Largest number of contexts of a drawn expectation; the heaviest ones are kept."""
 _MEMBERS = 200
 """Largest number of drawn actions of a finite set."""
@@ -68,9 +71,9 @@ def slices(opt: Optimizer, r: Recommendation) -> list[Figure]:
     for name, parameter in actions.parameters.items():
         values, there = _along_axis(actions, r.action, name, axis(parameter))
         found = _expectations(opt, there, contexts, reference, worst)
-        told = [(plain(result.action[name]), result.outcome) for result in opt.results if result.outcome is not None]
+        told = [plain(result.action[name]) for result in opt.results]
         here = _here(plain(r.action[name]), found[0][2][_nearest(values, r.action[name])])
-        drawn.append(_slice(name, [plain(value) for value in values], along(values, found), told, here))
+        drawn.append(_slice(opt, name, [plain(value) for value in values], along(values, found), told, here))
     return drawn
 
 
@@ -82,18 +85,25 @@ def _along_axis(box: Box, action: Any, name: str, values: list[Any]) -> tuple[li
     return [value for value, _ in kept], [one for _, one in kept]
 
 
-def _slice(name: str, values: Sequence[Any], marks: list[Mark], told: Sequence[tuple[Any, Any]], here: Mark) -> Figure:
-    """Return a figure along one parameter: the expectation, the outcomes and the recommended action."""
-    outcomes = Points([x for x, _ in told], [y for _, y in told], "outcomes", GREY, size=5.0, opacity=0.6)
-    x, y = Axis(name, scale_of(values)), Axis("expected outcome")
-    return Figure([*marks, outcomes, here], x, y, f"expected outcome along {name}", "half")
+def _slice(
+    opt: Optimizer, name: str, values: Sequence[Any], marks: list[Mark], told: Sequence[Any], here: Mark
+) -> Figure:
+    """Return a figure along one parameter: the expectation, the outcomes and the recommended action.
+
+    `told` are the values of the parameter in all results.
+    """
+    words, found = Wording.of(opt), [(i, result.outcome) for i, result in enumerate(opt.results)]
+    rows, y = zip(*((i, y) for i, y in found if y is not None), strict=True)
+    outcomes = Points([told[i] for i in rows], y, "evaluations", GREY, size=5.0, opacity=0.6, rows=rows)
+    axes = Axis(name, scale_of(values)), Axis(words.axis)
+    return Figure([*marks, outcomes, here], *axes, f"expected {words.name} along {name}", "half")
 
 
 def _along_members(opt: Optimizer, r: Recommendation, contexts: Any, reference: Any, worst: Any) -> list[Figure]:
     every = members(opt.configuration.actions, r.action, _MEMBERS) or []
     found = _expectations(opt, every, contexts, reference, worst)
     rows = [row(action, "action") for action in every]
-    told = [(row(result.action, "action"), result.outcome) for result in opt.results if result.outcome is not None]
+    told = [row(result.action, "action") for result in opt.results]
     drawn = []
     for name in rows[0]:
         x = [one[name] for one in rows]
@@ -107,8 +117,8 @@ def _along_members(opt: Optimizer, r: Recommendation, contexts: Any, reference: 
             marks = [Points(x, middle, label, color) for label, color, middle, _, _ in found]
         here = row(r.action, "action")
         at = next(i for i, one in enumerate(rows) if one == here)
-        outcomes = [(one[name], y) for one, y in told]
-        drawn.append(_slice(name, x, marks, outcomes, _here(here[name], found[0][2][at])))
+        outcomes = [one[name] for one in told]
+        drawn.append(_slice(opt, name, x, marks, outcomes, _here(here[name], found[0][2][at])))
     return drawn
 
 
@@ -127,8 +137,8 @@ def maps(opt: Optimizer, r: Recommendation) -> list[dict[str, Any]]:
     """Return maps of the mean over every pair of axes, at the recommended action and typical conditions."""
     typical = _typical(r)
     axes = _axes(opt, r)
-    placed = [result for result in opt.results if not (result.failed or result.context is None)]
-    told = [_by_kind(result.action, result.context) for result in placed]
+    rows = [i for i, result in enumerate(opt.results) if not (result.failed or result.context is None)]
+    told = [_by_kind(opt.results[i].action, opt.results[i].context) for i in rows]
     here = _by_kind(r.action, typical)
     drawn = []
     for (kind_x, name_x, xs), (kind_y, name_y, ys) in itertools.combinations(axes, 2):
@@ -160,18 +170,19 @@ def maps(opt: Optimizer, r: Recommendation) -> list[dict[str, Any]]:
         marks: list[Mark] = [
             Cells(shown[0], shown[1], mean),
             Points(
-                [rows[kind_x][name_x] for rows in told],
-                [rows[kind_y][name_y] for rows in told],
+                [one[kind_x][name_x] for one in told],
+                [one[kind_y][name_y] for one in told],
                 "evaluations",
                 "#ffffff",
                 size=6.0,
                 edge="#000000",
+                rows=rows,
             ),
             _here(here[kind_x][name_x], here[kind_y][name_y]),
         ]
         x, y = (Axis(title, scale_of(v), 0.5 / max(len(v) - 1, 1)) for title, v in zip(titles, shown, strict=True))
         name = " and ".join(titles)
-        drawn.append({"name": name, "figure": Figure(marks, x, y, f"outcome over {name}")})
+        drawn.append({"name": name, "figure": Figure(marks, x, y, f"{Wording.of(opt).axis} over {name}")})
     return drawn
 
 
@@ -188,21 +199,23 @@ def _axes(opt: Optimizer, r: Recommendation) -> list[tuple[str, str, list[Any]]]
     """Return the axes of the maps: kind (action or context), name and values."""
     axes: list[tuple[str, str, list[Any]]] = []
     actions = box_of(opt.configuration.actions)
+    count = len(opt.configuration.search.space.columns) + len(opt.configuration.nature.space.columns)
+    steps = _FEWER_STEPS if count >= _MANY_AXES else _STEPS
     if actions is not None:
-        axes += [("action", name, axis(parameter)) for name, parameter in actions.parameters.items()]
+        axes += [("action", name, axis(parameter, steps)) for name, parameter in actions.parameters.items()]
     else:
         every = members(opt.configuration.actions, r.action, 50) or []
         names = list(row(every[0], "action"))
         axes += [("action", names[0], every)] if len(names) == 1 else []
     contexts = box_of(opt.configuration.contexts)
     if contexts is not None:
-        return [*axes, *(("context", name, axis(p)) for name, p in contexts.parameters.items())]
+        return [*axes, *(("context", name, axis(p, steps)) for name, p in contexts.parameters.items())]
     known = members(opt.configuration.contexts, r.contexts[0], 50)
     if known is not None:
         names = list(row(known[0], "context"))
         return [*axes, ("context", names[0], known)] if len(names) == 1 else axes
     columns = _columns([row(context, "context") for context in r.contexts])
-    return [*axes, *(("context", name, _spread_over(values)) for name, values in columns.items())]
+    return [*axes, *(("context", name, _spread_over(values, steps)) for name, values in columns.items())]
 
 
 def sensitivities(opt: Optimizer, r: Recommendation) -> dict[str, float]:
@@ -294,10 +307,10 @@ def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
     return {name: [one[name] for one in rows] for name in rows[0]}
 
 
-def _spread_over(values: Sequence[Any]) -> list[Any]:
+def _spread_over(values: Sequence[Any], steps: int) -> list[Any]:
     """Return values of a column from the smallest to the largest, or its labels."""
     if is_number(values):
-        return list(np.linspace(min(values), max(values), 25).tolist())
+        return list(np.linspace(min(values), max(values), steps).tolist())
     return list(dict.fromkeys(values))
 
 

@@ -71,7 +71,7 @@ class RadiusRule(ABC):
         """
         if not isinstance(samples, Samples):
             raise TypeError(f"samples must be Samples of past conditions, got {type(samples).__name__}")
-        family = (MMD() if ambiguity is None else ambiguity).with_columns(samples.space.columns)
+        family = (MMD() if ambiguity is None else ambiguity).with_columns(samples.columns)
         contexts = contexts_of(samples, family)
         self.check(contexts, family)
         reference, space = contexts.seen([]), contexts.space

@@ -8,6 +8,7 @@ distribution from samples.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -216,6 +217,20 @@ class Samples:
         self.time = None if time is None else _ascending(read_times("time", time), n)
         if self.keys is not None and self.support:
             raise ValueError(f"support must be 0 with keys: only rows are replayed, got {self.support}")
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the contexts; the typical step of numbers is the deviation of the samples."""
+        found = self.space.columns
+        if self.within is None or len(self.points) < 2 or not isinstance(self.data, dict):
+            return found
+        return tuple(column if column.labels is not None else self._stepping(column, self.data) for column in found)
+
+    @staticmethod
+    def _stepping(column: Column, data: Mapping[str, Sequence[Any]]) -> Column:
+        numbers = np.array(data[str(column.name)], dtype=float)
+        step = float(np.std(np.log(numbers) if column.logarithmic else numbers))
+        return replace(column, step=step) if step > 0.0 else column
 
     def __repr__(self) -> str:
         if self.within is not None:

@@ -8,6 +8,7 @@ from drbo._messages import require
 
 require("optuna", "optuna")
 
+from drbo.integrations.optuna.retrying import RetryingStorage  # noqa: E402
 from drbo.integrations.optuna.robust_sampler import RobustSampler  # noqa: E402
 from drbo.integrations.optuna.search_spaces import Levels  # noqa: E402
 from drbo.integrations.optuna.studies import (  # noqa: E402
@@ -21,6 +22,7 @@ from drbo.integrations.optuna.studies import (  # noqa: E402
 
 __all__ = [
     "Levels",
+    "RetryingStorage",
     "RobustSampler",
     "get_robust_params",
     "get_robust_trial",

@@ -323,6 +323,8 @@ def under_way(trials: Sequence[FrozenTrial], number: int) -> list[int]:
     return [trial.number for trial in trials if trial.number < number and not trial.state.is_finished()]
 
 
+_LONGEST_PAUSE = 0.5
+"""Longest time in seconds between two looks at a study, per suggestion that is waited for."""
 _GIVEN_UP = 10.0
 """Multiple of the patience after which a silent trial is considered dead."""
 
@@ -355,7 +357,8 @@ def settled(
             mark(study, silent[0], SILENT, True)
             continue
         time.sleep(min(pause, max(end - time.monotonic(), 0.0)))
-        pause = min(2.0 * pause, 0.5)
+        # Suggestions come one after the other: who has many before it looks less often, and spares the database.
+        pause = min(2.0 * pause, _LONGEST_PAUSE * len(silent))
 
 
 def _may_live(trial: FrozenTrial, patience: float) -> bool:

@@ -1,0 +1,83 @@
+"""What changed between two runs, or between two moments of one: what was decided, on what grounds, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drbo import Optimizer
+from drbo.report.contents import Contents
+from drbo.spaces.space import row, text, words
+
+_SHOWN = 200
+"""Longest text of an argument that is shown."""
+
+
+def changes(now: Contents, before: Contents) -> dict[str, Any]:
+    """Return a sentence for each change with its reason, and a table of both runs: name, before, now."""
+    said = [_history(now.opt, before.opt), *_arguments(now.opt, before.opt)]
+    said += _decision(now, before)
+    rows = [("evaluations", *(str(len(one.course.outcomes)) for one in (before, now)))]
+    pairs = {name: (before.deploy().get(key), now.deploy().get(key)) for name, key in _ROWS.items()}
+    rows += [(name, *(text(value) if value else "none" for value in pair)) for name, pair in pairs.items()]
+    lights = [one.deploy().get("verdict") for one in (before, now)]
+    rows.append(("verdict", *("none" if one is None else f"{one.light.name.lower()}: {one}" for one in lights)))
+    actions = [{} if one.recommended is None else row(one.recommended.action, "action") for one in (before, now)]
+    for name in dict.fromkeys([*actions[0], *actions[1]]):
+        rows.append((name, *(text(one[name]) if name in one else "none" for one in actions)))
+    return {"sentence": " ".join(said), "rows": rows}
+
+
+_ROWS = {"on a usual day": "usual", "under a shift": "shifted", "the shift": "shifted_if", "bound is": "word"}
+"""Names in the table, and of the answers."""
+
+
+def _history(now: Optimizer, before: Optimizer) -> str:
+    """Return how the two histories are related."""
+    mine, theirs = now.records(), before.records()
+    if mine[: len(theirs)] == theirs:
+        return f"The other run is an earlier moment of this one: {_more(now.n_told - before.n_told)} since then."
+    if theirs[: len(mine)] == mine:
+        return f"The other run is a later moment of this one: {_more(before.n_told - now.n_told)} by then."
+    return f"The two runs have histories of their own, with {now.n_told} and {before.n_told} evaluations."
+
+
+def _more(count: int) -> str:
+    return f"{count} evaluation{'' if count == 1 else 's'}"
+
+
+def _arguments(now: Optimizer, before: Optimizer) -> list[str]:
+    """Return the arguments that differ."""
+    mine, theirs = Contents.arguments(now), Contents.arguments(before)
+    different = [name for name in {**theirs, **mine} if mine.get(name) != theirs.get(name)]
+    return [
+        f"{name} is now {_short(mine.get(name, 'none'))}; it was {_short(theirs.get(name, 'none'))}."
+        for name in different
+    ]
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= _SHOWN else f"{value[:_SHOWN]} ..."
+
+
+def _decision(now: Contents, before: Contents) -> list[str]:
+    """Return whether the decision changed, and why: both actions, each by both models."""
+    new, old = now.recommended, before.recommended
+    if new is None or old is None:
+        return ["Only one of the two has a recommendation."] if new is not old else []
+    if words(row(new.action, "action")) == words(row(old.action, "action")):
+        moved = now.words.amount(old.value), now.words.amount(new.value)
+        return [f"The recommended action is the same. Its bound went from {moved[0]} to {moved[1]}."]
+    said = ["The recommended action changed."]
+    try:
+        by_now, by_then = now.opt.bound(old.action).value, before.opt.bound(new.action).value
+    except (TypeError, ValueError):
+        return [*said, "The two runs choose among different actions."]
+    amount = now.words.amount
+    said.append(
+        f"By what is known now, the former action has a bound of {amount(by_now)}, and the present one of "
+        f"{amount(new.value)}. By what was known then, the former had {amount(old.value)}, and the present one "
+        f"{amount(by_then)}."
+    )
+    learned = abs(by_now - old.value) > abs(new.value - by_now)
+    reason = "what was learned of the former action" if learned else "a better action that was found"
+    return [*said, f"Most of the change comes from {reason}."]

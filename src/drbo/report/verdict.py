@@ -1,0 +1,161 @@
+"""The verdict on a recommendation: green, amber or red, from a few checks with their thresholds in one table.
+
+A verdict is a summary for people who decide. Green says that no check failed; it proves nothing. A check that fails
+says what to do about it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from drbo.analysis import Recommendation
+from drbo.report.wording import Wording
+
+THRESHOLDS: Final = {
+    "fewest outcomes": 5,  # red below
+    "outcomes per dimension": 5,  # amber below, for each parameter and each condition
+    "large uncertainty": 1.0,  # amber above: what the model does not know, in deviations of the outcomes
+    "huge uncertainty": 3.0,  # red above
+    "fewest tested predictions": 10,  # amber below
+    "surprising": 0.01,  # amber below: the probability of so many surprises, if the model is right
+    "likely to work": 0.9,  # amber below: the probability that an evaluation succeeds
+    "fewest past cases": 20,  # amber below: past cases behind a reference for known conditions
+}
+"""All thresholds of the verdict. The test that refutes a model, which is red, has its own (`drbo.knowledge.ahead`)."""
+
+
+class Light(IntEnum):
+    """The colour of a verdict."""
+
+    GREEN = 0
+    AMBER = 1
+    RED = 2
+
+
+WORDS: Final = {
+    Light.GREEN: "Sure enough to deploy: no check failed.",
+    Light.AMBER: "Check before you rely on it.",
+    Light.RED: "Do not rely on it yet.",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check: its colour, what was found, and what to do about it."""
+
+    light: Light
+    text: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return self.text if not self.remedy else f"{self.text} {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The findings of all checks."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def light(self) -> Light:
+        """The worst colour of all findings."""
+        return max(finding.light for finding in self.findings)
+
+    def __str__(self) -> str:
+        return WORDS[self.light]
+
+
+def verdict(r: Recommendation, outcomes: Sequence[float], dimensions: int, words: Wording) -> Verdict:
+    """Return the verdict on a recommendation, given all outcomes and the number of parameters and conditions."""
+    found = [_enough(r, outcomes, dimensions, words), came_true(r), _worst_case(r), *_limits(r), *_others(r)]
+    return Verdict(tuple(found))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _enough(r: Recommendation, outcomes: Sequence[float], dimensions: int, words: Wording) -> Finding:
+    """Return whether there are enough outcomes, and what the model does not know yet."""
+    count, wanted = len(outcomes), int(THRESHOLDS["outcomes per dimension"] * dimensions)
+    if count < THRESHOLDS["fewest outcomes"]:
+        return Finding(Light.RED, f"Only {_counted(count, 'outcome')} so far.", f"Evaluate more: about {wanted}.")
+    unknown, mean = r.explain().ignorance, math.fsum(outcomes) / count
+    spread = math.sqrt(math.fsum((y - mean) ** 2 for y in outcomes) / count)
+    share = 0.0 if unknown == 0.0 else unknown / spread if spread > 0.0 else math.inf
+    doubt = (
+        f"The model's own uncertainty costs {words.amount(unknown)} in the worst case, {share:.2g} times the spread of "
+        "the outcomes."
+    )
+    if share > THRESHOLDS["huge uncertainty"]:
+        return Finding(Light.RED, doubt, "Evaluate more.")
+    if share > THRESHOLDS["large uncertainty"]:
+        return Finding(Light.AMBER, doubt, "Evaluate more.")
+    if count < wanted:
+        per = f"{count} outcomes for {dimensions} parameters and conditions are few."
+        return Finding(Light.AMBER, per, f"About {wanted} are usual.")
+    return Finding(Light.GREEN, f"{count} outcomes are enough for {dimensions} parameters and conditions.")
+
+
+def came_true(r: Recommendation) -> Finding:
+    """Return whether earlier predictions came true."""
+    own = r.trust.surprises
+    said = f"{str(own)[0].upper()}{str(own)[1:]}"
+    if own.refuted:
+        remedy = "Correct mistaken results; otherwise evaluate more, or give a larger bound_beta."
+        return Finding(Light.RED, f"{said}: the model is too sure of itself.", remedy)
+    if own.corrected:
+        return Finding(Light.AMBER, "Results were corrected after they were seen, so predictions are no test any more.")
+    if own.tested < THRESHOLDS["fewest tested predictions"]:
+        count = "No earlier prediction" if not own.tested else f"Only {_counted(own.tested, 'earlier prediction')}"
+        return Finding(Light.AMBER, f"{count} could be compared with an outcome.", "Evaluate more.")
+    if own.by_chance < THRESHOLDS["surprising"]:
+        remedy = "Look at these results; if they are right, expect bounds to be too narrow."
+        return Finding(Light.AMBER, f"{said}: that is more than chance.", remedy)
+    if not own.far:
+        said = f"None of the last {own.tested} outcomes was further than 3 deviations from its prediction"
+    return Finding(Light.GREEN, f"Predictions came true. {said}.")
+
+
+def _worst_case(r: Recommendation) -> Finding:
+    """Return whether the worst case lies inside what was tried."""
+    if r.claim.proven:
+        return Finding(Light.GREEN, "A theorem guarantees the bound, if its assumptions hold.")
+    if r.trust.verdict == "extrapolated":
+        text = "The worst case lies in conditions in which nobody has tried this action, nor one near it."
+        return Finding(Light.AMBER, text, f"To check, evaluate {r.check}.")
+    text = "The action was tried in conditions like those of the worst case."
+    return Finding(Light.GREEN, text)
+
+
+def _limits(r: Recommendation) -> list[Finding]:
+    """Return whether limits hold."""
+    found = []
+    for limit in r.limits.values():
+        said = f"{limit}."
+        if not limit.holds:
+            found.append(Finding(Light.RED, said, "Evaluate more, or give an easier limit."))
+        elif limit.word == "a guess":
+            found.append(Finding(Light.AMBER, said, f"This is a guess. To check, evaluate {limit.check}."))
+        else:
+            found.append(Finding(Light.GREEN, said))
+    return found
+
+
+def _others(r: Recommendation) -> list[Finding]:
+    """Return whether ranges limit the action, whether it is likely to fail, and whether the reference is small."""
+    found = [Finding(Light.AMBER, f"{' '.join(str(edge).split())}.") for edge in r.edges]
+    if not found:
+        found.append(Finding(Light.GREEN, "No wider range of a parameter promises more."))
+    if r.success is not None and r.success < THRESHOLDS["likely to work"]:
+        found.append(
+            Finding(Light.AMBER, f"An evaluation of this action succeeds with a probability of {r.success:.2f}.")
+        )
+    if r.rows is not None and r.rows < THRESHOLDS["fewest past cases"]:
+        found.append(Finding(Light.AMBER, f"The reference rests on {_counted(r.rows, 'past case')}."))
+    return found

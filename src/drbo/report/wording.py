@@ -1,0 +1,117 @@
+"""The words of a page for one outcome: its name, its unit, and what is better."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from drbo import Optimizer
+from drbo._messages import printable
+from drbo.analysis import RadiusExplanation
+from drbo.knowledge import Explanation
+from drbo.rounds.limits import in_unit
+
+
+@dataclass(frozen=True)
+class Wording:
+    """The words for an outcome.
+
+    Attributes
+    ----------
+    name, unit : its name, and its unit or None
+    maximize : whether more of it is better
+    """
+
+    name: str
+    unit: str | None
+    maximize: bool
+
+    @classmethod
+    def of(cls, opt: Optimizer) -> Wording:
+        """Return the words for the objective of an optimizer."""
+        own = opt.configuration
+        return cls(printable(own.objective.name), own.objective.unit, own.maximize)
+
+    @property
+    def axis(self) -> str:
+        """The title of an axis: "cost (EUR per day)"."""
+        return self.name if self.unit is None else f"{self.name} ({printable(self.unit)})"
+
+    @property
+    def limit(self) -> str:
+        """The words before a bound: "at least" or "at most"."""
+        return "at least" if self.maximize else "at most"
+
+    def amount(self, value: float) -> str:
+        """Return a value with its unit."""
+        return in_unit(value, self.unit)
+
+    def better_by(self, difference: float) -> str:
+        """Return an advantage in words: "lower by 3.2 EUR" for a cost."""
+        higher = (difference >= 0.0) == self.maximize
+        return f"{'higher' if higher else 'lower'} by {self.amount(abs(difference))}"
+
+
+def shift_in_words(told: RadiusExplanation, explained: Explanation) -> str:
+    """Return the shift that a radius allows for, in the units of the conditions, in the direction of the worst case.
+
+    The text continues "if ".
+    """
+    if told.radius == 0.0 and not told.means:
+        return "conditions stay as they were: no shift is allowed for"
+    if told.radius >= told.diameter > 0.0:
+        return "any of the listed conditions becomes as frequent as you like"
+    found = _moves(told, explained) or _reweighted(told)
+    if not found:
+        return f"conditions follow any distribution {told.within}"
+    return f"{', or '.join(found)}, or conditions shift otherwise by as much"
+
+
+def _moves(told: RadiusExplanation, explained: Explanation) -> list[str]:
+    """Return the shift of each numeric column in the direction that hurts, and of the label that grows."""
+    columns = {column.name: column for column in explained.columns}
+    found = []
+    for shift in told.shifts:
+        column = columns.get(shift.column)
+        up = column is None or not column.numeric or column.worst.mean >= column.reference.mean  # type: ignore[union-attr]
+        none = 1.0 if shift.logarithmic else 0.0
+        sides = [("higher", shift.higher), ("lower", shift.lower)]
+        for side, amount in sides if up else sides[::-1]:
+            if amount is not None and amount != none:
+                size = _down(amount)
+                if shift.logarithmic:
+                    size = f"{_down(100.0 * (amount - 1.0 if side == 'higher' else 1.0 - 1.0 / amount))}%"
+                found.append(f"{printable(shift.column)} is up to {size} {side} throughout")
+                break
+    turned = [one for one in told.relabelled if one.share]
+    grown = [one for one in turned if _grows(columns.get(one.column), one.label)] or turned[:1]
+    most = max(grown, key=lambda one: one.share or 0.0, default=None)
+    if most is not None:
+        what = printable(most.label if most.column == "context" else f"{most.column} = {most.label}")
+        found.append(f"up to {most.share:.0%} of all cases turn to {what}")
+    return found
+
+
+def _down(value: float) -> str:
+    """Return a positive number rounded down to three digits, so that the stated shift is inside the set."""
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return f"{math.floor(value / step * (1.0 + 1e-9)) * step:.3g}"
+
+
+def _grows(column: object, label: object) -> bool:
+    """Return whether the worst distribution has more of a label than the reference."""
+    labels = getattr(column, "labels", ())
+    if label not in labels:
+        return False
+    i = list(labels).index(label)
+    return bool(column.worst[i] > column.reference[i])  # type: ignore[attr-defined]
+
+
+def _reweighted(told: RadiusExplanation) -> list[str]:
+    """Return what a set without positions allows for."""
+    if told.replaced is not None:
+        return [f"up to {told.replaced:.2g} of all cases are replaced by the worst there are"]
+    if told.likelier:
+        one = told.likelier[0]
+        return [f"the worst {one.share:.0%} of cases become up to {one.most / one.share:.3g} times as frequent"]
+    return []

@@ -1,0 +1,56 @@
+"""Two runs, or two moments of one: what changed, and why."""
+
+from pathlib import Path
+
+import pytest
+
+from drbo import Box, Optimizer, Simulator
+from drbo.report import write
+from drbo.report.changes import changes
+from drbo.report.contents import Contents
+
+
+def run(n: int, radius: float = 0.1) -> Optimizer:
+    opt = Optimizer(
+        Box(x=(0.0, 1.0)), {"a": 1, "b": 1}, setting=Simulator(radius=radius, pick="uncertain"), maximize=False
+    )
+    for i in range(n):
+        x = (0.37 * i) % 1.0
+        opt.tell({"x": x}, (x - 0.3) ** 2 + 0.2 * (i % 2) * x, context="ab"[i % 2])
+    return opt
+
+
+@pytest.fixture(autouse=True)
+def same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drbo.knowledge.history.now", lambda: 0.0)
+
+
+def test_two_moments_of_one_run() -> None:
+    now, before = run(9), run(6)
+    found = changes(Contents(now), Contents(before))
+    assert found["sentence"].startswith("The other run is an earlier moment of this one: 3 evaluations since then.")
+    assert changes(Contents(before), Contents(now))["sentence"].startswith("The other run is a later moment")
+    rows = {name: (was, this) for name, was, this in found["rows"]}
+    assert rows["evaluations"] == ("6", "9")
+    assert rows["x"] == tuple(f"{opt.recommend().action['x']:.4g}" for opt in (before, now))
+    if now.recommend().action != before.recommend().action:
+        assert f"{now.bound(before.recommend().action).value:.4g}" in found["sentence"]
+        assert f"{before.bound(now.recommend().action).value:.4g}" in found["sentence"]
+
+
+def test_two_runs_with_other_arguments() -> None:
+    found = changes(Contents(run(6, radius=0.4)), Contents(run(6)))
+    assert "setting is now Simulator(" in found["sentence"]
+    assert "histories of their own" not in found["sentence"]  # the same results
+    other = Optimizer(Box(y=(0.0, 1.0)), {"a": 1, "b": 1}, setting=Simulator(radius=0.1, pick="uncertain"))
+    other.tell({"y": 0.2}, 1.0, context="a")
+    said = changes(Contents(run(3)), Contents(other))["sentence"]
+    assert "histories of their own, with 3 and 1 evaluations" in said
+    assert "choose among different actions" in said
+
+
+def test_a_run_without_an_outcome(tmp_path: Path) -> None:
+    path = write(run(3), tmp_path / "page.html", against=run(0))
+    assert "Only one of the two has a recommendation." in path.read_text(encoding="utf-8")
+    with pytest.raises(TypeError, match="against must be an Optimizer"):
+        write(run(0), tmp_path / "page.html", against="run.json")  # type: ignore[arg-type]
