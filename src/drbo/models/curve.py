@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import blas
 
 from drbo.kernels import Along, Kernel, Product
 from drbo.models.data import Observation, averaged
@@ -107,9 +108,14 @@ class Curve:
         whitening: FloatArray,
         white: FloatArray,
         slope: float,
+        *,
+        triangular: bool = False,
     ) -> None:
-        """`k_action` (t,) is the kernel of x with the observed actions; W (t, t) and W y (t,) are the posterior's."""
-        self.slope = slope
+        """`k_action` (t,) is the kernel of x with the observed actions; W (t, t) and W y (t,) are the posterior's.
+
+        `triangular`: W is a lower triangle in column order, which halves the work.
+        """
+        self.slope, self._triangular = slope, triangular
         self._kernel, self._ridge, self._k_action = kernel, ridge, k_action
         self._embedding, self._W, self._white = embedding, whitening, white
 
@@ -177,7 +183,16 @@ class Curve:
         """Return the curve as a function of c' (d',), where the context is start + c' M, M orthogonal directions."""
         kernel = Product(self._kernel.action, Along(self._kernel.context, directions))
         embedding = EmbeddingAlong(self._embedding, start, directions)
-        return Curve(kernel, self._ridge, self._k_action, embedding, self._W, self._white, self.slope)
+        return Curve(
+            kernel,
+            self._ridge,
+            self._k_action,
+            embedding,
+            self._W,
+            self._white,
+            self.slope,
+            triangular=self._triangular,
+        )
 
     def information(self, contexts: FloatArray, atoms: FloatArray, weights: FloatArray) -> FloatArray:
         """Return the reduction (m,) of the variance of g = sum_j w_j f(x, a_j) by an outcome in each context (m, d_c).
@@ -236,7 +251,8 @@ class Curve:
 
     def _whitened(self, k_context: FloatArray) -> FloatArray:
         """Return U'^-1 k_t for columns k_C (t, m) of the kernel, (t, m)."""
-        return self._W @ (self._k_action[:, None] * k_context)
+        columns = self._k_action[:, None] * k_context
+        return np.asarray(blas.dtrmm(1.0, self._W, columns, lower=1)) if self._triangular else self._W @ columns
 
     def _unexplained(self, white: FloatArray) -> FloatArray:
         """Return the remaining variance (m,) for whitened columns (t, m)."""

@@ -43,6 +43,8 @@ from drbo.models.factor import Factor, Inverse, Process
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
+_LARGE = 400
+"""Number of points from which on a curve uses that the inverse of the factor is a triangle."""
 _AT_ONCE = 2**23
 """Largest number of weights of draws in memory, 64 MB."""
 
@@ -495,7 +497,9 @@ class ExactPosterior(GaussianPosterior):
         """Return mean + slope std of f(x, .) for one action (d_x,), as a function of any contexts."""
         own, kernel = self.factor, self.gp.kernel
         k_action = kernel.action(self.observed_actions, action[None, :])[:, 0]
-        return Curve(kernel, self.gp.ridge, k_action, own.embedding(), self.inverse.W, self._white, slope)
+        large = self.n_points >= _LARGE
+        seen = own.embedding()
+        return Curve(kernel, self.gp.ridge, k_action, seen, self.inverse.W, self._white, slope, triangular=large)
 
     def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), of checked shapes."""

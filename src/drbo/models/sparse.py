@@ -54,11 +54,13 @@ POOL = 4 * INDUCING
 """Number of random points among which the inducing points are chosen."""
 NEAREST = 1000
 """Number of outcomes nearest to an action that a bound of the action rests on."""
+NEAREST_OF_CURVE = 600
+"""The same for contexts with a range, where thousands of contexts are looked at."""
 NEIGHBOURS = 500
 """Number of outcomes nearest to an inducing point that predictions close to it rest on."""
 REBUILT = 256
 """The pseudo-data are made anew when the number of observations reaches a multiple of this."""
-KEPT = 2
+KEPT = 4
 """Cache size for the posteriors of single actions."""
 _RESOLVED = 1e-6
 """Least variance of an inducing point given the earlier ones, as a share of the prior variance."""
@@ -237,9 +239,10 @@ class SparsePosterior:
         """The number of points that a bound of one action rests on."""
         return min(NEAREST, len(self._points))
 
-    def near(self, *actions: FloatArray) -> ExactPosterior | PerturbedPosterior:
+    def near(self, *actions: FloatArray, count: int | None = None) -> ExactPosterior | PerturbedPosterior:
         """Return the exact posterior given the outcomes nearest to any of some actions (d_x,) (cached)."""
-        key = b"".join(action.tobytes() for action in actions)
+        most = NEAREST if count is None else count
+        key = b"".join(action.tobytes() for action in actions) + str(most).encode()
         found = self._near.get(key)
         if found is None:
             rows, shift, kernel = self._points.rows, self.data.inputs.shift, self._prior.kernel
@@ -248,7 +251,7 @@ class SparsePosterior:
                 k = kernel.action(rows.x, at)
             else:  # the place of the mean perturbation
                 k = kernel.context(rows.c, at + shift.steps(self.contexts.mean(axis=0)[None]))
-            found = self._given(_largest(k.max(axis=1), NEAREST, rows.c))
+            found = self._given(_largest(k.max(axis=1), most, rows.c))
         elif found.contexts is not self.contexts:
             found = found.on(self.contexts)
         self._near.pop(key, None)
@@ -269,7 +272,7 @@ class SparsePosterior:
 
     def curve(self, action: FloatArray, slope: float) -> Curve:
         """Return mean + slope std of f(x, .) for one action (d_x,), given the nearest outcomes."""
-        return self.near(action).curve(action, slope)
+        return self.near(action, count=min(NEAREST, NEAREST_OF_CURVE)).curve(action, slope)
 
     def difference(self, actions: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x), other (d_x,).

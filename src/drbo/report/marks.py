@@ -120,11 +120,11 @@ class Points(Mark):
         if n <= MOST_POINTS:
             return
         y = np.asarray(self.y, dtype=float)
-        rows = np.unique([*np.linspace(0, n - 1, MOST_POINTS).astype(int), np.argmin(y), np.argmax(y)]).tolist()
+        kept = np.unique([*np.linspace(0, n - 1, MOST_POINTS).astype(int), np.argmin(y), np.argmax(y)]).tolist()
         for name in ("x", "y", "sizes", "low", "high", "hints", "rows"):
             values = getattr(self, name)
-            object.__setattr__(self, name, [values[i] for i in rows] if len(values) else values)
-        object.__setattr__(self, "name", f"{self.name} ({len(rows):,} of {n:,} shown)")
+            object.__setattr__(self, name, [values[i] for i in kept] if len(values) else values)
+        object.__setattr__(self, "name", f"{self.name} ({len(kept):,} of {n:,} shown)")
 
     def data(self) -> dict[str, str]:
         """Return the rows or the hints of the points."""

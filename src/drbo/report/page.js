@@ -6,7 +6,7 @@ const radius = element("radius");
 const map = element("map");
 const body = element("table").tBodies[0];
 const results = [...body.rows]; // in the order of the tells
-const first = Number(element("table").dataset.first); // results before the first row of the table
+const first = Number(body.dataset.first); // the number of results before the table
 const heads = [...element("table").tHead.rows[0].cells];
 
 function turn() {

@@ -93,10 +93,11 @@ def _sections(contents: Contents, before: Contents | None) -> list[str]:
         if part is not None:
             parts.append(_section(key, title, part["sentence"], inner(part)))
     results = contents.results()
-    shown, told = len(results["rows"]), results["count"]
-    listed = f"{told} results" if shown == told else f"The last {shown:,} of {told:,} results; to_frame() has them all"
-    count = f"{listed}, in the order in which they were told. A number leads to its marks above."
-    parts.append(_section("results", "All results", count, _table(results["columns"], results["rows"], told - shown)))
+    left_out = results["count"] - len(results["rows"])
+    count = f"{results['count']:,} results, in the order in which they were told. A number leads to its marks above."
+    if left_out:
+        count = f"The last {len(results['rows']):,} of {count} to_frame() has them all."
+    parts.append(_section("results", "All results", count, _table(results["columns"], results["rows"], left_out)))
     made = "".join(f"<dt>{escaped(n)}</dt><dd>{escaped(v)}</dd>" for n, v in contents.configuration().items())
     parts.append(_section("configuration", "How it was made", "", f'<dl class="configuration">{made}</dl>'))
     return parts
@@ -207,8 +208,8 @@ def _maps(maps: Sequence[Mapping[str, Any]]) -> str:
     return f"{choice}{legend([one['figure'] for one in maps])}{drawn}"
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], first: int) -> str:
-    """Return the table of results, without the first ones; the value of a cell has all digits of its number."""
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], left_out: int) -> str:
+    """Return the table of results; the value attribute of a cell has all digits of its number."""
     heads = "".join(
         f'<th aria-sort="{"none" if i else "ascending"}"><button type="button">{escaped(name)}</button></th>'
         for i, name in enumerate(columns)
@@ -220,8 +221,8 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], first: int) ->
         '<p class="tools"><label>Filter <input type="search" id="filter"></label> '
         '<button type="button" id="csv">Download CSV</button> '
         f'<span id="shown" aria-live="polite">{len(rows)} of {len(rows)} shown</span></p>'
-        f'<div class="scroll"><table id="table" data-first="{first}"><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{lines}</tbody></table></div>"
+        f'<div class="scroll"><table id="table"><thead><tr>{heads}</tr></thead>'
+        f'<tbody data-first="{left_out}">{lines}</tbody></table></div>'
     )
 
 
