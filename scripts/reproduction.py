@@ -36,7 +36,7 @@ from drbo import (
     Uncertain,
     regret,
 )
-from drbo.experiments.paper_claims import _of_norm
+from drbo.experiments.paper_claims import function_of_norm
 from drbo.experiments.records import mean_and_error, per_run, read_csv, select
 from drbo.experiments.wind_year import WindYear
 from drbo.models import SupportsInformationGain, maximum_information_gain, supports
@@ -126,7 +126,7 @@ def bounds(runs: int) -> Iterator[Row]:
         }
         for number in range(runs):
             rng = np.random.default_rng([rounds, number])
-            f = _of_norm(norm, kernel, actions, contexts, rng)
+            f = function_of_norm(norm, kernel, actions, contexts, rng)
             rule = TheoreticalBeta(norm, noise, delta)
             for beta, gap in ((rule, "gap"), (2.0, "gap2")):
                 opt = Optimizer(actions, contexts, ambiguity=ball, setting=General(), surrogate=gp, beta=beta)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from drbo.experiments import Plan, claims
-from drbo.experiments.paper_claims import _of_norm, _theorems
+from drbo.experiments.paper_claims import _theorems, function_of_norm
 from drbo.kernels import RBF, Product
 
 
@@ -56,6 +56,6 @@ def test_the_theorems_hold_on_small_runs() -> None:
 def test_functions_have_their_norm() -> None:
     """The norm of the interpolant of all values, by a dense Gram matrix, is that of the function itself."""
     kernel, grid = Product(RBF(0.3), RBF(0.4)), np.linspace(0.0, 1.0, 5)[:, None]
-    f = _of_norm(2.0, kernel, grid, grid, np.random.default_rng(0))
+    f = function_of_norm(2.0, kernel, grid, grid, np.random.default_rng(0))
     gram = np.kron(kernel.action(grid, grid), kernel.context(grid, grid))
     assert f.ravel() @ np.linalg.solve(gram, f.ravel()) == pytest.approx(4.0, rel=1e-6)

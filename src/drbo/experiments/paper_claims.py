@@ -178,7 +178,7 @@ def _tried(setting: SettingName, rounds: int, rng: np.random.Generator) -> dict[
     actions, contexts = np.linspace(0.0, 1.0, 20)[:, None], np.linspace(0.0, 1.0, 10)[:, None]
     kernel = Product(RBF(0.2), Matern(0.3, nu=1.5))
     gp, ball, beta = GP(kernel, NOISE), MMD(contexts, kernel.context), TheoreticalBeta(NORM, NOISE, DELTA)
-    f = _of_norm(NORM, kernel, actions, contexts, rng)
+    f = function_of_norm(NORM, kernel, actions, contexts, rng)
     reference = np.full(len(contexts), 1.0 / len(contexts))
     rule = Theoretical(delta=DELTA)
     kinds = {
@@ -229,7 +229,7 @@ def _width(opt: Optimizer, beta: TheoreticalBeta, gp: GP, setting: SettingName) 
     return beta.width(known.information_gain, gp.ridge, events)
 
 
-def _of_norm(
+def function_of_norm(
     norm: float, kernel: Product, actions: FloatArray, contexts: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
     """Return a function of that norm in the kernel's Hilbert space, on the grid: a sum of 15 kernels."""
