@@ -15,8 +15,8 @@ from drbo import GP, RBF, Box, Optimizer, Product, Samples, Simulator
 from drbo.analysis import Recommendation, Surprises
 from drbo.knowledge.explanation import Deferred
 from drbo.report.contents import Contents
+from drbo.report.phrases import Wording, shift_in_words
 from drbo.report.verdict import THRESHOLDS, Light, verdict
-from drbo.report.wording import Wording, shift_in_words
 from report.runs import RUNS
 
 WORDS = Wording("cost", "EUR", maximize=False)

@@ -35,11 +35,11 @@ from drbo.report.marks import (
     Strip,
     percent,
 )
+from drbo.report.phrases import Wording, shift_in_words
 from drbo.report.plots import SHARES, bounds_over_time, course
 from drbo.report.scales import Labels, Percentages, Whole
 from drbo.report.surface import box_of
 from drbo.report.verdict import Verdict, came_true, verdict
-from drbo.report.wording import Wording, shift_in_words
 from drbo.spaces.space import Row, is_number, row, text, words
 
 LARGE = 100

@@ -14,7 +14,7 @@ from drbo import Optimizer, validation
 from drbo.analysis import Recommendation
 from drbo.analysis.profile import BLUE, GREEN, GREY, ORANGE, PINK, panels
 from drbo.models import SupportsManyOutcomes, supports
-from drbo.report.wording import Wording
+from drbo.report.phrases import Wording
 from drbo.spaces.space import is_number, row, text
 from drbo.validation import FloatArray
 

@@ -12,8 +12,8 @@ import numpy as np
 from drbo import Box, Optimizer, Samples
 from drbo.analysis import Recommendation
 from drbo.report.marks import BLUE, GREY, ORANGE, RED, Axis, Band, Cells, Figure, Line, Mark, Points
+from drbo.report.phrases import Wording
 from drbo.report.scales import scale_of
-from drbo.report.wording import Wording
 from drbo.spaces import FiniteSet, Parameter
 from drbo.spaces.space import Row, is_number, plain, row
 

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Final
 
 from drbo.analysis import Recommendation
-from drbo.report.wording import Wording
+from drbo.report.phrases import Wording
 
 THRESHOLDS: Final = {
     "fewest outcomes": 5,  # red below
