@@ -60,6 +60,11 @@ ROWS: dict[tuple[str, str], tuple[tuple[str, str], ...]] = {
         ("nosuchdialect://host/db", "--storage nosuchdialect://host/db cannot be read"),
     ),
     ("report", "--study"): (("junk", "--study"), ("--storage sqlite:///study.db --study junk", "--study junk")),
+    ("report", "--against"): (
+        ("absent.drbo", "absent.drbo"),
+        ("text.txt", "text.txt"),
+        ("folder", "folder"),
+    ),
     ("report", "--title"): (("--storage sqlite:///study.db --title x run.drbo", "give either a FILE"),),
     ("report", "--class"): CLASSES,
     ("demo", "--out"): OUT,

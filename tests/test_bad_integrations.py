@@ -57,6 +57,7 @@ def calls(study: optuna.Study, folder: Path) -> dict[str, Call]:
         "observe": Call(integration.observe, trial=nature.ask(), conditions=observed),
         "get_robust_params": Call(integration.get_robust_params, study=study),
         "get_robust_trial": Call(integration.get_robust_trial, study=study),
+        "RetryingStorage": Call(integration.RetryingStorage, url=f"sqlite:///{folder / 'retried.db'}", wait=0.0),
         "plot_bounds": Call(integration.plot_bounds, study=study),
         "plot_worst_case": Call(integration.plot_worst_case, study=study),
         "plot_radii": Call(integration.plot_radii, study=study, radii=[0.1]),

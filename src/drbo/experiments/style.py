@@ -21,7 +21,7 @@ COLOURS = {  # Okabe and Ito
 }
 MORE_COLOURS = (
     "#CC79A7", "#56B4E9", "#882255", "#999933", "#332288", "#661100", "#AA4499", "#117733", "#7F7F7F", "#B8860B",
-    "#44AA99", "#DDCC77",
+    "#44AA99", "#DDCC77", "#6699CC", "#994455", "#004488",
 )  # fmt: skip
 """Colours for other methods, in the order of a comparison (Tol, Okabe, Ito)."""
 REFERENCE, TRUTH = "#56B4E9", "#E69F00"

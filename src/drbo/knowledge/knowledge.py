@@ -424,7 +424,7 @@ def propose(
     under_way = [*state.pending.values(), *before]
     beliefs = known.beliefs(state, ball, fits, under_way)
     objective, limits = beliefs[OBJECTIVE], own.in_round(beliefs.__getitem__) if own.limits else ()
-    if any(limit.probability is not None for limit in own.limits.values()):
+    if own.limits and any(limit.probability is not None for limit in own.limits.values()):
         check_atoms(ball)
     permission = wishes.permission(state, objective, limits, ball, before, own.search)
     number = state.n_asked + len(before)
@@ -566,5 +566,5 @@ def suggestion_of(known: Knowledge, iterate: Iterate) -> Suggestion:
         loss=proposal.loss,
         given=iterate.given,
         reason=proposal.reason,
-        keys=tuple(key for context in proposal.contexts if (key := own.nature.space.key(context)) is not None),
+        keys=tuple(key for context in contexts if (key := own.nature.space.key(context)) is not None),
     )

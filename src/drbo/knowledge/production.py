@@ -143,8 +143,8 @@ class Wishes:
                 raise TypeError(f"{name} needs a baseline: Optimizer(..., baseline=the current action)")
         chosen = None if action is None else own.search.permitted("action", action)
         level = None if floor is None else validation.finite_float("floor", floor)
-        known = dict.fromkeys([OBJECTIVE, *(own.key(name) for name in own.limits if certain)])
-        learns = any(own.outcomes[name].surrogate.learns for name in known)
+        known = dict.fromkeys([OBJECTIVE, *(map(own.key, own.limits) if certain else ())])
+        learns = own.surrogate.learns if not certain else any(own.outcomes[name].surrogate.learns for name in known)
         return cls(chosen, level, certain, own.baseline, own.explore_budget, learns, tuple(known))
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 import optuna
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy import exc
+from sqlalchemy import exc, make_url
 
 from drbo import validation
 
@@ -43,6 +43,10 @@ class RetryingStorage(RDBStorage):
         wait: float = 300.0,
     ) -> None:
         self.wait = validation.radius(wait, "wait")
+        try:
+            make_url(url)
+        except exc.ArgumentError:  # its message may show a password
+            raise ValueError("url must be the address of a database such as 'postgresql://host/name'") from None
         named: dict[str, Any] = {"heartbeat_interval": heartbeat_interval, "grace_period": grace_period}
         if heartbeat_stale_trial_callback is not None:
             named[_CALLBACK] = heartbeat_stale_trial_callback
