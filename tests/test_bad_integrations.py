@@ -93,6 +93,10 @@ ANY = {
     "WindSeries(name)", "WindSeries(repairs)", "WindSeries(notes)",  # texts that are only shown
     "RobustUpperConfidenceBound(model)", "RobustUpperConfidenceBound(posterior_transform)",  # BoTorch's own
     "RobustExpectation(preprocessing_function)",
+    *(
+        f"RetryingStorage({name})"  # Optuna's own
+        for name in ("engine_kwargs", "heartbeat_interval", "grace_period", "heartbeat_stale_trial_callback")
+    ),
 }  # fmt: skip
 
 
