@@ -268,3 +268,17 @@ def test_a_large_known_part_does_not_hide_the_unknown_one() -> None:
     first = [result.action["x"] for result in opt.results[:4]]
     assert max(first) - min(first) > 0.3
     assert opt.recommend().action["x"] > 0.9
+
+
+@pytest.mark.parametrize("surrogate", [None, drbo.GP(KERNEL, 0.05)])
+def test_a_run_over_a_range_keeps_the_known_part(surrogate: Any) -> None:
+    """Contexts that the adversary adds move the posterior onto other contexts."""
+    samples = drbo.Samples({"t": [0.2, 0.4, 0.6]}, within=drbo.Box(t=(0.0, 1.0)))
+    known = drbo.Known(wages, lipschitz={"t": 4.0})
+    opt = optimizer(contexts=samples, known=known, ambiguity=drbo.Wasserstein(scale={"t": 1.0}), surrogate=surrogate)
+    run(opt, 8)
+    opt.tell(opt.ask(), failed=True)
+    run(opt, 1)
+    guesses = [opt.under(radius=radius).recommend().trust.guess for radius in (0.0, 0.1, 0.4)]
+    assert guesses == sorted(guesses, reverse=True)
+    assert 90.0 < guesses[-1] < guesses[0] < 110.0

@@ -115,10 +115,10 @@ class Belief:
         """Return the same posteriors on contexts (n, d)."""
         if self.certain.contexts is contexts or np.array_equal(self.certain.contexts, contexts):
             return self
-        surrogate = self.outcome.surrogate
-        certain = searching = surrogate.posterior(self.fit, self.certain_data, contexts, self.certain)
+        made = functools.partial(self.outcome.posterior, self.fit)
+        certain = searching = made(self.certain_data, contexts, self.certain)
         if self.searching is not self.certain:
-            searching = surrogate.posterior(self.fit, self.searching_data, contexts, self.searching)
+            searching = made(self.searching_data, contexts, self.searching)
         return replace(self, certain=certain, searching=searching)
 
     def prediction(
