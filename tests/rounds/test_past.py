@@ -97,6 +97,21 @@ def test_days_that_resemble_the_next_are_refused_if_their_order_is_that_of_time(
     assert wide > Bootstrap(0.1, 20).for_samples(drbo.Samples(days), drbo.Wasserstein())
 
 
+@pytest.mark.parametrize("persistence", [0.0, 0.1, 0.25, 0.4, 0.7])
+def test_the_text_on_a_radius_advises_blocks_where_the_rule_refuses(persistence: float) -> None:
+    rng, days = np.random.default_rng(5), [0.0]
+    for error in rng.normal(size=119):
+        days.append(persistence * days[-1] + error)
+    timed = drbo.Samples(days, time=np.datetime64("2020-01-01") + np.arange(120))
+    told = drbo.explain_radius(0.3, timed, drbo.Wasserstein())
+    refused = False
+    try:
+        Bootstrap(0.1, 20).for_samples(timed, drbo.Wasserstein())
+    except ValueError:
+        refused = True
+    assert (told.block > 1) == refused == ("One day resembles the next" in str(told))
+
+
 def test_a_backtest_judges_rules_that_would_be_refused() -> None:
     found = drbo.backtest_radius(drbo.Samples(HEAVY), drbo.Wasserstein(), RULES[0], horizon=40)
     assert found.answers.tolist() == [3]

@@ -27,7 +27,7 @@ from drbo.analysis.radius_explanation import Likelier, RadiusExplanation, Relabe
 from drbo.contexts.nature import Contexts, Indices, Reference, empirical
 from drbo.contexts.replayed import contexts_of
 from drbo.knowledge.snapshot import Snapshot
-from drbo.rounds.past import autocorrelation
+from drbo.rounds.past import autocorrelation, block_length
 from drbo.rounds.range_ball import make_ball
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Column, Space
@@ -82,11 +82,12 @@ def explain_all(asked: Snapshot, radii: Sequence[float], window: int | None) -> 
 
 @dataclass(frozen=True, eq=False)
 class Past:
-    """Windows of the past, distances of random windows, and the autocorrelation of neighbouring days."""
+    """Windows of the past, distances of random windows, the autocorrelation of neighbouring days, and their block."""
 
     windows: tuple[Window, ...]
     by_chance: FloatArray
     resemblance: float
+    block: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +140,7 @@ class Explained:
                 _windows(days, ambiguity, n, length),
                 _by_chance(days, ambiguity, n, length),
                 float(autocorrelation(days, ambiguity, n, 1)[0]),
+                block_length(days, ambiguity, n),
             )
         return self._past[length]
 
@@ -171,7 +173,7 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
     steps = "Days move onto listed conditions only: the worst case is a step function of the radius."
     compares = about.nature.in_order and diameter > 0.0 and known and not fixed
     length = window_length(len(reference.history), window) if compares else 0
-    past = about.past(length) if length else Past((), np.array([math.nan]), math.nan)
+    past = about.past(length) if length else Past((), np.array([math.nan]), math.nan, 1)
     return RadiusExplanation(
         radius=eps,
         diameter=diameter,
@@ -186,6 +188,7 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
         windows=past.windows,
         by_chance=float(np.mean(past.by_chance > eps)) if length else math.nan,
         resemblance=past.resemblance,
+        block=past.block,
         years=about.nature.years,
     )
 

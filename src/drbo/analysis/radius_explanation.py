@@ -9,9 +9,6 @@ from typing import Any
 from drbo._messages import printable
 from drbo.spaces.times import covered
 
-_DISTINCT = 0.2
-"""Autocorrelation above which the text says that neighbouring days resemble each other."""
-
 
 def _down(value: float) -> str:
     """Return a positive number rounded down to three digits, so the printed shift is inside the set."""
@@ -151,6 +148,7 @@ class RadiusExplanation:
     windows : the windows of the past, oldest first
     by_chance : the share of random pairs of windows that are further apart than the radius; nan without windows
     resemblance : the autocorrelation of one day with the next; nan without windows
+    block : the number of days that resemble each other, by which `Bootstrap` refuses independent resamples; 1 if none
     years : the years that the past covers; None if its times are not known
     """
 
@@ -167,6 +165,7 @@ class RadiusExplanation:
     windows: tuple[Window, ...]
     by_chance: float
     resemblance: float
+    block: int
     years: float | None = None
 
     @property
@@ -225,7 +224,7 @@ class RadiusExplanation:
         if len(further) > 5:
             lines.append(f"  and {len(further) - 5} more")
         lines.append(f"Windows of {days} drawn at random from the whole past do so in {self.by_chance:.0%} of cases.")
-        if self.resemblance > _DISTINCT:
+        if self.block > 1:
             alike = f"One day resembles the next (autocorrelation {self.resemblance:.2f}): a rule for the radius"
             if len(further) <= self.by_chance * len(self.windows):
                 lines.append(f'{alike} needs block="auto".')
