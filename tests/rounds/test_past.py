@@ -102,7 +102,7 @@ def test_the_text_on_a_radius_advises_blocks_where_the_rule_refuses(persistence:
     rng, days = np.random.default_rng(5), [0.0]
     for error in rng.normal(size=119):
         days.append(persistence * days[-1] + error)
-    timed = drbo.Samples(days, time=np.datetime64("2020-01-01") + np.arange(120))
+    timed = drbo.Samples(days, time=np.datetime64("2020-01-01") + 45 * np.arange(120))
     told = drbo.explain_radius(0.3, timed, drbo.Wasserstein())
     refused = False
     try:
