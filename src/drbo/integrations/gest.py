@@ -38,6 +38,7 @@ class RobustGenerator(_generator.Generator):  # type: ignore[misc, name-defined]
     """
 
     returns_id = True
+    """Whether suggested points have an identifier, which is ingested with the outcome."""
 
     def __init__(
         self,
