@@ -3,6 +3,7 @@
     export OPENBLAS_NUM_THREADS=1
     python benchmarks/screen.py uncertain --seeds 10              # a variant of VARIANTS
     python benchmarks/screen.py module:function --seeds 10        # one of your own
+    python benchmarks/screen.py old --old OLD/src --seeds 10      # the default of another version
     python benchmarks/screen.py uncertain --table                 # what is there already
 
 A variant is a function of the radius that returns further arguments of `drbo.Optimizer` (policy, surrogate, setting,
@@ -28,11 +29,12 @@ from typing import Any
 import numpy as np
 
 import drbo
+from another_version import AnotherVersion
 from drbo.experiments.records import Table, read_csv, select, stack, write_csv
 from drbo.validation import FloatArray
 from efficiency_problems import OBJECTIVES, RADIUS, Objective
 from intervals import clopper_pearson, paired_ratio
-from screen_problems import CHEAP, task_of
+from screen_problems import CHEAP, CheapTask, task_of
 
 CHECKPOINTS = (20, 40, 60)
 FLOOR = 0.1
@@ -47,6 +49,8 @@ VARIANTS: dict[str, Variant] = {
     "joint": lambda radius: {"policy": drbo.JointOptimism(drbo.Informative())},  # noqa: ARG005  # it does not depend on the radius
     "wide": lambda radius: {"bound_beta": 4.0},  # noqa: ARG005  # it does not depend on the radius
 }
+OLD = "old"
+"""The variant that runs the default of another version."""
 
 
 def variant(name: str) -> Variant:
@@ -60,15 +64,30 @@ def variant(name: str) -> Variant:
     return found
 
 
-def run(name: str, problem: str, seed: int, objective: Objective, best_and_median: tuple[float, float]) -> Table:
-    """Return a row per checkpoint of one run."""
-    task = task_of(problem, seed)
-    radius = RADIUS if objective == "robust" else 0.0
+def optimizer_of(name: str, task: CheapTask, objective: Objective, old: Path | None = None) -> Any:
+    """Return the optimizer of a variant; `old` is the source of the version that the variant "old" runs."""
+    radius, seed = (RADIUS if objective == "robust" else 0.0), 1000 * task.seed
+    if name == OLD:
+        assert old is not None  # checked by main
+        return AnotherVersion(old, task.problem.d_x, task.draws.tolist(), task.cheap.ranged, radius, seed)
     ambiguity = drbo.MMD() if objective == "robust" else drbo.Expectation()
     usual = {"ambiguity": ambiguity, "setting": drbo.Simulator(radius=radius)}
     arguments: dict[str, Any] = {**usual, **variant(name)(radius)}
     box = drbo.Box({f"x{k + 1}": (0.0, 1.0) for k in range(task.problem.d_x)})
-    optimizer = drbo.Optimizer(box, task.samples, seed=1000 * seed, **arguments)
+    return drbo.Optimizer(box, task.samples, seed=seed, **arguments)
+
+
+def run(
+    name: str,
+    problem: str,
+    seed: int,
+    objective: Objective,
+    best_and_median: tuple[float, float],
+    old: Path | None = None,
+) -> Table:
+    """Return a row per checkpoint of one run."""
+    task = task_of(problem, seed)
+    optimizer = optimizer_of(name, task, objective, old)
     rng = np.random.default_rng([seed, 2])
     outcomes, rows = [], []
     for evaluation in range(1, CHECKPOINTS[-1] + 1):
@@ -81,6 +100,8 @@ def run(name: str, problem: str, seed: int, objective: Objective, best_and_media
             rows.append(
                 (problem, objective, seed, evaluation, value, r.value, float(np.std(outcomes)), *best_and_median)
             )
+    if isinstance(optimizer, AnotherVersion):
+        optimizer.close()
     return {column: np.array(values) for column, values in zip(COLUMNS, zip(*rows, strict=True), strict=True)}
 
 
@@ -98,10 +119,10 @@ def goal(folder: Path, problem: str, seed: int, objective: Objective) -> tuple[f
     return float(found["best"][0]), float(found["median"][0])
 
 
-def job(out: Path, name: str, problem: str, seed: int, objective: Objective) -> None:
+def job(out: Path, old: Path | None, name: str, problem: str, seed: int, objective: Objective) -> None:
     """Run one variant once, and write its file."""
     warnings.simplefilter("ignore")
-    rows = run(name, problem, seed, objective, goal(out / "goals", problem, seed, objective))
+    rows = run(name, problem, seed, objective, goal(out / "goals", problem, seed, objective), old)
     write_csv(_file(out, name, problem, seed, objective), rows)
 
 
@@ -109,7 +130,9 @@ def _file(out: Path, name: str, problem: str, seed: int, objective: Objective) -
     return out / name.replace(":", ".") / f"{problem}, {objective}, {seed}.csv"
 
 
-def sweep(out: Path, names: list[str], problems: list[str], seeds: range, processes: int) -> None:
+def sweep(
+    out: Path, names: list[str], problems: list[str], seeds: range, processes: int, old: Path | None = None
+) -> None:
     """Run what has no file yet, all problems of one seed before the next seed."""
     from joblib import Parallel, delayed
 
@@ -120,7 +143,7 @@ def sweep(out: Path, names: list[str], problems: list[str], seeds: range, proces
         for seed, problem, objective, name in itertools.product(seeds, problems, OBJECTIVES, names)
         if not _file(out, name, problem, seed, objective).is_file()
     ]
-    Parallel(n_jobs=processes)(delayed(job)(out, *one) for one in jobs)
+    Parallel(n_jobs=processes)(delayed(job)(out, old, *one) for one in jobs)
 
 
 def read(out: Path, name: str) -> Table:
@@ -216,13 +239,17 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", choices=CHEAP, default=list(CHEAP), metavar="PROBLEM")
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--out", type=Path, default=Path("out/screen"))
+    parser.add_argument("--old", type=Path, help="the source of another version, for the variant old")
     parser.add_argument("--table", action="store_true", help="run nothing")
     given = parser.parse_args()
-    variant(given.variant)
+    if given.variant != OLD:
+        variant(given.variant)
+    elif given.old is None and not given.table:
+        parser.error("the variant old needs --old OLD/src")
     if not given.table:
         seeds = range(given.first_seed, given.first_seed + given.seeds)
         names = list(dict.fromkeys((given.variant, "default")))
-        sweep(given.out, names, given.problems, seeds, given.processes)
+        sweep(given.out, names, given.problems, seeds, given.processes, given.old)
     ours, theirs = read(given.out, given.variant), read(given.out, "default")
     print(tables(given.variant, ours, theirs) if ours and theirs else "no pairs yet")
 

@@ -290,3 +290,12 @@ def test_the_feeder_has_the_published_losses() -> None:
 def test_an_unknown_simulator_is_named() -> None:
     with pytest.raises(ValueError, match="name must be one of battery"):
         simulators.load("weather")
+
+
+@pytest.mark.parametrize("problem", ["two optima", "cliff at the edge"])  # samples alone, and a range
+def test_another_version_of_the_same_source_has_the_same_run(problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen, "CHECKPOINTS", (3,))
+    source = Path(drbo.__file__).parents[1]
+    ours = screen.run("default", problem, 0, "robust", (1.0, 0.0))
+    theirs = screen.run(screen.OLD, problem, 0, "robust", (1.0, 0.0), source)
+    assert {name: column.tolist() for name, column in theirs.items()} == {n: c.tolist() for n, c in ours.items()}
