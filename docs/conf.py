@@ -25,7 +25,7 @@ exclude_patterns = ["stories/*.txt"]
 html_show_sphinx = False
 pygments_style = "friendly"
 
-autodoc_mock_imports = ["botorch", "gpytorch", "torch", "mlflow"]  # large, and not needed to read a docstring
+autodoc_mock_imports = ["botorch", "gpytorch", "torch", "mlflow", "ray"]  # large, and not needed to read a docstring
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True

@@ -154,6 +154,15 @@ def test_libensemble_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_ray_tune(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason="pip install 'drbo[ray]'")
+    r = example("ray_tune", monkeypatch).main(evaluations=4, workers=1)
+    ray.shutdown()
+    assert 17.0 <= r.action["setpoint"] <= 24.0
+    assert r.limits["coldest"].threshold == 18.0
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning")
 def test_mlflow_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow", reason="pip install 'drbo[mlflow]'")
     monkeypatch.chdir(tmp_path)

@@ -12,7 +12,8 @@ import drbo
 from drbo._messages import MissingExtraError, require
 
 ROOT = Path(__file__).parent.parent
-BLOCKED = ("typer", "rich", "matplotlib", "joblib", "pandas", "distributed", "optuna", "plotly", "sklearn", "mlflow")
+INTEGRATIONS = ("optuna", "sklearn", "mlflow", "ray")
+BLOCKED = ("typer", "rich", "matplotlib", "joblib", "pandas", "distributed", "plotly", *INTEGRATIONS)
 BLOCK = f"""
 import sys
 class Block:
@@ -42,7 +43,7 @@ def test_the_core_needs_four_packages() -> None:
 def test_everything_that_the_tests_need_is_in_the_extra_all() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     (everything,) = extras["all"]
-    assert Requirement(everything).extras == set(extras) - {"all", "botorch", "mlflow"}
+    assert Requirement(everything).extras == set(extras) - {"all", "botorch", "mlflow", "ray"}
 
 
 def test_nothing_that_make_test_installs_brings_torch() -> None:
@@ -140,15 +141,16 @@ for name in ("figure1", "figure2", "dial", "sets", "demo"):
 
 
 def test_integrations_name_their_extras(tmp_path: Path) -> None:
-    code = """
-for name in ("optuna", "sklearn", "mlflow"):
+    code = f"""
+for name in {INTEGRATIONS}:
     try:
-        __import__(f"drbo.integrations.{name}")
+        __import__("drbo.integrations." + name)
     except ImportError as error:
         print(error)
 """
     sentences = [
-        f"{name} is not installed; this needs: pip install 'drbo[{name}]'" for name in ("optuna", "sklearn", "mlflow")
+        f"{name} is not installed; this needs: pip install 'drbo[{name}]'"
+        for name in ("optuna", "sklearn", "mlflow", "ray")
     ]
     assert without_extras(code, tmp_path).stdout.splitlines() == sentences
 
