@@ -22,13 +22,11 @@ from drbo.models.surrogate import Fit
 FIRST = 10
 """The number of the first outcome that is tested."""
 SCALE = 1.5
-"""s: a model passes while its errors are up to so many deviations in the root mean square."""
+"""s: a model passes, and bounds are not widened, while the root mean square of its errors is at most this."""
 STEP = 0.2
 """l: the share of the stake that is bet on each outcome."""
 DELTA = 0.01
 """The probability at which a model that is right is refuted."""
-USUAL = 1.1
-"""The root mean square of errors up to which a bound is not widened: learned hyper-parameters make it exceed 1."""
 LARGEST = 10.0
 """Errors are cut at so many deviations where their size widens a bound: one jump must not make all bounds useless."""
 _BLOCK = 100
@@ -63,13 +61,13 @@ class Ahead:
 
     @property
     def size(self) -> float:
-        """The root mean square of the tested errors over `USUAL`, with errors beyond `LARGEST` cut; at least 1.
+        """The root mean square of the tested errors over `SCALE`, with errors beyond `LARGEST` cut; at least 1.
 
         Bounds of a learned model are wider by this factor.
         """
         both = zip(self.results, self.errors, strict=True)
         tested = [min(error**2, LARGEST**2) for number, error in both if number + 1 >= FIRST]
-        return max(1.0, math.sqrt(sum(tested) / len(tested)) / USUAL) if tested else 1.0
+        return max(1.0, math.sqrt(sum(tested) / len(tested)) / SCALE) if tested else 1.0
 
     @property
     def refuted(self) -> bool:
