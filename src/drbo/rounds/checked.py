@@ -26,7 +26,7 @@ MOST_UNTRIED = 0.1
 """The largest mass of the worst distribution in untried conditions at which a bound counts as checked."""
 COVERED = 0.3
 """A condition counts as tried up to this distance from a tried one, in shares of the ranges of its columns."""
-EDGE = 0.1
+EDGE = 0.05
 """A condition beyond all tried ones in some column counts as tried up to this share of the range of the column."""
 _ROUNDING = 1e-9
 """Tolerance of both distances."""
