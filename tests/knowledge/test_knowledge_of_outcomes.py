@@ -41,7 +41,7 @@ def test_each_outcome_has_the_posterior_of_an_optimizer_of_its_own() -> None:
         np.testing.assert_array_equal(mean, expected[0])
         np.testing.assert_array_equal(variance, expected[1])
     asked = Snapshot.of(known, Terms())
-    beliefs = known.beliefs(known.state, asked.ball, known.fits(known.state, fresh=False))
+    beliefs = known.beliefs(known.state, asked.ball, known.fits(known.state, fresh=False)[0])
     assert [(name, one.width, one.bound_width) for name, one in beliefs.items()] == [
         (OBJECTIVE, 2.0, 2.0),
         ("peak", 1.0, 2.5),

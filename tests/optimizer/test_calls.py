@@ -59,4 +59,4 @@ def test_an_ask_on_a_grid_makes_few_calls() -> None:
     terms: dict[str, Any] = {"reference": np.full(9, 1 / 9), "radius": 0.1}
     for _ in range(12):
         opt.tell(opt.ask(**terms), float(rng.normal()), context_index=int(rng.integers(9)))
-    assert len(calls_of(lambda: opt.ask(**terms))) <= 200
+    assert len(calls_of(lambda: opt.ask(**terms))) <= 150

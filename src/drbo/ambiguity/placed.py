@@ -349,14 +349,6 @@ def with_slopes(one: object) -> SupportsSlopes:
     raise TypeError(f"{one!r} has no `slopes`, which a sensitivity needs: compare worst cases at two radii instead")
 
 
-def rows_alone(one: object) -> int:
-    """Return the largest batch that a set solves without warm starts, so that the rows' bits are independent.
-
-    This is the set's `rows_alone`, by default 1. A search calls this in every round.
-    """
-    return getattr(one, "rows_alone", 1)
-
-
 def check_size(one: PlacedSet, n_contexts: int) -> None:
     """Raise if the set has another number of contexts."""
     if one.n_contexts not in (None, n_contexts):

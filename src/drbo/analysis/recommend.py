@@ -91,7 +91,7 @@ def action_bound(asked: Snapshot, action: Point, ball: Ball) -> ActionBound:
         curve = curve_of(bound.posterior, action.coordinates, 0.0)
         mean, variance = curve(made.reference.points), curve.variance(made.reference.points)
     units, given = asked.units, asked.given
-    least = min((other.noise for other in bound.posteriors[1:]), default=0.0)
+    least = min((other.noise for other in (*bound.others, *bound.for_one)), default=0.0)
     assumed = least if least > bound.posterior.noise else None
     gap = Gap.of(ball, bound, action, asked.evaluations())
     own = bound.posterior
@@ -515,7 +515,7 @@ def _evaluation(found: ActionBound, action: Any, contexts: Sequence[Any]) -> Eva
     values = found.mean - found.width * after(atoms[best], atoms)
     choice = best_action(values, ball.ambiguity, ball.weights, ball.radius, w[None, :])
     now = float(ball.worst_case(found.mean - found.width * std).expectation)  # of this model alone, as after
-    rise = float(choice.worst_case.expectation) - now
+    rise = choice.score - now
     # If one outcome raises nothing because another context is as bad, take the context of the largest upper bound.
     at = best[choice.action_index] if rise > 1e-9 * amplitude * found.width else best[0]
     return Evaluation(action, contexts[int(at)], found.units.stated(found.lower + max(rise, 0.0)))

@@ -390,6 +390,7 @@ class FiniteContexts(Contexts):
         return self._on_atoms(weights, history, None)
 
     def _on_atoms(self, weights: FloatArray, history: Indices, unequal: FloatArray | None) -> Reference:
+        """Return the reference of weights on the points that agree with `known`."""
         if weights.flags.writeable:
             weights = validation.frozen(weights)
         return Reference(self._points, weights, 0.0, history, self._rows, self._points[:0], unequal)

@@ -20,7 +20,7 @@ from drbo.knowledge.history import Told
 from drbo.knowledge.state import observations
 from drbo.models.bounds import Bound, Side
 from drbo.models.data import Observation, Units
-from drbo.models.surrogate import Data, Fit, Posterior, SupportsHiddenContexts, require, searched
+from drbo.models.surrogate import Data, Fit, Posterior, SupportsHiddenContexts, SupportsManyOutcomes, require, supports
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -84,14 +84,14 @@ class Belief:
         if len(told) == own.n_told:
             return own
         new = own._observations(told[own.n_told :])
-        outcomes = [one for one in new if one.outcome is not None]
         certain, searching = (own.certain, own.certain_data), (own.searching, own.searching_data)
         common = 0
         if own.searching is own.certain:  # both stay the same object up to the first failure
-            common = len(new) if len(outcomes) == len(new) else [one.outcome for one in new].index(None)
+            while common < len(new) and new[common].outcome is not None:
+                common += 1
             certain = searching = own._extended(*certain, new[:common])
         if common < len(new):
-            certain = own._extended(*certain, outcomes[common:])
+            certain = own._extended(*certain, [one for one in new[common:] if one.outcome is not None])
             searching = own._extended(*searching, new[common:])
         return Belief(own.name, own.outcome, own.fit, own.units, own.corrections, *certain, *searching, len(told))
 
@@ -150,7 +150,8 @@ class Belief:
         """Return the observations of the outcome; those of a failure have no value."""
         found: list[Observation] = []
         for record in records:
-            new = observations(self.outcome.unknown(self.name, record), self.name, self.units)
+            part = record if self.outcome.known is None else self.outcome.unknown(self.name, record)
+            new = observations(part, self.name, self.units)
             found += map(self._scattered, new) if record.hidden else new
         return found
 
@@ -222,12 +223,14 @@ class RoundBeliefs:
 
     def expected(self, ball: Ball) -> Posterior:
         """Return the posterior given also failed and pending evaluations, on the atoms of a ball."""
-        told = searched(self._on(ball).certain if self.by_accident else self._on(ball).searching)
-        if not self.pending:
-            return told
         if not (self._expected and self._expected[0][0] is ball.contexts):
-            in_order = sorted(self.pending, key=lambda p: not p.contexts)  # unknown contexts last
-            posterior = told.with_more([one for p in in_order for one in p.observations()])
+            placed = self._on(ball)
+            posterior = placed.certain if self.by_accident else placed.searching
+            if supports(posterior, SupportsManyOutcomes):
+                posterior = posterior.searched
+            if self.pending:
+                in_order = sorted(self.pending, key=lambda p: not p.contexts)  # unknown contexts last
+                posterior = posterior.with_more([one for p in in_order for one in p.observations()])
             self._expected[:] = [(ball.contexts, posterior)]
         return self._expected[0][1]
 

@@ -131,7 +131,7 @@ class Wishes:
     def of(cls, configuration: Configuration, action: Any, floor: Any, safe: Any = False) -> Self:
         """Return the limits of an ask with these arguments."""
         own = configuration
-        certain = validation.flag("safe", safe)
+        certain = safe is not False and validation.flag("safe", safe)
         if action is not None and floor is not None:
             raise TypeError("floor must not be given with action: the action is your own choice")
         if action is not None and certain:

@@ -322,7 +322,7 @@ def pending_iterate(known: Knowledge, state: State, suggestion: Suggestion) -> I
         raise ValueError(f"suggestion {suggestion.number} has been told or cancelled already")
     if own is not None and own.proposal.action is suggestion.action_point:
         return own
-    if own is None or not suggestion_of(known, own).same_as(suggestion):
+    if own is None or not suggestion_of(known.configuration, own, known.reference_of(own)).same_as(suggestion):
         raise ValueError(f"suggestion {suggestion.number} is not one of this optimizer's")
     return own
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable
@@ -216,12 +217,7 @@ class Bound:
     others: tuple[Posterior, ...] = field(default=(), kw_only=True)
     for_one: tuple[Posterior, ...] = field(default=(), kw_only=True)
 
-    @property
-    def posteriors(self) -> tuple[Posterior, ...]:
-        """All posteriors of a bound of one action."""
-        return self.posterior, *self.others, *self.for_one
-
-    @property
+    @functools.cached_property
     def slope(self) -> float:
         """The derivative of the bound in the standard deviation: width or -width."""
         return self.side * self.width
@@ -236,31 +232,29 @@ class Bound:
 
         `actions` (n_actions, d_x) is the grid, needed if the posterior keeps no moments on a grid.
         """
-        found = self._on_grid(self.posterior, rows, actions)
-        for other in self.others:
-            found = self._outer(found, self._on_grid(other, rows, actions))
-        return found
+        found = None
+        for posterior in (self.posterior, *self.others):
+            if supports(posterior, SupportsGrid):
+                mean, variance = posterior.on_grid()
+                mean, variance = mean[rows], variance[rows]
+            elif actions is not None:
+                mean, variance = posterior.moments(actions[rows])
+            else:
+                raise TypeError("actions must be given: the posterior keeps no moments on a grid")
+            values = np.empty(mean.shape)  # numpy puts large arrays on large memory pages
+            announce(_fill_bound)
+            _fill_bound(mean, variance, self.slope, values)
+            found = values if found is None else self._outer(found, values)
+        return cast(FloatArray, found)
 
     def _outer(self, values: FloatArray, others: FloatArray) -> FloatArray:
         """Return the lower ones of the values, or the higher ones for an upper bound."""
         return np.asarray(np.minimum(values, others) if self.side is LOWER else np.maximum(values, others))
 
-    def _on_grid(self, posterior: Posterior, rows: NDArray[np.intp] | slice, actions: FloatArray | None) -> FloatArray:
-        if supports(posterior, SupportsGrid):
-            mean, variance = posterior.on_grid()
-            mean, variance = mean[rows], variance[rows]
-        elif actions is not None:
-            mean, variance = posterior.moments(actions[rows])
-        else:
-            raise TypeError("actions must be given: the posterior keeps no moments on a grid")
-        found = np.empty(mean.shape)  # numpy puts large arrays on large memory pages
-        announce(_fill_bound)
-        _fill_bound(mean, variance, self.slope, found)
-        return found
-
     def of_action(self, action: Point) -> FloatArray:
         """Return the bound of one action in every context, (n_contexts,)."""
-        return self._outermost(map(of_action, self.posteriors, itertools.repeat(action)))
+        models = (self.posterior, *self.others, *self.for_one)
+        return self._outermost(map(of_action, models, itertools.repeat(action)))
 
     def _outermost(self, moments: Iterable[tuple[FloatArray, FloatArray]]) -> FloatArray:
         """Return the bound from mean and variance of each posterior."""
@@ -280,7 +274,7 @@ class Bound:
 
         The posteriors must have the capability `SupportsCovariance`.
         """
-        models = self.posteriors if len(actions) == 1 else (self.posterior, *self.others)
+        models = (self.posterior, *self.others, *(self.for_one if len(actions) == 1 else ()))
         posteriors = (cast(SupportsCovariance, posterior) for posterior in models)
         return self._outermost([posterior.difference(actions, other) for posterior in posteriors])
 
@@ -300,7 +294,7 @@ class Bound:
     def curve(self, action: FloatArray) -> AnyCurve:
         """Return the bound of one action (d_x,) as a function of the context."""
         first = curve_of(self.posterior, action, self.slope)
-        others = self.posteriors[1:]
+        others = (*self.others, *self.for_one)
         if not others:
             return first
         return Outermost((first, *(curve_of(other, action, self.slope) for other in others)), self.side)

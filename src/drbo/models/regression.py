@@ -312,7 +312,7 @@ class ExactPosterior(GaussianPosterior):
     def __init__(self, gp: Process, actions: FloatArray, contexts: FloatArray) -> None:
         """Return the prior on a grid of actions (n_actions, d_x), without rows if there is none."""
         factor = Factor(gp, actions, contexts)
-        self._view(factor, Grid.of(factor) if len(actions) else None)
+        self._hold(factor, Grid.of(factor) if len(actions) else None)
 
     @classmethod
     def prior(cls, gp: Process, actions: ArrayLike, contexts: ArrayLike) -> Self:
@@ -325,9 +325,9 @@ class ExactPosterior(GaussianPosterior):
     @classmethod
     def of(cls, factor: Factor) -> Self:
         """Return the posterior of the observations of a factor."""
-        return object.__new__(cls)._view(factor, Grid.of(factor) if len(factor.actions) else None)
+        return object.__new__(cls)._hold(factor, Grid.of(factor) if len(factor.actions) else None)
 
-    def _view(self, factor: Factor, grid: Grid | None) -> Self:
+    def _hold(self, factor: Factor, grid: Grid | None) -> Self:
         self.factor = factor
         self._grid: Grid | None = grid
         self.gp, self.actions, self.contexts = factor.gp, factor.actions, factor.contexts
@@ -338,9 +338,6 @@ class ExactPosterior(GaussianPosterior):
         self.n_points, self.information_gain = factor.n_points, factor.information_gain
         self.errors_known = factor.errors_known
         return self
-
-    def _other(self, factor: Factor, grid: Grid | None) -> Self:
-        return object.__new__(type(self))._view(factor, grid)
 
     # Searches ask for these thousands of times, and a posterior never changes.
 
@@ -370,15 +367,15 @@ class ExactPosterior(GaussianPosterior):
         if not observations:
             return self
         if self._grid is None:
-            return self._other(self.factor.with_more(observations, lambda *_: None), None)
+            return object.__new__(type(self))._hold(self.factor.with_more(observations, lambda *_: None), None)
         grid = Grid(self._grid.mean, self._grid.variance)
-        return self._other(self.factor.with_more(observations, grid.update), grid)
+        return object.__new__(type(self))._hold(self.factor.with_more(observations, grid.update), grid)
 
     def on(self, contexts: FloatArray) -> Self:
         """Return the posterior of the same observations on other contexts (n, d_c)."""
         own = self.factor
         if self._grid is None:
-            return self._other(own.on(contexts), None)
+            return object.__new__(type(self))._hold(own.on(contexts), None)
         if own.n_points < own.n_observations:  # merged rows no longer hold the state after each observation
             first = type(self)(self.gp, self.actions, contexts) if own.base is None else self.of(own.base.on(contexts))
             return first.with_more(own.observations[first.n_observations :])
@@ -389,7 +386,7 @@ class ExactPosterior(GaussianPosterior):
 
         Only `moments`, `on_grid`, `of_action`, `averages` and `gradient` are valid: the contexts are gone.
         """
-        made = self._other(self.factor.averaged(self._average(weights), weights), None)
+        made = object.__new__(type(self))._hold(self.factor.averaged(self._average(weights), weights), None)
         if self._grid is not None:
             made._grid = Grid(*made.moments(made.actions))
         return made

@@ -360,11 +360,6 @@ def check_surrogate(surrogate: object) -> Surrogate:
     return surrogate
 
 
-def searched(posterior: Posterior) -> Posterior:
-    """Return the posterior that a search uses: an approximation if there are too many outcomes, else itself."""
-    return posterior.searched if supports(posterior, SupportsManyOutcomes) else posterior
-
-
 def of_action(posterior: Posterior, action: Point) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance (n_contexts,) of f for one action."""
     if supports(posterior, SupportsGrid):

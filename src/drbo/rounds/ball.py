@@ -127,7 +127,9 @@ class Ball:
 
     def worst_case(self, values: FloatArray) -> WorstCase:
         """Return the worst case of values (n,)."""
-        worst = self.worst_cases(values[None, :])
+        if values.shape != self.weights.shape:
+            raise ValueError(f"values must have shape ({len(self.weights)},), got {values.shape}")
+        worst = self.ambiguity.certified(values[None, :], self.weights, self.radius)
         return WorstCase(worst.expectation[0], worst.weights[0], worst.lower_bound[0])
 
     def certificate(self, bound: Bound, action: Point) -> Certificate:
@@ -179,7 +181,9 @@ class Ball:
 
 
 def frozen_copy(point: Point) -> Point:
-    """Return an immutable copy of a point."""
+    """Return an immutable copy of a point; a point of a finite set is one already."""
+    if point.index is not None and not point.coordinates.flags.writeable:
+        return point
     return Point(validation.frozen(point.coordinates), point.index)
 
 
