@@ -236,7 +236,8 @@ def told(
         raise TypeError("stderr must not be given with failed=True: there is no outcome")
     if given.outcome is None and stderr is not None:
         raise TypeError("stderr must not be given without an outcome: a limit takes a drbo.Measured(value, stderr)")
-    where = replace(where, contexts=given.contexts)
+    if given.contexts is not where.contexts:
+        where = replace(where, contexts=given.contexts)
     number, iterate, by_nature = None, None, True
     if isinstance(suggestion, Suggestion):
         iterate = pending_iterate(known, state, suggestion)
