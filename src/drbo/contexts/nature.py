@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo._messages import printable
+from drbo._records import fast_record
 from drbo.ambiguity.family import AmbiguitySet, among
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet
@@ -37,7 +38,7 @@ NOTHING_SEEN = np.empty(0, dtype=np.intp)
 """The history of a reference that is not made from past contexts."""
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Reference:
     """A distribution on a finite set of atoms.
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import cast
 
 import numpy as np
 
+from drbo._records import fast_record
 from drbo.contexts.nature import Reference
 from drbo.knowledge.configuration import Configuration, Outcome
 from drbo.knowledge.history import Told
@@ -31,7 +32,7 @@ bound of one action uses all. Bounds use the hyper-parameters of the last `ask`,
 """
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Belief:
     """The posteriors of one fit, given some results.
 
@@ -164,7 +165,7 @@ class Belief:
         return replace(observation, scatter=added)
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Pending:
     """A pending evaluation: its contexts or, if nature picks the context, the reference it is drawn from."""
 
@@ -184,7 +185,7 @@ class Pending:
         return [Observation(x, self.reference.points[used], self.reference.weights[used], None)]
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class RoundBeliefs:
     """The posteriors of one round (`drbo.rounds.context_rules.Beliefs`).
 

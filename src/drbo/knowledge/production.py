@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from drbo import validation
+from drbo._records import fast_record
 from drbo.knowledge.belief import RoundBeliefs
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import OBJECTIVE
@@ -104,7 +105,7 @@ class Permission:
         return any(one.margin(ball, action) < 0.0 for one in self.optimistic)
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Wishes:
     """The limits that one `ask` sets.
 

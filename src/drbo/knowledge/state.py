@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from drbo import validation
+from drbo._records import fast_record
 from drbo.knowledge.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
 from drbo.models.data import Observation, Outcomes, Units
 from drbo.models.surrogate import Fit
@@ -23,7 +24,7 @@ _ROUNDING = 1e-9
 """Largest difference per coordinate between equal actions of a box."""
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Terms:
     """The arguments of a round: reference, radius and the known part of the context; None if not given."""
 
@@ -49,7 +50,7 @@ def kept(reference: Any, name: str = "reference") -> Any:
     return validation.frozen(validation.finite_array(name, reference))
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Iterate:
     """A suggestion and the set of its round: the arguments of the ask and the contexts seen by then.
 
@@ -246,7 +247,7 @@ class State:
     def _consider(self, iterate: Iterate) -> None:
         """Make an iterate the incumbent if its bound is the largest so far; the first wins ties."""
         self._iterates.append(iterate)
-        if _is_among(iterate.proposal.action, self.failed):
+        if self.failed and _is_among(iterate.proposal.action, self.failed):
             return
         best = self.incumbent
         if best is None or self._sign * iterate.proposal.bound > self._sign * best.proposal.bound:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from drbo import validation
+from drbo._records import fast_record
 from drbo.contexts.nature import Contexts
 from drbo.knowledge import history
 from drbo.knowledge.configuration import Configuration
@@ -201,7 +202,7 @@ def kept_stderrs(old: Told, contexts: Sequence[Point]) -> tuple[float, ...] | No
 # --- the records of `tell`, `cancel`, `retract` and `amend` ---------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@fast_record
 class Where:
     """The given contexts of an evaluation: one, several, or the distribution of a hidden one."""
 

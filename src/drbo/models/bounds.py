@@ -16,6 +16,7 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from drbo import validation
 from drbo._compiled import announce, in_order
+from drbo._records import fast_record
 from drbo.models.curve import Curve
 from drbo.models.data import Observation, Scatter, Units
 from drbo.models.gp import GP
@@ -195,7 +196,7 @@ class Side(IntEnum):
 UPPER, LOWER = Side.UPPER, Side.LOWER
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Bound:
     """A confidence bound on f: ucb_t = mean + width std, or lcb_t = mean - width std, of one posterior or of several.
 
@@ -352,7 +353,7 @@ def _fill_bound(mean: FloatArray, variance: FloatArray, slope: float, found: Flo
             found[i, j] = mean[i, j] + slope * math.sqrt(variance[i, j])
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class AverageBound(Bound):
     """A confidence bound on the average of f over contexts. All contexts share this value, so no set lowers it.
 

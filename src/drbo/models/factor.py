@@ -456,7 +456,7 @@ class Factor:
     def _share(self, row: int, t: int) -> None:
         """Merge row t, the last one, into an earlier row of the same point."""
         if not self._rows_owned:
-            self._U, self._white = self._roomier(t), self._white.copy()
+            self._U, self._white = self._U.copy(), self._white.copy()
             self._outcomes, self._variances = self._outcomes.copy(), self._variances.copy()
             self._rows_owned = True
         v, new = float(self._variances[row]), float(self._variances[t])
@@ -559,10 +559,7 @@ class Factor:
             self._K = K
 
     def _roomier(self, t: int) -> FloatArray:
-        """Return a copy of the factor with room for an eighth more than t points, and a few.
-
-        A repeated observation copies the factor, so little room is copied with it.
-        """
+        """Return a copy of U with room for an eighth more than t points, and a few: a repeated point copies it."""
         room, n = t + t // 8 + 16, self.n_points
         U = np.zeros((room, room + LANES))
         U[:n, :n] = self._U[:n, :n]

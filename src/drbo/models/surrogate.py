@@ -19,6 +19,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from drbo._records import fast_record
 from drbo.models.curve import Curve
 from drbo.models.data import Observation, Outcomes, Scatter, Units
 from drbo.models.observation_rows import Rows
@@ -66,7 +67,7 @@ class Inputs:
         return Outcomes(places, nothing, outcomes.y, outcomes.stderr, outcomes.evaluation)
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Data:
     """The data of a posterior.
 

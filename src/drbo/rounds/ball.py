@@ -16,6 +16,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from drbo import validation
+from drbo._records import fast_record
 from drbo.ambiguity.placed import Dual, PlacedSet, WorstCase, check_size, on_range
 from drbo.contexts.nature import Reference
 from drbo.models.bounds import Bound
@@ -48,7 +49,7 @@ class Certificate:
     lower_bound: float
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Ball:
     """All distributions within `radius` of `reference`, on its atoms.
 

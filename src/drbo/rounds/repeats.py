@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from drbo._records import fast_record
 from drbo.models.surrogate import Estimate, curve_of
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs
@@ -36,7 +37,7 @@ DETERMINISTIC = 0.01
 Pairs = Sequence[tuple[Point, Point]]
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Taken:
     """Evaluations not to repeat, as pairs of an action and a context.
 
