@@ -173,6 +173,8 @@ class PlacedSet(ABC):
     def certified(self, values: FloatArray, reference: FloatArray, radius: float) -> WorstCase:
         """Return the result of `worst_case` for checked values (m, n), reference (n,) and radius."""
         announce(_certify)
+        if values.ndim != 2 or values.shape[1:] != reference.shape:  # compiled code does not check bounds
+            raise ValueError(f"values must have shape (m, {len(reference)}), got {values.shape}")
         values = np.ascontiguousarray(values)  # compiled code for another layout rounds differently
         weights, lower_bound = self._solve(values, reference, radius)
         expectation, lower_bound, failed = _certify(values, weights, lower_bound)

@@ -268,7 +268,12 @@ class Bound:
 
     def at(self, actions: FloatArray) -> FloatArray:
         """Return the bound at actions (m, d_x) anywhere, in every context, (m, n_contexts)."""
-        return self._outermost([posterior.moments(actions) for posterior in (self.posterior, *self.others)])
+        mean, variance = self.posterior.moments(actions)
+        found = np.asarray(mean + self.slope * np.sqrt(variance))
+        for other in self.others:
+            mean, variance = other.moments(actions)
+            found = self._outer(found, mean + self.slope * np.sqrt(variance))
+        return found
 
     def difference(self, actions: FloatArray, other: FloatArray) -> FloatArray:
         """Return the bound (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x) and an action (d_x,).

@@ -193,9 +193,9 @@ class KroneckerPosterior(GaussianPosterior):
         mean, variance = self.moments(action.coordinates[None, :])
         return mean[0], variance[0]
 
-    def _moments(self, k_action: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, n_contexts) of m linear functionals of f(., c), in every context c."""
-        return self._moments_at(k_action, own, slice(None))
+    def _moments(self, actions: FloatArray, other: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return the result of `difference`, or of `moments` if `other` is None."""
+        return self._moments_at(*self._action_kernels(actions, other), slice(None))
 
     def _moments_at(self, k_action: FloatArray, own: FloatArray, used: Any) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_used) of m linear functionals of f(., c), in the contexts `used`."""

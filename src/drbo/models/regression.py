@@ -135,25 +135,26 @@ class GaussianPosterior(ABC):
 
     def moments(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) of f at actions (m, d_x) anywhere, in every context."""
-        k_X = self.gp.kernel.action
-        return self._moments(k_X(self.observed_actions, actions), np.full(len(actions), k_X.variance))
+        return self._moments(actions, None)
 
     def difference(self, actions: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x), other (d_x,).
 
         Both are of the joint posterior: the uncertainty about two similar actions is mostly shared, and cancels.
         """
-        k_X, seen = self.gp.kernel.action, self.observed_actions
-        k_other = k_X(seen, other[None, :])
-        own = 2.0 * (k_X.variance - k_X(actions, other[None, :])[:, 0])
-        return self._moments(k_X(seen, actions) - k_other, np.maximum(own, 0.0))
+        return self._moments(actions, other)
 
     @abstractmethod
-    def _moments(self, k_action: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, n_contexts) of m linear functionals of f(., c), in every context c.
+    def _moments(self, actions: FloatArray, other: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return the result of `difference`, or of `moments` if `other` is None."""
 
-        `k_action` (t, m) is the action kernel of each with the observed actions, and `own` (m,) with itself.
-        """
+    def _action_kernels(self, actions: FloatArray, other: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return the action kernel (t, m) of f(x, .) - f(other, .) with the observed actions, and (m,) with itself."""
+        k_X, seen = self.gp.kernel.action, self.observed_actions
+        if other is None:
+            return k_X(seen, actions), np.full(len(actions), k_X.variance)
+        own = 2.0 * (k_X.variance - k_X(actions, other[None, :])[:, 0])
+        return k_X(seen, actions) - k_X(seen, other[None, :]), np.maximum(own, 0.0)
 
     def predict(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), actions (m, d_x), contexts (m, d_c)."""
@@ -404,11 +405,9 @@ class ExactPosterior(GaussianPosterior):
         mean, variance = self.moments(action.coordinates[None, :])
         return mean[0], variance[0]
 
-    def _moments(self, k_action: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, n_contexts) of m linear functionals of f(., c), in every context c.
-
-        `k_action` (t, m) is the action kernel of each with the observed actions, and `own` (m,) with itself.
-        """
+    def _moments(self, actions: FloatArray, other: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return the result of `difference`, or of `moments` if `other` is None."""
+        k_action, own = self._action_kernels(actions, other)
         m, n, t = len(own), len(self.contexts), self.n_points
         mean, variance = np.zeros((m, n)), np.repeat((own * self.gp.kernel.context.variance)[:, None], n, axis=1)
         if t == 0:
@@ -481,14 +480,15 @@ class ExactPosterior(GaussianPosterior):
             return np.zeros_like(action)
         used = np.flatnonzero(weights)
         k_contexts, w = self._k_contexts[:, used], weights[used]
-        k_action = self.gp.kernel.action(self.observed_actions, action[None, :])[:, 0]
-        made = self.inverse
+        k_X, made = self.gp.kernel.action, self.inverse
+        k_action = k_X(self.observed_actions, action[None, :])[:, 0]
+        slopes = k_X.gradient(action[None], self.observed_actions)[0]
         white = made.whitened(k_action * np.ascontiguousarray(k_contexts.T))
         variance = self.gp.kernel.variance - np.einsum("jt,jt->j", white, white)
         std = np.sqrt(np.maximum(variance, 1e-12 * self.gp.kernel.variance))
         u = made.unwhitened(white).T
         per_point = made.alpha * (k_contexts @ w) - (u * k_contexts) @ (slope * w / std)
-        return np.asarray(per_point @ self.gp.kernel.action.gradient(action[None], self.observed_actions)[0])
+        return np.asarray(per_point @ slopes)
 
     def curve(self, action: FloatArray, slope: float) -> Curve:
         """Return mean + slope std of f(x, .) for one action (d_x,), as a function of any contexts."""

@@ -122,14 +122,10 @@ class Ball:
 
     def worst_cases(self, values: FloatArray) -> WorstCase:
         """Return the worst case of each row of values (m, n)."""
-        if values.shape[1:] != self.weights.shape:
-            raise ValueError(f"values must have shape (m, {len(self.weights)}), got {values.shape}")
         return self.ambiguity.certified(values, self.weights, self.radius)
 
     def worst_case(self, values: FloatArray) -> WorstCase:
         """Return the worst case of values (n,)."""
-        if values.shape != self.weights.shape:
-            raise ValueError(f"values must have shape ({len(self.weights)},), got {values.shape}")
         worst = self.ambiguity.certified(values[None, :], self.weights, self.radius)
         return WorstCase(worst.expectation[0], worst.weights[0], worst.lower_bound[0])
 
