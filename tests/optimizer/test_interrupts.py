@@ -136,7 +136,7 @@ def test_an_interrupt_between_new_hyper_parameters_and_their_posterior(monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LearnedGP, "refit", counted)
-    monkeypatch.setattr(drbo.knowledge.belief.Belief, "after", stopped)
+    monkeypatch.setattr(drbo.knowledge.belief.OutcomeBelief, "after", stopped)
     with pytest.raises(KeyboardInterrupt):
         opt.ask()
     monkeypatch.undo()

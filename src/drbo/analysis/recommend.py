@@ -18,7 +18,7 @@ from drbo.analysis.answers import LimitBound, NotReachedError, Recommendation, R
 from drbo.analysis.edges import Edge, edges_of
 from drbo.analysis.trust import Check, Trust, trust
 from drbo.knowledge import claims
-from drbo.knowledge.explanation import AnyColumn, Deferred, Evaluation, Explanation, readable, summary
+from drbo.knowledge.explanation import AnyColumn, Deferred, Explanation, NextEvaluation, readable, summary
 from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Terms
@@ -216,7 +216,7 @@ def recommendation(asked: Snapshot, found: ActionBound) -> Recommendation:
         beta=found.width,
         delta=own.delta,
         diameter=found.ball.diameter,
-        within=found.ball.words,
+        set_words=found.ball.words,
         claim=own.objective.claim,
         check=check,
         trusted=Deferred(functools.partial(_trust, asked, OBJECTIVE, found.ball.radius, gap, bounds, check, assumed)),
@@ -483,7 +483,7 @@ def _worst_mean(found: ActionBound, expected: float) -> float:
     return float(ball.worst_case(mean + left * np.maximum(expected - mean, 0.0)).expectation)
 
 
-def _evaluation(found: ActionBound, action: Any, contexts: Sequence[Any]) -> Evaluation | None:
+def _evaluation(found: ActionBound, action: Any, contexts: Sequence[Any]) -> NextEvaluation | None:
     """Return the evaluation of the action that raises its bound most if the outcome equals the posterior mean.
 
     Such an outcome in context c leaves the mean unchanged, and lowers the variance to `Curve.variance_after`. The bound
@@ -518,7 +518,7 @@ def _evaluation(found: ActionBound, action: Any, contexts: Sequence[Any]) -> Eva
     rise = choice.score - now
     # If one outcome raises nothing because another context is as bad, take the context of the largest upper bound.
     at = best[choice.action_index] if rise > 1e-9 * amplitude * found.width else best[0]
-    return Evaluation(action, contexts[int(at)], found.units.stated(found.lower + max(rise, 0.0)))
+    return NextEvaluation(action, contexts[int(at)], found.units.stated(found.lower + max(rise, 0.0)))
 
 
 def _summaries(values: Sequence[Any], columns: Sequence[Column], p: FloatArray, w: FloatArray) -> tuple[AnyColumn, ...]:

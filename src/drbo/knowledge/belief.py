@@ -16,7 +16,7 @@ import numpy as np
 
 from drbo._records import fast_record
 from drbo.contexts.nature import Reference
-from drbo.knowledge.configuration import Configuration, Outcome
+from drbo.knowledge.configuration import Configuration, ModelledOutcome
 from drbo.knowledge.history import Told
 from drbo.knowledge.state import observations
 from drbo.models.bounds import Bound, Side
@@ -33,7 +33,7 @@ bound of one action uses all. Bounds use the hyper-parameters of the last `ask`,
 
 
 @fast_record
-class Belief:
+class OutcomeBelief:
     """The posteriors of one fit, given some results.
 
     Attributes
@@ -47,7 +47,7 @@ class Belief:
     """
 
     name: str
-    outcome: Outcome
+    outcome: ModelledOutcome
     fit: Fit
     units: Units
     corrections: int
@@ -65,7 +65,7 @@ class Belief:
         fit: Fit,
         contexts: FloatArray,
         corrections: int = 0,
-    ) -> Belief:
+    ) -> OutcomeBelief:
         """Return the prior of an outcome on contexts (n, d)."""
         outcome, data = own.outcomes[name], Data(own.inputs)
         posterior = outcome.posterior(fit, data, contexts)
@@ -76,7 +76,7 @@ class Belief:
         """The contexts (n, d) of the posteriors."""
         return self.certain.contexts
 
-    def after(self, told: Sequence[Told], contexts: FloatArray | None = None) -> Belief:
+    def after(self, told: Sequence[Told], contexts: FloatArray | None = None) -> OutcomeBelief:
         """Return the posteriors given all these results, on contexts (n, d), by default the present ones.
 
         The first `n_told` results are known already.
@@ -94,9 +94,11 @@ class Belief:
         if common < len(new):
             certain = own._extended(*certain, [one for one in new[common:] if one.outcome is not None])
             searching = own._extended(*searching, new[common:])
-        return Belief(own.name, own.outcome, own.fit, own.units, own.corrections, *certain, *searching, len(told))
+        return OutcomeBelief(
+            own.name, own.outcome, own.fit, own.units, own.corrections, *certain, *searching, len(told)
+        )
 
-    def by(self, fit: Fit) -> Belief:
+    def by(self, fit: Fit) -> OutcomeBelief:
         """Return the same outcomes under another fit in the same units, without the failures.
 
         The contexts of all outcomes must be known: the error of a hidden context depends on the fit.
@@ -112,7 +114,7 @@ class Belief:
         data = data.and_also(new)
         return self.outcome.posterior(self.fit, data, posterior.contexts, posterior), data
 
-    def on(self, contexts: FloatArray) -> Belief:
+    def on(self, contexts: FloatArray) -> OutcomeBelief:
         """Return the same posteriors on contexts (n, d)."""
         if self.certain.contexts is contexts or np.array_equal(self.certain.contexts, contexts):
             return self
@@ -123,7 +125,7 @@ class Belief:
         return replace(self, certain=certain, searching=searching)
 
     def prediction(
-        self, actions: FloatArray, contexts: FloatArray, width: float, models: Sequence[Belief]
+        self, actions: FloatArray, contexts: FloatArray, width: float, models: Sequence[OutcomeBelief]
     ) -> tuple[FloatArray, ...]:
         """Return mean, deviation and both bounds of f, each (m,), at actions and contexts (m, d), in the user's units.
 
@@ -193,13 +195,13 @@ class RoundBeliefs:
     say nothing about where to evaluate, so the search does not count them.
     """
 
-    belief: Belief
+    belief: OutcomeBelief
     pending: Sequence[Pending]
     width: float
     width_of_bounds: Callable[[], float]
-    models: Callable[[FloatArray], Sequence[Belief]]
+    models: Callable[[FloatArray], Sequence[OutcomeBelief]]
     by_accident: bool = False
-    _placed: list[Belief] = field(default_factory=list)  # cache: the last contexts
+    _placed: list[OutcomeBelief] = field(default_factory=list)  # cache: the last contexts
     _expected: list[tuple[FloatArray, Posterior]] = field(default_factory=list)  # cache
     _others: list[tuple[FloatArray, tuple[Posterior, ...]]] = field(default_factory=list)  # cache
 
@@ -261,7 +263,7 @@ class RoundBeliefs:
         own = self.belief, under_way, self.width, self.width_of_bounds, self.models, self.by_accident
         return RoundBeliefs(*own, self._placed[:])
 
-    def _on(self, ball: Ball) -> Belief:
+    def _on(self, ball: Ball) -> OutcomeBelief:
         placed = self._placed[0] if self._placed else self.belief
         if placed.certain.contexts is not ball.contexts:
             placed = placed.on(ball.contexts)

@@ -19,7 +19,7 @@ from drbo import validation
 from drbo.ambiguity.placed import PlacedSet
 from drbo.contexts.nature import Contexts, Reference
 from drbo.knowledge.ahead import Ahead, Forecaster
-from drbo.knowledge.belief import MANY, Belief, Pending, RoundBeliefs
+from drbo.knowledge.belief import MANY, OutcomeBelief, Pending, RoundBeliefs
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import OBJECTIVE, Amended, Fact, Proposal, Told
 from drbo.knowledge.production import Wishes
@@ -36,7 +36,7 @@ from drbo.rounds.floors import View
 from drbo.rounds.policies import Choice, Evaluations, Policy, Round
 from drbo.rounds.range_ball import make_ball
 from drbo.rounds.repeats import DETERMINISTIC, Avoiding, Taken
-from drbo.rounds.working import LIKELY, Chances, Working, places, representative
+from drbo.rounds.working import LIKELY, SuccessChances, Working, places, representative
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -61,14 +61,14 @@ class Knowledge:
         self._no_action = np.empty((0, configuration.search.space.dimension))
         self._state: State | None = None
         self._noted = 0  # number of facts applied to the state
-        self._belief: dict[str, Belief] = {}  # by the name of the outcome
+        self._belief: dict[str, OutcomeBelief] = {}  # by the name of the outcome
         # The next fit by outcome, with its key: the last fit, and the numbers of values and corrections.
         self._next_fit: dict[str, tuple[Fit, tuple[int, int], Fit]] = {}
-        self._models: dict[str, tuple[Fit, int, list[Belief]]] = {}  # by outcome: fit, corrections, posteriors
+        self._models: dict[str, tuple[Fit, int, list[OutcomeBelief]]] = {}  # by outcome: fit, corrections, posteriors
         self._forecasting = threading.Lock()
         self._ahead: dict[str, tuple[int, Forecaster, Ahead]] = {}  # cache by outcome: number of facts, errors
         self._success: tuple[tuple[int, int], Success] | None = None  # cache: numbers of results and corrections
-        self._chances: Chances | None = None  # cache: under the last reference
+        self._chances: SuccessChances | None = None  # cache: under the last reference
         self._placed: list[tuple[FloatArray, PlacedSet]] = []  # cache: the last two arrays of atoms, with their sets
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # cache: with further contexts
         self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # cache: contexts conditioned on `given`
@@ -157,7 +157,7 @@ class Knowledge:
         fit: Fit | None = None,
         *,
         fresh: bool = False,
-    ) -> Belief:
+    ) -> OutcomeBelief:
         """Return the posteriors of an outcome given all results, on contexts (n, d); by default the present ones.
 
         `fit` are the hyper-parameters, by default the current ones; `fresh` as for `fit`.
@@ -172,14 +172,16 @@ class Knowledge:
             self._belief[name] = belief
         return belief
 
-    def _brought(self, belief: Belief | None, state: State, name: str, fit: Fit, contexts: FloatArray) -> Belief:
+    def _brought(
+        self, belief: OutcomeBelief | None, state: State, name: str, fit: Fit, contexts: FloatArray
+    ) -> OutcomeBelief:
         """Return the posteriors of a fit given all results, from an earlier belief if it belongs to the same facts."""
         told, corrections = state.told_so_far, state.corrections
         if belief is None or belief.n_told > len(told) or belief.fit is not fit or belief.corrections != corrections:
-            belief = Belief.prior(self.configuration, name, fit, contexts, corrections)
+            belief = OutcomeBelief.prior(self.configuration, name, fit, contexts, corrections)
         return belief.after(told, contexts)
 
-    def models(self, state: State, name: str, fit: Fit, contexts: FloatArray) -> Sequence[Belief]:
+    def models(self, state: State, name: str, fit: Fit, contexts: FloatArray) -> Sequence[OutcomeBelief]:
         """Return the posteriors of further models of an outcome on contexts (n, d), beside that of a fit (cached)."""
         outcome, count = self.configuration.outcomes[name], state.counts[name]
         if not count or not supports(outcome.surrogate, SupportsAlternatives):
@@ -194,7 +196,7 @@ class Knowledge:
         self._models[name] = made[0], made[1], beliefs
         return beliefs
 
-    def width(self, belief: Belief, beta: Beta) -> float:
+    def width(self, belief: OutcomeBelief, beta: Beta) -> float:
         """Return the width beta_t of confidence bounds under a rule."""
         posterior, events = belief.certain, self.configuration.setting.events
         gain, errors_known = math.nan, False
@@ -219,14 +221,14 @@ class Knowledge:
         """Return the posteriors that bounds of an outcome use: given all results, without pending evaluations."""
         return self._round_beliefs(state, self.belief(state, ball.contexts, name, fresh=True), [])
 
-    def _round_beliefs(self, state: State, belief: Belief, pending: Sequence[Pending]) -> RoundBeliefs:
+    def _round_beliefs(self, state: State, belief: OutcomeBelief, pending: Sequence[Pending]) -> RoundBeliefs:
         width = self.width(belief, belief.outcome.beta)
         bound_width = functools.partial(self.bound_width, state, belief)
         models = functools.partial(self.models, state, belief.name, belief.fit)
         success = self.success(state) if state.n_failed else None
         return RoundBeliefs(belief, pending, width, bound_width, models, success is not None and success.by_accident)
 
-    def bound_width(self, state: State, belief: Belief) -> float:
+    def bound_width(self, state: State, belief: OutcomeBelief) -> float:
         """Return the width of the bounds of a recommendation; for a model that learns, times the size of its errors."""
         width = self.width(belief, belief.outcome.bound_beta)
         return width * self.ahead(state, belief.name).size if belief.outcome.surrogate.learns else width
@@ -358,7 +360,7 @@ class Knowledge:
             made = self._success = key, Success.learned(trials, self.configuration.inputs.d_action)
         return made[1]
 
-    def chances(self, state: State, reference: Reference) -> Chances | None:
+    def chances(self, state: State, reference: Reference) -> SuccessChances | None:
         """Return the estimated probabilities of success under a reference; None if nothing failed."""
         model, inputs = self.success(state), self.configuration.inputs
         if model is None:
@@ -368,7 +370,7 @@ class Knowledge:
             contexts, weights = contexts[:1], np.ones(1)
         found = self._chances
         if found is None or found.model is not model or not found.under(contexts, weights):
-            found = self._chances = Chances(model, inputs, self._ranges, contexts, weights)
+            found = self._chances = SuccessChances(model, inputs, self._ranges, contexts, weights)
         return replace(
             found, best=found.best_of(self.rows([one.action for one in state.told_so_far if not one.failed]))
         )
@@ -525,7 +527,7 @@ def _is_new(own: Configuration, state: State) -> bool:
     return own.surrogate.learns and state.counts[OBJECTIVE] < min(own.search.space.dimension, _MOST_NEW) + 2
 
 
-def _taken(state: State, under_way: Sequence[Iterate], posterior: Posterior, chances: Chances | None) -> Taken:
+def _taken(state: State, under_way: Sequence[Iterate], posterior: Posterior, chances: SuccessChances | None) -> Taken:
     """Return the evaluations not to repeat: failed, pending and, if outcomes are nearly deterministic, told ones.
 
     Failures by accident may be repeated.

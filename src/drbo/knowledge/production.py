@@ -22,7 +22,7 @@ from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.state import Iterate, State
 from drbo.models.data import Units
 from drbo.rounds.ball import Ball
-from drbo.rounds.floors import Budget, Floor, Limit, Reach, Requirement, View, requirements
+from drbo.rounds.floors import Budget, Floor, Limit, Requirement, TriedCell, View, requirements
 from drbo.rounds.limited_search import FewActions, LimitedSearch
 from drbo.rounds.search import Search, WholeSearch
 from drbo.spaces.space import Point
@@ -206,8 +206,8 @@ def _much_is_known(state: State, name: str) -> bool:
     return state.counts[name] >= LEAST_OUTCOMES and len(told) > 1
 
 
-def _reach(state: State, search: WholeSearch) -> Reach:
+def _reach(state: State, search: WholeSearch) -> TriedCell:
     """Return the cell around all tried actions, with a small margin."""
     tried = np.array([record.action.coordinates for record in state.told_so_far if record.outcomes])
     low, high = tried.min(axis=0), tried.max(axis=0)
-    return Reach(*search.beyond(low, high, np.maximum(_STEP[0] * (high - low), _STEP[1])))
+    return TriedCell(*search.beyond(low, high, np.maximum(_STEP[0] * (high - low), _STEP[1])))

@@ -28,7 +28,7 @@ from drbo.validation import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class OneOrMany:
     """One value or many, in the model's coordinates.
 
     Attributes
@@ -45,17 +45,17 @@ class Rows:
     index: Any = None
 
 
-def rows(name: str, value: Any, space: Space, encode: Callable[[str, Any], Point]) -> Rows:
+def rows(name: str, value: Any, space: Space, encode: Callable[[str, Any], Point]) -> OneOrMany:
     """Return the coordinates of one value or many; `encode` turns one value of the space into a point."""
     many: Sequence[Any] | None = space.many(name, value)
     if many is None:
-        return Rows(name, encode(name, value).coordinates[None, :], True)
+        return OneOrMany(name, encode(name, value).coordinates[None, :], True)
     points = [encode(f"{name}[{i}]", one).coordinates for i, one in enumerate(many)]
     index = value.index if hasattr(value, "columns") else None
-    return Rows(name, np.array(points).reshape(-1, space.dimension), False, index)
+    return OneOrMany(name, np.array(points).reshape(-1, space.dimension), False, index)
 
 
-def paired(first: Rows, second: Rows) -> tuple[FloatArray, FloatArray]:
+def paired(first: OneOrMany, second: OneOrMany) -> tuple[FloatArray, FloatArray]:
     """Return the coordinates of both, row by row; a single value is paired with every row of the other."""
     if not (first.single or second.single) and len(first.coordinates) != len(second.coordinates):
         raise ValueError(

@@ -35,7 +35,7 @@ from scipy.linalg import eigh, solve_triangular
 
 from drbo.models.curve import Curve, Embedding
 from drbo.models.data import Observation
-from drbo.models.draws import Path, Prior, Term
+from drbo.models.draws import Path, PathTerm, Prior
 from drbo.models.factor import Factor, Process
 from drbo.models.regression import GaussianPosterior, matheron
 from drbo.spaces.space import Point
@@ -303,7 +303,7 @@ class KroneckerPosterior(GaussianPosterior):
         shrunk = self._shrunk - known - G * ((update.weights[..., :, None] * q).swapaxes(-1, -2) @ b)
         block_x = Embedding(self.gp.kernel.action, self.block_actions, {})
         block_c = Embedding(self.gp.kernel.context, self.block_contexts, {})
-        return Path((prior, Term(block_x, Q @ shrunk @ B.T, block_c), update))
+        return Path((prior, PathTerm(block_x, Q @ shrunk @ B.T, block_c), update))
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return for every observation the outcome minus its prediction from all others, and the variance.

@@ -20,7 +20,7 @@ from drbo.models.surrogate import Estimate, curve_of
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs
 from drbo.rounds.search import Found, NoActionLeftError, Pick, Search
-from drbo.rounds.working import LIKELY, Chances
+from drbo.rounds.working import LIKELY, SuccessChances
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -52,7 +52,7 @@ class Taken:
     failed: Pairs = ()
     pending: Pairs = ()
     told: Pairs = ()
-    chances: Chances | None = None
+    chances: SuccessChances | None = None
 
     def _fewer(self) -> Taken | None:
         """Return the same without the evaluations that matter least; None if there are none."""
