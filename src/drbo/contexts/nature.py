@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
+from drbo._fast_record import fast_record
 from drbo._messages import printable
-from drbo._records import fast_record
 from drbo.ambiguity.family import AmbiguitySet, among
 from drbo.spaces.box import Box
 from drbo.spaces.finite import FiniteSet

@@ -14,7 +14,7 @@ from typing import cast
 
 import numpy as np
 
-from drbo._records import fast_record
+from drbo._fast_record import fast_record
 from drbo.contexts.nature import Reference
 from drbo.knowledge.configuration import Configuration, ModelledOutcome
 from drbo.knowledge.history import Told

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from drbo import validation
-from drbo._records import fast_record
+from drbo._fast_record import fast_record
 from drbo.knowledge.belief import RoundBeliefs
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import OBJECTIVE

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from drbo import validation
+from drbo._fast_record import fast_record
 from drbo._messages import listed, printable
-from drbo._records import fast_record
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import OBJECTIVE, Readings
 

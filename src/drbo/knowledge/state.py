@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from drbo import validation
-from drbo._records import fast_record
+from drbo._fast_record import fast_record
 from drbo.knowledge.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
 from drbo.models.data import Observation, Outcomes, Units
 from drbo.models.surrogate import Fit

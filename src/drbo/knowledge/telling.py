@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from drbo import validation
-from drbo._records import fast_record
+from drbo._fast_record import fast_record
 from drbo.contexts.nature import Contexts
 from drbo.knowledge import history
 from drbo.knowledge.configuration import Configuration

@@ -16,7 +16,7 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from drbo import validation
 from drbo._compiled import announce, in_order
-from drbo._records import fast_record
+from drbo._fast_record import fast_record
 from drbo.models.curve import Curve
 from drbo.models.data import Observation, Scatter, Units
 from drbo.models.gp import GP

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo._compiled import announce, in_order
-from drbo._records import fast_record
+from drbo._fast_record import fast_record
 from drbo.kernels import Kernel
 from drbo.validation import FloatArray
 

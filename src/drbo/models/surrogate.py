@@ -19,7 +19,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from drbo._records import fast_record
+from drbo._fast_record import fast_record
 from drbo.models.curve import Curve
 from drbo.models.data import Observation, Outcomes, Scatter, Units
 from drbo.models.observation_rows import Rows

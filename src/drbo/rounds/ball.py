@@ -16,7 +16,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from drbo import validation
-from drbo._records import fast_record
+from drbo._fast_record import fast_record
 from drbo.ambiguity.placed import Dual, PlacedSet, WorstCase, check_size, on_range
 from drbo.contexts.nature import Reference
 from drbo.models.bounds import Bound

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, cast
 
 import numpy as np
 
-from drbo._records import fast_record
+from drbo._fast_record import fast_record
 from drbo.contexts.nature import Contexts
 from drbo.models.bounds import UPPER, AverageBound, Bound
 from drbo.models.surrogate import Capability, Posterior, SupportsAverages, SupportsDraws

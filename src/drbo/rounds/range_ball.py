@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from drbo._records import fast_record
+from drbo._fast_record import fast_record
 from drbo.ambiguity.placed import PlacedSet, SupportsReach, on_range, supports
 from drbo.contexts.nature import Reference
 from drbo.models.bounds import Bound

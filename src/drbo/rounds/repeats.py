@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo._records import fast_record
+from drbo._fast_record import fast_record
 from drbo.models.surrogate import Estimate, curve_of
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs

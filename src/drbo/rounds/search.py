@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from drbo._records import fast_record
+from drbo._fast_record import fast_record
 from drbo.models.surrogate import Estimate
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point, Space
