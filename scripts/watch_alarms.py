@@ -17,7 +17,7 @@ from drbo import KL, MMD, RBF, TotalVariation, Wasserstein
 from drbo.ambiguity import PlacedSet
 from drbo.ambiguity.placed import SupportsShift, supports
 from drbo.analysis import Watch
-from drbo.analysis.watch import Bet, Bets, ContinuousBets, FiniteBets, Watched, gamble
+from drbo.analysis.watch import Bet, BettingRule, ContinuousBets, FiniteBets, Watched, gamble
 
 ALPHA = 0.05
 LABELS = np.array([0.4, 0.3, 0.2, 0.1])
@@ -107,7 +107,7 @@ class Runs:
             yield said
 
 
-class Simulated(Bets):
+class Simulated(BettingRule):
     """The bets of one of the runs."""
 
     def __init__(self, runs: Runs, run: int) -> None:

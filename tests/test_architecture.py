@@ -14,7 +14,7 @@ import drbo
 ROOT = Path(drbo.__file__).parent
 TOP = Path(__file__).parents[1]
 ORDER = (
-    ("_messages",),
+    ("_messages", "_fast_record"),
     ("validation", "_compiled", "_threads", "_files"),
     ("kernels",),
     ("spaces",),

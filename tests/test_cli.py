@@ -377,7 +377,7 @@ def test_show(saved: Path) -> None:
     before = saved.read_bytes()
     for options in ((), ("--once",)):
         out = run("show", str(saved), *options).stdout
-        assert opt.recommend().promise in out
+        assert opt.recommend().statement in out
         assert "4 outcomes, 0 failed, 1 pending" in out
         assert "\x1b" not in out
         assert max(map(len, out.splitlines()[1:])) <= 80

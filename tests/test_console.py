@@ -46,7 +46,7 @@ def test_a_summary_says_what_the_optimizer_says(maximize: bool) -> None:
     best = opt.recommend()
     assert told["deploy"]["value"] == best.value
     assert told["deploy"]["action"] == {"action": best.action[0]}
-    assert best.promise in told["deploy"]["promise"]
+    assert best.statement in told["deploy"]["statement"]
     assert (told["outcomes"], len(told["failed"])) == (7, 1)
     assert [one["suggestion"] for one in told["pending"]] == [s.number for s in waiting]
     assert told["pending"][0]["contexts"] == [{"context": waiting[0].context[0]}]
@@ -56,7 +56,7 @@ def test_a_summary_says_what_the_optimizer_says(maximize: bool) -> None:
     assert told["optimistic"] == bounds.optimistic.tolist()
     assert [one["result"] for one in told["last results"]] == [3, 4, 5, 6, 7]
     text = printed(opt)
-    assert best.promise in text
+    assert best.statement in text
     assert "7 outcomes, 1 failed, 2 pending" in text
     assert max(map(len, text.splitlines())) <= 80
     assert printed(opt, ascii_only=True).isascii()

@@ -45,8 +45,8 @@ def test_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cost(r.action) < 0.6 * anything
     counted = r.trust.verdict == "extrapolated" and r.trust.stressed != r.trust.guess
     word = "estimated" if r.trust.verdict == "checked" or counted else "a guess"
-    assert r.promise.startswith(f"{word}: at most")
-    assert r.promise in str(r)
+    assert r.statement.startswith(f"{word}: at most")
+    assert r.statement in str(r)
 
 
 def test_production_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,10 +42,10 @@ def test_contract(kernel: Kernel) -> None:
 def test_the_shape_is_the_formula_as_numbers(kernel: RBF | Matern) -> None:
     r2, shape = np.linspace(0.0, 9.0, 12), kernel.shape
     s = np.sqrt(shape.factor * r2) if shape.rooted else shape.factor * r2
-    arguments = kernel.decay(r2)
     value, slope = (np.polyval(part[::-1], s) * np.exp(-s) for part in (shape.value, shape.slope))
-    np.testing.assert_allclose(value, kernel.correlation(*arguments), rtol=CLOSED_FORM)
-    np.testing.assert_allclose(slope, kernel.slope(*arguments), rtol=CLOSED_FORM)
+    np.testing.assert_allclose(value, kernel.correlation(r2), rtol=CLOSED_FORM)
+    np.testing.assert_array_equal(kernel.with_slope(r2)[0], kernel.correlation(r2))
+    np.testing.assert_allclose(slope, kernel.with_slope(r2)[1], rtol=CLOSED_FORM)
 
 
 def test_equal_points_have_exactly_the_variance() -> None:

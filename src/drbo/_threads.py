@@ -31,8 +31,10 @@ class _Use:
         global _before
         with _LOCK:
             if not (_uses and inside()):
-                if not _before:  # the libraries that use more than one thread now
-                    _before = [(one, n) for one in _libraries() if (n := one.get_num_threads() or 0) > 1]
+                if not _before:
+                    for library in _libraries():
+                        if (count := library.get_num_threads() or 0) > 1:  # it uses several threads now
+                            _before.append((library, count))
                 if _before:
                     _set([(library, 1) for library, _ in _before])
             _uses[id(self)] = weakref.ref(self)

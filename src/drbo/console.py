@@ -268,9 +268,9 @@ def summary(opt: Optimizer) -> dict[str, Any]:
     found = run.recommended
     deploy: dict[str, Any] = {"why not": run.why_not}
     if found is not None:
-        promise = f"{found.promise} on average in every distribution {found.within}"
+        statement = f"{found.statement} on average in every distribution {found.set_words}"
         action = row(found.action, "action")
-        deploy = {"action": action, "value": found.value, "proven": found.claim.proven, "promise": promise}
+        deploy = {"action": action, "value": found.value, "proven": found.claim.proven, "statement": statement}
         if found.limits:
             deploy["limits"] = {
                 name: {"value": one.value, "threshold": one.threshold, "holds": one.holds, "text": f"{one.word}: {one}"}
@@ -318,7 +318,7 @@ def view(told: dict[str, Any], name: str, *, ascii_only: bool = False) -> Render
     if "why not" in deploy:
         parts.append(line(f"nothing to deploy: {deploy['why not']}"))
     else:
-        parts += [line(f"deploy {words(deploy['action'])}", "bold green"), line(deploy["promise"])]
+        parts += [line(f"deploy {words(deploy['action'])}", "bold green"), line(deploy["statement"])]
         parts += [line(one["text"]) for one in deploy.get("limits", {}).values()]
     counts = f"{told['outcomes']} outcomes, {len(told['failed'])} failed, {len(told['pending'])} pending"
     parts.append(line(counts))

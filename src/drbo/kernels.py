@@ -117,30 +117,26 @@ class RadialKernel(Kernel):
     @property
     def curvature(self) -> FloatArray:
         """The variance of each partial derivative, -2 amplitude^2 R'(0) / lengthscale^2."""
-        return np.asarray(-2.0 * self.variance * self.slope(*self.decay(np.zeros(1))) / np.square(self.lengthscale))
+        return np.asarray(-2.0 * self.variance * self.with_slope(np.zeros(1))[1] / np.square(self.lengthscale))
 
     def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Return amplitude^2 R(r), shape (n, m)."""
-        return self.variance * self.correlation(*self.decay(self._squared_distance(a, b)))
+        return self.variance * self.correlation(self._squared_distance(a, b))
 
     def gradient(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Return dk(a_i, b_j) / da = 2 amplitude^2 R'(r^2) (a_i - b_j) / lengthscale^2, shape (n, m, d)."""
-        slope = self.variance * self.slope(*self.decay(self._squared_distance(a, b)))
+        slope = self.variance * self.with_slope(self._squared_distance(a, b))[1]
         return np.asarray(2.0 * slope[:, :, None] * (a[:, None] - b) / np.square(self.lengthscale))
 
     # The formulas of a family, shared by kernel matrices, gradients, sets and hyper-parameter fits.
 
     @abstractmethod
-    def decay(self, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return s and exp(-...), the inputs of `correlation` and `slope`, for r^2 of any shape."""
+    def correlation(self, r2: FloatArray) -> FloatArray:
+        """Return R(r), the kernel with amplitude 1, for r^2 of any shape."""
 
     @abstractmethod
-    def correlation(self, s: FloatArray, decay: FloatArray) -> FloatArray:
-        """Return R(r), the kernel with amplitude 1."""
-
-    @abstractmethod
-    def slope(self, s: FloatArray, decay: FloatArray) -> FloatArray:
-        """Return the derivative of R with respect to r^2."""
+    def with_slope(self, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return R(r) and its derivative with respect to r^2, for r^2 of any shape."""
 
     def frequencies(self, rng: np.random.Generator, count: int, dimension: int) -> FloatArray:
         """Return frequencies (count, dimension): Gaussian vectors / lengthscale, each times a random factor."""
@@ -228,19 +224,14 @@ def _squared_distances(a: FloatArray, b: FloatArray, weights: FloatArray, diviso
 class RBF(RadialKernel):
     """The squared exponential kernel k = amplitude^2 exp(-r^2 / 2)."""
 
-    def decay(self, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return r^2 and exp(-r^2 / 2)."""
-        return r2, np.exp(-0.5 * r2)
-
-    def correlation(self, s: FloatArray, decay: FloatArray) -> FloatArray:
+    def correlation(self, r2: FloatArray) -> FloatArray:
         """Return exp(-r^2 / 2)."""
-        del s
-        return decay
+        return np.exp(-0.5 * r2)
 
-    def slope(self, s: FloatArray, decay: FloatArray) -> FloatArray:
-        """Return -exp(-r^2 / 2) / 2."""
-        del s
-        return np.asarray(-0.5 * decay)
+    def with_slope(self, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return exp(-r^2 / 2) and -exp(-r^2 / 2) / 2."""
+        value = np.exp(-0.5 * r2)
+        return value, np.asarray(-0.5 * value)
 
     def spread(self, rng: np.random.Generator, count: int) -> FloatArray:
         """Return ones: the kernel is a single RBF, not a mixture."""
@@ -268,18 +259,17 @@ class Matern(RadialKernel):
         if not (isinstance(self.nu, int | float) and self.nu in (1.5, 2.5)):
             raise ValueError(f"nu must be 1.5 or 2.5, got {self.nu!r}")
 
-    def decay(self, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return s = sqrt(2 nu) r and exp(-s)."""
-        s = np.sqrt(2.0 * self.nu * r2)
-        return s, np.exp(-s)
-
-    def correlation(self, s: FloatArray, decay: FloatArray) -> FloatArray:
+    def correlation(self, r2: FloatArray) -> FloatArray:
         """Return the class's formula for its nu and amplitude 1."""
-        return np.asarray((1.0 + s if self.nu == 1.5 else 1.0 + s + s**2 / 3.0) * decay)
+        s = np.sqrt(2.0 * self.nu * r2)
+        return np.asarray((1.0 + s if self.nu == 1.5 else 1.0 + s + s**2 / 3.0) * np.exp(-s))
 
-    def slope(self, s: FloatArray, decay: FloatArray) -> FloatArray:
-        """Return -3/2 exp(-s) for nu = 3/2, and -5/6 (1 + s) exp(-s) for nu = 5/2."""
-        return np.asarray((-1.5 if self.nu == 1.5 else -5.0 / 6.0 * (1.0 + s)) * decay)
+    def with_slope(self, r2: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return R and its derivative: -3/2 exp(-s) for nu = 3/2, and -5/6 (1 + s) exp(-s) for nu = 5/2."""
+        s = np.sqrt(2.0 * self.nu * r2)
+        decay = np.exp(-s)
+        value = (1.0 + s if self.nu == 1.5 else 1.0 + s + s**2 / 3.0) * decay
+        return np.asarray(value), np.asarray((-1.5 if self.nu == 1.5 else -5.0 / 6.0 * (1.0 + s)) * decay)
 
     def spread(self, rng: np.random.Generator, count: int) -> FloatArray:
         """Return sqrt(2 nu / g), g chi-square with 2 nu degrees: frequencies have Student's t distribution."""

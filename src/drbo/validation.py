@@ -29,7 +29,13 @@ def finite_array(name: str, value: ArrayLike, ndim: int | None = None) -> FloatA
 
     The result may be the caller's own array: `frozen` makes a copy to keep.
     """
-    return _finite(name, _array(name, value, ndim))
+    array = _array(name, value, ndim)
+    flat = array.ravel()
+    # argmin and argmax both find a NaN. Two look-ups take half the time of checking all entries.
+    if flat.size and not (math.isfinite(flat[flat.argmin()]) and math.isfinite(flat[flat.argmax()])):
+        bad = np.argwhere(~np.isfinite(np.atleast_1d(array)))[0].tolist()
+        raise ValueError(f"{name} must be finite, got {np.atleast_1d(array)[tuple(bad)]} at index {bad}")
+    return array
 
 
 def _array(name: str, value: ArrayLike, ndim: int | None) -> FloatArray:
@@ -43,16 +49,6 @@ def _array(name: str, value: ArrayLike, ndim: int | None) -> FloatArray:
         raise TypeError(f"{name} must be an array of numbers, got {type(value).__name__}: {error}") from None
     if ndim is not None and array.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
-    return array
-
-
-def _finite(name: str, array: FloatArray) -> FloatArray:
-    """Return the array; raise unless all entries are finite."""
-    flat = array.ravel()
-    # argmin and argmax both find a NaN. Two look-ups take half the time of checking all entries.
-    if flat.size and not (math.isfinite(flat[flat.argmin()]) and math.isfinite(flat[flat.argmax()])):
-        bad = np.argwhere(~np.isfinite(np.atleast_1d(array)))[0].tolist()
-        raise ValueError(f"{name} must be finite, got {np.atleast_1d(array)[tuple(bad)]} at index {bad}")
     return array
 
 
@@ -79,20 +75,15 @@ def positive_float(name: str, value: Any) -> float:
     return number
 
 
-def integer(name: str, value: Any, kind: str = "an integer") -> int:
-    """Return `value` as an int; fractions and truth values are refused."""
+def whole_number(name: str, value: Any, least: int | None = None, most: int | None = None) -> int:
+    """Return `value` as an int, at least `least` and at most `most`; fractions and truth values are refused."""
     try:
         if isinstance(value, bool):
             raise TypeError
-        return operator.index(value)
+        number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be {kind}, got {value!r}") from None
-
-
-def whole_number(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """Return `value` as an int of at least `least` and, if given, at most `most`."""
-    number = integer(name, value, "a whole number")
-    if number < least:
+        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+    if least is not None and number < least:
         raise ValueError(f"{name} must be at least {least}, got {number}")
     if most is not None and number > most:
         raise ValueError(f"{name} must be at most {most}, got {number if number < 10**20 else 'far more'}")
@@ -206,7 +197,7 @@ def distribution(name: str, weights: ArrayLike, size: int | None = None) -> Floa
     total = float(array.sum()) if array[array.argmin()] >= 0.0 else math.nan
     if abs(total - 1.0) <= EXACT:  # a finite sum implies finite weights
         return array
-    smallest = int(np.argmin(_finite(name, array)))
+    smallest = int(np.argmin(finite_array(name, array)))
     if array[smallest] < 0.0:
         raise ValueError(f"{name} must not be negative, got {array[smallest]} at index {smallest}")
     counts = bool((array == np.floor(array)).all())

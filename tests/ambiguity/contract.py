@@ -35,7 +35,7 @@ from drbo import (
 from drbo.ambiguity import PlacedSet, WorstCase
 from drbo.ambiguity.family import SetOrFamily
 from drbo.ambiguity.neighbourhood import PlacedNeighbourhood
-from drbo.ambiguity.placed import on_range, rows_alone
+from drbo.ambiguity.placed import on_range
 from drbo.kernels import RBF
 from drbo.spaces.space import Column
 from tolerances import CLOSED_FORM, FEASIBLE, FINITE_DIFFERENCES, SOLVER
@@ -369,7 +369,7 @@ def check_batch(ambiguity: SetOrFamily, values: Array, reference: Array, radius:
 
 def check_rows_alone(ambiguity: PlacedSet, values: Array, reference: Array, radius: float) -> None:
     """As many rows of values (m, n) as the set says are solved with the bits of each one alone."""
-    some = values[: rows_alone(ambiguity)]
+    some = values[: getattr(ambiguity, "rows_alone", 1)]
     assert len(some) >= 1
     batch = ambiguity.certified(some, reference, radius)
     for i in range(len(some)):

@@ -54,7 +54,7 @@ def test_conditions_in_which_nobody_tried_the_action_are_extrapolated(tried: lis
     assert r.trust.untried == pytest.approx(untried(r, tried))
     assert (r.trust.verdict == "checked") == whole
     assert r.value == r.trust.guess >= r.trust.stressed  # a fixed model keeps its bound
-    assert r.promise.startswith("estimated: at least" if whole else "a guess: at least")
+    assert r.statement.startswith("estimated: at least" if whole else "a guess: at least")
     if not whole:
         first, *_, how = r.trust.reasons
         assert first.startswith(
@@ -142,7 +142,7 @@ def test_a_cliff_refutes_the_model(maximize: bool) -> None:
     assert r.trust.reasons[0].startswith(f"{far} of the last 13 outcomes were further than 3 deviations")
     named = ", ".join(str(number) for number in ahead.beyond(5.0)[-3:])
     assert r.trust.reasons[1].startswith(f"correct results {named}, if mistaken, with amend or retract; ")
-    assert r.promise.startswith(f"a guess: at {'least' if maximize else 'most'} ")
+    assert r.statement.startswith(f"a guess: at {'least' if maximize else 'most'} ")
     assert str(r).startswith("refuted: ")
 
 
@@ -213,7 +213,7 @@ def test_a_bound_by_a_theorem_prints_no_verdict() -> None:
     r = opt.recommend()
     assert r.claim.proven
     assert r.trust.verdict == "extrapolated"
-    assert r.promise.startswith("guaranteed: ")
+    assert r.statement.startswith("guaranteed: ")
     assert "extrapolated" not in str(r)
 
 

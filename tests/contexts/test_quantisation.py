@@ -7,7 +7,7 @@ import pytest
 
 import drbo
 from drbo.ambiguity.metric import Metric
-from drbo.contexts.quantisation import quantise
+from drbo.contexts.compression import quantise
 from tolerances import CLOSED_FORM, SOLVER
 
 FIXED = drbo.GP(drbo.Product(drbo.RBF(0.5), drbo.RBF(0.5)), noise=0.1)

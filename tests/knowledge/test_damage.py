@@ -80,7 +80,7 @@ def test_the_sweep_would_notice_an_error_of_another_kind(
     monkeypatch.setattr(drbo.knowledge.storage, "_checked_lines", careless)
     with pytest.raises(ValueError, match="is damaged"):  # what `load` makes of it
         Optimizer.load(write(tmp_path, files[0]))
-    monkeypatch.setattr(drbo.knowledge.storage.Contents, "facts", careless)
+    monkeypatch.setattr(drbo.knowledge.storage.FileContents, "facts", careless)
     monkeypatch.setattr(drbo.knowledge.storage, "told_as_damage", lambda _: np.errstate())
     with pytest.raises(KeyError):
         check(files[0], tmp_path / "damaged.json")

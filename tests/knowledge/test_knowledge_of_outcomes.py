@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import drbo
-from drbo.knowledge.configuration import Outcome
+from drbo.knowledge.configuration import ModelledOutcome
 from drbo.knowledge.history import OBJECTIVE, Fact, Readings, Told
 from drbo.knowledge.knowledge import Knowledge
 from drbo.knowledge.snapshot import Snapshot
@@ -23,7 +23,7 @@ def optimizer() -> drbo.Optimizer:
 def test_each_outcome_has_the_posterior_of_an_optimizer_of_its_own() -> None:
     opt = optimizer()
     own = opt.configuration
-    peak = Outcome(own.surrogate, 1.0, as_beta(1.0), as_beta(2.5), own.objective.first_fit)
+    peak = ModelledOutcome(own.surrogate, 1.0, as_beta(1.0), as_beta(2.5), own.objective.first_fit)
     facts: list[Fact] = []
     known = Knowledge(replace(own, outcomes={OBJECTIVE: own.objective, "peak": peak}), facts)
     costs, peaks = optimizer(), optimizer()
@@ -41,7 +41,7 @@ def test_each_outcome_has_the_posterior_of_an_optimizer_of_its_own() -> None:
         np.testing.assert_array_equal(mean, expected[0])
         np.testing.assert_array_equal(variance, expected[1])
     asked = Snapshot.of(known, Terms())
-    beliefs = known.beliefs(known.state, asked.ball, known.fits(known.state, fresh=False))
+    beliefs = known.beliefs(known.state, asked.ball, known.fits(known.state, fresh=False)[0])
     assert [(name, one.width, one.bound_width) for name, one in beliefs.items()] == [
         (OBJECTIVE, 2.0, 2.0),
         ("peak", 1.0, 2.5),

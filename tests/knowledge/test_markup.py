@@ -76,7 +76,7 @@ def test_what_is_shown() -> None:
     assert "minimised" in text
     best = opt.recommend()
     text = read(best._repr_html_()).text
-    assert f"Deploy; {best.promise}" in text
+    assert f"Deploy; {best.statement}" in text
     assert str(best) in text
     assert best.trust.verdict == "extrapolated"  # one outcome, of four contexts
-    assert best.promise.startswith("a guess: at most ")
+    assert best.statement.startswith("a guess: at most ")

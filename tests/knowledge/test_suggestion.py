@@ -11,7 +11,7 @@ import pytest
 from drbo.analysis import Recommendation
 from drbo.analysis.trust import Check, Surprises, Trust
 from drbo.knowledge import Suggestion, claims
-from drbo.knowledge.explanation import Deferred, Evaluation, Explanation, summary
+from drbo.knowledge.explanation import Deferred, Explanation, NextEvaluation, summary
 from drbo.spaces.space import Point
 
 S = Suggestion(
@@ -33,7 +33,7 @@ WHY = Explanation(
     ignorance=0.56544,
     left_open=0.0,
     columns=(summary("context", list(np.arange(6.0)), False, REFERENCE, WORST),),
-    evaluation=Evaluation(np.array([0.25]), np.array([3.0]), 1.5),
+    evaluation=NextEvaluation(np.array([0.25]), np.array([3.0]), 1.5),
 )
 R = Recommendation(
     action=np.array([0.25]),
@@ -48,7 +48,7 @@ R = Recommendation(
     maximize=True,
     beta=2.0,
     delta=None,
-    within="within an MMD of 0.2 of the reference",
+    set_words="within an MMD of 0.2 of the reference",
     claim=claims.FIXED,
     check=Check(np.array([0.25]), np.array([3.0])),
     action_point=Point(np.array([0.25]), 1),
@@ -119,7 +119,7 @@ def test_a_recommendation_says_what_it_promises() -> None:
 
 
 def test_a_recommendation_of_a_cost_with_theory() -> None:
-    cost = dataclasses.replace(R, maximize=False, radius=math.inf, gap=0.5, within="as the radius is infinite")
+    cost = dataclasses.replace(R, maximize=False, radius=math.inf, gap=0.5, set_words="as the radius is infinite")
     text = " ".join(str(dataclasses.replace(cost, delta=0.05, claim=claims.LEMMA_1)).split())
     assert "at most 1.235" in text
     assert "with probability 0.95" in text

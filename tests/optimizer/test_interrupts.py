@@ -62,14 +62,14 @@ def test_an_interrupt_between_a_result_and_its_suggestion_counts_once(monkeypatc
     s = ask(opt)
     whole = copy.deepcopy(opt)
     whole.tell(s, 1.0)
-    told = State.told
+    told = State._told
 
     def stopped(*arguments: Any) -> None:
         told(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(State, "told", stopped)
+        patch.setattr(State, "_told", stopped)
         opt.tell(s, 1.0)
         with pytest.raises(KeyboardInterrupt):  # the first call that draws the consequences
             opt.n_told  # noqa: B018
@@ -136,7 +136,7 @@ def test_an_interrupt_between_new_hyper_parameters_and_their_posterior(monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LearnedGP, "refit", counted)
-    monkeypatch.setattr(drbo.knowledge.belief.Belief, "after", stopped)
+    monkeypatch.setattr(drbo.knowledge.belief.OutcomeBelief, "after", stopped)
     with pytest.raises(KeyboardInterrupt):
         opt.ask()
     monkeypatch.undo()

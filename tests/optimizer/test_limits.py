@@ -485,8 +485,8 @@ def test_an_outcome_is_called_by_its_name_and_unit() -> None:
     assert set(r.limits) == {"peak", "flow", "cost"}
     assert r.limits["cost"].value == pytest.approx(r.value)
     assert r.limits["cost"].unit == "EUR"
-    assert ": cost at most" in r.promise
-    assert r.promise.endswith("EUR")
+    assert ": cost at most" in r.statement
+    assert r.statement.endswith("EUR")
     assert "cost" in opt.to_frame()
     assert opt.predict(0.5, 0.5, outcome="cost") == opt.predict(0.5, 0.5)
     assert "the model expects" in str(r)

@@ -282,7 +282,7 @@ BAD_TELLS: list[tuple[dict[str, Any], str]] = [
     ({"outcome": 1.0, "context": [0.1, 0.2]}, "context must be a point of 1 dimension"),
     ({"outcome": 1.0, "context_index": 50}, "context_index must be from 0 to 49"),
     ({"outcome": 1.0, "context_index": -1}, "context_index must be from 0 to 49"),
-    ({"outcome": 1.0, "context_index": 1.5}, "context_index must be an integer"),
+    ({"outcome": 1.0, "context_index": 1.5}, "context_index must be a whole number"),
 ]
 
 

@@ -424,7 +424,7 @@ def test_progress_in_a_file_is_a_few_lines(capsys: pytest.CaptureFixture[str]) -
     shown = [line for line in lines if line.startswith("drbo: ")]
     assert shown[0] == "drbo: 0 of 12 evaluations"
     assert "drbo: 12 of 12 evaluations (" in shown[-1]
-    assert shown[-1].endswith(f" failed), {opt.recommend().promise}")
+    assert shown[-1].endswith(f" failed), {opt.recommend().statement}")
     assert len(shown) <= 4
 
 
@@ -441,11 +441,11 @@ def test_progress_on_a_terminal_stays_on_one_line(monkeypatch: pytest.MonkeyPatc
     assert text.count("\n") == 1
     assert text.endswith("\n")
     assert text.count("\r") == 8
-    promise = opt.recommend().promise
-    assert "at most " in promise
-    assert f"drbo: 6 of 6 evaluations, {promise}" in text.split("\r")[-1]
+    statement = opt.recommend().statement
+    assert "at most " in statement
+    assert f"drbo: 6 of 6 evaluations, {statement}" in text.split("\r")[-1]
     Progress(opt, None, True).show(3)
-    assert f"\rdrbo: 6 evaluations, 3 under way, {promise}" in screen.getvalue()
+    assert f"\rdrbo: 6 evaluations, 3 under way, {statement}" in screen.getvalue()
 
 
 def test_progress_changes_no_suggestion(still: None) -> None:

@@ -104,7 +104,7 @@ def test_the_page_begins_with_the_word_and_the_verdict_of_the_recommendation() -
         (told(FIXED, 1), "A guess: at least "),
     ):
         r, shown = opt.recommend(), Contents(opt).deploy()
-        assert shown["sentence"].lower().startswith(f"{r.promise} on average in every distribution")
+        assert shown["sentence"].lower().startswith(f"{r.statement} on average in every distribution")
         assert shown["sentence"].startswith(word)
         assert shown["trust"].lower() == f"{r.trust}.".lower()
         assert html.escape(shown["trust"]) in page(opt, "x")

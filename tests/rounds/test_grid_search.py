@@ -67,7 +67,7 @@ def test_pruning_changes_no_choice(ambiguity: AmbiguitySet, kind: str) -> None:
             choice = best_action(values, ambiguity, reference, radius)
             assert choice.action_index == exhaustive(values, ambiguity, reference, radius)
             scores = robust_scores(values, ambiguity, reference, radius)
-            assert choice.worst_case.expectation == pytest.approx(scores[choice.action_index], abs=1e-12)
+            assert choice.score == pytest.approx(scores[choice.action_index], abs=1e-12)
             before = best_action(values, ambiguity, reference, radius, choice.visited)
             assert before.action_index == choice.action_index
             for weights in choice.visited:

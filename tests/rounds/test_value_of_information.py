@@ -12,7 +12,7 @@ from drbo.models import ExactPosterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.grid_search import GridSearch
 from drbo.rounds.policies import Round
-from drbo.rounds.value_of_information import Draws
+from drbo.rounds.value_of_information import ActionDraws
 from drbo.spaces import FiniteSet
 from exact import exact
 from rounds.beliefs import ACTIONS, CONTEXTS, REFERENCE, beliefs
@@ -72,7 +72,9 @@ def test_where_two_outcomes_are_needed_it_goes_on_exploring() -> None:
     """B has means (-1, -1): no single outcome lifts its worst case above A, and yet it may be better."""
     opt = two_arms((-1.0, -1.0))
     belief, ball = opt._known.belief(opt._known.state), opt._known.ball(opt._known.state, opt._known.state.terms)
-    draws = Draws.of(ball, belief.certain, np.asarray(exact(belief.certain).actions), 64, np.random.default_rng(0))
+    draws = ActionDraws.of(
+        ball, belief.certain, np.asarray(exact(belief.certain).actions), 64, np.random.default_rng(0)
+    )
     rows, columns = np.divmod(np.arange(4), 2)
     gains = draws.gains(rows, columns)
     np.testing.assert_array_less(gains.gains, 1e-4)
@@ -96,7 +98,7 @@ def test_gains_are_those_of_brute_force(ambiguity: drbo.AmbiguitySet, radius: fl
     reference = FiniteContexts(space).given(np.array([0.5, 0.3, 0.2]))
     ball = Ball(as_placed(ambiguity), reference, radius, space, 0)
     rows, columns = np.divmod(np.arange(12), 3)
-    found = Draws.of(ball, posterior, actions, 1024, np.random.default_rng(3)).gains(rows, columns)
+    found = ActionDraws.of(ball, posterior, actions, 1024, np.random.default_rng(3)).gains(rows, columns)
     assert (found.gains >= 0.0).all()
     whole = dense_covariance(posterior)
     mean = posterior.mean.ravel()
@@ -135,7 +137,7 @@ def test_it_chooses_the_evaluation_of_the_largest_gain_of_all() -> None:
             Ball(as_placed(drbo.MMD(CONTEXTS.points, RBF(0.2))), REFERENCE, 0.2, CONTEXTS, seed),
         )
         choice = ValueOfInformation().choose(Round(ball, GridSearch(ACTIONS), NOWHERE, NOWHERE), known)
-        draws = Draws.of(ball, known.ahead, ACTIONS.coordinates, 512, np.random.default_rng(9))
+        draws = ActionDraws.of(ball, known.ahead, ACTIONS.coordinates, 512, np.random.default_rng(9))
         rows, columns = np.divmod(np.arange(9 * 7), 7)
         gains = draws.gains(rows, columns)
         assert choice.context is not None

@@ -11,14 +11,14 @@ from drbo.knowledge.knowledge import Knowledge
 from drbo.models.bounds import UPPER, Bound
 from drbo.rounds.ball import Ball
 from drbo.rounds.search import Candidates, Found
-from drbo.rounds.working import LIKELY, Chances, Discouraged, Working, representative
+from drbo.rounds.working import LIKELY, Discouraged, SuccessChances, Working, representative
 from tolerances import FINITE_DIFFERENCES
 
 C = np.linspace(0.0, 1.0, 4)
 FIXED = GP(Product(RBF(0.4), RBF(0.4)), 0.1)
 
 
-def told(actions: Any, unit: float = 1.0) -> tuple[Optimizer, Knowledge, Chances]:
+def told(actions: Any, unit: float = 1.0) -> tuple[Optimizer, Knowledge, SuccessChances]:
     """Return an optimizer in which actions beyond 0.6 fail, and the chances under its reference."""
     opt = Optimizer(actions, C * unit, setting=Simulator(np.ones(4), 0.2), surrogate=FIXED)
     rng = np.random.default_rng(0)

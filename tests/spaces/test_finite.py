@@ -68,7 +68,7 @@ def test_points_are_found_by_index() -> None:
     with pytest.raises(ValueError, match="context_index must be from 0 to 1, got -1"):
         grid.at("context_index", -1)
     for wrong in (1.0, True, "1"):
-        with pytest.raises(TypeError, match="context_index must be an integer"):
+        with pytest.raises(TypeError, match="context_index must be a whole number"):
             grid.at("context_index", wrong)
 
 

@@ -99,10 +99,10 @@ class PlacedEverywhere(PlacedSet):
         low, high = 0, len(steps) - 1
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if self._within(p, q, float(steps[middle])) else (middle + 1, high)
+            low, high = (low, middle) if self._reachable(p, q, float(steps[middle])) else (middle + 1, high)
         return float(steps[low])
 
-    def _within(self, p: FloatArray, q: FloatArray, distance: float) -> bool:
+    def _reachable(self, p: FloatArray, q: FloatArray, distance: float) -> bool:
         """Return whether a plan moves q onto p without moving mass further than a distance."""
         announce(cheapest_plan)
         further = (self.cost > _BORDER * distance).astype(float)
@@ -166,5 +166,5 @@ class PointEverywhere(PlacedEverywhere):
         for _ in range(_HALVINGS):
             share = 0.5 * (inside + outside)
             mixed = np.append((1.0 - share) * p, share * p)
-            inside, outside = (share, outside) if placed._within(mixed, start, radius) else (inside, share)
+            inside, outside = (share, outside) if placed._reachable(mixed, start, radius) else (inside, share)
         return 0.0, inside if inside > 1e-6 else 0.0

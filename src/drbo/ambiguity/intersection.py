@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from drbo._compiled import announce
 from drbo.ambiguity.any_of import AnyOf
 from drbo.ambiguity.family import AmbiguitySet, among
-from drbo.ambiguity.linear import ROUNDING, Linear, PlacedLinear, Rows, solve_rows, support, usable
+from drbo.ambiguity.linear import ROUNDING, Linear, PlacedLinear, ScaledBounds, solve_rows, support, usable
 from drbo.ambiguity.metric import Metric
 from drbo.ambiguity.placed import (
     GAP_TOLERANCE,
@@ -170,7 +170,7 @@ class PlacedIntersection(PlacedSet):
 
     def _search(self, values: FloatArray, reference: FloatArray, radius: float, bounds: _Bounds) -> _Found:
         """Return the worst mixtures of the ball's distributions that satisfy the bounds, with their multipliers."""
-        rows = Rows.of(bounds.features, bounds.lower, bounds.upper)
+        rows = ScaledBounds.of(bounds.features, bounds.lower, bounds.upper)
         if rows.impossible:
             self._refuse(radius)
         u, lowest, span = in_unit_range(values)
@@ -299,7 +299,7 @@ class _Found:
     multipliers: FloatArray
 
 
-def _mixture(collected: FloatArray, u: FloatArray, rows: Rows) -> tuple[FloatArray, FloatArray, bool]:
+def _mixture(collected: FloatArray, u: FloatArray, rows: ScaledBounds) -> tuple[FloatArray, FloatArray, bool]:
     """Return the best mixture (n,) of distributions (j, n) within the bounds, its multipliers (k,), and if none exists.
 
     While no mixture satisfies the bounds, an artificial distribution that does, at a huge cost, is part of the mixture.

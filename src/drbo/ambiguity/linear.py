@@ -127,7 +127,7 @@ class PlacedLinear(PlacedSet, Generic[Words]):
     ) -> tuple[FloatArray, FloatArray]:
         """Return worst-case weights (m, n) and multipliers (m, k) for values (m, n) and features (n, k)."""
         u, _, scale = in_unit_range(values)
-        rows = Rows.of(features, lower, upper)
+        rows = ScaledBounds.of(features, lower, upper)
         announce(solve_rows)
         weights, y, lacking = solve_rows(u, np.ascontiguousarray(rows.features.T), rows.lower, rows.upper)
         if rows.impossible or (lacking > 1e-9).any():
@@ -173,7 +173,7 @@ class Linear(AmbiguitySet):
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ScaledBounds:
     """Bounds on means in units of the features' ranges, so that one tolerance fits all.
 
     Attributes

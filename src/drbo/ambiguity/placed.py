@@ -173,6 +173,8 @@ class PlacedSet(ABC):
     def certified(self, values: FloatArray, reference: FloatArray, radius: float) -> WorstCase:
         """Return the result of `worst_case` for checked values (m, n), reference (n,) and radius."""
         announce(_certify)
+        if values.ndim != 2 or values.shape[1:] != reference.shape:  # compiled code does not check bounds
+            raise ValueError(f"values must have shape (m, {len(reference)}), got {values.shape}")
         values = np.ascontiguousarray(values)  # compiled code for another layout rounds differently
         weights, lower_bound = self._solve(values, reference, radius)
         expectation, lower_bound, failed = _certify(values, weights, lower_bound)
@@ -347,14 +349,6 @@ def with_slopes(one: object) -> SupportsSlopes:
             "worst cases at several radii instead, as `profile` does"
         )
     raise TypeError(f"{one!r} has no `slopes`, which a sensitivity needs: compare worst cases at two radii instead")
-
-
-def rows_alone(one: object) -> int:
-    """Return the largest batch that a set solves without warm starts, so that the rows' bits are independent.
-
-    This is the set's `rows_alone`, by default 1. A search calls this in every round.
-    """
-    return getattr(one, "rows_alone", 1)
 
 
 def check_size(one: PlacedSet, n_contexts: int) -> None:

@@ -105,9 +105,10 @@ class PlacedWasserstein(PlacedSet):
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         if radius == 0.0:
             return reference_alone(values, reference)
+        budget = self._budget(radius)
         u, lowest, scale = in_unit_range(values)
         announce(worst_plans)
-        weights, dual = worst_plans(u, reference, self._relative, self._nearest, self._budget(radius))
+        weights, dual = worst_plans(u, reference, self._relative, self._nearest, budget)
         return weights, lowest + scale * dual
 
     def _budget(self, radius: float) -> float:

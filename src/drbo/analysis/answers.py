@@ -28,14 +28,14 @@ class Certainty:
 
     Attributes
     ----------
-    radius, within : the set of the worst case, and its distributions in words
+    radius, set_words : the set of the worst case, and its distributions in words
     beta, delta : the width of the confidence bounds, which hold in all contexts at once, and their probability of
         failure if a theorem gives one
     claim : the claim about the bounds, with its theorem or measurement
     """
 
     radius: float
-    within: str
+    set_words: str
     beta: float
     delta: float | None
     claim: Claim
@@ -73,8 +73,8 @@ class Probability:
 
     def __str__(self) -> str:
         own = self.certainty
-        promise = f"{own.word}: {self.event} with a probability of at least {self.lower:.4g} in every distribution"
-        return "\n".join([wrapped(f"{promise} {own.within} (at most {self.upper:.4g} in the worst),"), str(own)])
+        statement = f"{own.word}: {self.event} with a probability of at least {self.lower:.4g} in every distribution"
+        return "\n".join([wrapped(f"{statement} {own.set_words} (at most {self.upper:.4g} in the worst),"), str(own)])
 
     __repr__ = __str__
 
@@ -104,8 +104,10 @@ class ValueAtRisk:
     def __str__(self) -> str:
         own, what = self.certainty, "f" if self.of == "f" else "the outcome"
         least = "at least" if self.maximize else "at most"
-        promise = f"{own.word}: {what} is {least} {self.value:.4g} with a probability of at least"
-        return "\n".join([wrapped(f"{promise} {1.0 - self.level:.4g} in every distribution {own.within},"), str(own)])
+        statement = f"{own.word}: {what} is {least} {self.value:.4g} with a probability of at least"
+        return "\n".join(
+            [wrapped(f"{statement} {1.0 - self.level:.4g} in every distribution {own.set_words},"), str(own)]
+        )
 
     __repr__ = __str__
 
@@ -137,8 +139,8 @@ class Classification:
 
     def __str__(self) -> str:
         counts = ", ".join(f"{self.labels.count(label)} {label}" for label in ("in", "out", "open"))
-        promise = f"{self.certainty.word}: {counts}; an action is in if {self.chance} in every distribution"
-        return "\n".join([wrapped(f"{promise} {self.certainty.within},"), str(self.certainty)])
+        statement = f"{self.certainty.word}: {counts}; an action is in if {self.chance} in every distribution"
+        return "\n".join([wrapped(f"{statement} {self.certainty.set_words},"), str(self.certainty)])
 
     __repr__ = __str__
 
@@ -267,7 +269,7 @@ class Recommendation:
     diameter : the radius beyond which the set stops growing
     maximize : whether the value is a lower bound on a reward, or an upper one on a cost
     beta, delta : the width of the confidence bounds, and their probability of failure if a theorem gives one
-    within : the distributions of the set, in words
+    set_words : the distributions of the set, in words
     claim : the claim about `value`, with its theorem or measurement
     check : the evaluation that would check `value`: the action, in a context that nobody has evaluated, if there is one
     action_point : the action as a point of its space
@@ -296,7 +298,7 @@ class Recommendation:
     maximize: bool
     beta: float
     delta: float | None
-    within: str
+    set_words: str
     claim: Claim
     check: Check
     action_point: Point
@@ -334,13 +336,13 @@ class Recommendation:
         known = "" if self.given is None else f" where {in_words(self.given)}"
         known += "" if self.rows is None else f", which {self.rows} past context(s) had"
         few = self.rows is not None and self.rows < FEW_ROWS
-        promise = f"{self.promise} on average in every distribution {self.within},"
+        statement = f"{self.statement} on average in every distribution {self.set_words},"
         why = self.explain()
         lines = [
             *self.doubts(),
             wrapped(f"deploy {readable(self.action)}{known}"),
             *([f"warning: a reference of {self.rows} past context(s) may be far from the truth"] if few else []),
-            wrapped(promise),
+            wrapped(statement),
             wrapped(f"  {assurance}{self._left_open()}"),
             *([] if self.approximation is None else [wrapped(self.approximation)]),
             *(wrapped(f"{limit.word}: {limit}") for limit in self.limits.values()),
@@ -353,10 +355,10 @@ class Recommendation:
         return "\n".join([*lines, *why.advice(), *map(str, self.edges)])
 
     def _repr_html_(self) -> str:
-        return as_html(f"Deploy; {self.promise}", row(self.action, "action").items(), str(self))
+        return as_html(f"Deploy; {self.statement}", row(self.action, "action").items(), str(self))
 
     @property
-    def promise(self) -> str:
+    def statement(self) -> str:
         """The bound as text: "guaranteed: at least 3.2"."""
         word = word_of(self.claim, self.trusted)
         if word == "a guess" and self.trust.verdict == "extrapolated" and self.value == self.trust.stressed:
@@ -364,7 +366,7 @@ class Recommendation:
             word = "estimated" if self.trust.stressed != self.trust.guess else word
         return self._reaching(word, self.value)
 
-    def promised(self, value: float) -> str:
+    def statement_of(self, value: float) -> str:
         """Return a value that the action reaches by the model's bound, as text."""
         return self._reaching(word_of(self.claim, self.trusted), value)
 
@@ -423,8 +425,8 @@ class TargetRecommendation:
     def __str__(self) -> str:
         own = self.recommendation
         more = "less" if own.maximize else "more"
-        promise = f"{own.promised(self.target)} on average in every distribution {own.within}"
-        lines = [*own.doubts(), wrapped(f"deploy {readable(self.action)}"), wrapped(promise), *own.failures()]
+        statement = f"{own.statement_of(self.target)} on average in every distribution {own.set_words}"
+        lines = [*own.doubts(), wrapped(f"deploy {readable(self.action)}"), wrapped(statement), *own.failures()]
         if 0.0 < self.fragility < np.inf:
             lines.append(wrapped(f"beyond, at most {self.fragility:.4g} {more} than the target per unit of radius"))
         return "\n".join(lines)

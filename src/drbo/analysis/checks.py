@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from drbo import validation
 from drbo._messages import printable
-from drbo.knowledge.belief import Belief
+from drbo.knowledge.belief import OutcomeBelief
 from drbo.knowledge.explanation import readable, wrapped
 from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.snapshot import Snapshot
@@ -124,7 +124,7 @@ def narrowing(asked: Snapshot, action: Point, steps: int, name: str = OBJECTIVE)
     ball = asked.ball.extended(certificate.reference.points[len(asked.ball.contexts) :])
     fit = known.fit(asked.state, name, fresh=True)
     fits = [fit, *(one.fit for one in known.models(asked.state, name, fit, ball.contexts))]
-    beliefs = [Belief.prior(own, name, one, ball.contexts) for one in fits]
+    beliefs = [OutcomeBelief.prior(own, name, one, ball.contexts) for one in fits]
     at = np.unique(np.linspace(1, len(told), most).round().astype(np.intp)) if told else np.empty(0, np.intp)
     values = np.empty((2, len(at), len(ball.weights)))
     for i, count in enumerate(at.tolist()):

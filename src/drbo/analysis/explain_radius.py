@@ -177,7 +177,7 @@ def _explained(about: Explained, radius: float, window: int | None) -> RadiusExp
     return RadiusExplanation(
         radius=eps,
         diameter=diameter,
-        within=ambiguity.words(eps),
+        set_words=ambiguity.words(eps),
         means=" ".join(filter(None, (growth.means, steps if growth.steps and ball.on_atoms else ""))),
         shifts=tuple(shifts),
         relabelled=tuple(relabelled),

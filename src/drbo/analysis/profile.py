@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 from drbo import validation
 from drbo._messages import require
 from drbo.analysis.answers import NotReachedError
-from drbo.analysis.recommend import ActionBound, action_bound, best_action_in, best_in, limit_bounds
+from drbo.analysis.explain_bound import ActionBound
+from drbo.analysis.recommend import action_bound, best_action_in, best_in, limit_bounds
 from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.ball import Ball
 from drbo.rounds.floors import View

@@ -136,8 +136,8 @@ class RadiusExplanation:
     Attributes
     ----------
     radius, diameter : the radius, and the radius beyond which the set stops growing
-    within : the distributions of the set, in words
-    means : the unit of the radius as a sentence; empty if `within` says it
+    set_words : the distributions of the set, in words
+    means : the unit of the radius as a sentence; empty if `set_words` says it
     shifts : per numeric column, the shift at the radius; empty if the set does not use positions
     relabelled : per label of a column, the share of days turned to it
     replaced : the share of days that may be replaced by anything; None for other kinds of sets
@@ -154,7 +154,7 @@ class RadiusExplanation:
 
     radius: float
     diameter: float
-    within: str
+    set_words: str
     means: str
     shifts: tuple[Shift, ...]
     relabelled: tuple[Relabelled, ...]
@@ -184,7 +184,7 @@ class RadiusExplanation:
         return "\n".join([*self._size(), *self._examples(), *self._past()])
 
     def _size(self) -> list[str]:
-        first = f"Radius {self.radius:.3g}: every distribution {self.within}." + (self.means and f"\n{self.means}")
+        first = f"Radius {self.radius:.3g}: every distribution {self.set_words}." + (self.means and f"\n{self.means}")
         if self.means and self.radius == 0.0:
             return [first]
         if self.diameter == 0.0:

@@ -53,7 +53,7 @@ class Watch:
     evidence : the largest wealth of the gamblers so far; 1 / evidence bounds the probability of such evidence by chance
     wealth : the wealth after each context
     radius : the radius of the set
-    within : the distributions of the set, in words
+    set_words : the distributions of the set, in words
     """
 
     alarm: bool
@@ -63,18 +63,19 @@ class Watch:
     evidence: float
     wealth: tuple[float, ...]
     radius: float
-    within: str
+    set_words: str
 
     def __str__(self) -> str:
         chance = min(1.0 / self.evidence, 1.0) if self.evidence > 0.0 else 1.0
         n = len(self.wealth)
         if not self.alarm:
             return (
-                f"No alarm after {n} contexts. The set holds every distribution {self.within}.\n"
+                f"No alarm after {n} contexts. The set holds every distribution {self.set_words}.\n"
                 f"The evidence against it is {self.evidence:.3g}; an alarm needs {1.0 / self.alpha:.3g}."
             )
         return (
-            f"Alarm with context {self.at}: what arrives has left the set. It holds every distribution {self.within}.\n"
+            f"Alarm with context {self.at}: what arrives has left the set. "
+            f"It holds every distribution {self.set_words}.\n"
             f"The evidence counts from context {self.since} on. It is {self.evidence:.3g} after {n} contexts: inside "
             f"the set as much has a probability of at most {chance:.2g} (alpha = {self.alpha:g})."
         )
@@ -90,7 +91,7 @@ def watch(asked: Snapshot, contexts: Any, alpha: float) -> Watch:
     watched = Watched(ball.ambiguity, ball.weights, ball.radius)
     if ball.reference.index is not None and listed:
         indices = np.array([point.index for point in arrived], dtype=np.intp)
-        bets: Bets = FiniteBets(watched, ball.reference.atoms_of(indices))
+        bets: BettingRule = FiniteBets(watched, ball.reference.atoms_of(indices))
     else:
         coordinates = np.array([point.coordinates for point in arrived]).reshape(-1, nature.space.dimension)
         bets = ContinuousBets(watched, nature.space.measured(coordinates))
@@ -114,7 +115,7 @@ class Bet:
     on: slice
 
 
-class Bets(ABC):
+class BettingRule(ABC):
     """The bets of the gamblers."""
 
     @abstractmethod
@@ -125,7 +126,7 @@ class Bets(ABC):
         """
 
 
-class FiniteBets(Bets):
+class FiniteBets(BettingRule):
     """Bets on contexts (t,) of a finite set, given by their indices."""
 
     def __init__(self, watched: Watched, arrived: NDArray[np.intp]) -> None:
@@ -146,7 +147,7 @@ class FiniteBets(Bets):
         ]
 
 
-class ContinuousBets(Bets):
+class ContinuousBets(BettingRule):
     """Bets on contexts anywhere, given by their positions (t, d) in the user's units."""
 
     def __init__(self, watched: Watched, positions: FloatArray) -> None:
@@ -179,7 +180,7 @@ def _gains(values: FloatArray, so_far: float, most: float, least: float) -> Floa
     return np.maximum((values - (least + at_risk)) / at_risk, -1.0)
 
 
-def gamble(bets: Bets, count: int, alpha: float, radius: float, within: str) -> Watch:
+def gamble(bets: BettingRule, count: int, alpha: float, radius: float, set_words: str) -> Watch:
     """Return the test on `count` contexts."""
     starts = _times(count)
     shares = np.array([1.0 / ((j + 1.0) * (j + 2.0)) for j in range(len(starts))])
@@ -201,7 +202,7 @@ def gamble(bets: Bets, count: int, alpha: float, radius: float, within: str) -> 
         evidence=float(wealth.max(initial=1.0)),
         wealth=tuple(wealth.tolist()),
         radius=radius,
-        within=within,
+        set_words=set_words,
     )
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
+from drbo._fast_record import fast_record
 from drbo._messages import printable
 from drbo.ambiguity.family import AmbiguitySet, among
 from drbo.spaces.box import Box
@@ -37,7 +38,7 @@ NOTHING_SEEN = np.empty(0, dtype=np.intp)
 """The history of a reference that is not made from past contexts."""
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Reference:
     """A distribution on a finite set of atoms.
 
@@ -390,6 +391,7 @@ class FiniteContexts(Contexts):
         return self._on_atoms(weights, history, None)
 
     def _on_atoms(self, weights: FloatArray, history: Indices, unequal: FloatArray | None) -> Reference:
+        """Return the reference of weights on the points that agree with `known`."""
         if weights.flags.writeable:
             weights = validation.frozen(weights)
         return Reference(self._points, weights, 0.0, history, self._rows, self._points[:0], unequal)

@@ -12,7 +12,7 @@ from drbo import validation
 from drbo.ambiguity.family import AmbiguitySet, SupportsScenarios
 from drbo.contexts.nature import EVERYTHING, Contexts, FiniteContexts, Indices, Memory, Reference, times_of
 from drbo.contexts.sampled_contexts import SampledContexts, compressed, nearest_of
-from drbo.spaces.rows import Rows
+from drbo.spaces.rows import KeyedRows
 from drbo.spaces.samples import Samples
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -24,10 +24,10 @@ _KEPT = 4
 class ReplayedContexts(FiniteContexts):
     """The rows of samples with keys. Up to `samples.atoms` rows are atoms each; of more, some are chosen."""
 
-    space: Rows
+    space: KeyedRows
 
     def __init__(self, samples: Samples, ambiguity: AmbiguitySet) -> None:
-        super().__init__(Rows(samples))
+        super().__init__(KeyedRows(samples))
         self._ambiguity, self._limit = ambiguity, samples.atoms
         self.enumerated = not samples.space.continuous.any()  # whether days can occur again
         self._kept: list[tuple[bytes, Reference]] = []

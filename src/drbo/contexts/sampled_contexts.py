@@ -13,9 +13,8 @@ from drbo import validation
 from drbo._messages import printable
 from drbo.ambiguity.family import AmbiguitySet, SupportsScenarios
 from drbo.ambiguity.metric import Metric
-from drbo.contexts.compression import Compression, compress
+from drbo.contexts.compression import Compression, compress, quantise
 from drbo.contexts.nature import EVERYTHING, NOTHING_SEEN, Contexts, Indices, Memory, Reference, in_words, times_of
-from drbo.contexts.quantisation import quantise
 from drbo.kernels import RBF, Kernel
 from drbo.spaces.box import Box
 from drbo.spaces.samples import DataRange, Samples, all_alike

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from drbo.knowledge.belief import Belief
+from drbo.knowledge.belief import OutcomeBelief
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import OBJECTIVE, Amended, Asked, Fact, Retracted, Told
 from drbo.knowledge.state import observations
@@ -102,7 +102,7 @@ class Forecaster:
         self._steps: list[_Step] = []
         self._n_facts = self._n_told = self._n_done = 0
         self._corrected = False
-        self._belief: Belief | None = None
+        self._belief: OutcomeBelief | None = None
         self._found: list[tuple[int, float, bool]] = []
 
     def ahead(self, facts: Sequence[Fact]) -> Ahead:
@@ -142,7 +142,7 @@ class Forecaster:
             return
         belief = self._belief
         if belief is None or belief.fit is not step.fit:
-            belief = Belief.prior(self._own, self._name, step.fit, step.told.contexts[0].coordinates[None, :])
+            belief = OutcomeBelief.prior(self._own, self._name, step.fit, step.told.contexts[0].coordinates[None, :])
         self._belief = belief = belief.after(before)
         posterior, first = belief.certain, observations(step.told, self._name, belief.units)[0]
         x, c = step.told.action.coordinates[None, :], step.told.contexts[0].coordinates[None, :]

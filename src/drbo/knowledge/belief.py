@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import cast
 
 import numpy as np
 
+from drbo._fast_record import fast_record
 from drbo.contexts.nature import Reference
-from drbo.knowledge.configuration import Configuration, Outcome
+from drbo.knowledge.configuration import Configuration, ModelledOutcome
 from drbo.knowledge.history import Told
 from drbo.knowledge.state import observations
 from drbo.models.bounds import Bound, Side
 from drbo.models.data import Observation, Units
-from drbo.models.surrogate import Data, Fit, Posterior, SupportsHiddenContexts, require, searched
+from drbo.models.surrogate import Data, Fit, Posterior, SupportsHiddenContexts, SupportsManyOutcomes, require, supports
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -31,8 +32,8 @@ bound of one action uses all. Bounds use the hyper-parameters of the last `ask`,
 """
 
 
-@dataclass(frozen=True, eq=False)
-class Belief:
+@fast_record
+class OutcomeBelief:
     """The posteriors of one fit, given some results.
 
     Attributes
@@ -46,7 +47,7 @@ class Belief:
     """
 
     name: str
-    outcome: Outcome
+    outcome: ModelledOutcome
     fit: Fit
     units: Units
     corrections: int
@@ -64,7 +65,7 @@ class Belief:
         fit: Fit,
         contexts: FloatArray,
         corrections: int = 0,
-    ) -> Belief:
+    ) -> OutcomeBelief:
         """Return the prior of an outcome on contexts (n, d)."""
         outcome, data = own.outcomes[name], Data(own.inputs)
         posterior = outcome.posterior(fit, data, contexts)
@@ -75,7 +76,7 @@ class Belief:
         """The contexts (n, d) of the posteriors."""
         return self.certain.contexts
 
-    def after(self, told: Sequence[Told], contexts: FloatArray | None = None) -> Belief:
+    def after(self, told: Sequence[Told], contexts: FloatArray | None = None) -> OutcomeBelief:
         """Return the posteriors given all these results, on contexts (n, d), by default the present ones.
 
         The first `n_told` results are known already.
@@ -84,18 +85,20 @@ class Belief:
         if len(told) == own.n_told:
             return own
         new = own._observations(told[own.n_told :])
-        outcomes = [one for one in new if one.outcome is not None]
         certain, searching = (own.certain, own.certain_data), (own.searching, own.searching_data)
         common = 0
         if own.searching is own.certain:  # both stay the same object up to the first failure
-            common = len(new) if len(outcomes) == len(new) else [one.outcome for one in new].index(None)
+            while common < len(new) and new[common].outcome is not None:
+                common += 1
             certain = searching = own._extended(*certain, new[:common])
         if common < len(new):
-            certain = own._extended(*certain, outcomes[common:])
+            certain = own._extended(*certain, [one for one in new[common:] if one.outcome is not None])
             searching = own._extended(*searching, new[common:])
-        return Belief(own.name, own.outcome, own.fit, own.units, own.corrections, *certain, *searching, len(told))
+        return OutcomeBelief(
+            own.name, own.outcome, own.fit, own.units, own.corrections, *certain, *searching, len(told)
+        )
 
-    def by(self, fit: Fit) -> Belief:
+    def by(self, fit: Fit) -> OutcomeBelief:
         """Return the same outcomes under another fit in the same units, without the failures.
 
         The contexts of all outcomes must be known: the error of a hidden context depends on the fit.
@@ -111,7 +114,7 @@ class Belief:
         data = data.and_also(new)
         return self.outcome.posterior(self.fit, data, posterior.contexts, posterior), data
 
-    def on(self, contexts: FloatArray) -> Belief:
+    def on(self, contexts: FloatArray) -> OutcomeBelief:
         """Return the same posteriors on contexts (n, d)."""
         if self.certain.contexts is contexts or np.array_equal(self.certain.contexts, contexts):
             return self
@@ -122,7 +125,7 @@ class Belief:
         return replace(self, certain=certain, searching=searching)
 
     def prediction(
-        self, actions: FloatArray, contexts: FloatArray, width: float, models: Sequence[Belief]
+        self, actions: FloatArray, contexts: FloatArray, width: float, models: Sequence[OutcomeBelief]
     ) -> tuple[FloatArray, ...]:
         """Return mean, deviation and both bounds of f, each (m,), at actions and contexts (m, d), in the user's units.
 
@@ -150,7 +153,8 @@ class Belief:
         """Return the observations of the outcome; those of a failure have no value."""
         found: list[Observation] = []
         for record in records:
-            new = observations(self.outcome.unknown(self.name, record), self.name, self.units)
+            part = record if self.outcome.known is None else self.outcome.unknown(self.name, record)
+            new = observations(part, self.name, self.units)
             found += map(self._scattered, new) if record.hidden else new
         return found
 
@@ -163,7 +167,7 @@ class Belief:
         return replace(observation, scatter=added)
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Pending:
     """A pending evaluation: its contexts or, if nature picks the context, the reference it is drawn from."""
 
@@ -183,7 +187,7 @@ class Pending:
         return [Observation(x, self.reference.points[used], self.reference.weights[used], None)]
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class RoundBeliefs:
     """The posteriors of one round (`drbo.rounds.context_rules.Beliefs`).
 
@@ -191,13 +195,13 @@ class RoundBeliefs:
     say nothing about where to evaluate, so the search does not count them.
     """
 
-    belief: Belief
+    belief: OutcomeBelief
     pending: Sequence[Pending]
     width: float
     width_of_bounds: Callable[[], float]
-    models: Callable[[FloatArray], Sequence[Belief]]
+    models: Callable[[FloatArray], Sequence[OutcomeBelief]]
     by_accident: bool = False
-    _placed: list[Belief] = field(default_factory=list)  # cache: the last contexts
+    _placed: list[OutcomeBelief] = field(default_factory=list)  # cache: the last contexts
     _expected: list[tuple[FloatArray, Posterior]] = field(default_factory=list)  # cache
     _others: list[tuple[FloatArray, tuple[Posterior, ...]]] = field(default_factory=list)  # cache
 
@@ -222,12 +226,14 @@ class RoundBeliefs:
 
     def expected(self, ball: Ball) -> Posterior:
         """Return the posterior given also failed and pending evaluations, on the atoms of a ball."""
-        told = searched(self._on(ball).certain if self.by_accident else self._on(ball).searching)
-        if not self.pending:
-            return told
         if not (self._expected and self._expected[0][0] is ball.contexts):
-            in_order = sorted(self.pending, key=lambda p: not p.contexts)  # unknown contexts last
-            posterior = told.with_more([one for p in in_order for one in p.observations()])
+            placed = self._on(ball)
+            posterior = placed.certain if self.by_accident else placed.searching
+            if supports(posterior, SupportsManyOutcomes):
+                posterior = posterior.searched
+            if self.pending:
+                in_order = sorted(self.pending, key=lambda p: not p.contexts)  # unknown contexts last
+                posterior = posterior.with_more([one for p in in_order for one in p.observations()])
             self._expected[:] = [(ball.contexts, posterior)]
         return self._expected[0][1]
 
@@ -257,7 +263,7 @@ class RoundBeliefs:
         own = self.belief, under_way, self.width, self.width_of_bounds, self.models, self.by_accident
         return RoundBeliefs(*own, self._placed[:])
 
-    def _on(self, ball: Ball) -> Belief:
+    def _on(self, ball: Ball) -> OutcomeBelief:
         placed = self._placed[0] if self._placed else self.belief
         if placed.certain.contexts is not ball.contexts:
             placed = placed.on(ball.contexts)

@@ -64,7 +64,7 @@ _COMBINATIONS = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class ModelledOutcome:
     """One modelled outcome.
 
     Attributes
@@ -163,11 +163,11 @@ class Configuration:
     baseline: Point | None
     explore_budget: float
     least_success: float
-    outcomes: Mapping[str, Outcome]
+    outcomes: Mapping[str, ModelledOutcome]
     limits: Mapping[str, AnyLimit] = field(default_factory=dict)
 
     @property
-    def objective(self) -> Outcome:
+    def objective(self) -> ModelledOutcome:
         """The optimised outcome."""
         return self.outcomes[OBJECTIVE]
 
@@ -278,7 +278,9 @@ class Configuration:
             some = grid[:1] if len(grid) else search.candidates(grid, number).points[:1]
             part.pairs(some[: len(nature.seen([]).points)], nature.seen([]).points[:1])  # raises if it does not work
         outcomes = {
-            OBJECTIVE: Outcome(model, sign, rule, bounding, model.first(inputs, sign), named, unit, part, declared),
+            OBJECTIVE: ModelledOutcome(
+                model, sign, rule, bounding, model.first(inputs, sign), named, unit, part, declared
+            ),
             **{
                 name: _limited(name, one, model, (rule, bounding), inputs)
                 for name, one in limited.items()
@@ -422,7 +424,7 @@ def _limits(limits: Any, objective: str, sign: float, declared: tuple[float, flo
     return dict(limits)
 
 
-def _limited(name: str, limit: AnyLimit, model: Surrogate, rules: tuple[Beta, Beta], inputs: Inputs) -> Outcome:
+def _limited(name: str, limit: AnyLimit, model: Surrogate, rules: tuple[Beta, Beta], inputs: Inputs) -> ModelledOutcome:
     """Return the outcome of a limit; model and widths are those of the objective unless the limit has its own."""
     own = model
     if limit.surrogate is not None:
@@ -433,10 +435,10 @@ def _limited(name: str, limit: AnyLimit, model: Surrogate, rules: tuple[Beta, Be
             claims.bound(own, one)
         except TypeError as error:
             raise TypeError(f"limits[{printable(repr(name))}]: {error}") from None
-    return Outcome(own, limit.sign, rule, bounding, own.first(inputs, limit.sign), name, limit.unit)
+    return ModelledOutcome(own, limit.sign, rule, bounding, own.first(inputs, limit.sign), name, limit.unit)
 
 
-def _sharing(outcome: Outcome, count: int) -> Outcome:
+def _sharing(outcome: ModelledOutcome, count: int) -> ModelledOutcome:
     """Return an outcome with its share of delta, so that the guarantees of `count` outcomes hold jointly."""
     if count == 1:
         return outcome
@@ -446,7 +448,7 @@ def _sharing(outcome: Outcome, count: int) -> Outcome:
     return replace(outcome, beta=beta, bound_beta=bounding)
 
 
-def _check_outcome(outcome: Outcome, prior: Posterior | None, inputs: Inputs, nature: Contexts) -> None:
+def _check_outcome(outcome: ModelledOutcome, prior: Posterior | None, inputs: Inputs, nature: Contexts) -> None:
     """Raise if the model of an outcome lacks a capability that contexts or widths need."""
     model = outcome.surrogate
     if prior is None:

@@ -133,7 +133,7 @@ AnyColumn = NumberColumn | LabelColumn
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class NextEvaluation:
     """The evaluation that reduces `ignorance` most.
 
     Attributes
@@ -175,7 +175,7 @@ class Explanation:
     ignorance: float
     left_open: float
     columns: tuple[AnyColumn, ...]
-    evaluation: Evaluation | None
+    evaluation: NextEvaluation | None
     untried: float = 0.0
     unit: str | None = None
     corner: str = ""

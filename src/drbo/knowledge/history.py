@@ -10,7 +10,7 @@ import functools
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from drbo.models.surrogate import Fit
 from drbo.rounds.policies import Reason
@@ -39,25 +39,6 @@ class Readings:
 
 
 NO_READINGS = Readings(())
-
-
-class Ledger(Protocol):
-    """The state that records are applied to, with one method per kind of record."""
-
-    def asked(self, record: Asked) -> None:
-        """Apply new suggestions."""
-
-    def told(self, record: Told) -> None:
-        """Apply a result."""
-
-    def cancelled(self, record: Cancelled) -> None:
-        """Apply a cancelled suggestion."""
-
-    def retracted(self, record: Retracted) -> None:
-        """Apply a retracted result."""
-
-    def amended(self, record: Amended) -> None:
-        """Apply an amended result."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,10 +116,6 @@ class Asked(Record):
         """The reference given for the round, with the known part of the context."""
         return ((self.reference, self.given),)
 
-    def apply(self, ledger: Ledger) -> None:
-        """Apply this record to the state."""
-        ledger.asked(self)
-
 
 @dataclass(frozen=True, eq=False)
 class Told(Record):
@@ -198,10 +175,6 @@ class Told(Record):
         """The contexts that nature drew and revealed."""
         return self.contexts if self.drawn and not self.weights else ()
 
-    def apply(self, ledger: Ledger) -> None:
-        """Apply this record to the state."""
-        ledger.told(self)
-
 
 @dataclass(frozen=True, eq=False)
 class Cancelled(Record):
@@ -210,10 +183,6 @@ class Cancelled(Record):
     time: float | None
     number: int
 
-    def apply(self, ledger: Ledger) -> None:
-        """Apply this record to the state."""
-        ledger.cancelled(self)
-
 
 @dataclass(frozen=True, eq=False)
 class Retracted(Record):
@@ -221,10 +190,6 @@ class Retracted(Record):
 
     time: float | None
     result: int
-
-    def apply(self, ledger: Ledger) -> None:
-        """Apply this record to the state."""
-        ledger.retracted(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,10 +204,6 @@ class Amended(Record):
     contexts: tuple[Point, ...]
     outcomes: Mapping[str, Readings]
     weights: tuple[float, ...] = ()
-
-    def apply(self, ledger: Ledger) -> None:
-        """Apply this record to the state."""
-        ledger.amended(self)
 
 
 Fact = Asked | Told | Cancelled | Retracted | Amended

@@ -11,7 +11,7 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from drbo import validation
 from drbo.ambiguity.placed import PlacedSet
 from drbo.contexts.nature import Contexts, Reference
 from drbo.knowledge.ahead import Ahead, Forecaster
-from drbo.knowledge.belief import MANY, Belief, Pending, RoundBeliefs
+from drbo.knowledge.belief import MANY, OutcomeBelief, Pending, RoundBeliefs
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import OBJECTIVE, Amended, Fact, Proposal, Told
 from drbo.knowledge.production import Wishes
@@ -36,7 +36,7 @@ from drbo.rounds.floors import View
 from drbo.rounds.policies import Choice, Evaluations, Policy, Round
 from drbo.rounds.range_ball import make_ball
 from drbo.rounds.repeats import DETERMINISTIC, Avoiding, Taken
-from drbo.rounds.working import LIKELY, Chances, Working, places, representative
+from drbo.rounds.working import LIKELY, SuccessChances, Working, places, representative
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -58,16 +58,17 @@ class Knowledge:
     def __init__(self, configuration: Configuration, facts: list[Fact]) -> None:
         self.configuration = configuration
         self._facts = facts
+        self._no_action = np.empty((0, configuration.search.space.dimension))
         self._state: State | None = None
         self._noted = 0  # number of facts applied to the state
-        self._belief: dict[str, Belief] = {}  # by the name of the outcome
+        self._belief: dict[str, OutcomeBelief] = {}  # by the name of the outcome
         # The next fit by outcome, with its key: the last fit, and the numbers of values and corrections.
         self._next_fit: dict[str, tuple[Fit, tuple[int, int], Fit]] = {}
-        self._models: dict[str, tuple[Fit, int, list[Belief]]] = {}  # by outcome: fit, corrections, posteriors
+        self._models: dict[str, tuple[Fit, int, list[OutcomeBelief]]] = {}  # by outcome: fit, corrections, posteriors
         self._forecasting = threading.Lock()
         self._ahead: dict[str, tuple[int, Forecaster, Ahead]] = {}  # cache by outcome: number of facts, errors
         self._success: tuple[tuple[int, int], Success] | None = None  # cache: numbers of results and corrections
-        self._chances: Chances | None = None  # cache: under the last reference
+        self._chances: SuccessChances | None = None  # cache: under the last reference
         self._placed: list[tuple[FloatArray, PlacedSet]] = []  # cache: the last two arrays of atoms, with their sets
         self._extended: tuple[Reference, FloatArray, Reference] | None = None  # cache: with further contexts
         self._narrowed: list[tuple[Mapping[Any, Any], Contexts]] = []  # cache: contexts conditioned on `given`
@@ -84,7 +85,7 @@ class Knowledge:
             fits = {name: outcome.first_fit for name, outcome in own.outcomes.items()}
             state, self._noted = State(fits, own.objective.sign, own.nature.space.dimension), 0
         for fact in self._facts[self._noted :]:
-            fact.apply(state)
+            state.apply(fact)
         self._noted = state.n_facts = len(self._facts)
         self._state = state
         return state
@@ -119,8 +120,10 @@ class Knowledge:
         """
         last, outcome, count = state.fits[name], self.configuration.outcomes[name], state.counts[name]
         model = outcome.surrogate
-        corrected = model.learns and state.corrections != state.fit_corrections[name]
-        more = model.learns and count > last.n_outcomes if fresh and count < MANY else model.due(count, last)
+        if not model.learns:
+            return last
+        corrected = state.corrections != state.fit_corrections[name]
+        more = count > last.n_outcomes if fresh and count < MANY else model.due(count, last)
         if not (corrected or more):
             return last
         if count == 0:  # all of them were retracted
@@ -131,12 +134,14 @@ class Knowledge:
             made = self._next_fit[name] = last, key, model.refit(self.configuration.inputs.seen(values), last)
         return made[2]
 
-    def fits(self, state: State, *, fresh: bool) -> dict[str, Fit]:
-        """Return the current hyper-parameters by outcome; `fresh` as for `fit`."""
-        found = {}
-        for name in self.configuration.outcomes:
+    def fits(self, state: State, *, fresh: bool) -> tuple[dict[str, Fit], dict[str, Fit]]:
+        """Return the current hyper-parameters by outcome, and those that are new; `fresh` as for `fit`."""
+        found, new = {}, {}
+        for name, last in state.fits.items():
             found[name] = self.fit(state, name, fresh=fresh)
-        return found
+            if found[name] is not last:
+                new[name] = found[name]
+        return found, new
 
     def _values(self, state: State, name: str) -> Outcomes:
         """Return all values of an outcome without its known part, in the user's units; to be maximised."""
@@ -152,7 +157,7 @@ class Knowledge:
         fit: Fit | None = None,
         *,
         fresh: bool = False,
-    ) -> Belief:
+    ) -> OutcomeBelief:
         """Return the posteriors of an outcome given all results, on contexts (n, d); by default the present ones.
 
         `fit` are the hyper-parameters, by default the current ones; `fresh` as for `fit`.
@@ -167,14 +172,16 @@ class Knowledge:
             self._belief[name] = belief
         return belief
 
-    def _brought(self, belief: Belief | None, state: State, name: str, fit: Fit, contexts: FloatArray) -> Belief:
+    def _brought(
+        self, belief: OutcomeBelief | None, state: State, name: str, fit: Fit, contexts: FloatArray
+    ) -> OutcomeBelief:
         """Return the posteriors of a fit given all results, from an earlier belief if it belongs to the same facts."""
         told, corrections = state.told_so_far, state.corrections
         if belief is None or belief.n_told > len(told) or belief.fit is not fit or belief.corrections != corrections:
-            belief = Belief.prior(self.configuration, name, fit, contexts, corrections)
+            belief = OutcomeBelief.prior(self.configuration, name, fit, contexts, corrections)
         return belief.after(told, contexts)
 
-    def models(self, state: State, name: str, fit: Fit, contexts: FloatArray) -> Sequence[Belief]:
+    def models(self, state: State, name: str, fit: Fit, contexts: FloatArray) -> Sequence[OutcomeBelief]:
         """Return the posteriors of further models of an outcome on contexts (n, d), beside that of a fit (cached)."""
         outcome, count = self.configuration.outcomes[name], state.counts[name]
         if not count or not supports(outcome.surrogate, SupportsAlternatives):
@@ -189,12 +196,13 @@ class Knowledge:
         self._models[name] = made[0], made[1], beliefs
         return beliefs
 
-    def width(self, belief: Belief, beta: Beta) -> float:
+    def width(self, belief: OutcomeBelief, beta: Beta) -> float:
         """Return the width beta_t of confidence bounds under a rule."""
         posterior, events = belief.certain, self.configuration.setting.events
-        gain, errors_known = math.nan, False  # rules that need them were refused before
-        if supports(posterior, SupportsInformationGain):
-            gain, errors_known = posterior.information_gain, posterior.errors_known
+        gain, errors_known = math.nan, False
+        if beta.proven:  # a posterior without the capability was refused
+            proven = cast(SupportsInformationGain, posterior)
+            gain, errors_known = proven.information_gain, proven.errors_known
         return beta.width(gain, posterior.noise**2, events, belief.units, errors_known)
 
     def beliefs(
@@ -213,14 +221,14 @@ class Knowledge:
         """Return the posteriors that bounds of an outcome use: given all results, without pending evaluations."""
         return self._round_beliefs(state, self.belief(state, ball.contexts, name, fresh=True), [])
 
-    def _round_beliefs(self, state: State, belief: Belief, pending: Sequence[Pending]) -> RoundBeliefs:
+    def _round_beliefs(self, state: State, belief: OutcomeBelief, pending: Sequence[Pending]) -> RoundBeliefs:
         width = self.width(belief, belief.outcome.beta)
         bound_width = functools.partial(self.bound_width, state, belief)
         models = functools.partial(self.models, state, belief.name, belief.fit)
-        success = self.success(state)
+        success = self.success(state) if state.n_failed else None
         return RoundBeliefs(belief, pending, width, bound_width, models, success is not None and success.by_accident)
 
-    def bound_width(self, state: State, belief: Belief) -> float:
+    def bound_width(self, state: State, belief: OutcomeBelief) -> float:
         """Return the width of the bounds of a recommendation; for a model that learns, times the size of its errors."""
         width = self.width(belief, belief.outcome.bound_beta)
         return width * self.ahead(state, belief.name).size if belief.outcome.surrogate.learns else width
@@ -253,38 +261,38 @@ class Knowledge:
             raise TypeError(f"given must map columns of the context to values, got {given!r}")
         return dict(self.configuration.nature.narrowed(values).known) if values else None
 
-    def ball(self, state: State, terms: Terms, before: Sequence[Iterate] = ()) -> Ball:
+    def ball(self, state: State, terms: Terms, bare: Reference | None = None, before: Sequence[Iterate] = ()) -> Ball:
         """Return the set of a round; its radius includes the cost of compression.
 
-        `before` are the suggestions of the same call that are not facts yet.
+        `bare` is its reference, if it is known. `before` are the suggestions of the same call that are not facts yet.
         """
         setting, nature = self.configuration.setting, self.nature(terms.given)
-        bare = setting.reference_of(terms.reference, nature, state.seen)
-        # A radius rule uses the data alone, not the contexts that the adversary added.
-        past = bare
-        if terms.reference is not None and terms.radius is None and setting.computes_reference:
+        bare = self.bare(state, terms) if bare is None else bare
+        placed = self.on(bare.points, nature)
+        if terms.radius is not None:
+            radius = setting.radius_of(terms.radius, bare, placed)
+        elif terms.reference is not None and setting.computes_reference:
             past = setting.reference_of(None, nature, state.seen)  # a rule learns from the contexts seen
-        eps = self._radius(terms.radius, past, self.on(past.points, nature)) + bare.error
-        return self._ball(state, nature, self._with_further(state, nature, bare, before), eps, len(before))
+            radius = self._radius_by_rule(past, self.on(past.points, nature))
+        else:
+            radius = self._radius_by_rule(bare, placed)
+        return self._ball(state, nature, bare, radius + bare.error, before)
 
-    def _radius(self, given: float | None, bare: Reference, placed: PlacedSet) -> float:
-        """Return the radius of a round; a rule is computed once while its data have not changed."""
-        setting = self.configuration.setting
-        if given is not None:
-            return setting.radius_of(given, bare, placed)
-        unequal = b"" if bare.history_weights is None else bare.history_weights.tobytes()
-        key = bare.points.tobytes(), bare.weights.tobytes(), bare.history.tobytes(), unequal
+    def _radius_by_rule(self, past: Reference, placed: PlacedSet) -> float:
+        """Return the setting's radius of the data alone, without the contexts that the adversary added (cached)."""
+        unequal = b"" if past.history_weights is None else past.history_weights.tobytes()
+        key = past.points.tobytes(), past.weights.tobytes(), past.history.tobytes(), unequal
         for known, radius in self._radii:
             if known == key:
                 return radius
-        made = setting.radius_of(None, bare, placed)
+        made = self.configuration.setting.radius_of(None, past, placed)
         self._radii = [*self._radii[1 - _RADII :], (key, made)]
         return made
 
     def ball_at(self, state: State, terms: Terms, radius: float) -> Ball:
         """Return the set around the present reference with any radius; the setting's radius rule does not apply."""
         nature, bare = self.nature(terms.given), self.bare(state, terms)
-        return self._ball(state, nature, self._with_further(state, nature, bare), radius + bare.error)
+        return self._ball(state, nature, bare, radius + bare.error)
 
     def bare(self, state: State, terms: Terms) -> Reference:
         """Return the present reference, without further contexts."""
@@ -294,9 +302,7 @@ class Knowledge:
         """Return the set of an iterate's round, or the present set if that one is unknown."""
         if math.isnan(iterate.proposal.radius):
             return self.ball(state, state.terms)
-        nature = self.nature(iterate.given)
-        reference = self._with_further(state, nature, self.reference_of(iterate))
-        return self._ball(state, nature, reference, iterate.proposal.radius)
+        return self._ball(state, self.nature(iterate.given), self.reference_of(iterate), iterate.proposal.radius)
 
     def reference_of(self, iterate: Iterate) -> Reference:
         """Return the reference of an iterate's round, without further contexts."""
@@ -354,7 +360,7 @@ class Knowledge:
             made = self._success = key, Success.learned(trials, self.configuration.inputs.d_action)
         return made[1]
 
-    def chances(self, state: State, reference: Reference) -> Chances | None:
+    def chances(self, state: State, reference: Reference) -> SuccessChances | None:
         """Return the estimated probabilities of success under a reference; None if nothing failed."""
         model, inputs = self.success(state), self.configuration.inputs
         if model is None:
@@ -364,7 +370,7 @@ class Knowledge:
             contexts, weights = contexts[:1], np.ones(1)
         found = self._chances
         if found is None or found.model is not model or not found.under(contexts, weights):
-            found = self._chances = Chances(model, inputs, self._ranges, contexts, weights)
+            found = self._chances = SuccessChances(model, inputs, self._ranges, contexts, weights)
         return replace(
             found, best=found.best_of(self.rows([one.action for one in state.told_so_far if not one.failed]))
         )
@@ -375,23 +381,24 @@ class Knowledge:
 
     def near(self, state: State) -> FloatArray:
         """Return the actions (k, d) that a search over a box starts near: the incumbent and the last results."""
-        near = []
-        if not self.configuration.search.exhaustive:  # that one looks at all actions
-            near = [record.action for record in state.told_so_far[-2:]]
-            if state.incumbent is not None:
-                near.insert(0, state.incumbent.proposal.action)
+        if self.configuration.search.exhaustive:  # it looks at all actions
+            return self._no_action
+        near = [record.action for record in state.told_so_far[-2:]]
+        if state.incumbent is not None:
+            near.insert(0, state.incumbent.proposal.action)
         return self.rows(near)
 
     def rows(self, actions: Sequence[Point]) -> FloatArray:
         """Return the coordinates of actions as an array (k, d)."""
-        if not actions:
-            return np.empty((0, self.configuration.search.space.dimension))
-        return np.array([point.coordinates for point in actions])
+        return np.array([point.coordinates for point in actions]) if actions else self._no_action
 
-    def _ball(self, state: State, nature: Contexts, reference: Reference, radius: float, before: int = 0) -> Ball:
-        seed = self.configuration.seed + state.n_asked + before
-        placed = self.on(reference.points, nature)
-        return make_ball(placed, reference, radius, nature.space, seed, nature.range)
+    def _ball(
+        self, state: State, nature: Contexts, bare: Reference, radius: float, before: Sequence[Iterate] = ()
+    ) -> Ball:
+        """Return the set around a reference, with the adversary's contexts as further atoms."""
+        seed = self.configuration.seed + state.n_asked + len(before)
+        reference = self._with_further(state, nature, bare, before) if before or len(state.further) else bare
+        return make_ball(self.on(reference.points, nature), reference, radius, nature.space, seed, nature.range)
 
     def _with_further(
         self, state: State, nature: Contexts, reference: Reference, before: Sequence[Iterate] = ()
@@ -415,12 +422,13 @@ def propose(
     state: State,
     fits: Mapping[str, Fit],
     terms: Terms,
+    bare: Reference,
     before: Sequence[Iterate],
     wishes: Wishes,
     n_contexts: int,
-) -> Proposal:
-    """Return the next suggestion; those `before` it in the same call are pending."""
-    own, ball = known.configuration, known.ball(state, terms, before)
+) -> Iterate:
+    """Return the next suggestion of a round with the reference `bare`; those `before` it in one call are pending."""
+    own, ball = known.configuration, known.ball(state, terms, bare, before)
     under_way = [*state.pending.values(), *before]
     beliefs = known.beliefs(state, ball, fits, under_way)
     objective, limits = beliefs[OBJECTIVE], own.in_round(beliefs.__getitem__) if own.limits else ()
@@ -428,12 +436,15 @@ def propose(
         check_atoms(ball)
     permission = wishes.permission(state, objective, limits, ball, before, own.search)
     number = state.n_asked + len(before)
-    chances = known.chances(state, ball.reference)
-    taken = _taken(state, under_way, objective.expected(ball), chances)
+    chances = known.chances(state, ball.reference) if state.n_failed else None
+    taken = _taken(state, under_way, objective.belief.certain, chances)
     search = own.search if permission is None else permission.search(own.search)
     search = search if chances is None else Working(search, chances, LIKELY * chances.best)
-    search = taken.avoiding(search, ball)
-    away = known.rows([*state.failed.values(), *(iterate.proposal.action for iterate in under_way)])
+    if taken.failed or taken.pending:
+        search = taken.avoiding(search, ball)
+    busy = list(state.failed.values())
+    for iterate in under_way:
+        busy.append(iterate.proposal.action)
 
     def evaluated(some: Beliefs) -> Evaluations:
         return known.evaluations(state, some.name, some.units, under_way)
@@ -442,7 +453,7 @@ def propose(
         ball,
         search,
         known.near(state),
-        away,
+        known.rows(busy),
         n_contexts,
         (own.seed, number),
         taken,
@@ -451,7 +462,7 @@ def propose(
         None if permission is None else permission.inside(own.search, View.CHECKED),
         None if permission is None else permission.inside(own.search, View.APPROACHED),
     )
-    choosing = objective.of_the_unknown() if _is_new(own, state) else objective
+    choosing = objective.of_the_unknown() if objective.belief.outcome.known and _is_new(own, state) else objective
     choice = own.policy.choose(round_, choosing)
     if taken.told and wishes.action is None:
         choice = _new(own.policy, round_, choosing, choice)
@@ -473,25 +484,26 @@ def propose(
         for limit in limits:  # each has its own adversary
             one = Bound(limit.beliefs.certain(wider), limit.beliefs.width, LOWER)
             wider, _ = wider.widened(one, choice.action, 0.0)
-    units = objective.belief.units
+    units, further = objective.belief.units, wider.contexts[len(ball.contexts) :]
     loss, fallback, reason = 0.0, False, choice.reason
     if permission is not None:
         loss = permission.loss(choice.ball, choice.action)
         fallback = permission.fallback(choice.ball, choice.action)
         reason = "limits" if permission.out_of_reach(choice.ball, choice.action) else reason
-    return Proposal(
+    proposal = Proposal(
         number=number,
         action=frozen_copy(choice.action),
         context=None if choice.context is None else frozen_copy(choice.context),
         radius=ball.radius,
         score=units.outward(choice.score),
         bound=units.outward(float(worst.lower_bound)),
-        further=validation.frozen(wider.contexts[len(ball.contexts) :]),
+        further=validation.frozen(further) if len(further) else further,
         loss=loss,
         fallback=fallback,
         more_contexts=tuple(map(frozen_copy, choice.more_contexts)),
         reason=reason,
     )
+    return Iterate(proposal, terms.reference, terms.given, state.seen, len(state.seen))
 
 
 def _step(state: State) -> int:
@@ -512,17 +524,17 @@ def _is_new(own: Configuration, state: State) -> bool:
     Otherwise a large known part would decide where the unknown part is seen first, and the model would learn from there
     that it hardly varies.
     """
-    if own.objective.known is None or not own.objective.surrogate.learns:
-        return False
-    return state.counts[OBJECTIVE] < min(own.search.space.dimension, _MOST_NEW) + 2
+    return own.surrogate.learns and state.counts[OBJECTIVE] < min(own.search.space.dimension, _MOST_NEW) + 2
 
 
-def _taken(state: State, under_way: Sequence[Iterate], posterior: Posterior, chances: Chances | None) -> Taken:
+def _taken(state: State, under_way: Sequence[Iterate], posterior: Posterior, chances: SuccessChances | None) -> Taken:
     """Return the evaluations not to repeat: failed, pending and, if outcomes are nearly deterministic, told ones.
 
     Failures by accident may be repeated.
     """
-    pending = [(one.proposal.action, context) for one in under_way for context in one.proposal.contexts]
+    pending: list[tuple[Point, Point]] = []
+    for one in under_way:
+        pending += [(one.proposal.action, context) for context in one.proposal.contexts]
     certain = state.counts[OBJECTIVE] and posterior.noise <= DETERMINISTIC * posterior.amplitude
     failed = () if chances is None or chances.model.by_accident else state.failed_pairs
     return Taken(failed, pending, state.evaluated(of=OBJECTIVE) if certain else (), chances)
@@ -548,16 +560,17 @@ def _new(policy: Policy, round_: Round, beliefs: RoundBeliefs, choice: Choice) -
     return found if most > choice.ball.worst_case(lower.of_action(choice.action)).lower_bound else choice
 
 
-def suggestion_of(known: Knowledge, iterate: Iterate) -> Suggestion:
-    """Return a suggestion in the user's units."""
-    proposal, own = iterate.proposal, known.configuration
+def suggestion_of(own: Configuration, iterate: Iterate, reference: Reference) -> Suggestion:
+    """Return a suggestion in the user's units; `reference` is that of its round."""
+    proposal = iterate.proposal
     contexts = proposal.contexts
+    keys = tuple(map(own.nature.space.key, contexts))
     return Suggestion(
         number=proposal.number,
         action=own.search.space.decode(proposal.action),
         action_index=proposal.action.index,
         contexts=tuple(map(own.nature.space.decode, contexts)),
-        reference=known.reference_of(iterate).weights,
+        reference=reference.weights,
         radius=proposal.radius,
         score=proposal.score,
         action_point=proposal.action,
@@ -566,5 +579,5 @@ def suggestion_of(known: Knowledge, iterate: Iterate) -> Suggestion:
         loss=proposal.loss,
         given=iterate.given,
         reason=proposal.reason,
-        keys=tuple(key for context in contexts if (key := own.nature.space.key(context)) is not None),
+        keys=() if None in keys else keys,
     )

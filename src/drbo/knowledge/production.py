@@ -15,13 +15,14 @@ from typing import Any, Self
 import numpy as np
 
 from drbo import validation
+from drbo._fast_record import fast_record
 from drbo.knowledge.belief import RoundBeliefs
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import OBJECTIVE
 from drbo.knowledge.state import Iterate, State
 from drbo.models.data import Units
 from drbo.rounds.ball import Ball
-from drbo.rounds.floors import Budget, Floor, Limit, Reach, Requirement, View, requirements
+from drbo.rounds.floors import Budget, Floor, Limit, Requirement, TriedCell, View, requirements
 from drbo.rounds.limited_search import FewActions, LimitedSearch
 from drbo.rounds.search import Search, WholeSearch
 from drbo.spaces.space import Point
@@ -104,7 +105,7 @@ class Permission:
         return any(one.margin(ball, action) < 0.0 for one in self.optimistic)
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Wishes:
     """The limits that one `ask` sets.
 
@@ -131,7 +132,7 @@ class Wishes:
     def of(cls, configuration: Configuration, action: Any, floor: Any, safe: Any = False) -> Self:
         """Return the limits of an ask with these arguments."""
         own = configuration
-        certain = validation.flag("safe", safe)
+        certain = safe is not False and validation.flag("safe", safe)
         if action is not None and floor is not None:
             raise TypeError("floor must not be given with action: the action is your own choice")
         if action is not None and certain:
@@ -205,8 +206,8 @@ def _much_is_known(state: State, name: str) -> bool:
     return state.counts[name] >= LEAST_OUTCOMES and len(told) > 1
 
 
-def _reach(state: State, search: WholeSearch) -> Reach:
+def _reach(state: State, search: WholeSearch) -> TriedCell:
     """Return the cell around all tried actions, with a small margin."""
     tried = np.array([record.action.coordinates for record in state.told_so_far if record.outcomes])
     low, high = tried.min(axis=0), tried.max(axis=0)
-    return Reach(*search.beyond(low, high, np.maximum(_STEP[0] * (high - low), _STEP[1])))
+    return TriedCell(*search.beyond(low, high, np.maximum(_STEP[0] * (high - low), _STEP[1])))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from drbo import validation
+from drbo._fast_record import fast_record
 from drbo._messages import listed, printable
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import OBJECTIVE, Readings
@@ -68,7 +69,7 @@ def _as_mapping(values: Any) -> Any:
     return named if isinstance(named, Mapping) and list(named) != list(range(len(named))) else values
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Given:
     """The values that a `tell` or an `amend` was given: sequences or numbers, in the order of `contexts`.
 

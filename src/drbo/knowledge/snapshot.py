@@ -29,7 +29,7 @@ from drbo.rounds.floors import Limit, View, requirements
 from drbo.rounds.limited_search import LimitedSearch
 from drbo.rounds.policies import Evaluations
 from drbo.rounds.search import Search
-from drbo.rounds.working import LIKELY, Chances, Discouraged, Working
+from drbo.rounds.working import LIKELY, Discouraged, SuccessChances, Working
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
 
@@ -92,7 +92,7 @@ class Snapshot:
         return list(self.state.failed.values())
 
     @functools.cached_property
-    def chances(self) -> Chances | None:
+    def chances(self) -> SuccessChances | None:
         """The estimated probabilities of success under the reference; None if nothing failed."""
         return self.known.chances(self.state, self.known.bare(self.state, self.terms))
 
@@ -105,7 +105,7 @@ class Snapshot:
         search, chances = self.configuration.search, self.chances
         return search if chances is None else Working(search, chances, self._least(chances))
 
-    def _least(self, chances: Chances) -> float:
+    def _least(self, chances: SuccessChances) -> float:
         """Return the least probability of success of an action that is recommended."""
         least = max(self.configuration.least_success, LIKELY * chances.best)
         return min(least, LIKEWISE * chances.best)

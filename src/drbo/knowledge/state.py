@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from drbo import validation
-from drbo.knowledge.history import Amended, Asked, Cancelled, Proposal, Retracted, Told
+from drbo._fast_record import fast_record
+from drbo.knowledge.history import Amended, Asked, Cancelled, Fact, Proposal, Retracted, Told
 from drbo.models.data import Observation, Outcomes, Units
 from drbo.models.surrogate import Fit
 from drbo.spaces.samples import Samples
@@ -23,7 +24,7 @@ _ROUNDING = 1e-9
 """Largest difference per coordinate between equal actions of a box."""
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Terms:
     """The arguments of a round: reference, radius and the known part of the context; None if not given."""
 
@@ -49,7 +50,7 @@ def kept(reference: Any, name: str = "reference") -> Any:
     return validation.frozen(validation.finite_array(name, reference))
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Iterate:
     """A suggestion and the set of its round: the arguments of the ask and the contexts seen by then.
 
@@ -117,10 +118,25 @@ class State:
                 setattr(twin, name, value.copy())
         return twin
 
-    def asked(self, record: Asked) -> None:
+    def apply(self, fact: Fact) -> None:
+        """Apply a fact."""
+        match fact:
+            case Asked():
+                self._asked(fact)
+            case Told():
+                self._told(fact)
+            case Cancelled():
+                self._cancelled(fact)
+            case Retracted():
+                self._retracted(fact)
+            case Amended():
+                self._amended(fact)
+
+    def _asked(self, record: Asked) -> None:
         """Apply new suggestions."""
         for name, fit in record.fits.items():
-            self._check_name(name)
+            if name not in self.counts:
+                raise _unknown(name)
             self.fits[name], self.fit_corrections[name] = fit, self.corrections
         terms = self.terms = Terms(record.reference, record.radius, record.given)
         seen = self._seen_without(record.awaited) if record.awaited else self.seen
@@ -135,29 +151,31 @@ class State:
             if len(proposal.further):
                 self.further = validation.frozen(np.concatenate([self.further, proposal.further])[-_FURTHER:])
 
-    def iterate(self, proposal: Proposal, terms: Terms) -> Iterate:
-        """Return a suggestion of the present round."""
-        return Iterate(proposal, terms.reference, terms.given, self.seen, len(self.seen))
-
     def _seen_without(self, awaited: Sequence[int]) -> list[Point]:
         """Return the contexts that nature drew, without those of the awaited results."""
         known = [record for record in self.told_so_far if record.number not in awaited]
         return [context for record in known for context in record.seen]
 
-    def told(self, record: Told) -> None:
+    def _told(self, record: Told) -> None:
         """Apply a result."""
         if record.number is not None:
             self._answer(record.number)
         self.results[self._n_results] = record
         self._n_results += 1
         self.told_so_far.append(record)
-        self._count(record)
         self.seen.extend(record.seen)
         if self._note(record):
             self._choose_incumbent()
 
     def _note(self, record: Told) -> bool:
-        """Note whether an action worked; return whether the incumbent may be another one now."""
+        """Count the values of a result, and note whether its action worked.
+
+        Return whether the incumbent may be another one now.
+        """
+        for name, one in record.outcomes.items():
+            if name not in self.counts:
+                raise _unknown(name)
+            self.counts[name] += len(one.values)
         action = record.action
         self.n_failed += record.failed
         if not record.failed:
@@ -171,15 +189,15 @@ class State:
         self.failed[_key(action)] = action
         return self.incumbent is not None and _same(self.incumbent.proposal.action, action)
 
-    def retracted(self, record: Retracted) -> None:
+    def _retracted(self, record: Retracted) -> None:
         """Apply a retracted result."""
-        self._told(record.result)
+        self._result(record.result)
         del self.results[record.result]
         self._correct()
 
-    def amended(self, record: Amended) -> None:
+    def _amended(self, record: Amended) -> None:
         """Apply an amended result."""
-        old = self._told(record.result)
+        old = self._result(record.result)
         self.results[record.result] = replace(
             old,
             contexts=record.contexts,
@@ -188,7 +206,7 @@ class State:
         )
         self._correct()
 
-    def _told(self, number: int) -> Told:
+    def _result(self, number: int) -> Told:
         """Return a result that was not retracted."""
         if number not in self.results:
             raise ValueError(f"result {number} is corrected, but does not exist")
@@ -199,24 +217,11 @@ class State:
         self.corrections += 1
         self.told_so_far = list(self.results.values())
         self.counts = dict.fromkeys(self.counts, 0)
-        for record in self.told_so_far:
-            self._count(record)
         self.n_failed, self.failed, self._worked = 0, {}, {}
         for record in self.told_so_far:
             self._note(record)
         self.seen = [context for record in self.told_so_far for context in record.seen]
         self._choose_incumbent()
-
-    def _count(self, record: Told) -> None:
-        """Count the values of a result."""
-        for name, one in record.outcomes.items():
-            self._check_name(name)
-            self.counts[name] += len(one.values)
-
-    def _check_name(self, name: str) -> None:
-        """Raise if an outcome is not one of the optimizer's."""
-        if name not in self.counts:
-            raise ValueError(f"it holds the outcome {name!r}, which the optimizer does not have")
 
     def _choose_incumbent(self) -> None:
         """Recompute the incumbent."""
@@ -225,7 +230,7 @@ class State:
         for iterate in iterates:
             self._consider(iterate)
 
-    def cancelled(self, record: Cancelled) -> None:
+    def _cancelled(self, record: Cancelled) -> None:
         """Apply a cancelled suggestion."""
         if record.number not in self.pending:
             raise ValueError(f"suggestion {record.number} is cancelled, but was not pending")
@@ -242,7 +247,7 @@ class State:
     def _consider(self, iterate: Iterate) -> None:
         """Make an iterate the incumbent if its bound is the largest so far; the first wins ties."""
         self._iterates.append(iterate)
-        if _is_among(iterate.proposal.action, self.failed):
+        if self.failed and _is_among(iterate.proposal.action, self.failed):
             return
         best = self.incumbent
         if best is None or self._sign * iterate.proposal.bound > self._sign * best.proposal.bound:
@@ -277,6 +282,11 @@ class State:
         """The largest radius of a suggestion so far; infinite if there was none, as for a log."""
         radii = [iterate.proposal.radius for iterate in self._iterates]
         return max((radius for radius in radii if not math.isnan(radius)), default=math.inf)
+
+
+def _unknown(name: str) -> ValueError:
+    """Return the error of a fact whose outcome is not one of the optimizer's."""
+    return ValueError(f"it holds the outcome {name!r}, which the optimizer does not have")
 
 
 def _key(action: Point) -> bytes:
@@ -327,7 +337,7 @@ def observations(record: Told, name: str, units: Units) -> list[Observation]:
     x = record.action.coordinates
     if not record.failed and name not in record.outcomes:
         return []
-    if record.hidden:
+    if record.weights:  # the context is hidden
         points, weights = np.array([c.coordinates for c in record.contexts]), np.array(record.weights)
         found = record.outcomes[name]
         (outcome,), stderr = found.values, found.stderrs[0] if found.stderrs else None

@@ -164,7 +164,7 @@ class _Lines:
 
 
 @dataclass
-class Contents:
+class FileContents:
     """The contents of a file: the configuration and the records; `facts` needs the spaces."""
 
     configuration: dict[str, Any]
@@ -181,7 +181,7 @@ class Contents:
                 yield fact
 
 
-def read(path: Path, classes: Sequence[Callable[..., Any]], like: dict[str, Any] | None = None) -> Contents:
+def read(path: Path, classes: Sequence[Callable[..., Any]], like: dict[str, Any] | None = None) -> FileContents:
     """Return the contents of a file; raise if it is not from drbo, damaged, or from a later version.
 
     `like`: the required configuration.
@@ -220,7 +220,7 @@ def read(path: Path, classes: Sequence[Callable[..., Any]], like: dict[str, Any]
             crc,
             {json.dumps(value, allow_nan=False): i for i, value in enumerate(references)},
         )
-        return Contents(configuration, records[1:], file, classes)
+        return FileContents(configuration, records[1:], file, classes)
 
 
 def of_format_3(stored: Any) -> Any:

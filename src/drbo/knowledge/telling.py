@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from drbo import validation
+from drbo._fast_record import fast_record
 from drbo.contexts.nature import Contexts
 from drbo.knowledge import history
 from drbo.knowledge.configuration import Configuration
@@ -27,7 +28,7 @@ from drbo.validation import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class OneOrMany:
     """One value or many, in the model's coordinates.
 
     Attributes
@@ -44,17 +45,17 @@ class Rows:
     index: Any = None
 
 
-def rows(name: str, value: Any, space: Space, encode: Callable[[str, Any], Point]) -> Rows:
+def rows(name: str, value: Any, space: Space, encode: Callable[[str, Any], Point]) -> OneOrMany:
     """Return the coordinates of one value or many; `encode` turns one value of the space into a point."""
     many: Sequence[Any] | None = space.many(name, value)
     if many is None:
-        return Rows(name, encode(name, value).coordinates[None, :], True)
+        return OneOrMany(name, encode(name, value).coordinates[None, :], True)
     points = [encode(f"{name}[{i}]", one).coordinates for i, one in enumerate(many)]
     index = value.index if hasattr(value, "columns") else None
-    return Rows(name, np.array(points).reshape(-1, space.dimension), False, index)
+    return OneOrMany(name, np.array(points).reshape(-1, space.dimension), False, index)
 
 
-def paired(first: Rows, second: Rows) -> tuple[FloatArray, FloatArray]:
+def paired(first: OneOrMany, second: OneOrMany) -> tuple[FloatArray, FloatArray]:
     """Return the coordinates of both, row by row; a single value is paired with every row of the other."""
     if not (first.single or second.single) and len(first.coordinates) != len(second.coordinates):
         raise ValueError(
@@ -201,7 +202,7 @@ def kept_stderrs(old: Told, contexts: Sequence[Point]) -> tuple[float, ...] | No
 # --- the records of `tell`, `cancel`, `retract` and `amend` ---------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@fast_record
 class Where:
     """The given contexts of an evaluation: one, several, or the distribution of a hidden one."""
 
@@ -236,7 +237,8 @@ def told(
         raise TypeError("stderr must not be given with failed=True: there is no outcome")
     if given.outcome is None and stderr is not None:
         raise TypeError("stderr must not be given without an outcome: a limit takes a drbo.Measured(value, stderr)")
-    where = replace(where, contexts=given.contexts)
+    if given.contexts is not where.contexts:
+        where = replace(where, contexts=given.contexts)
     number, iterate, by_nature = None, None, True
     if isinstance(suggestion, Suggestion):
         iterate = pending_iterate(known, state, suggestion)
@@ -322,7 +324,7 @@ def pending_iterate(known: Knowledge, state: State, suggestion: Suggestion) -> I
         raise ValueError(f"suggestion {suggestion.number} has been told or cancelled already")
     if own is not None and own.proposal.action is suggestion.action_point:
         return own
-    if own is None or not suggestion_of(known, own).same_as(suggestion):
+    if own is None or not suggestion_of(known.configuration, own, known.reference_of(own)).same_as(suggestion):
         raise ValueError(f"suggestion {suggestion.number} is not one of this optimizer's")
     return own
 

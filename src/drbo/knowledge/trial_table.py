@@ -40,7 +40,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Log:
+class TrialLog:
     """The contents of a table of trials.
 
     Attributes
@@ -64,7 +64,7 @@ def read(
     stderr: Any,
     time: Any,
     limited: Sequence[str] = (),
-) -> Log:
+) -> TrialLog:
     """Return the log of a table. `actions` and `contexts` are names of columns, or boxes that name them.
 
     `limited` are the columns of limited outcomes; the column "name.stderr" has standard errors. A trial failed if
@@ -77,7 +77,7 @@ def read(
     box, tried = _actions(actions, {name: trials.columns[name] for name in x})
     past, seen = _contexts(contexts, {name: trials.columns[name] for name in c}, trials.order)
     chosen = [{name: tried[name][i] for name in x} for i in trials.order.tolist()]
-    return Log(box, past, trials.rows(chosen, seen))
+    return TrialLog(box, past, trials.rows(chosen, seen))
 
 
 def further(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from drbo import validation
 from drbo._compiled import announce, in_order
+from drbo._fast_record import fast_record
 from drbo.models.curve import Curve
 from drbo.models.data import Observation, Scatter, Units
 from drbo.models.gp import GP
@@ -194,7 +196,7 @@ class Side(IntEnum):
 UPPER, LOWER = Side.UPPER, Side.LOWER
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Bound:
     """A confidence bound on f: ucb_t = mean + width std, or lcb_t = mean - width std, of one posterior or of several.
 
@@ -216,12 +218,7 @@ class Bound:
     others: tuple[Posterior, ...] = field(default=(), kw_only=True)
     for_one: tuple[Posterior, ...] = field(default=(), kw_only=True)
 
-    @property
-    def posteriors(self) -> tuple[Posterior, ...]:
-        """All posteriors of a bound of one action."""
-        return self.posterior, *self.others, *self.for_one
-
-    @property
+    @functools.cached_property
     def slope(self) -> float:
         """The derivative of the bound in the standard deviation: width or -width."""
         return self.side * self.width
@@ -236,31 +233,29 @@ class Bound:
 
         `actions` (n_actions, d_x) is the grid, needed if the posterior keeps no moments on a grid.
         """
-        found = self._on_grid(self.posterior, rows, actions)
-        for other in self.others:
-            found = self._outer(found, self._on_grid(other, rows, actions))
-        return found
+        found = None
+        for posterior in (self.posterior, *self.others):
+            if supports(posterior, SupportsGrid):
+                mean, variance = posterior.on_grid()
+                mean, variance = mean[rows], variance[rows]
+            elif actions is not None:
+                mean, variance = posterior.moments(actions[rows])
+            else:
+                raise TypeError("actions must be given: the posterior keeps no moments on a grid")
+            values = np.empty(mean.shape)  # numpy puts large arrays on large memory pages
+            announce(_fill_bound)
+            _fill_bound(mean, variance, self.slope, values)
+            found = values if found is None else self._outer(found, values)
+        return cast(FloatArray, found)
 
     def _outer(self, values: FloatArray, others: FloatArray) -> FloatArray:
         """Return the lower ones of the values, or the higher ones for an upper bound."""
         return np.asarray(np.minimum(values, others) if self.side is LOWER else np.maximum(values, others))
 
-    def _on_grid(self, posterior: Posterior, rows: NDArray[np.intp] | slice, actions: FloatArray | None) -> FloatArray:
-        if supports(posterior, SupportsGrid):
-            mean, variance = posterior.on_grid()
-            mean, variance = mean[rows], variance[rows]
-        elif actions is not None:
-            mean, variance = posterior.moments(actions[rows])
-        else:
-            raise TypeError("actions must be given: the posterior keeps no moments on a grid")
-        found = np.empty(mean.shape)  # numpy puts large arrays on large memory pages
-        announce(_fill_bound)
-        _fill_bound(mean, variance, self.slope, found)
-        return found
-
     def of_action(self, action: Point) -> FloatArray:
         """Return the bound of one action in every context, (n_contexts,)."""
-        return self._outermost(map(of_action, self.posteriors, itertools.repeat(action)))
+        models = (self.posterior, *self.others, *self.for_one)
+        return self._outermost(map(of_action, models, itertools.repeat(action)))
 
     def _outermost(self, moments: Iterable[tuple[FloatArray, FloatArray]]) -> FloatArray:
         """Return the bound from mean and variance of each posterior."""
@@ -273,14 +268,19 @@ class Bound:
 
     def at(self, actions: FloatArray) -> FloatArray:
         """Return the bound at actions (m, d_x) anywhere, in every context, (m, n_contexts)."""
-        return self._outermost([posterior.moments(actions) for posterior in (self.posterior, *self.others)])
+        mean, variance = self.posterior.moments(actions)
+        found = np.asarray(mean + self.slope * np.sqrt(variance))
+        for other in self.others:
+            mean, variance = other.moments(actions)
+            found = self._outer(found, mean + self.slope * np.sqrt(variance))
+        return found
 
     def difference(self, actions: FloatArray, other: FloatArray) -> FloatArray:
         """Return the bound (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x) and an action (d_x,).
 
         The posteriors must have the capability `SupportsCovariance`.
         """
-        models = self.posteriors if len(actions) == 1 else (self.posterior, *self.others)
+        models = (self.posterior, *self.others, *(self.for_one if len(actions) == 1 else ()))
         posteriors = (cast(SupportsCovariance, posterior) for posterior in models)
         return self._outermost([posterior.difference(actions, other) for posterior in posteriors])
 
@@ -300,7 +300,7 @@ class Bound:
     def curve(self, action: FloatArray) -> AnyCurve:
         """Return the bound of one action (d_x,) as a function of the context."""
         first = curve_of(self.posterior, action, self.slope)
-        others = self.posteriors[1:]
+        others = (*self.others, *self.for_one)
         if not others:
             return first
         return Outermost((first, *(curve_of(other, action, self.slope) for other in others)), self.side)
@@ -358,7 +358,7 @@ def _fill_bound(mean: FloatArray, variance: FloatArray, slope: float, found: Flo
             found[i, j] = mean[i, j] + slope * math.sqrt(variance[i, j])
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class AverageBound(Bound):
     """A confidence bound on the average of f over contexts. All contexts share this value, so no set lowers it.
 

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from drbo import validation
 from drbo._compiled import announce, in_order
+from drbo._fast_record import fast_record
 from drbo.kernels import Kernel
 from drbo.validation import FloatArray
 
@@ -246,7 +247,7 @@ def standardisation(outcomes: Outcomes) -> tuple[float, float]:
 _ONE = np.ones(1)
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Observation:
     """A linear functional of f, and its outcome if there is one.
 

@@ -164,7 +164,7 @@ def check_features(kernel: Kernel, points: FloatArray, *, anywhere: bool) -> Non
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
+class PathTerm:
     """A part of a draw: left(x)' M right(c).
 
     Attributes
@@ -191,7 +191,7 @@ class Term:
 
 
 @dataclass(frozen=True, eq=False)
-class Prior(Term):
+class Prior(PathTerm):
     """A draw of the prior, or several: features with standard normal weights."""
 
     left: Features
@@ -216,7 +216,7 @@ class Prior(Term):
 class Path:
     """A draw of f, or several, as a function of action and context: a sum of terms."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[PathTerm, ...]
 
     def values(self, actions: FloatArray, contexts: FloatArray) -> FloatArray:
         """Return the draw (..., m, n) at actions (m, d_x) in contexts (n, d_c)."""
@@ -228,7 +228,7 @@ class Path:
         return lambda contexts: np.asarray(sum(weights @ right(contexts) for weights, right in parts))
 
 
-def _summed(terms: Sequence[Term], by_term: Sequence[FloatArray], actions: FloatArray) -> FloatArray:
+def _summed(terms: Sequence[PathTerm], by_term: Sequence[FloatArray], actions: FloatArray) -> FloatArray:
     """Return sum left(x)' B over terms and their matrices B (..., r, n), (..., m, n), at actions (m, d_x)."""
     return np.asarray(sum(term.left(actions).T @ part for term, part in zip(terms, by_term, strict=True)))
 
@@ -283,14 +283,14 @@ class Matheron:
         drawn = self.values(prior, rng) + self.errors.drawn(rng, prior.shape)
         return Path((prior, self.update(drawn)))
 
-    def update(self, drawn: FloatArray) -> Term:
+    def update(self, drawn: FloatArray) -> PathTerm:
         """Return k(z, Z) (K_t + N)^-1 (y - drawn) for outcomes (..., t) drawn from the prior."""
         weights = drawn
         if drawn.size:
             rows = drawn.reshape(-1, len(self.white))
             left = self.white[:, None] - solve_triangular(self.U, rows.T, trans="T", check_finite=False)
             weights = solve_triangular(self.U, left, check_finite=False).T.reshape(drawn.shape)
-        return Term(self.seen, weights, self.contexts, diagonal=True)
+        return PathTerm(self.seen, weights, self.contexts, diagonal=True)
 
     def values(self, prior: Prior, rng: np.random.Generator) -> FloatArray:
         """Return draws of the prior at the observations, without errors, (..., t).

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Protocol, Self
 
@@ -109,27 +109,6 @@ class Inverse:
         return np.asarray(found.T.reshape(rows.shape))
 
 
-class Tip:
-    """The right to append to arrays shared by several views: only the view with all observations has it.
-
-    A view takes the tip before it appends and puts its new number of observations into `counts` afterwards. After an
-    interruption `counts` is empty, and the other views continue with copies.
-    """
-
-    def __init__(self, count: int) -> None:
-        self.counts = [count]
-
-    def take(self, count: int) -> bool:
-        """Return whether a view of `count` observations may append to the arrays; no other view may until it has."""
-        try:
-            latest = self.counts.pop()  # only one thread gets it
-        except IndexError:
-            return False
-        if latest != count:
-            self.counts.append(latest)
-        return latest == count
-
-
 class Factor:
     """Observations of f, the factor of their covariance, and their kernels with the points of queries.
 
@@ -176,7 +155,10 @@ class Factor:
         self._observations: list[Observation] = []
         self._rows: list[int] = []  # of the observations
         self._last: dict[bytes, int] = {}  # the last row of a point that may be shared
-        self._tip = Tip(0)
+        # The right to append to the arrays, which several views share: only the view with all observations has it. It
+        # takes its number of observations from this list, and puts the new number back when it has appended. After an
+        # interruption the list is empty, and other views continue with copies.
+        self._latest = [0]
         self._rows_owned = False  # whether no other view has the arrays that a repeated observation changes
 
     @classmethod
@@ -219,7 +201,7 @@ class Factor:
         made.information_gain, made.errors_known = gain, errors_known
         for observation, row in zip(observations, of, strict=True):
             made._note(observation, row, made._point(observation))
-        made._tip, made.base, made._mixing = Tip(len(observations)), made, mixing
+        made._latest, made.base, made._mixing = [len(observations)], made, mixing
         return made
 
     # --- what is known ----------------------------------------------------------------------------------------------
@@ -286,17 +268,25 @@ class Factor:
             self._inverse = Inverse(self.U, self.white)
         return self._inverse
 
-    def rank_one_terms(self, first: int) -> Iterator[tuple[FloatArray, FloatArray, FloatArray, float, float]]:
-        """Yield what each row t from `first` on adds to a posterior on the grid of `actions` and `contexts`.
+    def rank_one_terms(self, first: int) -> Iterable[tuple[FloatArray, FloatArray, FloatArray, float, float]]:
+        """Return what each row t from `first` on adds to a posterior on the grid of `actions` and `contexts`.
 
         These are its kernels and those of earlier rows, (t + 1, n_actions) and (t + 1, n), b = (K_t + ridge I)^-1 k_t
         (t,), U_tt and white_t.
         """
-        k_actions, k_contexts, U, white, end = self._k_actions, self._k_contexts, self._U, self._white, self.n_points
-        if end - first == 1:
-            announce(solve)
-            yield k_actions[:end], k_contexts[:end], solve(U, first), U[first, first], white[first]
-            return
+        end = self.n_points
+        if end - first > 1:
+            return self._rank_one_terms_in_blocks(first, end)
+        if end == first:
+            return ()
+        announce(solve)
+        b, root, white = solve(self._U, first), self._U[first, first], self._white[first]
+        return ((self._k_actions[:end], self._k_contexts[:end], b, root, white),)
+
+    def _rank_one_terms_in_blocks(
+        self, first: int, end: int
+    ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray, float, float]]:
+        k_actions, k_contexts, U, white = self._k_actions, self._k_contexts, self._U, self._white
         for start in range(first, end, BLOCK):
             announce(solve_points)
             columns = solve_points(U, start, min(BLOCK, end - start))
@@ -346,21 +336,26 @@ class Factor:
         made = object.__new__(type(self))  # copy.copy takes ten times as long
         made.__dict__.update(self.__dict__)
         made._inverse = None
-        made._rows_owned = not self._tip.take(self.n_observations)
+        try:
+            latest = self._latest.pop()  # only one thread gets it
+        except IndexError:
+            latest = -1
+        made._rows_owned = latest != self.n_observations
         if made._rows_owned:
+            if latest >= 0:
+                self._latest.append(latest)
             for name, value in vars(self).items():
                 if name.startswith("_") and isinstance(value, np.ndarray):
                     setattr(made, name, value.copy())
             made._observations, made._rows, made._last = [], [], {}
             for observation, row in zip(self.observations, self.rows, strict=True):
                 made._note(observation, row, self._point(observation))
-            made._tip = Tip(self.n_observations)
-            made._tip.take(self.n_observations)
+            made._latest = []
         return made
 
     def close(self) -> None:
         """Let the next view append to the arrays of this one."""
-        self._tip.counts.append(self.n_observations)
+        self._latest.append(self.n_observations)
 
     def with_more(self, observations: Sequence[Observation], update: Callable[[Factor, int], None]) -> Self:
         """Return a view with more observations of checked shapes.
@@ -461,7 +456,7 @@ class Factor:
     def _share(self, row: int, t: int) -> None:
         """Merge row t, the last one, into an earlier row of the same point."""
         if not self._rows_owned:
-            self._U, self._white = self._roomier(t), self._white.copy()
+            self._U, self._white = self._U.copy(), self._white.copy()
             self._outcomes, self._variances = self._outcomes.copy(), self._variances.copy()
             self._rows_owned = True
         v, new = float(self._variances[row]), float(self._variances[t])
@@ -564,10 +559,7 @@ class Factor:
             self._K = K
 
     def _roomier(self, t: int) -> FloatArray:
-        """Return a copy of the factor with room for an eighth more than t points, and a few.
-
-        A repeated observation copies the factor, so little room is copied with it.
-        """
+        """Return a copy of U with room for an eighth more than t points, and a few: a repeated point copies it."""
         room, n = t + t // 8 + 16, self.n_points
         U = np.zeros((room, room + LANES))
         U[:n, :n] = self._U[:n, :n]

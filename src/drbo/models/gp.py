@@ -171,7 +171,8 @@ def exact_posterior(
         block = in_block(gp, data, contexts)
         if block is not None:
             return block
-    check_memory(data)
+    if len(data.observations) >= LARGE:
+        check_memory(data)
     if last is None or isinstance(last, KroneckerPosterior) or last.n_based != base:
         last = based(gp, data, contexts, base)
     return last.with_more(data.observations[last.n_data :])
@@ -179,8 +180,6 @@ def exact_posterior(
 
 def check_memory(data: Data) -> None:
     """Raise if the factor of all distinct points does not fit into memory."""
-    if len(data.observations) < LARGE:
-        return
     count = len({one.point for one in data.observations})
     needed, available = 3 * 8 * count**2, _available()
     if needed > available:

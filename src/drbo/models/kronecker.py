@@ -35,7 +35,7 @@ from scipy.linalg import eigh, solve_triangular
 
 from drbo.models.curve import Curve, Embedding
 from drbo.models.data import Observation
-from drbo.models.draws import Path, Prior, Term
+from drbo.models.draws import Path, PathTerm, Prior
 from drbo.models.factor import Factor, Process
 from drbo.models.regression import GaussianPosterior, matheron
 from drbo.spaces.space import Point
@@ -193,9 +193,9 @@ class KroneckerPosterior(GaussianPosterior):
         mean, variance = self.moments(action.coordinates[None, :])
         return mean[0], variance[0]
 
-    def _moments(self, k_action: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, n_contexts) of m linear functionals of f(., c), in every context c."""
-        return self._moments_at(k_action, own, slice(None))
+    def _moments(self, actions: FloatArray, other: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return the result of `difference`, or of `moments` if `other` is None."""
+        return self._moments_at(*self._action_kernels(actions, other), slice(None))
 
     def _moments_at(self, k_action: FloatArray, own: FloatArray, used: Any) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_used) of m linear functionals of f(., c), in the contexts `used`."""
@@ -303,7 +303,7 @@ class KroneckerPosterior(GaussianPosterior):
         shrunk = self._shrunk - known - G * ((update.weights[..., :, None] * q).swapaxes(-1, -2) @ b)
         block_x = Embedding(self.gp.kernel.action, self.block_actions, {})
         block_c = Embedding(self.gp.kernel.context, self.block_contexts, {})
-        return Path((prior, Term(block_x, Q @ shrunk @ B.T, block_c), update))
+        return Path((prior, PathTerm(block_x, Q @ shrunk @ B.T, block_c), update))
 
     def leave_one_out(self) -> tuple[FloatArray, FloatArray]:
         """Return for every observation the outcome minus its prediction from all others, and the variance.

@@ -52,8 +52,8 @@ class Correlation:
         if self.fixed is not None:
             return table, None
         n = math.isqrt(table.shape[1])
-        s, decay = self.family.decay(np.einsum("k,kp->p", weights, table).reshape(n, n))
-        return self.family.correlation(s, decay), -2.0 * self.family.slope(s, decay)
+        value, slope = self.family.with_slope(np.einsum("k,kp->p", weights, table).reshape(n, n))
+        return value, -2.0 * slope
 
     def on_pairs(self, z: FloatArray) -> PairCorrelation:
         """Return the correlation of every pair of points (n, d)."""

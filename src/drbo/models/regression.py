@@ -135,25 +135,26 @@ class GaussianPosterior(ABC):
 
     def moments(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) of f at actions (m, d_x) anywhere, in every context."""
-        k_X = self.gp.kernel.action
-        return self._moments(k_X(self.observed_actions, actions), np.full(len(actions), k_X.variance))
+        return self._moments(actions, None)
 
     def difference(self, actions: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x), other (d_x,).
 
         Both are of the joint posterior: the uncertainty about two similar actions is mostly shared, and cancels.
         """
-        k_X, seen = self.gp.kernel.action, self.observed_actions
-        k_other = k_X(seen, other[None, :])
-        own = 2.0 * (k_X.variance - k_X(actions, other[None, :])[:, 0])
-        return self._moments(k_X(seen, actions) - k_other, np.maximum(own, 0.0))
+        return self._moments(actions, other)
 
     @abstractmethod
-    def _moments(self, k_action: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, n_contexts) of m linear functionals of f(., c), in every context c.
+    def _moments(self, actions: FloatArray, other: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return the result of `difference`, or of `moments` if `other` is None."""
 
-        `k_action` (t, m) is the action kernel of each with the observed actions, and `own` (m,) with itself.
-        """
+    def _action_kernels(self, actions: FloatArray, other: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return the action kernel (t, m) of f(x, .) - f(other, .) with the observed actions, and (m,) with itself."""
+        k_X, seen = self.gp.kernel.action, self.observed_actions
+        if other is None:
+            return k_X(seen, actions), np.full(len(actions), k_X.variance)
+        own = 2.0 * (k_X.variance - k_X(actions, other[None, :])[:, 0])
+        return k_X(seen, actions) - k_X(seen, other[None, :]), np.maximum(own, 0.0)
 
     def predict(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), actions (m, d_x), contexts (m, d_c)."""
@@ -312,7 +313,7 @@ class ExactPosterior(GaussianPosterior):
     def __init__(self, gp: Process, actions: FloatArray, contexts: FloatArray) -> None:
         """Return the prior on a grid of actions (n_actions, d_x), without rows if there is none."""
         factor = Factor(gp, actions, contexts)
-        self._view(factor, Grid.of(factor) if len(actions) else None)
+        self._hold(factor, Grid.of(factor) if len(actions) else None)
 
     @classmethod
     def prior(cls, gp: Process, actions: ArrayLike, contexts: ArrayLike) -> Self:
@@ -325,9 +326,9 @@ class ExactPosterior(GaussianPosterior):
     @classmethod
     def of(cls, factor: Factor) -> Self:
         """Return the posterior of the observations of a factor."""
-        return object.__new__(cls)._view(factor, Grid.of(factor) if len(factor.actions) else None)
+        return object.__new__(cls)._hold(factor, Grid.of(factor) if len(factor.actions) else None)
 
-    def _view(self, factor: Factor, grid: Grid | None) -> Self:
+    def _hold(self, factor: Factor, grid: Grid | None) -> Self:
         self.factor = factor
         self._grid: Grid | None = grid
         self.gp, self.actions, self.contexts = factor.gp, factor.actions, factor.contexts
@@ -338,9 +339,6 @@ class ExactPosterior(GaussianPosterior):
         self.n_points, self.information_gain = factor.n_points, factor.information_gain
         self.errors_known = factor.errors_known
         return self
-
-    def _other(self, factor: Factor, grid: Grid | None) -> Self:
-        return object.__new__(type(self))._view(factor, grid)
 
     # Searches ask for these thousands of times, and a posterior never changes.
 
@@ -370,15 +368,15 @@ class ExactPosterior(GaussianPosterior):
         if not observations:
             return self
         if self._grid is None:
-            return self._other(self.factor.with_more(observations, lambda *_: None), None)
+            return object.__new__(type(self))._hold(self.factor.with_more(observations, lambda *_: None), None)
         grid = Grid(self._grid.mean, self._grid.variance)
-        return self._other(self.factor.with_more(observations, grid.update), grid)
+        return object.__new__(type(self))._hold(self.factor.with_more(observations, grid.update), grid)
 
     def on(self, contexts: FloatArray) -> Self:
         """Return the posterior of the same observations on other contexts (n, d_c)."""
         own = self.factor
         if self._grid is None:
-            return self._other(own.on(contexts), None)
+            return object.__new__(type(self))._hold(own.on(contexts), None)
         if own.n_points < own.n_observations:  # merged rows no longer hold the state after each observation
             first = type(self)(self.gp, self.actions, contexts) if own.base is None else self.of(own.base.on(contexts))
             return first.with_more(own.observations[first.n_observations :])
@@ -389,7 +387,7 @@ class ExactPosterior(GaussianPosterior):
 
         Only `moments`, `on_grid`, `of_action`, `averages` and `gradient` are valid: the contexts are gone.
         """
-        made = self._other(self.factor.averaged(self._average(weights), weights), None)
+        made = object.__new__(type(self))._hold(self.factor.averaged(self._average(weights), weights), None)
         if self._grid is not None:
             made._grid = Grid(*made.moments(made.actions))
         return made
@@ -407,11 +405,9 @@ class ExactPosterior(GaussianPosterior):
         mean, variance = self.moments(action.coordinates[None, :])
         return mean[0], variance[0]
 
-    def _moments(self, k_action: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, n_contexts) of m linear functionals of f(., c), in every context c.
-
-        `k_action` (t, m) is the action kernel of each with the observed actions, and `own` (m,) with itself.
-        """
+    def _moments(self, actions: FloatArray, other: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return the result of `difference`, or of `moments` if `other` is None."""
+        k_action, own = self._action_kernels(actions, other)
         m, n, t = len(own), len(self.contexts), self.n_points
         mean, variance = np.zeros((m, n)), np.repeat((own * self.gp.kernel.context.variance)[:, None], n, axis=1)
         if t == 0:
@@ -484,14 +480,15 @@ class ExactPosterior(GaussianPosterior):
             return np.zeros_like(action)
         used = np.flatnonzero(weights)
         k_contexts, w = self._k_contexts[:, used], weights[used]
-        k_action = self.gp.kernel.action(self.observed_actions, action[None, :])[:, 0]
-        made = self.inverse
+        k_X, made = self.gp.kernel.action, self.inverse
+        k_action = k_X(self.observed_actions, action[None, :])[:, 0]
+        slopes = k_X.gradient(action[None], self.observed_actions)[0]
         white = made.whitened(k_action * np.ascontiguousarray(k_contexts.T))
         variance = self.gp.kernel.variance - np.einsum("jt,jt->j", white, white)
         std = np.sqrt(np.maximum(variance, 1e-12 * self.gp.kernel.variance))
         u = made.unwhitened(white).T
         per_point = made.alpha * (k_contexts @ w) - (u * k_contexts) @ (slope * w / std)
-        return np.asarray(per_point @ self.gp.kernel.action.gradient(action[None], self.observed_actions)[0])
+        return np.asarray(per_point @ slopes)
 
     def curve(self, action: FloatArray, slope: float) -> Curve:
         """Return mean + slope std of f(x, .) for one action (d_x,), as a function of any contexts."""

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from drbo._fast_record import fast_record
 from drbo.models.curve import Curve
 from drbo.models.data import Observation, Outcomes, Scatter, Units
 from drbo.models.observation_rows import Rows
@@ -66,7 +67,7 @@ class Inputs:
         return Outcomes(places, nothing, outcomes.y, outcomes.stderr, outcomes.evaluation)
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Data:
     """The data of a posterior.
 
@@ -358,11 +359,6 @@ def check_surrogate(surrogate: object) -> Surrogate:
             f"surrogate must be a GP, a LearnedGP or another drbo.models.Surrogate, got {surrogate!r}{lacks}"
         )
     return surrogate
-
-
-def searched(posterior: Posterior) -> Posterior:
-    """Return the posterior that a search uses: an approximation if there are too many outcomes, else itself."""
-    return posterior.searched if supports(posterior, SupportsManyOutcomes) else posterior
 
 
 def of_action(posterior: Posterior, action: Point) -> tuple[FloatArray, FloatArray]:

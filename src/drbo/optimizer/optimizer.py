@@ -272,16 +272,16 @@ class Optimizer:
             )
         state = self._known.state
         wishes = Wishes.of(self._configuration, action, floor, safe)
-        fits = self._known.fits(state, fresh=wishes.fresh)
+        fits, new = self._known.fits(state, fresh=wishes.fresh)
         terms = self._known.terms(reference, radius, given)
-        proposals: list[Proposal] = []
+        bare = self._known.bare(state, terms)
         iterates: list[Iterate] = []
+        proposals: list[Proposal] = []
         suggestions: list[Suggestion] = []
         for _ in range(count):
-            proposals.append(propose(self._known, state, fits, terms, iterates, wishes, each))
-            iterates.append(state.iterate(proposals[-1], terms))
-            suggestions.append(suggestion_of(self._known, iterates[-1]))
-        new = {name: fit for name, fit in fits.items() if fit is not state.fits[name]}
+            iterates.append(propose(self._known, state, fits, terms, bare, iterates, wishes, each))
+            proposals.append(iterates[-1].proposal)
+            suggestions.append(suggestion_of(self._configuration, iterates[-1], bare))
         kept_radius = None if radius is None else float(radius)
         self._facts.append(Asked(history.now(), terms.reference, kept_radius, new, tuple(proposals), given=terms.given))
         return suggestions[0] if n is None else suggestions
@@ -505,8 +505,8 @@ class Optimizer:
     @alone
     def pending(self) -> tuple[Suggestion, ...]:
         """The suggestions that have been neither told nor cancelled, the oldest first."""
-        state = self._known.state
-        return tuple(suggestion_of(self._known, iterate) for iterate in state.pending.values())
+        waiting = self._known.state.pending.values()
+        return tuple(suggestion_of(self._configuration, one, self._known.reference_of(one)) for one in waiting)
 
     @property
     @alone

@@ -77,7 +77,7 @@ class Progress:
             best = self._opt.recommend()
         except RuntimeError:  # every action has failed
             return ""
-        return f", {best.promise}"
+        return f", {best.statement}"
 
 
 _log = logging.getLogger("drbo")

@@ -22,11 +22,12 @@ from drbo.analysis.answers import (
 )
 from drbo.analysis.backtest import Backtest, backtest_known
 from drbo.analysis.checks import Comparison, Narrowing, compare, narrowing
+from drbo.analysis.explain_bound import ActionBound
 from drbo.analysis.explain_radius import explain_all, explain_present
 from drbo.analysis.probabilities import classify, probability, value_at_risk
 from drbo.analysis.profile import RadiusProfile, profile
 from drbo.analysis.radius_explanation import RadiusExplanation
-from drbo.analysis.recommend import ActionBound, action_bound, best_in, recommend_for, recommendation, regret_bound
+from drbo.analysis.recommend import action_bound, best_in, recommend_for, recommendation, regret_bound
 from drbo.analysis.sensitivity import RadiusSensitivity, sensitivity
 from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.chance import Chance, Event, Of

@@ -309,7 +309,7 @@ def windows(power: FloatArray, hours: int = WINDOW_HOURS) -> tuple[FloatArray, F
     series = validation.finite_array("power", power, ndim=1)
     if len(series) < 2:
         raise ValueError(f"power must have at least two hours, got {len(series)}")
-    if not 1 <= validation.integer("hours", hours) < len(series):
+    if not 1 <= validation.whole_number("hours", hours) < len(series):
         raise ValueError(f"hours must be at least 1 and less than the {len(series)} hours of the series, got {hours}")
     past = np.lib.stride_tricks.sliding_window_view(series, hours)[:-1]
     return past, series[hours:]

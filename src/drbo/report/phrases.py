@@ -63,7 +63,7 @@ def shift_in_words(told: RadiusExplanation, explained: Explanation) -> str:
         return "any of the listed conditions becomes as frequent as you like"
     found = _moves(told, explained) or _reweighted(told)
     if not found:
-        return f"conditions follow any distribution {told.within}"
+        return f"conditions follow any distribution {told.set_words}"
     return f"{', or '.join(found)}, or conditions shift otherwise by as much"
 
 

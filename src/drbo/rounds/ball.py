@@ -16,6 +16,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from drbo import validation
+from drbo._fast_record import fast_record
 from drbo.ambiguity.placed import Dual, PlacedSet, WorstCase, check_size, on_range
 from drbo.contexts.nature import Reference
 from drbo.models.bounds import Bound
@@ -48,7 +49,7 @@ class Certificate:
     lower_bound: float
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Ball:
     """All distributions within `radius` of `reference`, on its atoms.
 
@@ -121,13 +122,11 @@ class Ball:
 
     def worst_cases(self, values: FloatArray) -> WorstCase:
         """Return the worst case of each row of values (m, n)."""
-        if values.shape[1:] != self.weights.shape:
-            raise ValueError(f"values must have shape (m, {len(self.weights)}), got {values.shape}")
         return self.ambiguity.certified(values, self.weights, self.radius)
 
     def worst_case(self, values: FloatArray) -> WorstCase:
         """Return the worst case of values (n,)."""
-        worst = self.worst_cases(values[None, :])
+        worst = self.ambiguity.certified(values[None, :], self.weights, self.radius)
         return WorstCase(worst.expectation[0], worst.weights[0], worst.lower_bound[0])
 
     def certificate(self, bound: Bound, action: Point) -> Certificate:
@@ -179,7 +178,9 @@ class Ball:
 
 
 def frozen_copy(point: Point) -> Point:
-    """Return an immutable copy of a point."""
+    """Return an immutable copy of a point; a point of a finite set is one already."""
+    if point.index is not None and not point.coordinates.flags.writeable:
+        return point
     return Point(validation.frozen(point.coordinates), point.index)
 
 

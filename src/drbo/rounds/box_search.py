@@ -189,7 +189,8 @@ class Objective:
             ceilings[some] = np.minimum(ceilings[some], self.bound.ceilings(actions[some], worst.weights[i]))
 
     def _worst_cases(self, actions: FloatArray) -> WorstCase:
-        return self.ball.worst_cases(self.bound.at(actions))
+        ball = self.ball
+        return ball.ambiguity.certified(self.bound.at(actions), ball.weights, ball.radius)
 
 
 def best_in_box(

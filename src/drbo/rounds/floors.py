@@ -5,7 +5,7 @@ An action is permitted if it meets every requirement of the round:
     Floor    min_w <w, bound_t(x, .)> >= level                     the worst-case expectation is at least the level
     Likely   min_w <w, P(bound_t(x, .) + noise > level)> >= p      the same for the probability of exceeding the level
     Budget   min_w <w, lcb_t of f(x, .) - f(baseline, .)> >= -left   the loss to the baseline is within the budget
-    Reach    low <= x <= high                                      the action is close to the actions tried so far
+    TriedCell    low <= x <= high                                      the action is close to the actions tried so far
 
 with w over the set of the round. Each requirement has its own worst distribution. Its bound is a lower one if the
 requirement must hold, as for a recommendation, and an upper one if it may hold, as for the search (`View`).
@@ -252,7 +252,7 @@ class Budget(Requirement):
 
 
 @dataclass(frozen=True, eq=False)
-class Reach(Requirement):
+class TriedCell(Requirement):
     """The action lies in a cell from `low` (d,) to `high` (d,) around the actions tried so far.
 
     A model that learned from similar actions is overconfident elsewhere, because it has not seen f change.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from drbo._compiled import jit
 from drbo.ambiguity.family import SetOrFamily, as_placed
-from drbo.ambiguity.placed import EPSILON, PlacedSet, WorstCase, check_size, rows_alone
+from drbo.ambiguity.placed import EPSILON, PlacedSet, check_size
 from drbo.models.surrogate import Estimate
 from drbo.rounds.ball import TIE, Ball
 from drbo.rounds.search import Candidates, Found, Indices, NoActionLeftError, WholeSearch
@@ -59,7 +59,7 @@ class GridSearch(WholeSearch):
         choice = best_action(values, ball.ambiguity, ball.weights, ball.radius, feasible)
         self._met = ball, choice.visited
         i = int(rows[choice.action_index])
-        return Found(Point(self.space.coordinates[i], i), float(choice.worst_case.expectation))
+        return Found(Point(self.space.coordinates[i], i), choice.score)
 
     def candidates(self, near: FloatArray, seed: int) -> Candidates:
         """Return all actions."""
@@ -111,12 +111,12 @@ class BestAction:
     Attributes
     ----------
     action_index : its index
-    worst_case : its worst case, one row, solved separately
+    score : its worst-case expectation, solved separately
     visited : (k, n_contexts) the worst-case weights of all solved actions, feasible for the set
     """
 
     action_index: int
-    worst_case: WorstCase
+    score: float
     visited: FloatArray
 
 
@@ -152,16 +152,15 @@ def best_action(
     tie = TIE * span + rounding
     # The final score is solved separately, so that it does not depend on the other solves: in a batch a solve may start
     # from the previous one, which rounds differently.
-    alone: dict[int, tuple[WorstCase, int]] = {}  # the solve, and its row
+    alone: dict[int, float] = {}
     solved: list[FloatArray] = []
     # If no feasible distribution is known, the best action is usually among the first two; otherwise it is the first.
-    at_once = rows_alone(placed)
+    at_once = getattr(placed, "rows_alone", 1)
     visited, candidates = 0, candidates[: at_once if feasible is None else 1]
     while len(candidates):
         worst = placed.certified(values[candidates], reference, radius)
         if len(candidates) <= at_once:
-            for i, x in enumerate(candidates.tolist()):
-                alone[x] = worst, i
+            alone.update(zip(candidates.tolist(), worst.expectation.tolist(), strict=True))
         visited += len(candidates)
         solved.append(worst.weights)
         scores[candidates] = worst.expectation
@@ -171,10 +170,8 @@ def best_action(
             order = np.argpartition(-bounds[candidates], 2 * visited)
             candidates = candidates[order[: 2 * visited]]
     if winner not in alone:
-        alone[winner] = placed.certified(values[winner : winner + 1], reference, radius), 0
-    own, i = alone[winner]
-    worst = WorstCase(own.expectation[i], own.weights[i], own.lower_bound[i])
-    return BestAction(winner, worst, solved[0] if len(solved) == 1 else np.concatenate(solved))
+        alone[winner] = float(placed.certified(values[winner : winner + 1], reference, radius).expectation[0])
+    return BestAction(winner, alone[winner], solved[0] if len(solved) == 1 else np.concatenate(solved))
 
 
 @jit

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, cast
 
 import numpy as np
 
+from drbo._fast_record import fast_record
 from drbo.contexts.nature import Contexts
 from drbo.models.bounds import UPPER, AverageBound, Bound
 from drbo.models.surrogate import Capability, Posterior, SupportsAverages, SupportsDraws
@@ -60,7 +61,7 @@ class Evaluations:
 NO_EVALUATIONS = Evaluations(np.empty((0, 1)), np.empty((0, 1)), np.ones(1))
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Round:
     """The inputs of a policy in one round.
 
@@ -104,7 +105,7 @@ class Round:
         return np.random.default_rng(self.seed)
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Choice:
     """The choice of a policy.
 

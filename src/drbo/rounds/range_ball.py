@@ -13,13 +13,14 @@ The minimum is over all samples, which may be many. They are sorted into cells. 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, Self, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from drbo._fast_record import fast_record
 from drbo.ambiguity.placed import PlacedSet, SupportsReach, on_range, supports
 from drbo.contexts.nature import Reference
 from drbo.models.bounds import Bound
@@ -43,7 +44,7 @@ _HARM = 1e-3
 """Largest remaining loss by other samples, as a share of the range of the values."""
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class RepresentedBall(Ball):
     """All distributions within `radius` of `reference`, on its atoms and on the samples that they represent."""
 
@@ -132,7 +133,7 @@ CELLS = 4096
 _AT_ONCE = 128
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class RangeBall(Ball):
     """All distributions within `radius` of `reference`, on the whole range of the contexts.
 

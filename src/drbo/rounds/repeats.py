@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from drbo._fast_record import fast_record
 from drbo.models.surrogate import Estimate, curve_of
 from drbo.rounds.ball import Ball
 from drbo.rounds.context_rules import Beliefs
 from drbo.rounds.search import Found, NoActionLeftError, Pick, Search
-from drbo.rounds.working import LIKELY, Chances
+from drbo.rounds.working import LIKELY, SuccessChances
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -36,7 +37,7 @@ DETERMINISTIC = 0.01
 Pairs = Sequence[tuple[Point, Point]]
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Taken:
     """Evaluations not to repeat, as pairs of an action and a context.
 
@@ -51,7 +52,7 @@ class Taken:
     failed: Pairs = ()
     pending: Pairs = ()
     told: Pairs = ()
-    chances: Chances | None = None
+    chances: SuccessChances | None = None
 
     def _fewer(self) -> Taken | None:
         """Return the same without the evaluations that matter least; None if there are none."""

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from drbo._fast_record import fast_record
 from drbo.models.surrogate import Estimate
 from drbo.rounds.ball import Ball
 from drbo.spaces.space import Point, Space
@@ -21,7 +22,7 @@ _DISTANCES = (0.2, 0.05, 0.05, 0.01, 0.01)
 """Successive distances of the candidates tried around the best action of a box."""
 
 
-@dataclass(frozen=True, eq=False)
+@fast_record
 class Found:
     """The action of the largest robust score, and that score in the model's units."""
 

@@ -90,7 +90,7 @@ class Gains:
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
+class ActionDraws:
     """Draws of f at some actions, in the contexts of a ball, and their changes by outcomes.
 
     Attributes
@@ -119,9 +119,9 @@ class Draws:
         values = np.concatenate([mean + away, mean - away])
         return cls(ball, posterior, actions, mean, variance, values, np.concatenate([errors, -errors]))
 
-    def among(self, rows: Indices) -> Draws:
+    def among(self, rows: Indices) -> ActionDraws:
         """Return the draws at the actions `rows` only."""
-        return Draws(
+        return ActionDraws(
             self.ball,
             self.posterior,
             self.actions[rows],
@@ -313,7 +313,7 @@ class ValueOfInformation(Policy):
         score = float(ball.worst_case(upper.of_action(action)).expectation)
         return picked(rule, round, beliefs, ball, Found(action, score), context)
 
-    def _shortlist(self, round: Round, beliefs: Beliefs) -> tuple[Ball, Draws, list[Point]]:
+    def _shortlist(self, round: Round, beliefs: Beliefs) -> tuple[Ball, ActionDraws, list[Point]]:
         """Return the ball of the round, extended by the contexts that matter to the best mean, and some draws."""
         ball, search, nothing = round.ball, round.search, round.under_way[:0]
         best = search.best(ball, Bound(beliefs.expected(ball), 0.0, UPPER), round.near, nothing)
@@ -339,7 +339,7 @@ class ValueOfInformation(Policy):
             search.best_by(ball, pick, np.concatenate([round.near, best.action.coordinates[None]]))
         points = list(found.values())
         actions = np.array([point.coordinates for point in points])
-        draws = Draws.of(ball, posterior, actions, self.draws, round.generator())
+        draws = ActionDraws.of(ball, posterior, actions, self.draws, round.generator())
         rows = _leading(draws, beliefs.width)
         return ball, draws.among(rows), [points[int(row)] for row in rows]
 
@@ -349,7 +349,7 @@ def _first(scores: FloatArray, count: int) -> Indices:
     return np.argsort(-scores, kind="stable")[:count]
 
 
-def _leading(draws: Draws, width: float) -> Indices:
+def _leading(draws: ActionDraws, width: float) -> Indices:
     """Return the actions (at most `_ACTIONS`) that lead by some score, or in some draw.
 
     The worst cases of the mean of all actions represent all distributions of the set.
@@ -369,7 +369,7 @@ def _leading(draws: Draws, width: float) -> Indices:
     return np.array(list(leading), dtype=np.intp)
 
 
-def _promising(draws: Draws) -> tuple[Indices, Indices]:
+def _promising(draws: ActionDraws) -> tuple[Indices, Indices]:
     """Return the promising evaluations (p,): some contexts per action, by their indices."""
     estimates = draws.first_estimates()
     m, n = estimates.shape

@@ -35,7 +35,7 @@ _STEP = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Chances:
+class SuccessChances:
     """The estimated probabilities of success of actions, under a reference.
 
     Attributes
@@ -108,7 +108,7 @@ class Discouraged:
     """A bound or a draw minus the penalty for actions that are likely to fail."""
 
     inner: Estimate
-    chances: Chances
+    chances: SuccessChances
     least: float
 
     @property
@@ -156,7 +156,7 @@ class Discouraged:
 class Working(Search):
     """A search that passes over actions whose probability of success is below `least`, unless there are no others."""
 
-    def __init__(self, inner: Search, chances: Chances, least: float) -> None:
+    def __init__(self, inner: Search, chances: SuccessChances, least: float) -> None:
         self.space, self._inner, self._chances, self._least = inner.space, inner, chances, least
 
     def best(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -85,7 +86,7 @@ class Box(Space):
             parts.append(f"constraints=[{', '.join(map(called, self.constraints))}]")
         return f"Box({', '.join(parts)})"
 
-    @property
+    @functools.cached_property
     def continuous(self) -> NDArray[np.bool_]:
         """Mask of the continuous coordinates of the unit cube, (dimension,)."""
         return np.concatenate([np.full(p.width, p.count is None) for p in self.parameters.values()])

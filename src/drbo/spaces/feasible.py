@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from drbo._messages import printable
 from drbo.spaces.constraints import AtMostActive, Constraint, LinearConstraint, called
 from drbo.spaces.parameters import Parameter
-from drbo.spaces.parts import MOST_PARTS, Indices, Mask, Rows
+from drbo.spaces.parts import MOST_PARTS, ConstraintRows, Indices, Mask
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -62,7 +62,7 @@ class Pattern:
     back: FloatArray
 
     @classmethod
-    def of(cls, rows: Rows, free: Mask, equal: Mask) -> Pattern:
+    def of(cls, rows: ConstraintRows, free: Mask, equal: Mask) -> Pattern:
         """Return the pattern of free coordinates (d,) and equalities (r,)."""
         slopes = np.zeros((len(rows.linear), rows.dimension))
         slopes[:, rows.at] = rows.straight
@@ -99,7 +99,7 @@ class Feasible:
         spread: Callable[[int, int], FloatArray],
     ) -> None:
         self._decode, self._spread = decode, spread
-        self._rows = rows = Rows(parameters, slices, constraints)
+        self._rows = rows = ConstraintRows(parameters, slices, constraints)
         self._functions = {
             i: one for i, one in enumerate(constraints) if not isinstance(one, LinearConstraint | AtMostActive)
         }
@@ -261,11 +261,11 @@ class Feasible:
         )
         return np.zeros(self.dimension) if blocked.any() else whole
 
-    def limits(self, point: FloatArray) -> Limits:
+    def limits(self, point: FloatArray) -> ClimbConstraints:
         """Return the constraints of a climb from a feasible point (d,)."""
         rows, pattern = self._rows, self._patterns(point[None])[0]
         moving = (rows.factors[:, pattern.free[rows.at]] != 0.0).any(axis=1)
-        return Limits(rows, pattern, np.flatnonzero(~rows.equal & moving))
+        return ClimbConstraints(rows, pattern, np.flatnonzero(~rows.equal & moving))
 
     def _patterns(self, points: FloatArray) -> Patterns:
         """Return the directions (m,) in which feasible points (m, d) may move."""
@@ -417,7 +417,7 @@ class Feasible:
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
+class ClimbConstraints:
     """The linear constraints of a climb.
 
     Attributes
@@ -427,7 +427,7 @@ class Limits:
     bounded : the inequalities that depend on a free coordinate
     """
 
-    rows: Rows
+    rows: ConstraintRows
     pattern: Pattern
     bounded: Indices
 

@@ -198,7 +198,7 @@ class FiniteSet(Space):
 
     def at(self, name: str, index: Any) -> Point:
         """Return the point with this index, from 0 to n - 1."""
-        i = validation.integer(name, index)
+        i = validation.whole_number(name, index)
         if not 0 <= i < len(self):
             raise ValueError(f"{name} must be from 0 to {len(self) - 1}, got {i}")
         return Point(self.coordinates[i], i)

@@ -233,7 +233,7 @@ class Integer(Parameter):
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            value = validation.integer(name, getattr(self, name), "a whole number")
+            value = validation.whole_number(name, getattr(self, name))
             if abs(value) > _LARGEST_INTEGER:
                 raise ValueError(f"{name} must not exceed 2**53 in size, got {value!r}")
             object.__setattr__(self, name, value)

@@ -39,7 +39,7 @@ Mask = NDArray[np.bool_]
 Indices = NDArray[np.intp]
 
 
-class Rows:
+class ConstraintRows:
     """The constrained numbers of a box, and linear constraints on them.
 
     Attributes

@@ -16,7 +16,7 @@ from drbo.spaces.samples import Samples
 from drbo.spaces.space import Column, Point
 
 
-class Rows(FiniteSet):
+class KeyedRows(FiniteSet):
     """The rows of samples with keys. Every row is a point, also if another row has the same values.
 
     A row is named by its key or by its values: a mapping from the names of the columns, or a list of numbers.
@@ -55,7 +55,7 @@ class Rows(FiniteSet):
         assert point.index is not None
         return self.keys[point.index]
 
-    def in_unit_cube(self) -> Rows:
+    def in_unit_cube(self) -> KeyedRows:
         """Return the rows unchanged: their coordinates are already from 0 to 1."""
         return self
 

@@ -101,7 +101,7 @@ def plot_bounds(study: optuna.Study) -> go.Figure:
             name="bound of its action at that time",
         )
     )
-    figure.add_hline(y=today.value, annotation_text=f"today, {today.promise}")
+    figure.add_hline(y=today.value, annotation_text=f"today, {today.statement}")
     return figure
 
 

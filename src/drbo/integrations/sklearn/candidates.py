@@ -20,7 +20,7 @@ from drbo.integrations.sklearn.row_scores import NotAMeanError, RowScore
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class FitTask:
     """The data of all fits.
 
     Attributes
@@ -90,7 +90,7 @@ class Candidate:
     error: str | None = None
 
 
-def fit_and_score(task: Task, estimator: Any, values: Mapping[str, Any], fold: int, train: Any, test: Any) -> Fold:
+def fit_and_score(task: FitTask, estimator: Any, values: Mapping[str, Any], fold: int, train: Any, test: Any) -> Fold:
     """Return what the estimator with these hyper-parameters shows on the test rows of a fold."""
     empty, scored = np.empty(0), 0.0
     start = fitted = time.perf_counter()
@@ -124,7 +124,7 @@ def fit_and_score(task: Task, estimator: Any, values: Mapping[str, Any], fold: i
     return Fold(shown, mass, groups, clusters, fitted - start, scored - fitted)
 
 
-def _part(task: Task, rows: Any, columns: Any) -> Any:
+def _part(task: FitTask, rows: Any, columns: Any) -> Any:
     """Return the rows of X; of similarities, only those with the rows that were trained on."""
     part = _safe_indexing(task.X, rows)
     return _safe_indexing(part, columns, axis=1) if task.pairwise else part
@@ -192,7 +192,7 @@ def chosen_next(
     return chosen
 
 
-def sizes(task: Task, splits: list[Any], groups: Groups) -> tuple[list[int], Any]:
+def sizes(task: FitTask, splits: list[Any], groups: Groups) -> tuple[list[int], Any]:
     """Return the number of clusters and the weight of the test rows of each group; raise if either is too small."""
     tested = [np.asarray(test) for _, test in splits]
     if groups.of is None:

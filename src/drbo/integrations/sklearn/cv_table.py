@@ -62,7 +62,7 @@ def in_words(search: Any, name: str) -> str:
     loss = name.startswith("neg_")
     sign, what = (-1.0, printable(name[4:].replace("_", " "))) if loss else (1.0, printable(name.replace("_", " ")))
     lines = [
-        f"in every distribution {worst.within} the {what} is {'at most' if loss else 'at least'} "
+        f"in every distribution {worst.set_words} the {what} is {'at most' if loss else 'at least'} "
         f"{sign * search.best_score_:.4g} (estimated)",
         "group: share now, share in the worst mix, score of the robust best, of the plain best",
     ]
@@ -80,7 +80,7 @@ def in_words(search: Any, name: str) -> str:
     return "\n".join(lines)
 
 
-class Line:
+class TableLine:
     """A line of progress on stderr, overwritten on a terminal."""
 
     def __init__(self, shown: bool, wanted: int) -> None:

@@ -15,7 +15,7 @@ from sklearn.base import clone
 import drbo
 from drbo._files import append, locked, write_atomically
 from drbo._messages import printable
-from drbo.integrations.sklearn.candidates import Candidate, Task
+from drbo.integrations.sklearn.candidates import Candidate, FitTask
 from drbo.validation import path as checked_path
 
 
@@ -71,7 +71,7 @@ class Journal:
         self._facts += len(facts)
 
 
-def fingerprint(search: Any, task: Task, splits: list[Any], names: list[str]) -> dict[str, Any]:
+def fingerprint(search: Any, task: FitTask, splits: list[Any], names: list[str]) -> dict[str, Any]:
     """Return what must be equal for a search to go on from a file."""
 
     def digest(*parts: Any) -> str:

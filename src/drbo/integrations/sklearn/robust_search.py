@@ -27,9 +27,9 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 import drbo
 from drbo.integrations.sklearn.bounded import Bounded, lowered, told
-from drbo.integrations.sklearn.candidates import Candidate, Fold, Task, chosen_next, failures, fit_and_score, sizes
+from drbo.integrations.sklearn.candidates import Candidate, FitTask, Fold, chosen_next, failures, fit_and_score, sizes
 from drbo.integrations.sklearn.context_groups import Groups, Means, checked_z, widths
-from drbo.integrations.sklearn.cv_table import Line, in_words, table_of
+from drbo.integrations.sklearn.cv_table import TableLine, in_words, table_of
 from drbo.integrations.sklearn.hyperparameters import Hyperparameters
 from drbo.integrations.sklearn.journal import Journal, fingerprint
 from drbo.integrations.sklearn.row_scores import PARTS, RowScore
@@ -188,7 +188,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         wanted = int(min(n_iter, space.count))
         design = space.spread(min(max(wanted // 4, 2), 2 * len(space.box.parameters) + 2), seed)
         at_once = max(1, effective_n_jobs(self.n_jobs) // len(splits))
-        line = Line(bool(self.verbose), wanted)
+        line = TableLine(bool(self.verbose), wanted)
         with Parallel(n_jobs=self.n_jobs) as parallel:
             while len(candidates) < wanted:
                 chosen = chosen_next(opt, space, candidates, design, min(at_once, wanted - len(candidates)), seed)
@@ -248,7 +248,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         for_fit: dict[str, Any],
         for_split: dict[str, Any],
         for_score: dict[str, Any],
-    ) -> Task:
+    ) -> FitTask:
         n_rows = _num_samples(X)
         weights = np.ones(n_rows)
         if "sample_weight" in for_score:
@@ -259,7 +259,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if groups.of is not None and for_split.get("groups") is not None:
             clusters = np.unique(np.asarray(for_split["groups"]), return_inverse=True)[1].ravel()
         parts = clusters % PARTS + PARTS * (0 if groups.of is None else groups.of)
-        return Task(
+        return FitTask(
             X=X,
             y=y,
             score=score,
@@ -300,7 +300,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return Candidate(action, None, None, means, *times, error)
 
     def _raise_failure(
-        self, task: Task, space: Hyperparameters, candidates: list[Candidate], splits: list[Any]
+        self, task: FitTask, space: Hyperparameters, candidates: list[Candidate], splits: list[Any]
     ) -> None:
         """Fit the first candidate once more, to raise its error as it is: all candidates failed."""
         said = f"all {len(candidates)} candidates failed: {failures(candidates)}"
