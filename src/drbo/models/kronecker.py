@@ -27,7 +27,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,12 +193,10 @@ class KroneckerPosterior(GaussianPosterior):
         mean, variance = self.moments(action.coordinates[None, :])
         return mean[0], variance[0]
 
-    def _moments(self, k_action: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, n_contexts) of m linear functionals of f(., c), in every context c."""
-        return self._moments_at(k_action, own, slice(None))
-
-    def _moments_at(self, k_action: FloatArray, own: FloatArray, used: Any) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, n_used) of m linear functionals of f(., c), in the contexts `used`."""
+    def _moments(
+        self, k_action: FloatArray, own: FloatArray, used: NDArray[np.intp] | slice = slice(None)
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, k) of m linear functionals of f(., c), in the contexts `used` (k,)."""
         T, t, G = len(self.block_actions), self.on_top.n_points, self._factors.G
         b, k_contexts = self._b_contexts[:, used], self.on_top.k_contexts[:, used]
         q = self._factors.Q.T @ k_action[:T]
@@ -220,7 +218,7 @@ class KroneckerPosterior(GaussianPosterior):
         used = np.flatnonzero(weights)
         k_X = self.gp.kernel.action
         own = np.full(len(actions), k_X.variance)
-        mean, variance = self._moments_at(k_X(self.observed_actions, actions), own, used)
+        mean, variance = self._moments(k_X(self.observed_actions, actions), own, used)
         return mean @ weights[used], variance @ weights[used]
 
     def _explained(
@@ -253,7 +251,7 @@ class KroneckerPosterior(GaussianPosterior):
         used = np.flatnonzero(weights)
         w, b, k_contexts = weights[used], self._b_contexts[:, used], self.on_top.k_contexts[:, used]
         k_action = k_X(observed, action[None, :])
-        _, variance = self._moments_at(k_action, np.array([k_X.variance]), used)
+        _, variance = self._moments(k_action, np.array([k_X.variance]), used)
         std = np.sqrt(np.maximum(variance[0], 1e-12 * self.gp.kernel.variance))
         v = slope * w / std  # twice the derivative of the sum in each variance
         q = self._factors.Q.T @ k_action[:T, 0]

@@ -138,6 +138,11 @@ class GaussianPosterior(ABC):
         k_X = self.gp.kernel.action
         return self._moments(k_X(self.observed_actions, actions), np.full(len(actions), k_X.variance))
 
+    def moments_in(self, actions: FloatArray, used: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, k) of f at actions (m, d_x), in the contexts of the indices `used` (k,)."""
+        k_X = self.gp.kernel.action
+        return self._moments(k_X(self.observed_actions, actions), np.full(len(actions), k_X.variance), used)
+
     def difference(self, actions: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x), other (d_x,).
 
@@ -149,8 +154,10 @@ class GaussianPosterior(ABC):
         return self._moments(k_X(seen, actions) - k_other, np.maximum(own, 0.0))
 
     @abstractmethod
-    def _moments(self, k_action: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, n_contexts) of m linear functionals of f(., c), in every context c.
+    def _moments(
+        self, k_action: FloatArray, own: FloatArray, used: NDArray[np.intp] | slice = slice(None)
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, k) of m linear functionals of f(., c), in the contexts `used` (k,).
 
         `k_action` (t, m) is the action kernel of each with the observed actions, and `own` (m,) with itself.
         """
@@ -407,18 +414,21 @@ class ExactPosterior(GaussianPosterior):
         mean, variance = self.moments(action.coordinates[None, :])
         return mean[0], variance[0]
 
-    def _moments(self, k_action: FloatArray, own: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, n_contexts) of m linear functionals of f(., c), in every context c.
+    def _moments(
+        self, k_action: FloatArray, own: FloatArray, used: NDArray[np.intp] | slice = slice(None)
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, k) of m linear functionals of f(., c), in the contexts `used` (k,).
 
         `k_action` (t, m) is the action kernel of each with the observed actions, and `own` (m,) with itself.
         """
-        m, n, t = len(own), len(self.contexts), self.n_points
+        k_contexts = np.ascontiguousarray(self._k_contexts[:, used].T)
+        m, n, t = len(own), len(k_contexts), self.n_points
         mean, variance = np.zeros((m, n)), np.repeat((own * self.gp.kernel.context.variance)[:, None], n, axis=1)
         if t == 0:
             return mean, variance
         block = max(2**18 // (t * n), 1)  # blocks of 2 MB stay in the cache
         inverse, outcomes = self.inverse, self._white
-        k_action, k_contexts = np.ascontiguousarray(k_action.T), np.ascontiguousarray(self._k_contexts.T)
+        k_action = np.ascontiguousarray(k_action.T)
         for start in range(0, m, block):
             rows = slice(start, start + block)
             white = inverse.whitened(k_action[rows, None, :] * k_contexts)
