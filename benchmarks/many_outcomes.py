@@ -1,7 +1,8 @@
 """Thousands of outcomes on a box of 3 + 2 dimensions: times, and whether runs and bounds are as good as exact ones.
 
 `python benchmarks/many_outcomes.py runs OUT` compares whole runs above the limit of an exact posterior with exact ones,
-`bounds OUT` counts false bounds, and `times` prints the rows of `make bench`. OUT is a file that results are added to.
+`bounds OUT` counts false bounds, `table OUT` prints either, and `times` prints the rows of `make bench`. Results are
+added to the file OUT one by one, and a run that was stopped goes on from there.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ import json
 import resource
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 import one_core  # noqa: F401  # imported for its effect, before numpy
 from drbo import Box, LearnedGP, Optimizer, Samples, Simulator
+from drbo.models import sparse
+from intervals import clopper_pearson, paired_ratio
 from measure import clock
 from world import Array
 
@@ -30,8 +35,10 @@ XS, CS = ("x0", "x1", "x2"), ("c0", "c1")
 NOISE = 0.05
 TARGETS = {1000: (1.2, None, 1.2), 2000: (2, 1, 2.5), 5000: (2, 1, 2.5), 20_000: (4, 1, 2.5), 100_000: (12, 1, 2.5)}
 """CPU seconds of the first `ask`, the next one and `recommend`, by the number of outcomes."""
-SAMPLES = 150
+SAMPLES, FEW = 150, 30
 RADIUS = 0.1
+LEAST_REGRET = 1e-3
+"""Smaller regrets count as this one: a fiftieth of the noise."""
 
 
 def _waves(z: Array) -> Array:
@@ -68,20 +75,28 @@ PROBLEMS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def log(problem: str, count: int, seed: int) -> pd.DataFrame:
-    """Return random evaluations with noise."""
+def past(few: bool = False) -> Array:
+    """Return the contexts of an optimizer (n, 2): samples, or a few fixed ones."""
+    return np.random.default_rng(2).random((FEW if few else SAMPLES, len(CS)))
+
+
+def log(problem: str, count: int, seed: int, few: bool = False) -> pd.DataFrame:
+    """Return random evaluations with noise; if `few`, in the fixed contexts."""
     rng = np.random.default_rng([seed, count])
     z = rng.random((count, 5))
+    if few:
+        z[:, len(XS) :] = rng.choice(past(few), count)
     found = pd.DataFrame(z, columns=[*XS, *CS])
     return found.assign(outcome=PROBLEMS[problem](z) + NOISE * rng.normal(size=count))
 
 
-def told(frame: pd.DataFrame, exact_up_to: int | None = None, seed: int = 2) -> Optimizer:
-    """Return an optimizer of a box with 150 samples that was told all outcomes."""
-    past = np.random.default_rng(seed).random((SAMPLES, len(CS)))
+def told(frame: pd.DataFrame, exact_up_to: int | None = None, few: bool = False) -> Optimizer:
+    """Return an optimizer of a box with 150 samples that was told all outcomes; with 30 fixed contexts if `few`."""
     model = LearnedGP() if exact_up_to is None else LearnedGP(exact_up_to=exact_up_to)
     box = Box(dict.fromkeys(XS, (0.0, 1.0)))
-    opt = Optimizer(box, Samples(past, names=CS), setting=Simulator(radius=RADIUS), surrogate=model)
+    contexts = pd.DataFrame(past(few), columns=list(CS)) if few else Samples(past(few), names=CS)
+    setting = Simulator(np.full(FEW, 1.0 / FEW), radius=RADIUS) if few else Simulator(radius=RADIUS)
+    opt = Optimizer(box, contexts, setting=setting, surrogate=model)
     opt.append(frame, "outcome")
     return opt
 
@@ -115,35 +130,104 @@ def best(opt: Optimizer, problem: str) -> float:
     return float(truth(opt, problem, found).max())
 
 
+def done(path: Path) -> list[dict[str, Any]]:
+    """Return the results of a file."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def add(path: Path, row: dict[str, Any]) -> None:
+    """Add one result to a file."""
+    with path.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+@contextmanager
+def sparse_with(inducing: int, nearest: int) -> Iterator[None]:
+    """Let a posterior above the limit have other numbers of inducing points and of nearest outcomes."""
+    before = sparse.INDUCING, sparse.POOL, sparse.NEAREST
+    sparse.INDUCING, sparse.POOL, sparse.NEAREST = inducing, 4 * inducing, nearest
+    try:
+        yield
+    finally:
+        sparse.INDUCING, sparse.POOL, sparse.NEAREST = before
+
+
+ARMS = {"exact": (5000, 500, 1000), "sparse": (300, 500, 1000), "coarse": (300, 100, 200)}
+"""By name: `exact_up_to`, inducing points and nearest outcomes. The coarse arm has as few per outcome as 3,000 have."""
+
+
 def runs(path: Path, evaluations: int, seeds: int, start: int = 600) -> None:
-    """Add the regret of what is recommended after whole runs above the limit, and of exact ones, to a file."""
-    for seed in range(seeds):
-        for problem in PROBLEMS:
-            row: dict[str, object] = {"problem": problem, "seed": seed}
-            for name, limit in (("sparse", 300), ("exact", 5000)):
-                opt, rng = told(log(problem, start, seed), limit), np.random.default_rng(seed)
-                begin = clock()
-                for _ in range(evaluations):
-                    s = opt.ask()
-                    opt.tell(s, outcome(problem, s.action, s.context, rng))
-                r = opt.recommend()
-                row[name] = best(opt, problem) - float(truth(opt, problem, np.array([[r.action[x] for x in XS]]))[0])
-                row[f"{name} s"] = clock() - begin
-            with path.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-
-
-def bounds(path: Path, sizes: tuple[int, ...], first: int, count: int) -> None:
-    """Add to a file by how much the bound of a recommendation is below the truth, negative if it is false."""
-    for seed in range(first, first + count):
-        for n in sizes:
-            problem = list(PROBLEMS)[seed % len(PROBLEMS)]
-            opt = told(log(problem, n, seed), 3000 if n <= 2000 else None)
+    """Add the regret of what is recommended after whole runs to a file, one row per problem, seed and arm."""
+    known = {(row["problem"], row["seed"], row["arm"]) for row in done(path)}
+    most: dict[str, float] = {}
+    for seed, problem, (arm, (limit, inducing, nearest)) in product(range(seeds), PROBLEMS, ARMS.items()):
+        if (problem, seed, arm) in known:
+            continue
+        begin, rng = clock(), np.random.default_rng(seed)
+        with sparse_with(inducing, nearest):
+            opt = told(log(problem, start, seed, few=True), limit, few=True)
+            for _ in range(evaluations):
+                s = opt.ask()
+                opt.tell(s, outcome(problem, s.action, s.context, rng))
             r = opt.recommend()
-            true = float(truth(opt, problem, np.array([[r.action[x] for x in XS]]))[0])
-            row = {"problem": problem, "seed": seed, "n": n, "guess": true - r.trust.guess, "bound": true - r.value}
-            with path.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+        spent = clock() - begin
+        if problem not in most:
+            most[problem] = best(opt, problem)
+        regret = most[problem] - float(truth(opt, problem, np.array([[r.action[x] for x in XS]]))[0])
+        add(path, {"problem": problem, "seed": seed, "arm": arm, "regret": regret, "s": spent})
+
+
+def bounds(path: Path, sizes: Sequence[int], logs: int) -> None:
+    """Add to a file by how much bounds are below the truth, negative if they are false.
+
+    Per log these are the bound of the recommended action, and those of five random ones. A guess is the bound by the
+    model alone, which does not count untried conditions as bad.
+    """
+    known = {(row["seed"], row["n"]) for row in done(path)}
+    for seed, n in product(range(logs), sizes):
+        if (seed, n) in known:
+            continue
+        problem = list(PROBLEMS)[seed % len(PROBLEMS)]
+        opt = told(log(problem, n, seed), 3000 if n <= 2000 else None)
+        found = [opt.recommend()]
+        found += [opt.bound(dict(zip(XS, x, strict=True))) for x in np.random.default_rng(seed).random((5, 3)).tolist()]
+        true = truth(opt, problem, np.array([[r.action[x] for x in XS] for r in found]))
+        margins = [float(t) - r.value for t, r in zip(true, found, strict=True)]
+        guesses = [float(t) - r.trust.guess for t, r in zip(true, found, strict=True)]
+        add(path, {"problem": problem, "seed": seed, "n": n, "bound": margins, "guess": guesses})
+
+
+def table_of_runs(path: Path) -> Iterator[str]:
+    """Yield the paired ratios of regret, by problem and of all."""
+    regret = {(row["problem"], row["seed"], row["arm"]): float(row["regret"]) for row in done(path)}
+    yield "| problem | pairs | " + " | ".join(f"{arm} / exact" for arm in ARMS if arm != "exact") + " |"
+    yield "|---|---|" + "---|" * (len(ARMS) - 1)
+    for name in (*PROBLEMS, "all"):
+        whole = {key[:2] for key in regret if all((*key[:2], arm) in regret for arm in ARMS)}
+        pairs = sorted(key for key in whole if name in (key[0], "all"))
+        if not pairs:
+            continue
+        cells = []
+        for arm in ARMS:
+            if arm != "exact":
+                ours, theirs = ([regret[*key, one] for key in pairs] for one in (arm, "exact"))
+                cells.append("{:.2f} ({:.2f} to {:.2f})".format(*paired_ratio(ours, theirs, floor=LEAST_REGRET)))
+        yield f"| {name} | {len(pairs)} | " + " | ".join(cells) + " |"
+
+
+def table_of_bounds(path: Path) -> Iterator[str]:
+    """Yield the shares of false bounds by the number of outcomes."""
+    rows = done(path)
+    yield "| outcomes | bounds | false | false by the model alone | 95% interval of the latter | median distance |"
+    yield "|---|---|---|---|---|---|"
+    for n in sorted({row["n"] for row in rows}):
+        bound, guess = (
+            np.array([one for row in rows if row["n"] == n for one in row[key]]) for key in ("bound", "guess")
+        )
+        false = int((guess < 0.0).sum())
+        low, high = clopper_pearson(false, len(guess))
+        interval, distance = f"{low:.1%} to {high:.1%}", np.median(guess)
+        yield f"| {n:,} | {len(guess)} | {(bound < 0.0).sum()} | {false} | {interval} | {distance:.3f} |"
 
 
 def times(count: int) -> tuple[float, float, float, float]:
@@ -203,12 +287,11 @@ def many_outcome_rows(quick: bool) -> Iterator[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["runs", "bounds", "times"])
+    parser.add_argument("what", choices=["runs", "bounds", "table", "times"])
     parser.add_argument("out", nargs="?", type=Path, default=Path("many.jsonl"))
     parser.add_argument("--evaluations", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--logs", type=int, default=40)
     parser.add_argument("--sizes", type=int, nargs="+", default=[2000, 5000, 20_000])
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -216,7 +299,10 @@ def main() -> None:
     if arguments.what == "runs":
         runs(arguments.out, arguments.evaluations, arguments.seeds)
     elif arguments.what == "bounds":
-        bounds(arguments.out, tuple(arguments.sizes), arguments.first, arguments.count)
+        bounds(arguments.out, arguments.sizes, arguments.logs)
+    elif arguments.what == "table":
+        table = table_of_runs if "arm" in done(arguments.out)[0] else table_of_bounds
+        print("\n".join(table(arguments.out)))
     else:
         times(30)  # loads compiled code
         for count, targets in TARGETS.items():

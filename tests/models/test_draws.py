@@ -188,6 +188,7 @@ def test_all_answers_of_a_draw_are_those_of_one_function(kind: str, between: boo
     assert values.shape == (len(x), len(C))
     weights = rng.dirichlet(np.ones(len(C))) * (np.arange(len(C)) != 2)
     np.testing.assert_allclose(draw.ceilings(x, weights), values @ weights, atol=CLOSED_FORM)
+    np.testing.assert_allclose(draw.at(x, np.array([3, 1])), values[:, [3, 1]], atol=CLOSED_FORM)
     curve = draw.curve(x[1])
     np.testing.assert_allclose(curve(C), values[1], atol=CLOSED_FORM)
     np.testing.assert_allclose(draw.of_action(Point(x[1])), values[1], atol=CLOSED_FORM)

@@ -26,6 +26,7 @@ from drbo.models.learned import (
     LogPosterior,
     should_refit,
 )
+from drbo.models.likelihood import DenseLikelihood
 from efficiency_problems import PROBLEMS, Task
 from tolerances import CLOSED_FORM, FINITE_DIFFERENCES, SOLVER
 
@@ -148,19 +149,32 @@ def test_the_axes_of_a_summit_are_those_of_its_curvature_and_lead_to_it() -> Non
     assert outside[0].value == pytest.approx(posterior.climb(start, [])[0].value, abs=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["steps", "waves", "repeated"])
-def test_climbs_on_half_of_many_outcomes_miss_no_summit(kind: str) -> None:
+@pytest.mark.parametrize(("kind", "count"), [("steps", 240), ("waves", 240), ("repeated", 240), ("waves", 820)])
+def test_climbs_on_parts_of_many_outcomes_miss_no_summit(kind: str, count: int) -> None:
     rng = np.random.default_rng(5)
-    x, c = rng.random((240, 2)), rng.random((240, 1))
+    x, c = rng.random((count, 2)), rng.random((count, 1))
     if kind == "repeated":
         x, c = np.round(8.0 * x) / 8.0, np.round(8.0 * c) / 8.0
     smooth = np.where(x[:, 0] > 0.5, 1.0, -1.0) * c[:, 0] if kind == "steps" else np.sin(25.0 * x[:, 0]) * c[:, 0]
-    y = smooth + 0.3 * rng.normal(size=240)
+    y = smooth + 0.3 * rng.normal(size=count)
     fit = LearnedGP().fit(x, c, y)
     posterior = LogPosterior(LearnedGP(), Outcomes.of(x, c, fit.standardise(y), None, None), fit.scale)
     best = max(summit.value for start in posterior.starts() for summit in posterior.climb(start, []))
     assert fit.log_posterior == pytest.approx(best, abs=1e-3)
     assert LearnedGP().fit(x, c, y, start=fit).log_posterior == pytest.approx(best, abs=1e-3)
+
+
+def test_many_outcomes_are_climbed_on_a_quarter_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, likelihood = list[int](), DenseLikelihood.__call__
+
+    def counted(self: DenseLikelihood, theta: Array, correlation: float) -> tuple[float, Array]:
+        sizes.append(len(self.y))
+        return likelihood(self, theta, correlation)
+
+    monkeypatch.setattr(DenseLikelihood, "__call__", counted)
+    LearnedGP().fit(*data(820))
+    assert set(sizes) == {820, 410, 205}
+    assert sizes.count(410) < sizes.count(205)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -92,6 +92,8 @@ def test_moments_averages_and_single_predictions(both: tuple[PerturbedPosterior,
     means, variances = posterior.averages(GRID, w)
     np.testing.assert_allclose(means, posterior.moments(GRID)[0] @ w, atol=SOLVER)
     np.testing.assert_allclose(variances, posterior.moments(GRID)[1] @ w, atol=SOLVER)
+    some = [part[:, [4, 0]] for part in posterior.moments(GRID)]
+    np.testing.assert_allclose(posterior.moments_in(GRID, np.array([4, 0])), some, atol=SOLVER)
     one = posterior.of_action(Point(GRID[2], 2))
     np.testing.assert_allclose(one, [part[2] for part in posterior.moments(GRID)], atol=SOLVER)
     x, c = RNG.random((9, 3)), RNG.random((9, 2))

@@ -49,6 +49,7 @@ def test_the_bound_is_the_outermost_of_all(side: Any) -> None:
     c = np.random.default_rng(3).random((9, 1))
     curves = [one.curve(x[0]) for one in singles]
     np.testing.assert_array_equal(every.curve(x[0])(c), outermost([curve(c) for curve in curves], axis=0))
+    np.testing.assert_allclose(every.at(x, np.array([4, 1])), every.at(x)[:, [4, 1]], rtol=0.0, atol=1e-12)
     weights = np.random.default_rng(4).dirichlet(np.ones(5))
     assert (every.ceilings(x, weights) >= every.at(x) @ weights - 1e-12).all()
 

@@ -178,7 +178,10 @@ def test_a_base_in_one_go_has_the_same_bits_whenever_it_is_made() -> None:
     anew = posterior_of_any(gp, data(given), CONTEXTS, None, ALL)
     x = np.random.default_rng(3).random((6, 2))
     assert isinstance(grown, ExactPosterior)
-    assert grown.n_based == 512
+    assert grown.n_based == 640
+    few = posterior_of_any(gp, data(given[:255]), CONTEXTS, None, ALL)
+    assert isinstance(few, ExactPosterior)
+    assert few.n_based == 0
     for ours, theirs in zip(grown.moments(x), anew.moments(x), strict=True):
         assert (ours == theirs).all()
 

@@ -38,6 +38,25 @@ def marks_of(figure: Figure) -> dict[str, Any]:
     return {mark.name: mark for mark in figure.marks if mark.name}
 
 
+def test_results_are_read_a_few_times_not_once_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads, results = list[Optimizer](), vars(Optimizer)["results"].fget
+
+    def counted(self: Optimizer) -> Any:
+        reads.append(self)
+        return results(self)
+
+    monkeypatch.setattr(Optimizer, "results", property(counted))
+    opt, counts = box(), list[int]()
+    for _ in range(2):
+        reads.clear()
+        page(opt, "run")
+        counts.append(len(reads))
+        for result in results(opt):
+            if result.outcome is not None:
+                opt.tell(result.action, result.outcome, context=result.context)
+    assert counts[0] == counts[1]
+
+
 LATER = [name for name in RUNS if name not in ("grid", "box", "labels")]
 """The browser opens the pages of these in every run."""
 

@@ -24,6 +24,7 @@ from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.regression import ExactPosterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.box_search import BoxSearch, Objective, best_in_box
+from drbo.rounds.box_search import _climb as climb
 from drbo.spaces import FiniteSet, Point
 from drbo.spaces.parameters import Parameter
 from drbo.validation import FloatArray
@@ -114,6 +115,55 @@ def test_few_actions_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ExactPosterior, "moments", counted)
     objective.leaders(box.sample(1024, 0), 8)
     assert scored <= 128
+
+
+def many_contexts(beta: float) -> Objective:
+    """Return a score on 60 contexts, of which a worst distribution has a few."""
+    contexts, rng = np.linspace(0, 1, 60)[:, None], np.random.default_rng(5)
+    posterior = ExactPosterior(GP(Product(Matern((0.5, 0.6)), RBF(0.3)), 0.05), np.empty((0, 2)), contexts)
+    for x in rng.random((40, 2)):
+        c = rng.random(1)
+        posterior = posterior.with_outcome(x, c, float(-4 * (x[0] - 0.4) ** 2 - 4 * (x[1] - 0.5) ** 2 + c[0] * x[0]))
+    space = FiniteSet("contexts", contexts)
+    reference = FiniteContexts(space).given(np.full(60, 1 / 60))
+    return Objective(Ball(as_placed(MMD(contexts, RBF(0.2))), reference, 0.3, space, 0), bound_of(posterior, beta))
+
+
+@pytest.mark.parametrize("beta", [2.0, -2.0])
+def test_most_actions_are_ruled_out_in_few_contexts(beta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    box, objective = Box(x=(0.0, 1.0), y=(0.0, 1.0)), many_contexts(beta)
+    actions, moments, scored = box.sample(600, 0), ExactPosterior.moments, list[int]()
+    all_scores = objective.scores(actions)
+
+    def counted(self: ExactPosterior, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
+        scored.append(len(actions))
+        return moments(self, actions)
+
+    monkeypatch.setattr(ExactPosterior, "moments", counted)
+    points, _ = objective.leaders(actions, 8)
+    np.testing.assert_array_equal(points[0], actions[all_scores.argmax()])
+    assert sum(scored) <= 64
+
+
+def test_a_climb_ends_near_a_maximum_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    box, objective = Box(x=(0.0, 1.0), y=(0.0, 1.0)), many_contexts(-2.0)
+    nothing = np.empty((0, 2))
+    alone: list[tuple[FloatArray, float]] = []
+    starts, scores = objective.leaders(box.sample(512, 0), 8)
+    steps, climbed = list[int](), Objective.score_and_gradient
+
+    def counted(self: Objective, action: FloatArray) -> tuple[float, FloatArray]:
+        steps[-1] += 1
+        return climbed(self, action)
+
+    monkeypatch.setattr(Objective, "score_and_gradient", counted)
+    for start, score in zip(starts, scores, strict=True):
+        steps.append(0)
+        alone.append(climb(box, objective, start, float(score), []))
+    each, steps[:] = sum(steps), [0]
+    best = best_in_box(box, objective, nothing, nothing, 0)
+    assert objective.scores(best[None])[0] == pytest.approx(max(score for _, score in alone), abs=1e-9)
+    assert sum(steps) <= 0.75 * each
 
 
 def test_nothing_is_known_before_the_first_outcome() -> None:

@@ -27,8 +27,9 @@ class Bowl:
     factors: FloatArray
     amplitude: float = 1.0
 
-    def at(self, actions: FloatArray) -> FloatArray:
+    def at(self, actions: FloatArray, used: Any = None) -> FloatArray:
         """Return the values (m, 1)."""
+        del used
         return np.asarray(-(((actions - self.centre) ** 2) @ self.factors)[:, None])
 
     def of_action(self, action: Point) -> FloatArray:

@@ -174,4 +174,5 @@ def test_the_gradient_of_the_least_bound_is_that_of_finite_differences() -> None
     numeric = (bound.at(x[None] + h) - bound.at(x[None] - h))[0, 0] / (2.0 * h)
     assert bound.gradient(x, np.full(6, 1.0 / 6.0))[0] == pytest.approx(numeric, rel=FINITE_DIFFERENCES)
     assert (bound.ceilings(X, P) >= bound.at(X)[:, 0] - 1e-6).all()
+    np.testing.assert_array_equal(bound.at(X, np.array([1])), bound.at(X)[:, [1]])
     assert drbo.JointOptimism().theorem("Theorem 2") is None

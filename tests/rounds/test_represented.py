@@ -8,9 +8,10 @@ from drbo import GP, MMD, RBF, Matern, Optimizer, Product, Samples, Simulator
 from drbo.ambiguity.placed import on_range
 from drbo.contexts.sampled_contexts import SampledContexts
 from drbo.models import LOWER, Bound
+from drbo.models.curve import Curve
 from drbo.models.regression import ExactPosterior
 from drbo.rounds.ball import Prices
-from drbo.rounds.range_ball import RepresentedBall, lowest_excess, make_ball
+from drbo.rounds.range_ball import RepresentedBall, Sorted, make_ball
 from drbo.spaces import Point
 from tolerances import CLOSED_FORM
 
@@ -28,7 +29,9 @@ def posterior(contexts: np.ndarray, kernel: drbo.Kernel, n: int, seed: int) -> E
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("kernel", [RBF(0.3), RBF(0.02), Matern(0.2, nu=1.5)])
 @pytest.mark.parametrize("n", [0, 25])
-def test_the_lowest_excess_is_that_of_every_sample(d: int, kernel: drbo.Kernel, n: int) -> None:
+def test_the_lowest_excess_is_that_of_every_sample(
+    d: int, kernel: drbo.Kernel, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Cells that are ruled out hold no sample that would be lower: against a look at every sample."""
     rng = np.random.default_rng(n)
     samples = Samples(np.concatenate([rng.normal(size=(900, d)), rng.random((100, d))]), atoms=20, support=8)
@@ -46,9 +49,13 @@ def test_the_lowest_excess_is_that_of_every_sample(d: int, kernel: drbo.Kernel, 
     assert dual is not None
     prices, curve = Prices(dual, nature.space), bound.curve(ACTION.coordinates)
     every = float((curve(samples.points) - prices.at(samples.points)).min())
-    lowest, harmful = lowest_excess(curve, prices, samples.points)
+    in_cells = Sorted.of(curve, samples.points)
+    lowest, harmful = in_cells.lowest_excess(prices)
     assert lowest == pytest.approx(min(every, 0.0), abs=CLOSED_FORM)
     assert (len(harmful) > 0) == (every < 0.0)
+    monkeypatch.setattr(Curve, "__call__", None)  # the values are known, whatever the prices
+    again = in_cells.lowest_excess(prices)
+    assert (again[0], again[1].tolist()) == (lowest, harmful.tolist())
 
 
 def test_a_certificate_holds_for_the_samples_themselves() -> None:

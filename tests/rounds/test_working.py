@@ -64,6 +64,7 @@ def test_the_gradient_of_the_penalised_bound() -> None:
             (high - low) / (2 * step), abs=1e-2, rel=FINITE_DIFFERENCES * 10
         )
         assert one.ceilings(here[None], w)[0] >= one.at(here[None])[0] @ w - 1e-9
+        np.testing.assert_allclose(one.at(here[None], np.array([1, 0])), one.at(here[None])[:, [1, 0]], atol=1e-12)
         some += one.penalty(here[None])[0] > 0.0
     assert 0 < some < 19
 

@@ -28,6 +28,7 @@ from drbo.models.surrogate import (
     SupportsCovariance,
     SupportsGrid,
     curve_of,
+    moments_in,
     of_action,
     supports,
 )
@@ -266,12 +267,12 @@ class Bound:
             found = self._outer(found, mean + slope * np.sqrt(variance))
         return found
 
-    def at(self, actions: FloatArray) -> FloatArray:
-        """Return the bound at actions (m, d_x) anywhere, in every context, (m, n_contexts)."""
-        mean, variance = self.posterior.moments(actions)
+    def at(self, actions: FloatArray, used: NDArray[np.intp] | None = None) -> FloatArray:
+        """Return the bound (m, k) at actions (m, d_x) anywhere, in the contexts `used` (k,); by default in all."""
+        mean, variance = moments_in(self.posterior, actions, used)
         found = np.asarray(mean + self.slope * np.sqrt(variance))
         for other in self.others:
-            mean, variance = other.moments(actions)
+            mean, variance = moments_in(other, actions, used)
             found = self._outer(found, mean + self.slope * np.sqrt(variance))
         return found
 
@@ -383,9 +384,10 @@ class AverageBound(Bound):
         """Return the bound of one action, (n_contexts,)."""
         return self._everywhere(super().of_action(action))
 
-    def at(self, actions: FloatArray) -> FloatArray:
-        """Return the bound at actions (m, d_x) anywhere, (m, n_contexts)."""
-        return self._everywhere(super().at(actions))
+    def at(self, actions: FloatArray, used: NDArray[np.intp] | None = None) -> FloatArray:
+        """Return the bound (m, k) at actions (m, d_x) anywhere, in the contexts `used` (k,); by default in all."""
+        values = self._everywhere(super().at(actions))
+        return values if used is None else values[:, used]
 
     def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
         """Return the gradient in x of the bound at one action (d_x,), times the sum of weights (n_contexts,)."""

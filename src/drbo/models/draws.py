@@ -346,8 +346,8 @@ class DrawOfRound(ABC):
         return np.asarray(self.at(action.coordinates[None])[0] if action.index is None else self._grid[action.index])
 
     @abstractmethod
-    def at(self, actions: FloatArray) -> FloatArray:
-        """Return the draw at actions (m, d_x) anywhere, in every context, (m, n_contexts)."""
+    def at(self, actions: FloatArray, used: NDArray[np.intp] | None = None) -> FloatArray:
+        """Return the draw (m, k) at actions (m, d_x) anywhere, in the contexts `used` (k,); by default in all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,9 +365,10 @@ class Draw(DrawOfRound):
     def _by_term(self) -> list[FloatArray]:
         return [term.in_contexts(self.contexts) for term in self.path.terms]
 
-    def at(self, actions: FloatArray) -> FloatArray:
-        """Return the draw at actions (m, d_x) anywhere, in every context, (m, n_contexts)."""
-        return _summed(self.path.terms, self._by_term, actions)
+    def at(self, actions: FloatArray, used: NDArray[np.intp] | None = None) -> FloatArray:
+        """Return the draw (m, k) at actions (m, d_x) anywhere, in the contexts `used` (k,); by default in all."""
+        by_term = self._by_term if used is None else [part[..., used] for part in self._by_term]
+        return _summed(self.path.terms, by_term, actions)
 
     def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
         """Return the gradient in x of sum_j w_j f(x, c_j) at one action (d_x,), shape (d_x,)."""

@@ -27,7 +27,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,12 +193,16 @@ class KroneckerPosterior(GaussianPosterior):
         mean, variance = self.moments(action.coordinates[None, :])
         return mean[0], variance[0]
 
-    def _moments(self, actions: FloatArray, other: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        """Return the result of `difference`, or of `moments` if `other` is None."""
-        return self._moments_at(*self._action_kernels(actions, other), slice(None))
+    def _moments(
+        self, actions: FloatArray, other: FloatArray | None, used: NDArray[np.intp] | slice = slice(None)
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the result of `difference`, or of `moments` if `other` is None, in the contexts `used` (k,)."""
+        return self._moments_at(*self._action_kernels(actions, other), used)
 
-    def _moments_at(self, k_action: FloatArray, own: FloatArray, used: Any) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (m, n_used) of m linear functionals of f(., c), in the contexts `used`."""
+    def _moments_at(
+        self, k_action: FloatArray, own: FloatArray, used: NDArray[np.intp] | slice
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, k) of m linear functionals of f(., c), in the contexts `used` (k,)."""
         T, t, G = len(self.block_actions), self.on_top.n_points, self._factors.G
         b, k_contexts = self._b_contexts[:, used], self.on_top.k_contexts[:, used]
         q = self._factors.Q.T @ k_action[:T]

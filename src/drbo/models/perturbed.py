@@ -107,6 +107,10 @@ class PerturbedPosterior:
         """Return mean and variance (m, n_contexts) of f(x + xi) at actions (m, d_x) anywhere."""
         return self._moments(actions, self.contexts)
 
+    def moments_in(self, actions: FloatArray, used: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, k) of f(x + xi) at actions (m, d_x), for the perturbations `used` (k,)."""
+        return self._moments(actions, self.contexts[used])
+
     def _moments(self, actions: FloatArray, contexts: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n) of f(x + xi) at actions (m, d_x) and perturbations (n, d_c)."""
         mean, variance = np.empty((2, len(actions), len(contexts)))
@@ -253,8 +257,10 @@ class PerturbedDraw(DrawOfRound):
     def _by_step(self) -> FloatArray:
         return self.fourier.moved(self.coefficients, self._steps)
 
-    def at(self, actions: FloatArray) -> FloatArray:
-        """Return the draw at actions (m, d_x) anywhere, for every perturbation, (m, n_contexts)."""
+    def at(self, actions: FloatArray, used: NDArray[np.intp] | None = None) -> FloatArray:
+        """Return the draw (m, k) at actions (m, d_x) anywhere, for the perturbations `used` (k,), or for all."""
+        if used is not None:
+            return self.on(self.contexts[used]).at(actions)
         return self.prior_at(actions) + _update_at(self.weights, self.seen, self._steps, actions)
 
     def prior_at(self, actions: FloatArray) -> FloatArray:
@@ -280,7 +286,7 @@ class PerturbedDraw(DrawOfRound):
     def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
         """Return sum_j w_j f(x + xi_j) (m,) at actions (m, d_x), for weights w (n_contexts,)."""
         used = np.flatnonzero(weights)
-        return self.on(self.contexts[used]).at(actions) @ weights[used]
+        return self.at(actions, used) @ weights[used]
 
 
 def _update_at(weights: FloatArray, seen: Functions, steps: FloatArray, actions: FloatArray) -> FloatArray:

@@ -137,6 +137,10 @@ class GaussianPosterior(ABC):
         """Return mean and variance (m, n_contexts) of f at actions (m, d_x) anywhere, in every context."""
         return self._moments(actions, None)
 
+    def moments_in(self, actions: FloatArray, used: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, k) of f at actions (m, d_x), in the contexts of the indices `used` (k,)."""
+        return self._moments(actions, None, used)
+
     def difference(self, actions: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x), other (d_x,).
 
@@ -145,8 +149,10 @@ class GaussianPosterior(ABC):
         return self._moments(actions, other)
 
     @abstractmethod
-    def _moments(self, actions: FloatArray, other: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        """Return the result of `difference`, or of `moments` if `other` is None."""
+    def _moments(
+        self, actions: FloatArray, other: FloatArray | None, used: NDArray[np.intp] | slice = slice(None)
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the result of `difference`, or of `moments` if `other` is None, in the contexts `used` (k,)."""
 
     def _action_kernels(self, actions: FloatArray, other: FloatArray | None) -> tuple[FloatArray, FloatArray]:
         """Return the action kernel (t, m) of f(x, .) - f(other, .) with the observed actions, and (m,) with itself."""
@@ -405,16 +411,19 @@ class ExactPosterior(GaussianPosterior):
         mean, variance = self.moments(action.coordinates[None, :])
         return mean[0], variance[0]
 
-    def _moments(self, actions: FloatArray, other: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        """Return the result of `difference`, or of `moments` if `other` is None."""
+    def _moments(
+        self, actions: FloatArray, other: FloatArray | None, used: NDArray[np.intp] | slice = slice(None)
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the result of `difference`, or of `moments` if `other` is None, in the contexts `used` (k,)."""
         k_action, own = self._action_kernels(actions, other)
-        m, n, t = len(own), len(self.contexts), self.n_points
+        k_contexts = np.ascontiguousarray(self._k_contexts[:, used].T)
+        m, n, t = len(own), len(k_contexts), self.n_points
         mean, variance = np.zeros((m, n)), np.repeat((own * self.gp.kernel.context.variance)[:, None], n, axis=1)
         if t == 0:
             return mean, variance
         block = max(2**18 // (t * n), 1)  # blocks of 2 MB stay in the cache
         inverse, outcomes = self.inverse, self._white
-        k_action, k_contexts = np.ascontiguousarray(k_action.T), np.ascontiguousarray(self._k_contexts.T)
+        k_action = np.ascontiguousarray(k_action.T)
         for start in range(0, m, block):
             rows = slice(start, start + block)
             white = inverse.whitened(k_action[rows, None, :] * k_contexts)

@@ -60,6 +60,8 @@ NEIGHBOURS = 500
 """Number of outcomes nearest to an inducing point that predictions close to it rest on."""
 REBUILT = 256
 """The pseudo-data are made anew when the number of observations reaches a multiple of this."""
+REBASED = 64
+"""The same for the part of an exact posterior that is put together in one go, from `REBUILT` observations on."""
 KEPT = 4
 """Cache size for the posteriors of single actions."""
 _RESOLVED = 1e-6
@@ -80,7 +82,8 @@ def posterior_of_any(
         last = None
     on_grid = bool(len(data.inputs.actions))  # rank-one changes of the grid take longer than the factor
     if n <= exact_up_to or (last is not None and last.n_data == n):
-        return exact_posterior(gp, data, contexts, last, base=0 if on_grid or n > exact_up_to else base)
+        in_one_go = 0 if on_grid or n > exact_up_to or n < REBUILT else n - n % REBASED
+        return exact_posterior(gp, data, contexts, last, base=in_one_go)
     if data.inputs.shift is None and 2 * data.n_together >= max(n, 2 * LEAST_COMMON):
         block = in_block(gp, data, contexts)
         if block is not None and len(block.block_actions) <= exact_up_to:
@@ -187,6 +190,10 @@ class SparsePosterior:
     def moments(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) of f at actions (m, d_x) anywhere, by the pseudo-data."""
         return self.searched.moments(actions)
+
+    def moments_in(self, actions: FloatArray, used: Indices) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, k) of f at actions (m, d_x), in the contexts `used` (k,), by the pseudo-data."""
+        return self.searched.moments_in(actions, used)
 
     def averages(self, actions: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return sum_j w_j mean(x, c_j) and sum_j w_j variance(x, c_j), each (m,), by the pseudo-data."""

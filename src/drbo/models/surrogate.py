@@ -301,6 +301,13 @@ class SupportsManyOutcomes(Protocol):
         """The number of outcomes that a bound of one action rests on."""
 
 
+class SupportsSomeContexts(Protocol):
+    """Moments in some of the contexts, faster than in all of them."""
+
+    def moments_in(self, actions: FloatArray, used: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, k) at actions (m, d_x), in the contexts of the indices `used` (k,)."""
+
+
 class SupportsInformationGain(Protocol):
     """The information gain of the observations, which `TheoreticalBeta` uses."""
 
@@ -361,6 +368,18 @@ def check_surrogate(surrogate: object) -> Surrogate:
     return surrogate
 
 
+def moments_in(
+    posterior: Posterior, actions: FloatArray, used: NDArray[np.intp] | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance (m, k) at actions (m, d_x), in the contexts `used` (k,), or in all."""
+    if used is None:
+        return posterior.moments(actions)
+    if supports(posterior, SupportsSomeContexts):
+        return posterior.moments_in(actions, used)
+    mean, variance = posterior.moments(actions)
+    return mean[:, used], variance[:, used]
+
+
 def of_action(posterior: Posterior, action: Point) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance (n_contexts,) of f for one action."""
     if supports(posterior, SupportsGrid):
@@ -388,8 +407,8 @@ class Estimate(Protocol):
     def of_action(self, action: Point) -> FloatArray:
         """Return the values of one action in every context, (n_contexts,)."""
 
-    def at(self, actions: FloatArray) -> FloatArray:
-        """Return the values at actions (m, d_x) anywhere, in every context, (m, n_contexts)."""
+    def at(self, actions: FloatArray, used: NDArray[np.intp] | None = None) -> FloatArray:
+        """Return the values (m, k) at actions (m, d_x) anywhere, in the contexts `used` (k,); by default in all."""
 
     def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
         """Return the gradient in x of sum_j w_j value(x, c_j) at one action (d_x,), shape (d_x,)."""

@@ -30,6 +30,7 @@ from drbo.models.surrogate import (
     SupportsManyOutcomes,
     Values,
     curve_of,
+    moments_in,
 )
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
@@ -103,6 +104,11 @@ class WithKnown:
         return mean + self.factor * known, variance
 
     # --- capabilities -----------------------------------------------------------------------------------------------
+
+    def moments_in(self, actions: FloatArray, used: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (m, k) at actions (m, d_x), in the contexts of the indices `used` (k,)."""
+        mean, variance = moments_in(self.of_f, actions, used)
+        return mean + self._at(actions)[:, used], variance
 
     def on_grid(self) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (n_actions, n_contexts) on the grid of actions."""
@@ -281,9 +287,10 @@ class DrawWithKnown:
         """Return the draw for one action in every context, (n_contexts,)."""
         return np.asarray(self.residual.of_action(action) + self.factor * self.known.at(action.coordinates[None])[0])
 
-    def at(self, actions: FloatArray) -> FloatArray:
-        """Return the draw at actions (m, d_x) anywhere, in every context, (m, n_contexts)."""
-        return np.asarray(self.residual.at(actions) + self.factor * self.known.at(actions))
+    def at(self, actions: FloatArray, used: NDArray[np.intp] | None = None) -> FloatArray:
+        """Return the draw (m, k) at actions (m, d_x) anywhere, in the contexts `used` (k,); by default in all."""
+        known = self.known.at(actions)
+        return np.asarray(self.residual.at(actions, used) + self.factor * (known if used is None else known[:, used]))
 
     def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
         """Return the gradient in x of sum_j w_j value(x, c_j) at one action (d_x,), shape (d_x,)."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from drbo import Box, Optimizer, Samples
 from drbo.analysis import Recommendation
+from drbo.knowledge import Result
 from drbo.report.marks import BLUE, GREY, ORANGE, RED, Axis, Band, Cells, Figure, Line, Mark, Points
 from drbo.report.phrases import Wording
 from drbo.report.scales import scale_of
@@ -67,13 +68,13 @@ def slices(opt: Optimizer, r: Recommendation) -> list[Figure]:
     actions = box_of(opt.configuration.actions)
     if actions is None:
         return _along_members(opt, r, contexts, reference, worst)
-    drawn = []
+    results, drawn = opt.results, []
     for name, parameter in actions.parameters.items():
         values, there = _along_axis(actions, r.action, name, axis(parameter))
         found = _expectations(opt, there, contexts, reference, worst)
-        told = [plain(result.action[name]) for result in opt.results]
+        told = [plain(result.action[name]) for result in results]
         here = _here(plain(r.action[name]), found[0][2][_nearest(values, r.action[name])])
-        drawn.append(_slice(opt, name, [plain(value) for value in values], along(values, found), told, here))
+        drawn.append(_slice(opt, name, [plain(value) for value in values], along(values, found), told, here, results))
     return drawn
 
 
@@ -86,13 +87,19 @@ def _along_axis(box: Box, action: Any, name: str, values: list[Any]) -> tuple[li
 
 
 def _slice(
-    opt: Optimizer, name: str, values: Sequence[Any], marks: list[Mark], told: Sequence[Any], here: Mark
+    opt: Optimizer,
+    name: str,
+    values: Sequence[Any],
+    marks: list[Mark],
+    told: Sequence[Any],
+    here: Mark,
+    results: Sequence[Result],
 ) -> Figure:
     """Return a figure along one parameter: the expectation, the outcomes and the recommended action.
 
     `told` are the values of the parameter in all results.
     """
-    words, found = Wording.of(opt), [(i, result.outcome) for i, result in enumerate(opt.results)]
+    words, found = Wording.of(opt), [(i, result.outcome) for i, result in enumerate(results)]
     rows, y = zip(*((i, y) for i, y in found if y is not None), strict=True)
     outcomes = Points([told[i] for i in rows], y, "evaluations", GREY, size=5.0, opacity=0.6, rows=rows)
     axes = Axis(name, scale_of(values)), Axis(words.axis)
@@ -103,8 +110,8 @@ def _along_members(opt: Optimizer, r: Recommendation, contexts: Any, reference: 
     every = members(opt.configuration.actions, r.action, _MEMBERS) or []
     found = _expectations(opt, every, contexts, reference, worst)
     rows = [row(action, "action") for action in every]
-    told = [row(result.action, "action") for result in opt.results]
-    drawn = []
+    results, drawn = opt.results, []
+    told = [row(result.action, "action") for result in results]
     for name in rows[0]:
         x = [one[name] for one in rows]
         if len(rows[0]) == 1:
@@ -118,7 +125,7 @@ def _along_members(opt: Optimizer, r: Recommendation, contexts: Any, reference: 
         here = row(r.action, "action")
         at = next(i for i, one in enumerate(rows) if one == here)
         outcomes = [one[name] for one in told]
-        drawn.append(_slice(opt, name, x, marks, outcomes, _here(here[name], found[0][2][at])))
+        drawn.append(_slice(opt, name, x, marks, outcomes, _here(here[name], found[0][2][at]), results))
     return drawn
 
 
@@ -137,8 +144,9 @@ def maps(opt: Optimizer, r: Recommendation) -> list[dict[str, Any]]:
     """Return maps of the mean over every pair of axes, at the recommended action and typical conditions."""
     typical = _typical(r)
     axes = _axes(opt, r)
-    rows = [i for i, result in enumerate(opt.results) if not (result.failed or result.context is None)]
-    told = [_by_kind(opt.results[i].action, opt.results[i].context) for i in rows]
+    results = opt.results
+    rows = [i for i, result in enumerate(results) if not (result.failed or result.context is None)]
+    told = [_by_kind(results[i].action, results[i].context) for i in rows]
     here = _by_kind(r.action, typical)
     drawn = []
     for (kind_x, name_x, xs), (kind_y, name_y, ys) in itertools.combinations(axes, 2):

@@ -8,7 +8,8 @@ score(x) <= <w, bound(x, .)>, and averages of mean and variance bound that in a 
 
     ceiling(x) = <w, mean> + beta sqrt(<w, variance>)        (`Bound.ceilings`, also for the lower bound)
 
-We visit points by decreasing ceiling and stop when no other can be among the best. So the result is exact.
+We visit points by decreasing ceiling and stop when no other can be among the best. So the result is exact. Where w has
+few contexts, <w, bound(x, .)> itself is computed for the points that their ceilings leave.
 
 Discrete values are never rounded. First the continuous coordinates move with the others fixed. Then every combination
 of the discrete values is tried at the result. Both steps repeat until neither helps.
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
 from drbo.ambiguity.placed import WorstCase
 from drbo.models.surrogate import Estimate
@@ -40,6 +41,8 @@ _CLIMBS = 8
 """Number of best points that start a local ascent."""
 _APART = 0.05
 """Points that differ by less in every coordinate have the same local maximum; only the best starts an ascent."""
+_SPARSE = 0.25
+"""Largest share of the contexts in a worst distribution at which its average is computed before a worst case."""
 _AWAY = 0.01
 """Least distance from the actions to avoid, in at least one continuous coordinate."""
 _ASCENT = 15
@@ -155,38 +158,38 @@ class Objective:
         """Return the `count` best actions of (m, d) that are apart, or fewer, and their scores, best first.
 
         The result is that of a pass through all actions by decreasing score that skips those close to an earlier one,
-        up to differences in score below `_TIE`. Few actions are actually scored.
+        up to differences in score below `_TIE`. Few actions are actually scored: first those of the highest ceilings
+        under the reference, which only orders them.
         """
         tie = _TIE * self.bound.amplitude
         scores, ceilings = np.full(len(actions), -np.inf), np.full(len(actions), np.inf)
+        order = self.bound.ceilings(actions, self.ball.weights) if len(actions) > _AT_ONCE else ceilings
         visited: list[int] = []
         may_lead = np.arange(len(actions))
         while len(may_lead):
-            batch = _batch(actions, ceilings, may_lead)
+            batch = _batch(actions, order, may_lead)
             worst = self._worst_cases(actions[batch])
             scores[batch] = worst.expectation
             visited.extend(batch)
-            self._lower(ceilings, actions, may_lead, batch, worst)
             leaders = _apart(actions, scores, np.array(visited), count)
             # A new leader must beat the leaders close to it, and the last leader if there are `count` of them.
             least = scores[leaders[-1]] if len(leaders) == count else -np.inf
-            to_beat = np.where(_close(actions, actions[leaders], _APART), scores[leaders], least).max(axis=1)
+            to_beat = np.where(_close(actions, actions[leaders], _APART), scores[leaders], least).max(axis=1) + tie
             ceilings[visited] = -np.inf
-            may_lead = np.flatnonzero(ceilings > to_beat + tie)
+            weights, order = worst.weights[np.argmax(worst.expectation)], ceilings
+            for lowered in (self.bound.ceilings, self._averages):
+                may_lead = np.flatnonzero(ceilings > to_beat)
+                if len(may_lead):
+                    ceilings[may_lead] = np.minimum(ceilings[may_lead], lowered(actions[may_lead], weights))
+            may_lead = np.flatnonzero(ceilings > to_beat)
         return actions[leaders], scores[leaders]
 
-    def _lower(
-        self, ceilings: FloatArray, actions: FloatArray, rows: Indices, batch: Sequence[int], worst: WorstCase
-    ) -> None:
-        """Lower the ceilings of the actions `rows` by the worst cases of a batch of them.
-
-        Close actions have similar worst cases. Actions far from the batch use the worst case of its best action.
-        """
-        distances = np.abs(actions[rows, None, :] - actions[None, batch, :]).max(axis=2)
-        by = np.where(distances.min(axis=1) < _APART, distances.argmin(axis=1), np.argmax(worst.expectation))
-        for i in np.unique(by):
-            some = rows[by == i]
-            ceilings[some] = np.minimum(ceilings[some], self.bound.ceilings(actions[some], worst.weights[i]))
+    def _averages(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return sum_j w_j bound(x, c_j) (m,) at actions (m, d), for weights w (n,); infinite if it takes too long."""
+        used = np.flatnonzero(weights)
+        if len(used) > _SPARSE * len(weights):
+            return np.full(len(actions), np.inf)
+        return np.asarray(self.bound.at(actions, used) @ weights[used])
 
     def _worst_cases(self, actions: FloatArray) -> WorstCase:
         ball = self.ball
@@ -212,7 +215,9 @@ def best_in_box(
     else:
         candidates = candidates[~taboo]
     starts, scores = objective.leaders(candidates, _CLIMBS)
-    climbed = [_climb(box, objective, *start) for start in zip(starts, scores, strict=True)]
+    climbed: list[tuple[FloatArray, float]] = []
+    for start in zip(starts, scores, strict=True):
+        climbed.append(_climb(box, objective, *start, climbed))
     points = np.concatenate([starts, *(point[None] for point, _ in climbed)])
     scores = np.append(scores, [score for _, score in climbed])
     taboo = _same_action(box, points, np.concatenate([away, failed]))
@@ -275,11 +280,18 @@ def _moved(box: Box, points: FloatArray, scale: float, rng: np.random.Generator)
     return np.clip(moved, 0.0, 1.0)
 
 
-def _climb(box: Box, objective: Objective, point: FloatArray, score: float) -> tuple[FloatArray, float]:
-    """Return the local maximum reached from a point with a known score, and its score."""
+def _climb(
+    box: Box, objective: Objective, point: FloatArray, score: float, known: Sequence[tuple[FloatArray, float]]
+) -> tuple[FloatArray, float]:
+    """Return the local maximum reached from a point with a known score, and its score.
+
+    `known` are local maxima and their scores; a climb that comes close to one ends there.
+    """
     for _ in range(5):
         before = score
-        point, score = _climb_free(box, objective, point, score)
+        point, score = _climb_free(box, objective, point, score, known)
+        if any(point is end for end, _ in known):
+            break
         others = _other_parts(box, point)
         if len(others):
             best, scores = objective.leaders(others, 1)
@@ -303,7 +315,9 @@ def _other_parts(box: Box, point: FloatArray) -> FloatArray:
     return np.concatenate([others[feasible.holds(others)], feasible.elsewhere(point), feasible.neighbours(point)])
 
 
-def _climb_free(box: Box, objective: Objective, start: FloatArray, score: float) -> tuple[FloatArray, float]:
+def _climb_free(
+    box: Box, objective: Objective, start: FloatArray, score: float, known: Sequence[tuple[FloatArray, float]]
+) -> tuple[FloatArray, float]:
     """Return the maximum over the continuous coordinates, and its score; never worse than the start.
 
     L-BFGS-B without constraints, sequential quadratic programming with them.
@@ -324,7 +338,22 @@ def _climb_free(box: Box, objective: Objective, start: FloatArray, score: float)
 
     bounds = [(0.0, 1.0)] * int(free.sum())
     if limits is None or box.feasible is None:
-        found = minimize(descent, start[free], jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40})
+        ends = [end for end in known if np.array_equal(end[0][~free], start[~free])]
+        reached_end: list[tuple[FloatArray, float]] = []
+
+        def near_an_end(intermediate_result: OptimizeResult) -> None:
+            for end, top in ends:
+                apart = np.abs(intermediate_result.x - end[free]).max()
+                if apart < _APART and score < top and -intermediate_result.fun < top:
+                    reached_end.append((end, top))
+                    raise StopIteration
+
+        options: Any = {"maxiter": 40}
+        found: Any = minimize(
+            descent, start[free], jac=True, method="L-BFGS-B", bounds=bounds, callback=near_an_end, options=options
+        )
+        if reached_end:
+            return reached_end[0]
         return (start, score) if -found.fun <= score else (whole(np.clip(found.x, 0.0, 1.0)), float(-found.fun))
     held = limits.pattern.held[:, free]
     rules: list[Any] = []

@@ -118,9 +118,9 @@ class LeastBound:
         """Return the values of one action, (n_contexts,)."""
         return np.asarray(np.min([bound.of_action(action) for bound in self.bounds], axis=0))
 
-    def at(self, actions: FloatArray) -> FloatArray:
-        """Return the values (m, n_contexts) at any actions (m, d_x)."""
-        return np.asarray(np.min([bound.at(actions) for bound in self.bounds], axis=0))
+    def at(self, actions: FloatArray, used: NDArray[np.intp] | None = None) -> FloatArray:
+        """Return the values (m, k) at any actions (m, d_x), in the contexts `used` (k,); by default in all."""
+        return np.asarray(np.min([bound.at(actions, used) for bound in self.bounds], axis=0))
 
     def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
         """Return the gradient in x of the value at one action (d_x,), times the sum of weights (n_contexts,)."""

@@ -13,7 +13,7 @@ The minimum is over all samples, which may be many. They are sorted into cells. 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, cast, overload
 
 import numpy as np
@@ -59,6 +59,7 @@ class RepresentedBall(Ball):
         The most harmful samples become atoms, and the worst case is solved again, until the remaining loss is small.
         """
         curve, samples = bound.curve(action.coordinates), self.reference.represented
+        in_cells = Sorted.of(curve, samples)
         ball: Ball = self
         values = bound.of_action(action)
         for left in reversed(range(_SAMPLE_ROUNDS)):
@@ -67,7 +68,7 @@ class RepresentedBall(Ball):
             dual = on_range(ball.ambiguity).dual(values, ball.weights, self.radius, worst)
             if dual is None:
                 break
-            lowest, harmful = lowest_excess(curve, Prices(dual, self.space), samples)
+            lowest, harmful = in_cells.lowest_excess(Prices(dual, self.space))
             limit = min(dual.bound + dual.share * min(lowest, 0.0), limit)
             if not left or lowest > -_HARM * float(np.ptp(values)):
                 break
@@ -77,32 +78,62 @@ class RepresentedBall(Ball):
         return Certificate(ball.reference, worst, limit)
 
 
-def lowest_excess(curve: AnyCurve, prices: Prices, samples: FloatArray) -> tuple[float, NDArray[np.intp]]:
-    """Return the exact minimum of v(c) - threshold(c) over samples (n, d), at most zero, and the lowest samples.
+@dataclass(frozen=True, eq=False)
+class Sorted:
+    """A curve on samples that are sorted into cells. Its values do not depend on prices, so each is computed once.
 
-    There is one such sample per cell, and at most `_HARMFUL` in all.
+    Attributes
+    ----------
+    curve : the bound of one action
+    samples : (n, d)
+    cells : the rows of the samples in each cell
+    centres, halves : (k, d) of the smallest boxes around the samples of each cell
     """
-    cells = _cells(samples)
-    centres = np.array([0.5 * (samples[rows].min(axis=0) + samples[rows].max(axis=0)) for rows in cells])
-    halves = np.array([0.5 * np.ptp(samples[rows], axis=0) for rows in cells])
-    halves += 4.0 * np.finfo(float).eps * (1.0 + np.abs(centres))
-    floors = np.empty(len(cells))
-    for first in range(0, len(cells), _CELLS_AT_ONCE):
-        some = slice(first, first + _CELLS_AT_ONCE)
-        level, slope = prices.in_cells(centres[some], halves[some])
-        floors[some] = curve.lowest(centres[some], halves[some], slope) - level
-    lowest = 0.0
-    found: list[tuple[float, int]] = []
-    for i in np.argsort(floors):
-        if floors[i] >= lowest:
-            break
-        points = samples[cells[i]]
-        excess = curve(points) - prices.at(points)
-        at = int(np.argmin(excess))
-        lowest = min(lowest, float(excess[at]))
-        found.append((float(excess[at]), int(cells[i][at])))
-    harmful = [row for excess, row in sorted(found) if excess < 0.0][:_HARMFUL]
-    return lowest, np.array(harmful, dtype=np.intp)
+
+    curve: AnyCurve
+    samples: FloatArray
+    cells: list[NDArray[np.intp]]
+    centres: FloatArray
+    halves: FloatArray
+    _values: dict[int, FloatArray] = field(default_factory=dict)  # cache by cell
+
+    @classmethod
+    def of(cls, curve: AnyCurve, samples: FloatArray) -> Sorted:
+        """Return a curve on sorted samples (n, d)."""
+        cells = _cells(samples)
+        centres = np.array([0.5 * (samples[rows].min(axis=0) + samples[rows].max(axis=0)) for rows in cells])
+        halves = np.array([0.5 * np.ptp(samples[rows], axis=0) for rows in cells])
+        return cls(curve, samples, cells, centres, halves + 4.0 * np.finfo(float).eps * (1.0 + np.abs(centres)))
+
+    def lowest_excess(self, prices: Prices) -> tuple[float, NDArray[np.intp]]:
+        """Return the exact minimum of v(c) - threshold(c) over the samples, at most zero, and the lowest samples.
+
+        There is one such sample per cell, and at most `_HARMFUL` in all.
+        """
+        floors = np.empty(len(self.cells))
+        for first in range(0, len(self.cells), _CELLS_AT_ONCE):
+            some = slice(first, first + _CELLS_AT_ONCE)
+            centres, halves = self.centres[some], self.halves[some]
+            level, slope = prices.in_cells(centres, halves)
+            floors[some] = self.curve.lowest(centres, halves, slope) - level
+        lowest = 0.0
+        found: list[tuple[float, int]] = []
+        for i in np.argsort(floors).tolist():
+            if floors[i] >= lowest:
+                break
+            rows = self.cells[i]
+            excess = self._values_in(i) - prices.at(self.samples[rows])
+            at = int(np.argmin(excess))
+            lowest = min(lowest, float(excess[at]))
+            found.append((float(excess[at]), int(rows[at])))
+        harmful = [row for excess, row in sorted(found) if excess < 0.0][:_HARMFUL]
+        return lowest, np.array(harmful, dtype=np.intp)
+
+    def _values_in(self, cell: int) -> FloatArray:
+        """Return the values of the curve at the samples of a cell."""
+        if cell not in self._values:
+            self._values[cell] = self.curve(self.samples[self.cells[cell]])
+        return self._values[cell]
 
 
 def _cells(samples: FloatArray) -> list[NDArray[np.intp]]:

@@ -132,9 +132,9 @@ class Discouraged:
         """Return the values of one action, (n_contexts,)."""
         return np.asarray(self.inner.of_action(action) - self.penalty(action.coordinates[None]))
 
-    def at(self, actions: FloatArray) -> FloatArray:
-        """Return the values (m, n_contexts) at any actions (m, d_x)."""
-        return self.inner.at(actions) - self.penalty(actions)[:, None]
+    def at(self, actions: FloatArray, used: NDArray[np.intp] | None = None) -> FloatArray:
+        """Return the values (m, k) at any actions (m, d_x), in the contexts `used` (k,); by default in all."""
+        return self.inner.at(actions, used) - self.penalty(actions)[:, None]
 
     def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
         """Return the gradient in x of sum_j w_j value(x, c_j) at one action (d_x,)."""
