@@ -18,6 +18,7 @@ evaluate one action in one condition at a time:
     tpe, gp    Optuna's TPESampler and GPSampler (which needs torch) with constraints, in random conditions; the best
                feasible trial
     botorch    BoTorch's constrained LogEI with its risk measures over the 40 past conditions (limits_botorch.py)
+    botorch_set  the same with the worst cases of the set itself, by drbo.integrations.botorch
 
 A row has the recommended action's true worst-case value and whether it is truly feasible. The regret is in per cent of
 (best - median truly feasible action); a run counts as the median if it recommends nothing, or something infeasible.
@@ -50,7 +51,7 @@ SHOWN = (20, 40, 60)
 DAYS = 40
 PENALTY = 10.0
 _CANDIDATES = 200
-_TORCH = ("gp", "botorch")
+_TORCH = ("gp", "botorch", "botorch_set")
 
 Outcome = Callable[[FloatArray, FloatArray], Any]
 """A function of an action (d,) in [0, 1]^d and of conditions (n,), with values (n,)."""
@@ -172,6 +173,9 @@ class Task(Protocol):
     def tail(self) -> float:
         """Return the share of the worst draws whose mean is shifted about as far as the set allows."""
 
+    def ball(self) -> tuple[drbo.AmbiguitySet, FloatArray, float]:
+        """Return the family, the past conditions (DAYS, d_c) in its units, and the radius."""
+
     def evaluate(self, x: FloatArray, c: Any, rng: np.random.Generator) -> tuple[float, dict[str, float]]:
         """Return noisy outcomes; the noise is a share of the spread of each outcome."""
 
@@ -274,6 +278,10 @@ class FunctionTask:
     def tail(self) -> float:
         """Return the share of the worst draws whose mean is shifted about as far as the set allows."""
         return 1.0 - self.problem.radius if self.problem.labels else tail_of(self.problem.radius)
+
+    def ball(self) -> tuple[drbo.AmbiguitySet, FloatArray, float]:
+        """Return the family, the past conditions (DAYS, d_c) in its units, and the radius."""
+        return self.ambiguity, self.draws() if self.problem.labels else self.days[:, None], self.problem.radius
 
     def samples(self) -> int:
         """Return the number of random actions that the best one is searched among."""
@@ -431,6 +439,13 @@ def by_botorch(task: Task, seed: int, at: Container[int]) -> Iterator[FloatArray
     return by_risk_measures(task, seed, at)
 
 
+def by_botorch_set(task: Task, seed: int, at: Container[int]) -> Iterator[FloatArray | None]:
+    """Yield the same with the worst cases of the set."""
+    from limits_botorch import by_set
+
+    return by_set(task, seed, at)
+
+
 METHODS: dict[str, Method] = {
     "drbo": with_limits,
     "glue": by_glue,
@@ -439,6 +454,7 @@ METHODS: dict[str, Method] = {
     "tpe": by_optuna("tpe"),
     "gp": by_optuna("gp"),
     "botorch": by_botorch,
+    "botorch_set": by_botorch_set,
 }
 
 

@@ -144,9 +144,13 @@ class SimulatedTask:
 
     def tail(self) -> float:
         """Return the share of the worst draws whose mean is shifted about as far as the set allows."""
+        return tail_of(self.radius / float(self.ball()[1].std(axis=0).max()))
+
+    def ball(self) -> tuple[drbo.AmbiguitySet, FloatArray, float]:
+        """Return the family, the past conditions (DAYS, d_c) in its units, and the radius; without the range."""
         scales = getattr(self.objective.ambiguity, "scale", None) or {}
-        deviations = [np.std(column) / scales.get(name, 1.0) for name, column in self._past.items()]
-        return tail_of(self.radius / max(deviations))
+        columns = [np.array(column) / scales.get(name, 1.0) for name, column in self._past.items()]
+        return drbo.Wasserstein(), np.stack(columns, axis=1), self.radius
 
     def samples(self) -> int:
         """Return the number of random actions that the best one is searched among."""
