@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from limits import Task
 
 Tensor = Any
-_SAMPLES = 64
+_SAMPLES = 32
 _FEASIBLE = 0.95
 """Least probability of being feasible for an action to be recommended."""
-_CANDIDATES = 500
+_CANDIDATES = 200
 _JITTER = 1e-6
 
 
@@ -155,7 +155,7 @@ def _set(task: Task) -> Measure:
 
 
 class Beyond:
-    """A constraint of BoTorch: negative where the risk measure of a limited outcome meets its standardised threshold."""
+    """A constraint of BoTorch: negative where the risk measure of an outcome meets its standardised threshold."""
 
     def __init__(self, measure: RiskMeasureMCObjective, threshold: float) -> None:
         self.measure, self.threshold = measure, threshold
@@ -231,8 +231,8 @@ def _suggested(task: Task, measure: Measure, points: Any, values: Any, learned: 
         model, best_f=best, sampler=_sampler(model), objective=objective, constraints=constraints
     )
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.double).expand(2, task.d)
-    options = {"maxiter": 30, "batch_limit": 4, "init_batch_limit": 64}
-    found, _ = optimize_acqf(acquisition, bounds, q=1, num_restarts=3, raw_samples=128, options=options)
+    options = {"maxiter": 20, "batch_limit": 4, "init_batch_limit": 64}
+    found, _ = optimize_acqf(acquisition, bounds, q=1, num_restarts=2, raw_samples=64, options=options)
     x = found.detach().numpy().ravel()
     with torch.no_grad():
         posterior = model.posterior(torch.tensor(x)[None, None, :])

@@ -6,8 +6,8 @@
 | feeder | 3: voltage, reactive power, curtailment | load, sun | kW lost and half the kW curtailed | voltages are at least 0.95 and at most 1.05 |
 
 Conditions have a range, as in the bench of simulators, so the adversary may leave the past conditions. They are the
-same for all seeds. In the dark (no power flow, or a bus below 0.85) the feeder reports a least voltage of 0.8 and the
-cost of a blackout. Every outcome is cached (`simulators.Cache`).
+same for all seeds. In the dark (no power flow, or a bus below 0.85) the feeder reports a least voltage of 0.8, that of
+the substation as the largest, and the cost of a blackout. Every outcome is cached (`simulators.Cache`).
 """  # noqa: E501  # a table
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from simulators import Action, Context, Simulator, battery, feeder
 
 NOISE = 0.01
 """The deviation of the error of an outcome, as a share of its spread."""
-_DARK = {"cost": 1500.0, "least": 0.8, "largest": 1.0}
+_VERSION = 2
+"""A changed outcome has a new version, so that it has a new cache."""
 
 
 @functools.lru_cache(maxsize=100_000)
@@ -41,7 +42,7 @@ def _grid(key: str) -> dict[str, float]:
     action, context = json.loads(key)
     found = feeder.outcomes({**action, **dict.fromkeys(("q1", "q2", "q3"), action["reactive"])}, context)
     if found is None:
-        return _DARK
+        return {"cost": 1500.0, "least": 0.8, "largest": action["voltage"]}
     return {"cost": found["losses"] + 0.5 * found["curtailed"], "least": found["least"], "largest": found["largest"]}
 
 
@@ -83,7 +84,7 @@ class SimulatedTask:
                 return compute(json.dumps([action, context], sort_keys=True))[own]
 
             label = f"{name} with limits, {own}"
-            return replace(whole, name=label, function=function, maximize=maximize, grid=grid, noise=0.0)
+            return replace(whole, name=label, version=_VERSION, function=function, maximize=maximize, grid=grid)
 
         outcomes = {"": simulator("cost", False)}
         outcomes |= {one: simulator(one, limit.sign > 0.0) for one, limit in limits.items()}

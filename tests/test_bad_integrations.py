@@ -93,8 +93,8 @@ def calls_of_botorch() -> dict[str, Call]:
 
 ANY = {
     "WindSeries(name)", "WindSeries(repairs)", "WindSeries(notes)",  # texts that are only shown
-    "RobustUpperConfidenceBound(model)", "RobustOutcomes(model)", "RobustUpperConfidenceBound(posterior_transform)",  # BoTorch's own
-    "RobustExpectation(preprocessing_function)",
+    "RobustUpperConfidenceBound(model)", "RobustUpperConfidenceBound(posterior_transform)",  # BoTorch's own
+    "RobustExpectation(preprocessing_function)", "RobustOutcomes(model)",
     *(
         f"RetryingStorage({name})"  # Optuna's own
         for name in ("engine_kwargs", "heartbeat_interval", "grace_period", "heartbeat_stale_trial_callback")

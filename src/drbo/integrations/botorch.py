@@ -35,7 +35,7 @@ for package in ("torch", "botorch"):
 # E402: imported after `require`, which has the better error
 import torch  # noqa: E402
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction  # noqa: E402
-from botorch.acquisition.objective import GenericMCObjective  # noqa: E402
+from botorch.acquisition.objective import LinearMCObjective  # noqa: E402
 from botorch.acquisition.risk_measures import RiskMeasureMCObjective  # noqa: E402
 from botorch.exceptions import InputDataWarning  # noqa: E402
 from botorch.fit import fit_gpytorch_mll  # noqa: E402
@@ -253,8 +253,8 @@ class RobustOutcomes(Model):  # type: ignore[misc]
         AtMost(b)                   max_w sum_j w_j g(x, c_j)
         AtMost(b, probability=p)    the least t with P_w(g(x, c) <= t) >= p in every distribution w of the set
 
-    and the same with the signs of `AtLeast`. Samples have gradients. The `mean` of the posterior is the worst case of the
-    model's mean, and its `variance` the largest over contexts; acquisition functions use both as rough scales.
+    and the same with the signs of `AtLeast`. Samples have gradients. The `mean` of the posterior is the worst case of
+    the model's mean, and its `variance` the largest over contexts; acquisition functions use both as rough scales.
 
     Parameters
     ----------
@@ -292,11 +292,11 @@ class RobustOutcomes(Model):  # type: ignore[misc]
     @property
     def objective(self) -> Any:
         """Output 0, as the objective of an acquisition function."""
-        return GenericMCObjective(lambda samples, X=None: samples[..., 0])
+        return LinearMCObjective(torch.eye(self.num_outputs, dtype=torch.double)[0])
 
     @property
     def constraints(self) -> list[Callable[[Tensor], Tensor]]:
-        """Per limit a function of samples `... x q x m` that is at most 0 where the limit holds, with shape `... x q`."""
+        """Per limit a function of samples `... x q x m`, with values `... x q` that are at most 0 where it holds."""
         found: list[Callable[[Tensor], Tensor]] = []
         for k, limit in enumerate(self.limits.values(), start=1):
             found.append(lambda samples, k=k, limit=limit: limit.sign * (limit.threshold - samples[..., k]))
