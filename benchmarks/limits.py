@@ -6,7 +6,9 @@
 
 Every problem has an objective to minimise, limits, and 40 past conditions. The set is a Wasserstein ball on them. The
 true worst cases are solved exactly from the true functions, so an action is truly feasible if each limit holds in its
-own true worst distribution. All methods have the same conditions and evaluate one action in one condition at a time:
+own true worst distribution. Two problems are simulators (limits_simulators.py), which need PyBaMM and pandapower; their
+conditions have a range, and the true worst case is solved on a grid of it. All methods have the same conditions and
+evaluate one action in one condition at a time:
 
     drbo       `Optimizer(limits=...)`, the default policy
     glue       two or more optimizers that share evaluations: the objective's suggests, all are told, and the best bound
@@ -15,32 +17,41 @@ own true worst distribution. All methods have the same conditions and evaluate o
     random     random actions and conditions, told to `Optimizer(limits=...)`
     tpe, gp    Optuna's TPESampler and GPSampler (which needs torch) with constraints, in random conditions; the best
                feasible trial
+    botorch    BoTorch's constrained LogEI with its risk measures over the 40 past conditions (limits_botorch.py)
+    botorch_set  the same with the worst cases of the set itself, by drbo.integrations.botorch
 
 A row has the recommended action's true worst-case value and whether it is truly feasible. The regret is in per cent of
 (best - median truly feasible action); a run counts as the median if it recommends nothing, or something infeasible.
+`--needed` prints after how many evaluations a method's median regret is that of the best other method at 40 or 60.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import norm
 
 import drbo
 from drbo.validation import FloatArray
 from intervals import clopper_pearson
 
-CHECKPOINTS = (20, 40, 60)
+CHECKPOINTS = (10, 15, 20, 25, 30, 35, 40, 50, 60)
+SHOWN = (20, 40, 60)
+"""The checkpoints of the table."""
 DAYS = 40
 PENALTY = 10.0
 _CANDIDATES = 200
+_TORCH = ("gp", "botorch", "botorch_set")
 
 Outcome = Callable[[FloatArray, FloatArray], Any]
 """A function of an action (d,) in [0, 1]^d and of conditions (n,), with values (n,)."""
@@ -116,6 +127,7 @@ def _ring(x: FloatArray, c: FloatArray) -> Any:
     return np.hypot(x[0] - 0.5, x[1] - 0.5 - 0.03 * c)
 
 
+SIMULATED = ("battery", "feeder")
 PROBLEMS: dict[str, Problem] = {
     "plant": Problem(1, _plant, {"peak": (_peak, drbo.AtMost(75.0))}, 0.5),
     "gramacy": Problem(
@@ -131,15 +143,75 @@ PROBLEMS: dict[str, Problem] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Task:
+class Task(Protocol):
     """A problem with its past conditions for one seed."""
+
+    d: int
+    limits: dict[str, drbo.AtMost | drbo.AtLeast]
+
+    def optimizer(self, **more: Any) -> drbo.Optimizer:
+        """Return an optimizer of the problem, to minimise."""
+
+    def named(self, x: FloatArray) -> dict[str, float]:
+        """Return an action (d,) of the unit cube as an action of the optimizer."""
+
+    def array(self, action: Any) -> FloatArray:
+        """Return an action of the optimizer as one (d,) of the unit cube."""
+
+    def condition(self, context: Any) -> Any:
+        """Return a context of an optimizer as a condition."""
+
+    def context(self, condition: Any) -> Any:
+        """Return a condition as a context of an optimizer."""
+
+    def draw(self, index: int) -> Any:
+        """Return a past condition."""
+
+    def draws(self) -> FloatArray:
+        """Return the past conditions (DAYS, d_c) as coordinates, about from 0 to 1."""
+
+    def tail(self) -> float:
+        """Return the share of the worst draws whose mean is shifted about as far as the set allows."""
+
+    def ball(self) -> tuple[drbo.AmbiguitySet, FloatArray, float]:
+        """Return the family, the past conditions (DAYS, d_c) in its units, and the radius."""
+
+    def evaluate(self, x: FloatArray, c: Any, rng: np.random.Generator) -> tuple[float, dict[str, float]]:
+        """Return noisy outcomes; the noise is a share of the spread of each outcome."""
+
+    def spread(self, name: str) -> float:
+        """Return the standard deviation of an outcome over random actions and conditions."""
+
+    def truth(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the true worst-case objective (m,) and the true least margin (m,) of actions (m, d)."""
+
+    def samples(self) -> int:
+        """Return the number of random actions that the best one is searched among."""
+
+
+def task_of(name: str, seed: int) -> Task:
+    """Return the task of a problem and a seed."""
+    if name in SIMULATED:
+        from limits_simulators import SimulatedTask
+
+        return SimulatedTask.of(name)
+    return FunctionTask.of(name, seed)
+
+
+def tail_of(shift: float) -> float:
+    """Return the share of a normal distribution whose mean is so many deviations above the mean of all."""
+    return float(brentq(lambda p: norm.pdf(norm.ppf(p)) / p - shift, 1e-6, 1.0 - 1e-6))
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionTask:
+    """A problem of functions with its past conditions for one seed."""
 
     problem: Problem
     days: FloatArray
 
     @classmethod
-    def of(cls, name: str, seed: int) -> Task:
+    def of(cls, name: str, seed: int) -> FunctionTask:
         """Return the task of a seed."""
         rng, problem = np.random.default_rng([seed, 1]), PROBLEMS[name]
         days = (
@@ -167,9 +239,53 @@ class Task:
         arguments = {"ambiguity": self.ambiguity, "setting": setting, "maximize": False, **more}
         return drbo.Optimizer(box, self.contexts, **arguments)
 
+    @property
+    def d(self) -> int:
+        """The number of parameters."""
+        return self.problem.d
+
+    @property
+    def limits(self) -> dict[str, drbo.AtMost | drbo.AtLeast]:
+        """The limits by name."""
+        return {name: limit for name, (_, limit) in self.problem.limited.items()}
+
+    def named(self, x: FloatArray) -> dict[str, float]:
+        """Return an action (d,) as an action of the optimizer."""
+        return {f"x{k}": float(value) for k, value in enumerate(x)}
+
+    def array(self, action: Any) -> FloatArray:
+        """Return an action of the optimizer as an array (d,)."""
+        return np.array(list(action.values()))
+
     def condition(self, context: Any) -> float:
         """Return a context of an optimizer as a condition."""
         return float(self.problem.labels.index(context)) if self.problem.labels else float(context["c"])
+
+    def context(self, condition: float) -> Any:
+        """Return a condition as a context of an optimizer."""
+        return self.problem.labels[int(condition)] if self.problem.labels else {"c": condition}
+
+    def draw(self, index: int) -> float:
+        """Return a past condition."""
+        return float(self.days[index])
+
+    def draws(self) -> FloatArray:
+        """Return the past conditions (DAYS, d_c) as coordinates; a label has a column of its own."""
+        if self.problem.labels:
+            return np.eye(len(self.problem.labels))[self.days.astype(int)]
+        return (self.days[:, None] + 3.0) / 6.0
+
+    def tail(self) -> float:
+        """Return the share of the worst draws whose mean is shifted about as far as the set allows."""
+        return 1.0 - self.problem.radius if self.problem.labels else tail_of(self.problem.radius)
+
+    def ball(self) -> tuple[drbo.AmbiguitySet, FloatArray, float]:
+        """Return the family, the past conditions (DAYS, d_c) in its units, and the radius."""
+        return self.ambiguity, self.draws() if self.problem.labels else self.days[:, None], self.problem.radius
+
+    def samples(self) -> int:
+        """Return the number of random actions that the best one is searched among."""
+        return 4000 if self.problem.d > 1 else 1000
 
     def evaluate(self, x: FloatArray, c: float, rng: np.random.Generator) -> tuple[float, dict[str, float]]:
         """Return noisy outcomes; the noise is a share of the spread of each outcome."""
@@ -213,79 +329,70 @@ class Task:
         return costs, margins
 
 
-def _array(action: dict[str, float]) -> FloatArray:
-    return np.array(list(action.values()))
+Method = Callable[[Task, int, Container[int]], Iterator[FloatArray | None]]
+"""Yields the recommended action after each evaluation, and None at counts that it was not asked `at`."""
 
 
-def _named(x: FloatArray) -> dict[str, float]:
-    return {f"x{k}": float(value) for k, value in enumerate(x)}
-
-
-def _limits(task: Task) -> dict[str, Any]:
-    return {name: limit for name, (_, limit) in task.problem.limited.items()}
-
-
-def _recommended(opt: drbo.Optimizer) -> FloatArray | None:
+def _recommended(task: Task, opt: drbo.Optimizer) -> FloatArray | None:
     try:
-        return _array(opt.recommend().action)
+        return task.array(opt.recommend().action)
     except drbo.NotReachedError:
         return None
 
 
-def with_limits(task: Task, seed: int) -> Iterator[FloatArray | None]:
+def with_limits(task: Task, seed: int, at: Container[int]) -> Iterator[FloatArray | None]:
     """Yield what `Optimizer(limits=...)` recommends after each evaluation."""
-    opt, rng = task.optimizer(limits=_limits(task), seed=1000 * seed), np.random.default_rng([seed, 2])
+    opt, rng = task.optimizer(limits=task.limits, seed=1000 * seed), np.random.default_rng([seed, 2])
     while True:
         s = opt.ask()
-        cost, limits = task.evaluate(_array(s.action), task.condition(s.context), rng)
+        cost, limits = task.evaluate(task.array(s.action), task.condition(s.context), rng)
         opt.tell(s, cost, limits=limits)
-        yield _recommended(opt) if opt.n_told in CHECKPOINTS else None
+        yield _recommended(task, opt) if opt.n_told in at else None
 
 
-def at_random(task: Task, seed: int) -> Iterator[FloatArray | None]:
+def at_random(task: Task, seed: int, at: Container[int]) -> Iterator[FloatArray | None]:
     """Yield what `Optimizer(limits=...)` recommends from random evaluations."""
-    opt, rng = task.optimizer(limits=_limits(task), seed=1000 * seed), np.random.default_rng([seed, 2])
+    opt, rng = task.optimizer(limits=task.limits, seed=1000 * seed), np.random.default_rng([seed, 2])
     while True:
-        x, c = rng.random(task.problem.d), float(rng.choice(task.days))
+        x, c = rng.random(task.d), task.draw(int(rng.integers(DAYS)))
         cost, limits = task.evaluate(x, c, rng)
-        context = task.problem.labels[int(c)] if task.problem.labels else {"c": c}
-        opt.tell(_named(x), cost, context=context, limits=limits)
-        yield _recommended(opt) if opt.n_told in CHECKPOINTS else None
+        opt.tell(task.named(x), cost, context=task.context(c), limits=limits)
+        yield _recommended(task, opt) if opt.n_told in at else None
 
 
-def by_penalty(task: Task, seed: int) -> Iterator[FloatArray | None]:
+def by_penalty(task: Task, seed: int, at: Container[int]) -> Iterator[FloatArray | None]:
     """Yield what one optimizer of a penalised objective recommends; it always recommends something."""
     opt, rng = task.optimizer(seed=1000 * seed), np.random.default_rng([seed, 2])
-    scale = {name: PENALTY * task.spread("") / task.spread(name) for name in task.problem.limited}
+    scale = {name: PENALTY * task.spread("") / task.spread(name) for name in task.limits}
     while True:
         s = opt.ask()
-        cost, limits = task.evaluate(_array(s.action), task.condition(s.context), rng)
-        for name, (_, limit) in task.problem.limited.items():
+        cost, limits = task.evaluate(task.array(s.action), task.condition(s.context), rng)
+        for name, limit in task.limits.items():
             cost += scale[name] * max(-limit.sign * (limits[name] - limit.threshold), 0.0)
         opt.tell(s, cost)
-        yield _recommended(opt) if opt.n_told in CHECKPOINTS else None
+        yield _recommended(task, opt) if opt.n_told in at else None
 
 
-def by_glue(task: Task, seed: int) -> Iterator[FloatArray | None]:
+def by_glue(task: Task, seed: int, at: Container[int]) -> Iterator[FloatArray | None]:
     """Yield what optimizers that share evaluations recommend: the best bound of candidates whose limits hold."""
     opt, rng = task.optimizer(seed=1000 * seed), np.random.default_rng([seed, 2])
-    others = {name: task.optimizer(maximize=limit.sign > 0.0) for name, (_, limit) in task.problem.limited.items()}
+    others = {name: task.optimizer(maximize=limit.sign > 0.0) for name, limit in task.limits.items()}
     tried: list[FloatArray] = []
     while True:
         s = opt.ask()
-        tried.append(_array(s.action))
+        tried.append(task.array(s.action))
         cost, limits = task.evaluate(tried[-1], task.condition(s.context), rng)
         opt.tell(s, cost)
         for name, other in others.items():
             other.tell(s.action, limits[name], context=s.context)
-        if opt.n_told not in CHECKPOINTS:
+        if opt.n_told not in at:
             yield None
             continue
-        candidates = [*tried, *np.random.default_rng(opt.n_told).random((_CANDIDATES, task.problem.d))]
+        candidates = [*tried, *np.random.default_rng(opt.n_told).random((_CANDIDATES, task.d))]
         best: tuple[float, FloatArray] | None = None
         for x in candidates:
-            action, holds = _named(x), True
-            for name, (_, limit) in task.problem.limited.items():
+            action, holds = task.named(x), True
+            for name, limit in task.limits.items():
                 if limit.probability is None:
                     holds = holds and limit.sign * (others[name].bound(action).value - limit.threshold) >= 0.0
                 elif holds:
@@ -296,51 +403,66 @@ def by_glue(task: Task, seed: int) -> Iterator[FloatArray | None]:
         yield None if best is None else best[1]
 
 
-def by_optuna(kind: str) -> Callable[[Task, int], Iterator[FloatArray | None]]:
+def by_optuna(kind: str) -> Method:
     """Return a method of Optuna: conditions are drawn at random, and the best feasible trial counts."""
 
-    def method(task: Task, seed: int) -> Iterator[FloatArray | None]:
+    def method(task: Task, seed: int, at: Container[int]) -> Iterator[FloatArray | None]:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.simplefilter("ignore")
-        rng, limits = np.random.default_rng([seed, 2]), task.problem.limited
+        rng, limits = np.random.default_rng([seed, 2]), task.limits
 
         def constraints(trial: optuna.trial.FrozenTrial) -> list[float]:
             return list(trial.user_attrs["beyond"])
 
         maker = optuna.samplers.TPESampler if kind == "tpe" else optuna.samplers.GPSampler
         study = optuna.create_study(sampler=maker(seed=seed, constraints_func=constraints))
-        for count in range(1, CHECKPOINTS[-1] + 1):
-            trial = study.ask(
-                {f"x{k}": optuna.distributions.FloatDistribution(0.0, 1.0) for k in range(task.problem.d)}
-            )
-            cost, values = task.evaluate(_array(trial.params), float(rng.choice(task.days)), rng)
-            beyond = [-limit.sign * (values[name] - limit.threshold) for name, (_, limit) in limits.items()]
+        box = {f"x{k}": optuna.distributions.FloatDistribution(0.0, 1.0) for k in range(task.d)}
+        for count in itertools.count(1):
+            trial = study.ask(box)
+            cost, values = task.evaluate(np.array(list(trial.params.values())), task.draw(int(rng.integers(DAYS))), rng)
+            beyond = [-limit.sign * (values[name] - limit.threshold) for name, limit in limits.items()]
             trial.set_user_attr("beyond", beyond)
             study.tell(trial, cost)
             feasible = [t for t in study.trials if t.values and max(t.user_attrs["beyond"]) <= 0.0]
-            best = min(feasible, key=lambda t: t.value or 0.0, default=None) if count in CHECKPOINTS else None
-            yield None if best is None else _array(best.params)
+            best = min(feasible, key=lambda t: t.value or 0.0, default=None) if count in at else None
+            yield None if best is None else np.array(list(best.params.values()))
 
     return method
 
 
-METHODS: dict[str, Callable[[Task, int], Iterator[FloatArray | None]]] = {
+def by_botorch(task: Task, seed: int, at: Container[int]) -> Iterator[FloatArray | None]:
+    """Yield what BoTorch's constrained LogEI recommends."""
+    from limits_botorch import by_risk_measures
+
+    return by_risk_measures(task, seed, at)
+
+
+def by_botorch_set(task: Task, seed: int, at: Container[int]) -> Iterator[FloatArray | None]:
+    """Yield the same with the worst cases of the set."""
+    from limits_botorch import by_set
+
+    return by_set(task, seed, at)
+
+
+METHODS: dict[str, Method] = {
     "drbo": with_limits,
     "glue": by_glue,
     "penalty": by_penalty,
     "random": at_random,
     "tpe": by_optuna("tpe"),
     "gp": by_optuna("gp"),
+    "botorch": by_botorch,
+    "botorch_set": by_botorch_set,
 }
 
 
 def run(problem: str, method: str, seed: int, largest: int) -> list[dict[str, Any]]:
     """Return a row per checkpoint of one run."""
-    task, rows = Task.of(problem, seed), []
-    for count, x in enumerate(METHODS[method](task, seed), start=1):
-        if count in CHECKPOINTS:
+    task, rows, at = task_of(problem, seed), [], CHECKPOINTS if method == "drbo" else SHOWN
+    for count, x in enumerate(METHODS[method](task, seed, at), start=1):
+        if count in at:
             row: dict[str, Any] = {"problem": problem, "method": method, "seed": seed, "evaluations": count}
             if x is not None:
                 cost, margin = task.truth(x[None])
@@ -353,8 +475,8 @@ def run(problem: str, method: str, seed: int, largest: int) -> list[dict[str, An
 
 def best_of(problem: str, seed: int) -> tuple[float, float]:
     """Return the best true value of a truly feasible action, and the median of feasible ones, by a dense sample."""
-    task = Task.of(problem, seed)
-    actions = np.random.default_rng(0).random((4000 if task.problem.d > 1 else 1000, task.problem.d))
+    task = task_of(problem, seed)
+    actions = np.random.default_rng(0).random((task.samples(), task.d))
     costs, margins = task.truth(actions)
     return float(costs[margins >= 0.0].min()), float(np.median(costs[margins >= 0.0]))
 
@@ -392,9 +514,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--evaluations", type=int, default=CHECKPOINTS[-1], choices=CHECKPOINTS)
-    parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
+    parser.add_argument("--problems", nargs="+", default=list(PROBLEMS), choices=[*PROBLEMS, *SIMULATED])
     parser.add_argument(
-        "--methods", nargs="+", default=[name for name in METHODS if name != "gp"], choices=list(METHODS)
+        "--methods", nargs="+", default=[name for name in METHODS if name not in _TORCH], choices=list(METHODS)
     )
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()

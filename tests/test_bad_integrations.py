@@ -78,9 +78,11 @@ def calls_of_botorch() -> dict[str, Call]:
     on = {"contexts": C, "ambiguity": drbo.MMD(kernel=drbo.RBF(0.3)), "reference": P, "radius": 0.1}
     x = torch.linspace(0.0, 1.0, 6, dtype=torch.double).reshape(3, 2)
     model = models.SingleTaskGP(x, x.sum(dim=1, keepdim=True))
+    both = models.SingleTaskGP(x, x)
     made = {
         "WorstCaseExpectation": Call(botorch.WorstCaseExpectation, **on),
         "RobustExpectation": Call(botorch.RobustExpectation, **on),
+        "RobustOutcomes": Call(botorch.RobustOutcomes, model=both, limits={1: drbo.AtMost(1.0)}, **on),
         "RobustUpperConfidenceBound": Call(botorch.RobustUpperConfidenceBound, model=model, **on),
         "TorchSurrogate": Call(botorch.TorchSurrogate, make_model=botorch.SingleTask(), fitted=True),
     }
@@ -92,7 +94,7 @@ def calls_of_botorch() -> dict[str, Call]:
 ANY = {
     "WindSeries(name)", "WindSeries(repairs)", "WindSeries(notes)",  # texts that are only shown
     "RobustUpperConfidenceBound(model)", "RobustUpperConfidenceBound(posterior_transform)",  # BoTorch's own
-    "RobustExpectation(preprocessing_function)",
+    "RobustExpectation(preprocessing_function)", "RobustOutcomes(model)",
     *(
         f"RetryingStorage({name})"  # Optuna's own
         for name in ("engine_kwargs", "heartbeat_interval", "grace_period", "heartbeat_stale_trial_callback")

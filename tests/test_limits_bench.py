@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import limits
-from limits import DAYS, METHODS, PROBLEMS, Task
+from limits import DAYS, METHODS, PROBLEMS, FunctionTask
 
 
 @pytest.mark.parametrize("name", list(PROBLEMS))
 def test_every_problem_has_feasible_and_infeasible_actions(name: str) -> None:
-    task = Task.of(name, 0)
+    task = FunctionTask.of(name, 0)
     actions = np.random.default_rng(0).random((200, task.problem.d))
     costs, margins = task.truth(actions)
     assert 0.02 <= float((margins >= 0.0).mean()) <= 0.95
@@ -19,7 +19,7 @@ def test_every_problem_has_feasible_and_infeasible_actions(name: str) -> None:
 
 def test_the_true_worst_case_of_the_plant() -> None:
     """The cost is linear in the condition, so a shift of the mean costs its slope; the peak has its kink at 0."""
-    task = Task.of("plant", 3)
+    task = FunctionTask.of("plant", 3)
     x = np.array([[0.4]])
     cost, margin = task.truth(x)
     mean = float(task.problem.objective(x[0], task.days).mean())
@@ -31,7 +31,7 @@ def test_the_true_worst_case_of_the_plant() -> None:
 
 
 def test_labels_and_their_weights() -> None:
-    task = Task.of("groups", 0)
+    task = FunctionTask.of("groups", 0)
     assert sum(task.contexts.values()) == DAYS
     x = np.array([0.5, 0.5])
     values = task.problem.objective(x, np.arange(4.0))
@@ -49,6 +49,7 @@ def test_methods(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if method == "tpe":
         pytest.importorskip("optuna")
     monkeypatch.setattr(limits, "CHECKPOINTS", (3, 5))
+    monkeypatch.setattr(limits, "SHOWN", (3, 5))
     monkeypatch.setattr(limits, "_CANDIDATES", 2)
     assert set(METHODS) >= {method}
     rows = limits.run("plant", method, 0, 5)

@@ -36,8 +36,8 @@ def _simulation() -> Any:
     return pybamm.Simulation(model, parameter_values=parameters, solver=pybamm.IDAKLUSolver())
 
 
-def value(action: Action, context: Context) -> float:
-    """Return the charge in Ah, less penalties in Ah."""
+def outcomes(action: Action, context: Context) -> dict[str, float]:
+    """Return the charge in Ah, plating in V min, heating in K min, the least potential in V and the peak in degrees."""
     kelvin = context["ambient"] + 273.15
     inputs = {"first": action["first"], "second": action["second"], "switch": action["switch"]}
     inputs |= dict.fromkeys(("Ambient temperature [K]", "Initial temperature [K]"), kelvin)
@@ -45,9 +45,20 @@ def value(action: Action, context: Context) -> float:
         warnings.simplefilter("ignore")
         solution = _simulation().solve([0.0, 1800.0], t_interp=np.linspace(0.0, 1800.0, 181), inputs=inputs)
         time, charge = solution["Time [s]"].entries, -solution["Discharge capacity [A.h]"].entries[-1]
-        plating = float(np.trapezoid(np.maximum(-solution[_POTENTIAL].entries, 0.0), time)) / 60.0  # V min
-        heat = float(np.trapezoid(np.maximum(solution[_TEMPERATURE].entries - 318.15, 0.0), time)) / 60.0
-    return float(charge) - 2.0 * plating - 0.02 * heat
+        potential, temperature = solution[_POTENTIAL].entries, solution[_TEMPERATURE].entries
+    return {
+        "charge": float(charge),
+        "plating": float(np.trapezoid(np.maximum(-potential, 0.0), time)) / 60.0,
+        "heat": float(np.trapezoid(np.maximum(temperature - 318.15, 0.0), time)) / 60.0,
+        "potential": float(potential.min()),
+        "peak": float(temperature.max()) - 273.15,
+    }
+
+
+def value(action: Action, context: Context) -> float:
+    """Return the charge in Ah, less penalties in Ah."""
+    found = outcomes(action, context)
+    return found["charge"] - 2.0 * found["plating"] - 0.02 * found["heat"]
 
 
 def make() -> Simulator:

@@ -68,8 +68,8 @@ def _reduced() -> Any:
     return inner, -inner @ admittances[1:, 0]
 
 
-def cost(action: Action, context: Context) -> float:
-    """Return the cost: kW lost, kW curtailed at half price, and a penalty for each bus outside the limits."""
+def outcomes(action: Action, context: Context) -> dict[str, float] | None:
+    """Return the kW lost, the kW curtailed, the sum of violations, and the least and largest voltage; None if dark."""
     _, loads, power = _network()
     reactive = np.array([action["q1"], action["q2"], action["q3"]])
     share = np.full(3, context["sun"])
@@ -78,17 +78,28 @@ def cost(action: Action, context: Context) -> float:
         injected[list(_PLANTS)] += (_INSTALLED * share + 1j * reactive) / power
         voltages = flow(action["voltage"], injected)
         if voltages is None:
-            return _BLACKOUT
+            return None
         high = np.maximum(np.abs(voltages)[list(_PLANTS)] - action["limit"], 0.0)
         share = np.maximum(share - 5.0 * high, 0.0)
     size = np.abs(voltages)
     if size.min() < 0.85:  # protection trips
-        return _BLACKOUT
+        return None
     slack = voltages[0] * np.conj(_network()[0][0] @ voltages)
-    losses = 1000.0 * power * float((slack + injected[1:].sum()).real)
-    curtailed = 1000.0 * _INSTALLED * float((context["sun"] - share).sum())
-    outside = np.maximum(size - 1.05, 0.0) + np.maximum(0.95 - size, 0.0)
-    return float(losses + 0.5 * curtailed + 400.0 * outside.sum())
+    return {
+        "losses": 1000.0 * power * float((slack + injected[1:].sum()).real),
+        "curtailed": 1000.0 * _INSTALLED * float((context["sun"] - share).sum()),
+        "outside": float((np.maximum(size - 1.05, 0.0) + np.maximum(0.95 - size, 0.0)).sum()),
+        "least": float(size.min()),
+        "largest": float(size.max()),
+    }
+
+
+def cost(action: Action, context: Context) -> float:
+    """Return the cost: kW lost, kW curtailed at half price, and a penalty for each bus outside the limits."""
+    found = outcomes(action, context)
+    if found is None:
+        return _BLACKOUT
+    return found["losses"] + 0.5 * found["curtailed"] + 400.0 * found["outside"]
 
 
 def make() -> Simulator:

@@ -15,8 +15,12 @@ torch = pytest.importorskip("torch", reason="torch is not installed: make botorc
 pytest.importorskip("botorch", reason="botorch is not installed: make botorch brings it")
 
 from botorch.acquisition.knowledge_gradient import qMultiFidelityKnowledgeGradient  # noqa: E402
-from botorch.acquisition.logei import qLogNoisyExpectedImprovement  # noqa: E402
-from botorch.acquisition.monte_carlo import qNoisyExpectedImprovement  # noqa: E402
+from botorch.acquisition.logei import qLogExpectedImprovement, qLogNoisyExpectedImprovement  # noqa: E402
+from botorch.acquisition.monte_carlo import (  # noqa: E402
+    qExpectedImprovement,
+    qNoisyExpectedImprovement,
+    qProbabilityOfImprovement,
+)
 from botorch.acquisition.objective import LinearMCObjective, ScalarizedPosteriorTransform  # noqa: E402
 from botorch.acquisition.risk_measures import WorstCase  # noqa: E402
 from botorch.exceptions import UnsupportedError  # noqa: E402
@@ -29,6 +33,7 @@ from gpytorch.means import ZeroMean  # noqa: E402
 
 from drbo.integrations.botorch import (  # noqa: E402
     RobustExpectation,
+    RobustOutcomes,
     RobustUpperConfidenceBound,
     SingleTask,
     TorchFit,
@@ -204,6 +209,97 @@ def test_monte_carlo_acquisition_functions(name: str) -> None:
     if name == "qLogNEI":
         found, _ = optimize_acqf(acqf, BOUNDS, q=1, num_restarts=2, raw_samples=16, options={"maxiter": 10})
         assert 0.0 <= found.item() <= 1.0
+
+
+def worst_cases(ambiguity: drbo.AmbiguitySet, size: float, limits: Any, samples: Any) -> Any:
+    """Return what `RobustOutcomes` makes of samples (..., q n, m)."""
+    return RobustOutcomes(model(outputs=2), CONTEXTS, ambiguity, REFERENCE, size, limits)._reduced(samples)
+
+
+@pytest.mark.parametrize("ambiguity", SETS, ids=repr)
+@pytest.mark.parametrize("kind", [drbo.AtMost, drbo.AtLeast])
+def test_objective_and_limits_have_their_own_worst_cases(ambiguity: drbo.AmbiguitySet, kind: Any) -> None:
+    torch.manual_seed(0)
+    samples = torch.randn(4, 2, 3 * 7, 2, dtype=torch.double)
+    found = worst_cases(ambiguity, radius(ambiguity), {1: kind(0.3)}, samples)
+    assert found.shape == (4, 2, 3, 2)
+    placed = ambiguity.on(CONTEXTS, [1.0])
+    for index in np.ndindex(4, 2, 3):
+        rows = samples[index[0], index[1], 7 * index[2] : 7 * index[2] + 7].numpy()
+        for output, sign in ((0, 1.0), (1, kind.sign)):
+            worst = sign * float(placed.worst_case(sign * rows[:, output], REFERENCE, radius(ambiguity)).expectation)
+            assert found[(*index, output)].item() == pytest.approx(worst, rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize("ambiguity", [drbo.TotalVariation(), drbo.Wasserstein(), drbo.Expectation()], ids=repr)
+@pytest.mark.parametrize("kind", [drbo.AtMost, drbo.AtLeast])
+def test_a_limit_with_a_probability_holds_where_the_worst_case_probability_is_enough(
+    ambiguity: drbo.AmbiguitySet, kind: Any
+) -> None:
+    """The constraint is at most 0 exactly where the event has the probability in every distribution."""
+    torch.manual_seed(0)
+    samples = torch.randn(40, 7, 2, dtype=torch.double, requires_grad=True)
+    limit, size = kind(kind.sign * -0.4, probability=0.6), 0.1 * radius(ambiguity)
+    found = worst_cases(ambiguity, size, {1: limit}, samples)
+    (beyond,) = RobustOutcomes(model(outputs=2), CONTEXTS, ambiguity, limits={1: limit}).constraints
+    within = (limit.sign * (samples.detach().numpy()[..., 1] - limit.threshold) >= 0.0) * 1.0
+    placed = ambiguity.on(CONTEXTS, [1.0])
+    held = np.array([float(placed.worst_case(row, REFERENCE, size).expectation) >= 0.6 - 1e-9 for row in within])
+    assert 0 < held.sum() < 40  # both kinds are there
+    np.testing.assert_array_equal(beyond(found)[:, 0].detach().numpy() <= 0.0, held)
+    (gradient,) = torch.autograd.grad(found[..., 1].sum(), samples)
+    assert (gradient[..., 0] == 0.0).all()
+    np.testing.assert_allclose(gradient[..., 1].sum(dim=-1), np.ones(40))  # one value of each sample
+
+
+@pytest.mark.parametrize("name", ["qNEI", "qLogNEI", "qEI", "qLogEI", "qPI"])
+@pytest.mark.parametrize("probability", [None, 0.5])
+def test_acquisition_functions_take_limits(name: str, probability: float | None) -> None:
+    """A limit that all samples miss leaves no value, one that all meet changes nothing."""
+    kinds = {
+        "qNEI": qNoisyExpectedImprovement, "qLogNEI": qLogNoisyExpectedImprovement, "qEI": qExpectedImprovement,
+        "qLogEI": qLogExpectedImprovement, "qPI": qProbabilityOfImprovement,
+    }  # fmt: skip
+    more: dict[str, Any] = {"best_f": -0.5}
+    if "NEI" in name:
+        more = {"X_baseline": torch.tensor(data()[0][:5, :1]), "prune_baseline": False}
+    X = torch.tensor([[[0.35], [0.8]], [[0.1], [0.4]]], dtype=torch.double, requires_grad=True)
+
+    def acqf(threshold: float | None) -> Any:
+        limits = {} if threshold is None else {1: drbo.AtMost(threshold, probability=probability)}
+        robust = RobustOutcomes(model(outputs=2), CONTEXTS, drbo.MMD(), REFERENCE, 0.2, limits)
+        sampler = SobolQMCNormalSampler(torch.Size([16]), seed=0)
+        constraints = robust.constraints or None
+        return kinds[name](robust, sampler=sampler, objective=robust.objective, constraints=constraints, **more)
+
+    free, met, missed, between = (acqf(threshold)(X) for threshold in (None, 1e3, -1e3, 0.6))
+    assert free.shape == between.shape == (2,)
+    torch.testing.assert_close(met, free, rtol=1e-2, atol=1e-3)
+    if "NEI" not in name:  # a baseline that is not feasible is no baseline
+        assert (missed < met - 0.01).all()
+        assert ((missed <= between) & (between <= free + 1e-6)).all()
+    (gradient,) = torch.autograd.grad(between.sum(), X)
+    assert torch.isfinite(gradient).all()
+    assert (gradient != 0.0).any()
+    if name == "qLogEI":
+        found, _ = optimize_acqf(acqf(0.6), BOUNDS, q=1, num_restarts=2, raw_samples=16, options={"maxiter": 10})
+        assert 0.0 <= found.item() <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (drbo.AtMost(0.5), r"limits must be a mapping such as \{1: drbo.AtMost"),
+        ({1: 0.5}, r"limits must be a mapping such as \{1: drbo.AtMost.* got 0.5 for output 1"),
+        ({1: drbo.AtMost(0.5, beta=2.0)}, "limits must have no surrogate, no beta"),
+        ({1: drbo.AtMost(0.5, probability=0.9, of="outcome")}, "limits must have no surrogate, no beta and of='f'"),
+        ({0: drbo.AtMost(0.5)}, "a key of limits must be"),
+        ({2: drbo.AtMost(0.5)}, "a key of limits must be"),
+    ],
+)
+def test_wrong_limits(limits: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        RobustOutcomes(model(outputs=2), CONTEXTS, drbo.KL(), REFERENCE, 0.1, limits)
 
 
 @pytest.mark.parametrize(

@@ -167,3 +167,36 @@ def test_minimised_outcomes_of_any_size() -> None:
         assert violation(box, s.action) <= 1e-9
         opt.tell(s, 1e-9 * (s.action["a"] / 1e9 - 0.7) ** 2)
     assert violation(box, opt.recommend().action) <= 1e-9
+
+
+CONSTRAINED: dict[str, list[Any]] = {
+    "equality": [drbo.Total("a", "b", "c", equals=1.0)],
+    "inequality": [drbo.LinearConstraint({"a": 1.0, "b": -1.0}, at_least=0.2)],
+    "zeros": [drbo.AtMostActive("a", "b", "c", count=2)],
+    "function": [lambda action: bool(action["a"] ** 2 + action["b"] ** 2 <= 0.6)],
+}
+
+
+@pytest.mark.parametrize("kind", CONSTRAINED)
+def test_suggestions_and_recommendations_under_limits_satisfy_the_constraints(kind: str) -> None:
+    """The ascent under limits of outcomes once left the constraints of the actions."""
+    box = drbo.Box(dict.fromkeys("abc", (0.0, 1.0)), constraints=CONSTRAINED[kind])
+    contexts = drbo.Samples({"c": np.random.default_rng(0).random(12)})
+    opt = drbo.Optimizer(
+        box,
+        contexts,
+        ambiguity=drbo.Wasserstein(),
+        setting=drbo.Simulator(radius=0.1),
+        limits={"peak": drbo.AtMost(5.0)},
+    )
+    for _ in range(8):
+        s = opt.ask()
+        assert box.permits(box.encode("action", s.action).coordinates[None])[0], s.action
+        x, c = s.action["a"], s.context["c"]
+        opt.tell(s, x - 0.5 * x * c, limits={"peak": 10.0 * x * (1.5 - c)})
+    try:
+        r = opt.recommend()
+    except drbo.NotReachedError as error:
+        assert error.closest is not None
+        r = error.closest
+    assert box.permits(box.encode("action", r.action).coordinates[None])[0], r.action

@@ -1,7 +1,7 @@
 """Worst cases over ambiguity sets inside BoTorch, and BoTorch models inside drbo.
 
-`RobustUpperConfidenceBound` is an acquisition function, `RobustExpectation` a risk measure for BoTorch's samples, and
-`TorchSurrogate` a model of f for `drbo.Optimizer`.
+`RobustUpperConfidenceBound` is an acquisition function, `RobustExpectation` a risk measure for BoTorch's samples,
+`RobustOutcomes` a model of worst cases with limits, and `TorchSurrogate` a model of f for `drbo.Optimizer`.
 
     value(x) = min_w sum_j w_j v(x, c_j)   over the distributions w of the set, on contexts c_1..c_n
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from drbo import AmbiguitySet, validation
+from drbo import AmbiguitySet, AtLeast, AtMost, validation
 from drbo._messages import require
 from drbo.models import Data, Inputs, Observation, Outcomes, Units, outcomes_of, standardisation
 from drbo.validation import FloatArray
@@ -35,11 +35,13 @@ for package in ("torch", "botorch"):
 # E402: imported after `require`, which has the better error
 import torch  # noqa: E402
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction  # noqa: E402
+from botorch.acquisition.objective import LinearMCObjective  # noqa: E402
 from botorch.acquisition.risk_measures import RiskMeasureMCObjective  # noqa: E402
 from botorch.exceptions import InputDataWarning  # noqa: E402
 from botorch.fit import fit_gpytorch_mll  # noqa: E402
 from botorch.models import SingleTaskGP  # noqa: E402
-from botorch.posteriors import GPyTorchPosterior  # noqa: E402
+from botorch.models.model import Model  # noqa: E402
+from botorch.posteriors import GPyTorchPosterior, TransformedPosterior  # noqa: E402
 from botorch.utils.transforms import t_batch_mode_transform  # noqa: E402
 from gpytorch.mlls import ExactMarginalLogLikelihood  # noqa: E402
 from torch.autograd.function import once_differentiable  # noqa: E402
@@ -48,6 +50,7 @@ Tensor = Any
 
 __all__ = [
     "RobustExpectation",
+    "RobustOutcomes",
     "RobustUpperConfidenceBound",
     "SingleTask",
     "TorchFit",
@@ -61,6 +64,8 @@ _LEAST_FITTED = 3
 """Least number of outcomes for a fit; with fewer, `make_model` sets the hyper-parameters."""
 _LEAST_VARIANCE = 1e-6
 """Least variance of a told error, in standardised outcomes; GPyTorch takes no smaller one."""
+_ENOUGH = 1e-9
+"""Tolerance of a probability."""
 
 
 class _Minimum(torch.autograd.Function):  # type: ignore[misc]  # torch has no types here
@@ -195,6 +200,152 @@ class RobustExpectation(RiskMeasureMCObjective):  # type: ignore[misc]
         """Return `sample_shape x batch_shape x q` for samples `sample_shape x batch_shape x (q * n) x m`."""
         del X
         return self.worst_case(self._prepare_samples(samples))
+
+
+class _Quantile(torch.autograd.Function):  # type: ignore[misc]  # the same
+    """The largest t with P_w(v >= t) >= p in every distribution w of the set, for values v (..., n).
+
+    t is one of the values. The gradient is that of this value.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, ambiguity: Any, reference: Any, radius: float, p: float) -> Tensor:
+        """Return the quantiles (...)."""
+        v = values.detach().cpu().double().numpy().reshape(-1, values.shape[-1])
+        order = np.argsort(-v, axis=1, kind="stable")
+        rank = np.argsort(order, axis=1)
+        low, high = np.zeros(len(v), dtype=int), np.full(len(v), v.shape[1])  # number of the largest values
+        while (high - low > 1).any():
+            middle = (low + high) // 2
+            worst = ambiguity.worst_case((rank < middle[:, None]) * 1.0, reference, radius)
+            enough = np.asarray(worst.lower_bound) >= p - _ENOUGH
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        chosen = torch.as_tensor(np.take_along_axis(order, high[:, None] - 1, axis=1), device=values.device)
+        chosen = chosen.reshape(*values.shape[:-1], 1)
+        ctx.save_for_backward(chosen)
+        ctx.count = values.shape[-1]
+        return values.gather(-1, chosen).squeeze(-1)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]  # the same
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None, None]:
+        """Return the gradient in the values: the incoming gradient at the value that is the quantile."""
+        (chosen,) = ctx.saved_tensors
+        found = torch.zeros(*gradient.shape, ctx.count, dtype=gradient.dtype, device=gradient.device)
+        return found.scatter(-1, chosen, gradient.unsqueeze(-1)), None, None, None, None
+
+
+def worst_case_quantile(values: Tensor, worst_case: WorstCaseExpectation, probability: float) -> Tensor:
+    """Return the largest t (...) with P_w(v >= t) >= probability in every distribution w, for values v (..., n)."""
+    return _Quantile.apply(values, worst_case.ambiguity, worst_case.reference, worst_case.radius, probability)
+
+
+class RobustOutcomes(Model):  # type: ignore[misc]
+    """A model whose samples are worst cases: f(x, .) and limited outcomes, each under its own worst distribution.
+
+    Acquisition functions that take constraints search with limits by it:
+
+        robust = RobustOutcomes(model, contexts, ambiguity, reference, radius, limits={1: drbo.AtMost(68.0)})
+        qLogNoisyExpectedImprovement(robust, X, objective=robust.objective, constraints=robust.constraints)
+
+    Output 0 is to be maximised: min_w sum_j w_j f(x, c_j). With g an outcome with a limit, its output is
+
+        AtMost(b)                   max_w sum_j w_j g(x, c_j)
+        AtMost(b, probability=p)    the least t with P_w(g(x, c) <= t) >= p in every distribution w of the set
+
+    and the same with the signs of `AtLeast`. Samples have gradients. The `mean` of the posterior is the worst case of
+    the model's mean, and its `variance` the largest over contexts; acquisition functions use both as rough scales.
+
+    Parameters
+    ----------
+    model : a model of (x, c) with several outputs: its inputs are the columns of the action, then those of the context
+    contexts, ambiguity, reference, radius : as for `WorstCaseExpectation`
+    limits : by the number of an output, from 1 on: `drbo.AtMost` or `drbo.AtLeast`, in the units of the samples. The
+        model and its noise are BoTorch's, so a limit has no surrogate, no beta, and is one of f
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        contexts: ArrayLike | Tensor,
+        ambiguity: AmbiguitySet,
+        reference: ArrayLike | Tensor | None = None,
+        radius: float = 0.0,
+        limits: Mapping[int, AtMost | AtLeast] | None = None,
+    ) -> None:
+        super().__init__()
+        self.model, self.limits = model, dict(sorted(_checked_limits(limits, model.num_outputs).items()))
+        self.worst_case = WorstCaseExpectation(contexts, ambiguity, reference, radius)
+        rows = torch.as_tensor(_array(contexts), dtype=torch.double)
+        self.register_buffer("contexts", rows.reshape(self.worst_case.n_contexts, -1))
+
+    @property
+    def num_outputs(self) -> int:
+        """The number of outputs: the objective and the limits."""
+        return 1 + len(self.limits)
+
+    @property
+    def batch_shape(self) -> Any:
+        """That of the model."""
+        return self.model.batch_shape
+
+    @property
+    def objective(self) -> Any:
+        """Output 0, as the objective of an acquisition function."""
+        return LinearMCObjective(torch.eye(self.num_outputs, dtype=torch.double)[0])
+
+    @property
+    def constraints(self) -> list[Callable[[Tensor], Tensor]]:
+        """Per limit a function of samples `... x q x m`, with values `... x q` that are at most 0 where it holds."""
+        found: list[Callable[[Tensor], Tensor]] = []
+        for k, limit in enumerate(self.limits.values(), start=1):
+            found.append(lambda samples, k=k, limit=limit: limit.sign * (limit.threshold - samples[..., k]))
+        return found
+
+    def posterior(self, X: Tensor, *args: Any, **kwargs: Any) -> TransformedPosterior:
+        """Return the posterior `batch_shape x q x m` of the worst cases at actions `batch_shape x q x d_x`."""
+        n = self.worst_case.n_contexts
+        shape = (*X.shape[:-1], n)
+        actions = X.unsqueeze(-2).expand(*shape, -1)
+        points = torch.cat([actions, self.contexts.to(X).expand(*shape, -1)], dim=-1)
+        inner = self.model.posterior(points.reshape(*X.shape[:-2], X.shape[-2] * n, -1), *args, **kwargs)
+        return TransformedPosterior(
+            inner, self._reduced, lambda mean, _: self._reduced(mean), lambda _, variance: self._largest(variance)
+        )
+
+    def _reduced(self, samples: Tensor) -> Tensor:
+        """Return worst cases `... x q x (1 + limits)` of samples `... x (q * n) x m` of the model."""
+        own = self.worst_case
+        values = samples.reshape(*samples.shape[:-2], -1, own.n_contexts, samples.shape[-1])
+        columns = [own(values[..., 0])]
+        for output, limit in self.limits.items():
+            column = limit.sign * values[..., output]
+            if limit.probability is None:
+                columns.append(limit.sign * own(column))
+            else:
+                columns.append(limit.sign * worst_case_quantile(column, own, limit.probability))
+        return torch.stack(columns, dim=-1)
+
+    def _largest(self, variances: Tensor) -> Tensor:
+        """Return the largest variance over contexts `... x q x (1 + limits)` of variances `... x (q * n) x m`."""
+        shape = (*variances.shape[:-2], -1, self.worst_case.n_contexts, variances.shape[-1])
+        return variances.reshape(shape).amax(dim=-2)[..., [0, *self.limits]]
+
+
+def _checked_limits(limits: Any, outputs: int) -> dict[int, AtMost | AtLeast]:
+    """Return limits by the number of their output; raise unless they suit a model with so many outputs."""
+    right = "limits must be a mapping such as {1: drbo.AtMost(68.0)}"
+    if limits is not None and not isinstance(limits, Mapping):
+        raise TypeError(f"{right}, got {limits!r}")
+    for output, limit in (limits or {}).items():
+        validation.whole_number("a key of limits", output, 1, outputs - 1)
+        if not isinstance(limit, AtMost | AtLeast):
+            raise TypeError(f"{right}, got {limit!r} for output {output}")
+        if limit.surrogate is not None or limit.beta is not None or limit.of != "f":
+            raise ValueError(
+                f"limits must have no surrogate, no beta and of='f', as the model is BoTorch's, got {limit!r}"
+            )
+    return dict(limits or {})
 
 
 # --- BoTorch models inside drbo -------------------------------------------------------------------------------------

@@ -47,6 +47,8 @@ _AWAY = 0.01
 """Least distance from the actions to avoid, in at least one continuous coordinate."""
 _ASCENT = 15
 """Largest number of steps of an ascent under limits."""
+_STEPS_BACK = np.array([0.0, 1e-4, 1e-3, 0.01, 0.1, 0.3])
+"""Shares of the way back from the end of an ascent under limits, where requirements may fail by rounding."""
 _AT_ONCE = 16
 """Batch size of scoring, before others are ruled out. The points of a batch are apart if possible, because the best of
 several close points rules out the rest."""
@@ -96,10 +98,10 @@ class BoxSearch(WholeSearch):
         return Candidates(box.inside(start, near))
 
     def climb(self, start: FloatArray, score: Smooth, margins: Sequence[Smooth]) -> FloatArray:
-        """Return the end of a local ascent over the continuous coordinates, by SLSQP."""
-        free = self.space.continuous
+        """Return points (k, d) from the end of a local ascent over the continuous coordinates, by SLSQP, to its start."""
+        free, rules = _rules(self.space, start)
         if not free.any():
-            return start
+            return start[None]
 
         def at(coordinates: FloatArray) -> FloatArray:
             point = start.copy()
@@ -118,7 +120,7 @@ class BoxSearch(WholeSearch):
 
             return {"fun": lambda c: both(c)[0], "jac": lambda c: both(c)[1]}
 
-        constraints: Any = [{"type": "ineq", **parts(margin, 1.0)} for margin in margins]
+        constraints: Any = [{"type": "ineq", **parts(margin, 1.0)} for margin in margins] + rules
         bounds: Any = [(0.0, 1.0)] * int(free.sum())
         options: Any = {"maxiter": _ASCENT}
         goal: dict[str, Any] = parts(score, -1.0)
@@ -126,7 +128,10 @@ class BoxSearch(WholeSearch):
             **goal, x0=start[free], method="SLSQP", bounds=bounds, constraints=constraints, options=options
         )
         end = at(np.where(np.isfinite(found.x), found.x, start[free]))
-        return end if self.space.possible(end[None, :])[0] else start
+        end = self.space.inside(start[None], end[None])
+        end = end if self.space.possible(end)[0] else start[None]
+        way = end + _STEPS_BACK[:, None] * (start - end)
+        return way[self.space.permits(way)]
 
     def repeats(self, points: FloatArray, away: FloatArray) -> NDArray[np.bool_]:
         """Return whether each point (m, d) counts as one of the pending actions `away` (k, d)."""
@@ -315,6 +320,27 @@ def _other_parts(box: Box, point: FloatArray) -> FloatArray:
     return np.concatenate([others[feasible.holds(others)], feasible.elsewhere(point), feasible.neighbours(point)])
 
 
+def _rules(box: Box, start: FloatArray) -> tuple[NDArray[np.bool_], list[Any]]:
+    """Return the coordinates (d,) that a climb from a point may move, and the constraints of the box for SLSQP."""
+    if box.feasible is None:
+        return box.continuous, []
+    limits = box.feasible.limits(start)
+    free, rules = limits.pattern.free, list[Any]()
+
+    def whole(coordinates: FloatArray) -> FloatArray:
+        point = start.copy()
+        point[free] = coordinates
+        return point
+
+    held = limits.pattern.held[:, free]
+    if len(held):
+        rules.append({"type": "eq", "fun": lambda x: held @ (x - start[free]), "jac": lambda _: held})
+    if len(limits.room(start)):
+        jac = lambda x: limits.slopes(whole(x))[:, free]  # noqa: E731
+        rules.append({"type": "ineq", "fun": lambda x: limits.room(whole(x)), "jac": jac})
+    return free, rules
+
+
 def _climb_free(
     box: Box, objective: Objective, start: FloatArray, score: float, known: Sequence[tuple[FloatArray, float]]
 ) -> tuple[FloatArray, float]:
@@ -322,8 +348,7 @@ def _climb_free(
 
     L-BFGS-B without constraints, sequential quadratic programming with them.
     """
-    limits = None if box.feasible is None else box.feasible.limits(start)
-    free = box.continuous if limits is None else limits.pattern.free
+    free, rules = _rules(box, start)
     if not free.any():
         return start, score
 
@@ -337,7 +362,7 @@ def _climb_free(
         return -value, -gradient[free]
 
     bounds = [(0.0, 1.0)] * int(free.sum())
-    if limits is None or box.feasible is None:
+    if box.feasible is None:
         ends = [end for end in known if np.array_equal(end[0][~free], start[~free])]
         reached_end: list[tuple[FloatArray, float]] = []
 
@@ -355,13 +380,6 @@ def _climb_free(
         if reached_end:
             return reached_end[0]
         return (start, score) if -found.fun <= score else (whole(np.clip(found.x, 0.0, 1.0)), float(-found.fun))
-    held = limits.pattern.held[:, free]
-    rules: list[Any] = []
-    if len(held):
-        rules.append({"type": "eq", "fun": lambda x: held @ (x - start[free]), "jac": lambda _: held})
-    if len(limits.room(start)):
-        jac = lambda x: limits.slopes(whole(x))[:, free]  # noqa: E731
-        rules.append({"type": "ineq", "fun": lambda x: limits.room(whole(x)), "jac": jac})
     found = minimize(
         descent,
         start[free],

@@ -34,8 +34,6 @@ from drbo.validation import FloatArray
 _FIRST_BATCH = 4
 _BATCH = 32
 """Number of candidates in the first batch, which doubles up to the largest."""
-_STEPS_BACK = np.array([0.0, 1e-4, 1e-3, 0.01, 0.1, 0.3])
-"""Shares of the way back from a local maximum, whose requirements may fail by rounding."""
 _STARTS = 4
 """Number of tried actions that a search over a box starts near: by their margins, and by their scores."""
 _REFUSALS = 8
@@ -149,8 +147,7 @@ class LimitedSearch(Search):
             for one, least in zip(self._requirements, slack, strict=True)
             if isinstance(one, Floor) and one.beliefs.units.known
         ]
-        end = self._inner.climb(start.coordinates, objective, limits)
-        return Candidates(end + _STEPS_BACK[:, None] * (start.coordinates - end))
+        return Candidates(self._inner.climb(start.coordinates, objective, limits))
 
     def closest(self, ball: Ball, near: FloatArray, failed: Sequence[Point] = ()) -> Point:
         """Return the action with the largest least margin found; raise if every action has failed."""

@@ -163,9 +163,12 @@ class WholeSearch(Search):
         """Return actions around one, at about this distance in the unit cube; no row if there are none."""
 
     def climb(self, start: FloatArray, score: Smooth, margins: Sequence[Smooth]) -> FloatArray:
-        """Return a local maximum (d,) of a score where all margins are zero or more; on a grid, the start itself."""
+        """Return a local maximum of a score where all margins are zero or more, and points on the way back to the start.
+
+        The first of the points (k, d) is the maximum; on a grid there is the start alone.
+        """
         del score, margins
-        return start
+        return start[None]
 
     def repeats(self, points: FloatArray, away: FloatArray) -> NDArray[np.bool_]:
         """Return whether each point (m, d) counts as one of the pending actions `away` (k, d); False on a grid."""
