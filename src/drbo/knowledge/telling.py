@@ -15,7 +15,8 @@ from drbo.contexts.nature import Contexts
 from drbo.knowledge import history
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import OBJECTIVE, Amended, Readings, Told
-from drbo.knowledge.knowledge import Knowledge, suggestion_of
+from drbo.knowledge.knowledge import Knowledge
+from drbo.knowledge.propose import suggestion_of
 from drbo.knowledge.readings import Given, Measured, checked_outcomes, checked_stderrs, dimensions, label
 from drbo.knowledge.state import Iterate, State, kept
 from drbo.knowledge.suggestion import Result, Suggestion
