@@ -137,6 +137,17 @@ def test_module_names_are_told_apart_at_a_glance() -> None:
     assert alike == []
 
 
+def test_class_names_are_told_apart_at_a_glance() -> None:
+    """No two classes of the folders up to the optimizer have the same name, or one that is the other's plural."""
+    core = [path for name, path in MODULES.items() if PLACES[room(name)] <= PLACES["optimizer"]]
+    found = [
+        node.name for path in core for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)
+    ]
+    assert sorted({name for name in found if found.count(name) > 1}) == []
+    plurals = {name for name in found if f"{name}s" in found}
+    assert plurals == {"Point"}  # a point of a space, and `Points`, the distinct points of observations
+
+
 def alike_names(a: str, b: str) -> bool:
     """Return whether two names are the same, or one letter turns one into the other."""
     short, long = sorted((a, b), key=len)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from drbo._compiled import announce, in_order
 from drbo.ambiguity._transport_solver import cheapest_plan
-from drbo.ambiguity.metric import Metric, Positions
-from drbo.ambiguity.placed import Dual, Growth, PlacedSet, WorstCase, reference_alone
+from drbo.ambiguity.metric import Metric, PlacedTransport, Positions
+from drbo.ambiguity.placed import Dual, Growth, WorstCase, reference_alone
 from drbo.validation import FloatArray
 
 _BORDER = 1.0 + 1e-12
@@ -53,27 +53,14 @@ def lowest_in_reach(
     return weights, found
 
 
-class PlacedEverywhere(PlacedSet):
-    """A Wasserstein set of order infinity for a matrix of distances D between n contexts.
+class PlacedEverywhere(PlacedTransport):
+    """A Wasserstein set of order infinity for a matrix of distances D between n contexts."""
 
-    Attributes
-    ----------
-    cost : (n, n) the distances D
-    metric : the metric of these distances
-    """
-
-    n_contexts: int
     growth = Growth(
         steps=True,
         never_learned="One outlier decides the largest distance between two samples, so the past says nothing about "
         "this radius: give a number, or use order=1 or 2",
     )
-
-    def __init__(self, metric: Metric, cost: FloatArray) -> None:
-        self.metric, self.order, self.cost, self.n_contexts = metric, metric.order, cost, len(cost)
-
-    def __repr__(self) -> str:
-        return f"Wasserstein({self.n_contexts} contexts, {self.metric})"
 
     def words(self, radius: float) -> str:
         """Return a description of the distributions in the set."""

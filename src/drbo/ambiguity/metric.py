@@ -1,4 +1,4 @@
-"""The metric between contexts, in the units of the user: order, norm, steps; and their positions."""
+"""The metric between contexts, in the units of the user: order, norm, steps; their positions; and sets of distances."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 
 from drbo import validation
 from drbo._messages import listed, printable
+from drbo.ambiguity.placed import PlacedSet
 from drbo.spaces.space import Column
 from drbo.validation import FloatArray
 
@@ -47,6 +48,24 @@ class Metric:
 
     def __str__(self) -> str:
         return f"order={self.order:g}" + ("" if self.scale is None else f", scale={self.scale!r}")
+
+
+class PlacedTransport(PlacedSet):
+    """A Wasserstein set of any order, on n contexts.
+
+    Attributes
+    ----------
+    cost : (n, n) the distances D between the contexts
+    metric, order : the metric of these distances, and its order
+    """
+
+    n_contexts: int
+
+    def __init__(self, metric: Metric, cost: FloatArray) -> None:
+        self.metric, self.order, self.cost, self.n_contexts = metric, metric.order, cost, len(cost)
+
+    def __repr__(self) -> str:
+        return f"Wasserstein({self.n_contexts} contexts, {self.metric})"
 
 
 class Positions:

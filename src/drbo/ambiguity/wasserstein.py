@@ -20,12 +20,11 @@ from drbo._messages import listed
 from drbo.ambiguity._transport_solver import cheapest_plan, cheapest_plans_on_line, worst_plans
 from drbo.ambiguity.everywhere import PlacedEverywhere, PointEverywhere
 from drbo.ambiguity.family import AmbiguitySet
-from drbo.ambiguity.metric import Metric, Positions, distances_between
+from drbo.ambiguity.metric import Metric, PlacedTransport, Positions, distances_between
 from drbo.ambiguity.placed import (
     NEXT,
     Dual,
     Growth,
-    PlacedSet,
     Witness,
     WorstCase,
     in_unit_range,
@@ -41,21 +40,12 @@ _ALIKE = 3.0
 """Columns without names need a scale if their ranges differ by more than this factor."""
 
 
-class PlacedWasserstein(PlacedSet):
-    """A Wasserstein set of a matrix of distances D between n contexts.
-
-    Attributes
-    ----------
-    cost : (n, n) the distances D
-    metric : the metric of these distances
-    """
-
-    n_contexts: int
+class PlacedWasserstein(PlacedTransport):
+    """A Wasserstein set of finite order for a matrix of distances D between n contexts."""
 
     def __init__(self, metric: Metric, cost: FloatArray) -> None:
-        self.metric, self.order, self.cost = metric, metric.order, cost
+        super().__init__(metric, cost)
         self.growth = _growth(metric.order)
-        self.n_contexts = len(cost)
         # Relative to the largest distance, powers neither overflow nor lose the scale of the budget.
         self._largest = float(cost.max()) or 1.0
         self._relative = (cost / self._largest) ** self.order
@@ -64,9 +54,6 @@ class PlacedWasserstein(PlacedSet):
     def _nearest(self) -> NDArray[np.intp]:
         """The contexts in the order of their distance from each context, (n, n)."""
         return np.argsort(self._relative, axis=1, kind="stable")
-
-    def __repr__(self) -> str:
-        return f"Wasserstein({self.n_contexts} contexts, {self.metric})"
 
     def words(self, radius: float) -> str:
         """Return a description of the distributions in the set."""

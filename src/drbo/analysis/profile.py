@@ -147,7 +147,7 @@ def profile(asked: Snapshot, radii: ArrayLike, actions: Any = None) -> RadiusPro
     )
 
 
-def _searched(asked: Snapshot, radii: list[float]) -> tuple[Point, dict[float, _Row]]:
+def _searched(asked: Snapshot, radii: list[float]) -> tuple[Point, dict[float, _RadiusRow]]:
     """Return the best action under the reference, and the row of each of the ascending radii."""
     stochastic = _best_mean(asked, asked.ball_at(0.0))
     near, rows = np.concatenate([asked.near, asked.rows([stochastic])]), {}
@@ -157,13 +157,13 @@ def _searched(asked: Snapshot, radii: list[float]) -> tuple[Point, dict[float, _
             made = _row(asked, ball, stochastic, best_in(asked, ball, near))
         except NotReachedError:
             nothing = dict.fromkeys(asked.configuration.limits, math.nan)
-            made = _Row(None, math.nan, math.nan, math.nan, math.nan, nothing)
+            made = _RadiusRow(None, math.nan, math.nan, math.nan, math.nan, nothing)
         rows[one] = made
         near = near if made.action is None else np.concatenate([near, asked.rows([made.action])])
     return stochastic, rows
 
 
-def _chosen(asked: Snapshot, radii: list[float], actions: Sequence[Point]) -> tuple[Point, dict[float, _Row]]:
+def _chosen(asked: Snapshot, radii: list[float], actions: Sequence[Point]) -> tuple[Point, dict[float, _RadiusRow]]:
     """Return the best of given actions under the reference, and the row of each radius."""
     if asked.configuration.limits:
         raise TypeError("actions must not be given where there are limits: the profile then searches all actions")
@@ -180,7 +180,7 @@ def _chosen(asked: Snapshot, radii: list[float], actions: Sequence[Point]) -> tu
 
 
 @dataclass(frozen=True, eq=False)
-class _Row:
+class _RadiusRow:
     """One row of the table, with the action as a point."""
 
     action: Point | None
@@ -191,14 +191,14 @@ class _Row:
     limits: Mapping[str, float]
 
 
-def _row(asked: Snapshot, ball: Ball, stochastic: Point, found: ActionBound) -> _Row:
+def _row(asked: Snapshot, ball: Ball, stochastic: Point, found: ActionBound) -> _RadiusRow:
     """Return the row of one set, given the best action found and the best one under the reference."""
     other = action_bound(asked, stochastic, ball)
     mean, units, best = asked.mean, asked.units, found
     if all(limit.holds for limit in limit_bounds(other).values()):
         best = max((found, other), key=lambda one: one.certificate.lower_bound)  # a search over a box may miss the best
     expected, under_reference = (float(ball.weights @ mean(ball).of_action(x)) for x in (best.action, stochastic))
-    return _Row(
+    return _RadiusRow(
         action=best.action,
         bound=units.stated(best.certificate.lower_bound),
         expected=units.stated(expected),

@@ -15,11 +15,12 @@ from drbo.contexts.nature import Contexts
 from drbo.knowledge import history
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import OBJECTIVE, Amended, Readings, Told
-from drbo.knowledge.knowledge import Knowledge, suggestion_of
+from drbo.knowledge.knowledge import Knowledge
+from drbo.knowledge.propose import suggestion_of
 from drbo.knowledge.readings import Given, Measured, checked_outcomes, checked_stderrs, dimensions, label
 from drbo.knowledge.state import Iterate, State, kept
 from drbo.knowledge.suggestion import Result, Suggestion
-from drbo.knowledge.trial_table import Row
+from drbo.knowledge.trial_table import TrialRow
 from drbo.models.surrogate import Surrogate
 from drbo.rounds.settings import Simulator
 from drbo.spaces.samples import Samples
@@ -368,7 +369,7 @@ def _warn_if_far(space: Space, contexts: Sequence[Point]) -> None:
             warnings.warn(f"context {far}; if it is a mistake, see opt.amend", UserWarning, stacklevel=5)
 
 
-def told_rows(own: Configuration, rows: Sequence[Row], *, drawn: bool) -> list[Told]:
+def told_rows(own: Configuration, rows: Sequence[TrialRow], *, drawn: bool) -> list[Told]:
     """Return the records of the rows of a log; `drawn`: whether nature drew their contexts."""
     records = []
     for i, row in enumerate(rows):

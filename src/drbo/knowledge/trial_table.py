@@ -22,7 +22,7 @@ from drbo.spaces.times import read_times
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class TrialRow:
     """One trial.
 
     Attributes
@@ -52,7 +52,7 @@ class TrialLog:
 
     actions: Box
     contexts: Samples
-    rows: Sequence[Row]
+    rows: Sequence[TrialRow]
 
 
 def read(
@@ -87,7 +87,7 @@ def further(
     limited: Mapping[str, str],
     keyed: bool,
     **columns: Any,
-) -> Sequence[Row]:
+) -> Sequence[TrialRow]:
     """Return further trials of a table, for parameters of these names; None if there are none.
 
     If contexts are `keyed`, the column "key" names them, if there is one.
@@ -168,10 +168,11 @@ class _Trials:
                 errors[name] = _numbers(error, named[error], columns[named[error]], [y is None for y in values])
         return cls(columns, order, outcomes, errors, times)
 
-    def rows(self, actions: Sequence[Any], contexts: Sequence[Any]) -> list[Row]:
+    def rows(self, actions: Sequence[Any], contexts: Sequence[Any]) -> list[TrialRow]:
         """Return the trials ordered by time; actions and contexts are in the same order."""
         return [
-            Row(actions[k], contexts[k], self._measured(i), self.times[i]) for k, i in enumerate(self.order.tolist())
+            TrialRow(actions[k], contexts[k], self._measured(i), self.times[i])
+            for k, i in enumerate(self.order.tolist())
         ]
 
     def _measured(self, i: int) -> dict[str, tuple[float, float | None]]:

@@ -33,8 +33,9 @@ from drbo.knowledge.encoding import classes_in, handed_over
 from drbo.knowledge.explanation import as_html
 from drbo.knowledge.fact_json import facts_of, records_of, told_as
 from drbo.knowledge.history import Asked, Cancelled, Fact, Proposal, Retracted
-from drbo.knowledge.knowledge import Knowledge, propose, suggestion_of
+from drbo.knowledge.knowledge import Knowledge
 from drbo.knowledge.production import Wishes
+from drbo.knowledge.propose import propose, suggestion_of
 from drbo.knowledge.snapshot import Snapshot
 from drbo.knowledge.state import Iterate
 from drbo.knowledge.suggestion import Prediction, Result, Suggestion, results_of

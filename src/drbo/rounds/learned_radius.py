@@ -66,8 +66,25 @@ MOST_RESAMPLES = 100_000
 """Largest number of resamples: they are drawn at once, and a quantile needs far fewer."""
 
 
+class LearnedRule(RadiusRule):
+    """A rule that learns from a past, and refuses or warns of one that it can see not to hold for."""
+
+    learns: ClassVar[bool] = True
+    unfit: Unfit
+
+    @property
+    def lenient(self) -> Self:
+        """The same rule, which warns where it would refuse the data of a past."""
+        return replace(self, unfit="warn")  # type: ignore[type-var]  # its classes are dataclasses
+
+    @classmethod
+    def from_arguments(cls, *, unfit: Unfit = "warn", **arguments: Any) -> Self:
+        """Return the rule of a file; that of an older version did not refuse any data."""
+        return cls(unfit=unfit, **arguments)  # type: ignore[call-arg]  # a field of its classes
+
+
 @dataclass(frozen=True)
-class Bootstrap(RadiusRule):
+class Bootstrap(LearnedRule):
     """The radius that covers the truth with probability about 1 - delta, by resampling the contexts seen.
 
     eps_t = sqrt(t / (t - 1)) * the (1 - delta)-quantile of distance(P, distribution of t draws from P),
@@ -96,8 +113,6 @@ class Bootstrap(RadiusRule):
     time of a distance grows with the square of their number.
     """
 
-    learns: ClassVar[bool] = True
-
     delta: float = 0.1
     resamples: int = 500
     seed: int = 0
@@ -115,16 +130,6 @@ class Bootstrap(RadiusRule):
     def needs_order(self) -> bool:
         """Whether blocks of days are resampled as a whole."""
         return self.block != 1
-
-    @property
-    def lenient(self) -> Bootstrap:
-        """The same rule, which warns where it would refuse the data of a past."""
-        return replace(self, unfit="warn")
-
-    @classmethod
-    def from_arguments(cls, *, unfit: Unfit = "warn", **arguments: Any) -> Self:
-        """Return the rule of a file; that of an older version did not refuse any data."""
-        return cls(unfit=unfit, **arguments)
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
         """Raise for sets that have no such radius, and for pasts for which the radius is too small."""
@@ -206,7 +211,7 @@ def _batches(count: int) -> Iterator[int]:
 
 
 @dataclass(frozen=True)
-class Calibrated(RadiusRule):
+class Calibrated(LearnedRule):
     """The radius that would have covered a given share of past changes, for conditions that drift.
 
     It answers one of two questions. Both compare past pairs: a window of contexts, and the `horizon` contexts that
@@ -249,8 +254,6 @@ class Calibrated(RadiusRule):
     every radius is too small.
     """
 
-    learns: ClassVar[bool] = True
-
     quantile: float = 0.9
     window: int | None = None
     horizon: int | None = None
@@ -286,16 +289,6 @@ class Calibrated(RadiusRule):
     def needs_times(self) -> bool:
         """Whether seasons are compared."""
         return self.season is not None
-
-    @property
-    def lenient(self) -> Calibrated:
-        """The same rule, which warns where it would refuse the data of a past."""
-        return replace(self, unfit="warn")
-
-    @classmethod
-    def from_arguments(cls, *, unfit: Unfit = "warn", **arguments: Any) -> Self:
-        """Return the rule of a file; that of an older version did not refuse any data."""
-        return cls(unfit=unfit, **arguments)
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
         """Raise for sets that have no such radius, and for a level that the seasons of the past cannot support."""

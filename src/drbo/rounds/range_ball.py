@@ -27,7 +27,7 @@ from drbo.models.bounds import Bound
 from drbo.models.curve import Curve
 from drbo.models.surrogate import AnyCurve, AnyDraw, Estimate, SupportsDraws, Values
 from drbo.rounds.ball import Ball, Certificate, Prices
-from drbo.rounds.reach import Reach, distinct, further_contexts
+from drbo.rounds.reach import Reach, cut_in_two, distinct, further_contexts
 from drbo.spaces.box import Box
 from drbo.spaces.space import Point, Space
 from drbo.validation import FloatArray
@@ -378,14 +378,8 @@ def _lowest(curve: Curve, prices: Prices, box: Box, tolerance: float) -> tuple[f
         if evaluated >= CELLS or not len(open_cells) or not free.any():
             break
         cut = open_cells[np.argsort(lower[open_cells], kind="stable")[:_AT_ONCE]]
-        sides = np.argmax(halves[cut] * weight, axis=1)
-        rows = np.arange(len(cut))
-        half = halves[cut].copy()
-        half[rows, sides] /= 2.0
-        shift = np.zeros_like(half)
-        shift[rows, sides] = half[rows, sides]
-        new = np.concatenate([centres[cut] - shift, centres[cut] + shift])
-        new_halves, inherited = np.concatenate([half, half]), np.tile(lower[cut], 2)
+        new, new_halves = cut_in_two(centres[cut], halves[cut], weight)
+        inherited = np.tile(lower[cut], 2)
         keep = np.delete(np.arange(len(lower)), cut)
         centres, halves, lower = centres[keep], halves[keep], lower[keep]
     return min(float(lower.min()), 0.0), where if below < -tolerance else where[:0]

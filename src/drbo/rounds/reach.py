@@ -147,16 +147,22 @@ class Reach:
             worth = np.bincount(at, weights=gaps, minlength=len(lower))
             cut = np.argsort(-worth, kind="stable")[:_AT_ONCE]
             cut = cut[worth[cut] > 0.0]
-            sides = np.argmax(halves[cut] * curve.steepness, axis=1)
-            rows = np.arange(len(cut))
-            half = halves[cut].copy()
-            half[rows, sides] /= 2.0
-            shift = np.zeros_like(half)
-            shift[rows, sides] = half[rows, sides]
-            new = np.concatenate([centres[cut] - shift, centres[cut] + shift])
-            new_halves, inherited = np.concatenate([half, half]), np.tile(lower[cut], 2)
+            new, new_halves = cut_in_two(centres[cut], halves[cut], curve.steepness)
+            inherited = np.tile(lower[cut], 2)
             keep = np.setdiff1d(np.arange(len(lower)), cut)
             centres, halves, lower, reached = centres[keep], halves[keep], lower[keep], reached[:, keep]
+
+
+def cut_in_two(centres: FloatArray, halves: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the halves of cells |c - centre| <= half (m, d), as centres and halves (2 m, d).
+
+    A cell is cut across the side whose length times `weight` (d,) is largest.
+    """
+    rows, sides = np.arange(len(halves)), np.argmax(halves * weight, axis=1)
+    half, shift = halves.copy(), np.zeros_like(halves)
+    half[rows, sides] /= 2.0
+    shift[rows, sides] = half[rows, sides]
+    return np.concatenate([centres - shift, centres + shift]), np.concatenate([half, half])
 
 
 def further_contexts(

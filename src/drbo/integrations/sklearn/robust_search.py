@@ -26,8 +26,18 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 import drbo
-from drbo.integrations.sklearn.bounded import Bounded, lowered, told
-from drbo.integrations.sklearn.candidates import Candidate, FitTask, Fold, chosen_next, failures, fit_and_score, sizes
+from drbo.integrations.sklearn.candidates import (
+    Bounded,
+    Candidate,
+    FitTask,
+    Fold,
+    chosen_next,
+    failures,
+    fit_and_score,
+    lowered,
+    sizes,
+    told,
+)
 from drbo.integrations.sklearn.context_groups import Groups, Means, checked_z, widths
 from drbo.integrations.sklearn.cv_table import TableLine, in_words, table_of
 from drbo.integrations.sklearn.hyperparameters import Hyperparameters
