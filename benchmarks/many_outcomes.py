@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -33,8 +34,14 @@ if TYPE_CHECKING:
 
 XS, CS = ("x0", "x1", "x2"), ("c0", "c1")
 NOISE = 0.05
+LOGS = {20_000: 15.0, 100_000: 60.0}
+"""CPU seconds from a table to a recommendation, contexts included, by the number of rows."""
+REPORT, LOADED = (20_000, 15.0, 3e6), (100_000, 10.0)
+"""A number of outcomes, and CPU seconds: of a report, with its bytes, and of loading a file."""
 TARGETS = {1000: (1.2, None, 1.2), 2000: (2, 1, 2.5), 5000: (2, 1, 2.5), 20_000: (4, 1, 2.5), 100_000: (12, 1, 2.5)}
 """CPU seconds of the first `ask`, the next one and `recommend`, by the number of outcomes."""
+LAST_OF_OTHERS = 2000
+"""Largest number of outcomes at which BoTorch and scikit-learn finish within a minute."""
 SAMPLES, FEW = 150, 30
 RADIUS = 0.1
 LEAST_REGRET = 1e-3
@@ -259,6 +266,35 @@ def sklearn_time(count: int) -> float:
     return clock() - start
 
 
+def log_time(count: int) -> float:
+    """Return the CPU time from a table to a recommendation; the contexts are those of the table."""
+    frame = log("waves", count, 1)
+    start = clock()
+    opt = Optimizer.from_frame(frame, actions=list(XS), contexts=list(CS), outcome="outcome", radius=0.05)
+    opt.recommend()
+    return clock() - start
+
+
+def report_time(count: int) -> tuple[float, int]:
+    """Return the CPU time of a report, and its size in bytes."""
+    opt = told(log("waves", count, 1))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.html"
+        start = clock()
+        opt.report(path)
+        return clock() - start, path.stat().st_size
+
+
+def load_time(count: int) -> float:
+    """Return the CPU time of loading a file of results."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.jsonl"
+        told(log("waves", count, 1)).save(path)
+        start = clock()
+        Optimizer.load(path)
+        return clock() - start
+
+
 def many_outcome_rows(quick: bool) -> Iterator[Row]:
     """Return `ask` and `recommend` after many outcomes; opponents where they finish."""
     from opponents import HAS_BOTORCH, botorch_fit_and_acquisition
@@ -273,7 +309,7 @@ def many_outcome_rows(quick: bool) -> Iterator[Row]:
             ours = times(count)
             name = f"{count:,} outcomes, 3 + 2 dimensions"
             against = {}
-            if count == 2000 and not quick:
+            if count <= LAST_OF_OTHERS and not quick:
                 frame = log("waves", count, 1)
                 if HAS_BOTORCH:
                     z, y = frame[[*XS, *CS]].to_numpy(), frame["outcome"].to_numpy()
@@ -283,6 +319,16 @@ def many_outcome_rows(quick: bool) -> Iterator[Row]:
             yield Row(f"first ask, {name}", ours[0], first, against, None, note)
             yield Row(f"next ask, {name}", ours[1], later)
             yield Row(f"recommend, {name}", ours[2], recommended)
+        for count, limit in LOGS.items():
+            rows = 2000 if quick else count
+            yield Row(f"from_frame and recommend, {rows:,} rows", log_time(rows), limit)
+            if quick:
+                return
+        count, limit, most = REPORT
+        spent, size = report_time(count)
+        yield Row(f"report of {count:,} outcomes", spent, limit, note=f"{size / 1e6:.1f} MB, at most {most / 1e6:.0f}")
+        count, limit = LOADED
+        yield Row(f"load {count:,} results", load_time(count), limit)
 
 
 def main() -> None:

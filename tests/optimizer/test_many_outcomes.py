@@ -1,6 +1,8 @@
 """Above the limit of an exact posterior: the same questions have answers, and replay keeps its bits."""
 
+import copy
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,12 @@ import pytest
 
 import drbo
 import drbo.models.sparse as module
+from bits import bits
+from drbo import _messages
 from drbo.models import SupportsManyOutcomes, supports
 from drbo.models.sparse import SparsePosterior
+from drbo.report.page import page
+from interrupts import interrupted, lines
 
 N = 520
 
@@ -74,6 +80,36 @@ def test_replay_and_files_keep_the_bits(tmp_path: Path) -> None:
     ours, theirs = live.ask(), loaded.ask()
     assert (ours.action, ours.context, ours.score) == (theirs.action, theirs.context, theirs.score)
     assert dict(loaded.configuration.surrogate.__dict__)["exact_up_to"] == 100
+
+
+CALLS: dict[str, Callable[[drbo.Optimizer], Any]] = {
+    "ask": lambda opt: opt.ask(),
+    "recommend": lambda opt: opt.recommend(),
+    "report": lambda opt: page(opt, "run"),
+}
+
+
+@pytest.mark.parametrize("name", list(CALLS))
+def test_after_an_interrupt_at_any_moment_the_bits_are_the_same(name: str) -> None:
+    start, rng = told(frame=log(300)), np.random.default_rng(len(name))
+    whole = copy.deepcopy(start)
+    count = lines(lambda: CALLS[name](copy.deepcopy(start))).count
+    expected = whole.recommend().value, bits(whole.ask())
+    for moment in rng.integers(1, count, 2).tolist():
+        opt = copy.deepcopy(start)
+        assert interrupted(lambda opt=opt: CALLS[name](opt), moment)  # type: ignore[misc]  # bound
+        assert bits(opt.history) == bits(start.history), moment
+        assert (opt.recommend().value, bits(opt.ask())) == expected, moment
+
+
+def test_a_long_fit_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(_messages, "_PATIENCE", 0.0)
+    opt = told(frame=log(300))
+    assert not capsys.readouterr().err
+    opt.ask()
+    said = capsys.readouterr().err
+    assert "drbo: learning hyper-parameters, climbs, 0 of 3" in said
+    assert "drbo: reading the outcomes, blocks, 0 of" in said
 
 
 def test_questions_of_one_action_rest_on_the_nearest_outcomes() -> None:

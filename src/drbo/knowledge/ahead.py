@@ -113,7 +113,7 @@ class Forecaster:
         told = [step.told for step in self._steps]
         first = max(len(told) // _BLOCK - 1, 0) * _BLOCK
         for i in range(max(self._n_done, first), len(told)):
-            self._predict(self._steps[i], told[:i])
+            self._predict(self._steps[i], told, i)
         self._n_done = len(told)
         recent = [one for one in self._found if one[0] >= (self._steps[first].number if told else 0)]
         numbers, errors, verified = zip(*recent, strict=True) if recent else ((), (), ())
@@ -135,15 +135,15 @@ class Forecaster:
                 self._steps.insert(at, replace(old, told=told))
             self._corrected, self._n_done, self._belief, self._found = True, 0, None, []
 
-    def _predict(self, step: _Step, before: Sequence[Told]) -> None:
-        """Note the error of a result, given the results before it."""
+    def _predict(self, step: _Step, told: Sequence[Told], n_before: int) -> None:
+        """Note the error of a result, given the `n_before` results before it."""
         units = step.fit.units(self._own.outcomes[self._name].sign)
         if not units.known or self._name not in step.told.outcomes or step.told.hidden:
             return
         belief = self._belief
         if belief is None or belief.fit is not step.fit:
             belief = OutcomeBelief.prior(self._own, self._name, step.fit, step.told.contexts[0].coordinates[None, :])
-        self._belief = belief = belief.after(before)
+        self._belief = belief = belief.after(told[:n_before])
         posterior, first = belief.certain, observations(step.told, self._name, belief.units)[0]
         x, c = step.told.action.coordinates[None, :], step.told.contexts[0].coordinates[None, :]
         mean, variance = posterior.predict(x, c)

@@ -54,6 +54,7 @@ class Knowledge:
         self._belief: dict[str, OutcomeBelief] = {}  # by the name of the outcome
         # The next fit by outcome, with its key: the last fit, and the numbers of values and corrections.
         self._next_fit: dict[str, tuple[Fit, tuple[int, int], Fit]] = {}
+        self._read: dict[str, tuple[int, int, Outcomes | None]] = {}  # cache by outcome: corrections, results, values
         self._models: dict[str, tuple[Fit, int, list[OutcomeBelief]]] = {}  # by outcome: fit, corrections, posteriors
         self._forecasting = threading.Lock()
         self._ahead: dict[str, tuple[int, Forecaster, Ahead]] = {}  # cache by outcome: number of facts, errors
@@ -134,10 +135,19 @@ class Knowledge:
         return found, new
 
     def _values(self, state: State, name: str) -> Outcomes:
-        """Return all values of an outcome without its known part, in the user's units; to be maximised."""
-        outcome = self.configuration.outcomes[name]
-        told = [outcome.unknown(name, record) for record in state.told_so_far]
-        return values_of(told, name, Units(outcome.sign))
+        """Return all values of an outcome without its known part, in the user's units; to be maximised (cached)."""
+        outcome, count = self.configuration.outcomes[name], len(state.told_so_far)
+        cached = self._read.pop(name, None)
+        if cached is None or cached[0] != state.corrections or cached[1] > count:
+            cached = state.corrections, 0, None
+        _, start, found = cached
+        new = [outcome.unknown(name, record) for record in state.told_so_far[start:]]
+        if any(name in record.outcomes for record in new):
+            more = values_of(new, name, Units(outcome.sign), start)
+            found = more if found is None else found.and_also(more)
+        assert found is not None  # nobody asks before the first value
+        self._read[name] = state.corrections, count, found
+        return found
 
     def belief(
         self,

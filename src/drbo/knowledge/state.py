@@ -308,8 +308,8 @@ def _is_among(action: Point, others: Mapping[bytes, Point]) -> bool:
     return action.index is None and any(_same(action, other) for other in others.values())
 
 
-def values_of(told: Sequence[Told], name: str, units: Units) -> Outcomes:
-    """Return all values of an outcome, in the model's units.
+def values_of(told: Sequence[Told], name: str, units: Units, first: int = 0) -> Outcomes:
+    """Return all values of an outcome, in the model's units; `first` is the number of the first result.
 
     There must be at least one, and no context may be hidden.
     """
@@ -321,7 +321,7 @@ def values_of(told: Sequence[Told], name: str, units: Units) -> Outcomes:
             math.nan if stderr is None else units.length_inward(stderr),
             i,
         )
-        for i, record in enumerate(told)
+        for i, record in enumerate(told, first)
         if name in record.outcomes
         for context, outcome, stderr in _readings(record, name)
     ]

@@ -188,6 +188,11 @@ class Outcomes:
         """Return some of the outcomes."""
         return Outcomes(self.x[rows], self.c[rows], self.y[rows], self.stderr[rows], self.evaluation[rows])
 
+    def and_also(self, more: Outcomes) -> Outcomes:
+        """Return these outcomes and further ones of later evaluations."""
+        names = ("x", "c", "y", "stderr", "evaluation")
+        return Outcomes(*(np.concatenate([getattr(self, name), getattr(more, name)]) for name in names))
+
     def half(self) -> Outcomes:
         """Return the outcomes of a random half of the evaluations, with a fixed seed."""
         numbers = np.cumsum(np.concatenate([[0], np.diff(self.evaluation) != 0]))

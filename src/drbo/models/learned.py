@@ -50,6 +50,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from drbo import validation
+from drbo._messages import counted
 from drbo._threads import one_thread
 from drbo.kernels import RBF, ConstantKernel, Kernel, Matern, Product
 from drbo.models.data import Outcomes, standardisation
@@ -98,6 +99,8 @@ LEAST_HALVED = 200
 """Number of outcomes from which climbs begin on half of the data."""
 LEAST_QUARTERED = 400
 """Number of outcomes in a half from which its own climbs begin on half of it."""
+_CLIMBING = "learning hyper-parameters, climbs"
+"""What a fit says that takes long."""
 _ROUGH = 1e-6
 """The tolerance of climbs on a part of the data."""
 
@@ -385,7 +388,7 @@ class LogPosterior:
     def summits(self, starts: Sequence[FloatArray], tolerance: float = 2e-9) -> list[Summit]:
         """Return the summits that climbs from the starts reach."""
         found = list[Summit]()
-        for theta in starts:
+        for theta in counted(starts, len(starts), _CLIMBING):
             found += self.climb(theta, found, tolerance)
         return found
 
@@ -402,7 +405,7 @@ class LogPosterior:
         else:
             below = half.summits_by_halves(part, starts, _ROUGH)
         found = list[Summit]()
-        for summit in sorted(below, key=lambda summit: -summit.value):
+        for summit in counted(sorted(below, key=lambda summit: -summit.value), len(below), _CLIMBING):
             found += self.climb(summit.theta, found, tolerance, axes=half.axes(summit) / math.sqrt(2.0))
         return found
 
