@@ -298,7 +298,7 @@ class FunctionTask:
 
     def samples(self) -> int:
         """Return the number of random actions that the best one is searched among."""
-        return 4000 if self.problem.d > 1 else 1000
+        return 800 if self.problem.d > 1 else 200
 
     def evaluate(self, x: FloatArray, c: float, rng: np.random.Generator) -> tuple[float, dict[str, float]]:
         """Return noisy outcomes; the noise is a share of the spread of each outcome."""
