@@ -3,6 +3,8 @@
     export OPENBLAS_NUM_THREADS=1
     python benchmarks/limits.py out/limits.jsonl --seeds 12            # all problems and methods
     python benchmarks/limits.py out/limits.jsonl --table               # what is there already
+    python benchmarks/limits.py out/limits.jsonl --needed              # evaluations needed for the best peer's median
+    python benchmarks/limits.py --cost                                 # an ask with two limits beside one without
 
 Every problem has an objective to minimise, limits, and 40 past conditions. The set is a Wasserstein ball on them. The
 true worst cases are solved exactly from the true functions, so an action is truly feasible if each limit holds in its
@@ -22,7 +24,8 @@ evaluate one action in one condition at a time:
 
 A row has the recommended action's true worst-case value and whether it is truly feasible. The regret is in per cent of
 (best - median truly feasible action); a run counts as the median if it recommends nothing, or something infeasible.
-`--needed` prints after how many evaluations a method's median regret is that of the best other method at 40 or 60.
+`--needed` compares drbo with each peer on the seeds that both have run: after how many evaluations its median regret is
+that of the peer at 40 (or 60), and stays so.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ import argparse
 import itertools
 import json
 import math
+import time
 import warnings
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
@@ -51,6 +55,10 @@ SHOWN = (20, 40, 60)
 DAYS = 40
 PENALTY = 10.0
 _CANDIDATES = 200
+FLOOR = 0.01
+"""The least regret in per cent that is told apart."""
+NEVER = 1.5
+"""What counts as the share where drbo does not get there."""
 _TORCH = ("gp", "botorch", "botorch_set")
 
 Outcome = Callable[[FloatArray, FloatArray], Any]
@@ -146,8 +154,13 @@ PROBLEMS: dict[str, Problem] = {
 class Task(Protocol):
     """A problem with its past conditions for one seed."""
 
-    d: int
-    limits: dict[str, drbo.AtMost | drbo.AtLeast]
+    @property
+    def d(self) -> int:
+        """The number of parameters."""
+
+    @property
+    def limits(self) -> dict[str, drbo.AtMost | drbo.AtLeast]:
+        """The limits by name."""
 
     def optimizer(self, **more: Any) -> drbo.Optimizer:
         """Return an optimizer of the problem, to minimise."""
@@ -272,7 +285,7 @@ class FunctionTask:
     def draws(self) -> FloatArray:
         """Return the past conditions (DAYS, d_c) as coordinates; a label has a column of its own."""
         if self.problem.labels:
-            return np.eye(len(self.problem.labels))[self.days.astype(int)]
+            return np.asarray(np.eye(len(self.problem.labels))[self.days.astype(int)])
         return (self.days[:, None] + 3.0) / 6.0
 
     def tail(self) -> float:
@@ -285,7 +298,7 @@ class FunctionTask:
 
     def samples(self) -> int:
         """Return the number of random actions that the best one is searched among."""
-        return 4000 if self.problem.d > 1 else 1000
+        return 800 if self.problem.d > 1 else 200
 
     def evaluate(self, x: FloatArray, c: float, rng: np.random.Generator) -> tuple[float, dict[str, float]]:
         """Return noisy outcomes; the noise is a share of the spread of each outcome."""
@@ -418,7 +431,7 @@ def by_optuna(kind: str) -> Method:
 
         maker = optuna.samplers.TPESampler if kind == "tpe" else optuna.samplers.GPSampler
         study = optuna.create_study(sampler=maker(seed=seed, constraints_func=constraints))
-        box = {f"x{k}": optuna.distributions.FloatDistribution(0.0, 1.0) for k in range(task.d)}
+        box: dict[str, Any] = {f"x{k}": optuna.distributions.FloatDistribution(0.0, 1.0) for k in range(task.d)}
         for count in itertools.count(1):
             trial = study.ask(box)
             cost, values = task.evaluate(np.array(list(trial.params.values())), task.draw(int(rng.integers(DAYS))), rng)
@@ -481,36 +494,122 @@ def best_of(problem: str, seed: int) -> tuple[float, float]:
     return float(costs[margins >= 0.0].min()), float(np.median(costs[margins >= 0.0]))
 
 
-def table(path: Path) -> None:
-    """Print false feasibility and regrets by method and number of evaluations."""
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    scale = {key: best_of(*key) for key in {(row["problem"], row["seed"]) for row in rows}}
-    print(
-        "| method | evaluations | runs | recommended | false | share (95% limits) | median regret % | mean regret % |"
-    )
-    print("|---|---|---|---|---|---|---|---|")
-    for method in METHODS:
-        for count in CHECKPOINTS:
-            some = [row for row in rows if (row["method"], row["evaluations"]) == (method, count)]
-            made = [row for row in some if "value" in row]
-            if not some:
+Row = dict[str, Any]
+
+
+def read(path: Path) -> list[Row]:
+    """Return the rows of a file, with the regret of each in per cent of (best - median feasible action).
+
+    The best action of a problem and seed is the best of a dense sample and of all that was recommended.
+    """
+    rows: list[Row] = [json.loads(line) for line in path.read_text().splitlines()]
+    groups: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["problem"], 0 if row["problem"] in SIMULATED else row["seed"]), []).append(row)
+    for key, some in groups.items():
+        best, median = best_of(*key)
+        best = min([best, *(row["value"] for row in some if row.get("feasible"))])
+        for row in some:  # nothing recommended, or an action that is not feasible, counts as the median action
+            good = row.get("feasible", False)
+            row["regret"] = 100.0 * (min(row["value"], median) - best) / (median - best) if good else 100.0
+    return rows
+
+
+def table(rows: list[Row]) -> None:
+    """Print false feasibility and regrets by method and number of evaluations, and by problem for drbo at 40."""
+    heads = ("method", "evaluations", "runs", "recommended", "false", "share (95% limits)", "median regret %")
+    print("| " + " | ".join((*heads, "mean regret %")) + " |")
+    print("|---" * (len(heads) + 1) + "|")
+    for method, count in itertools.product(METHODS, SHOWN):
+        _line(method, str(count), [row for row in rows if (row["method"], row["evaluations"]) == (method, count)])
+    for problem in (*PROBLEMS, *SIMULATED):
+        for method in METHODS:
+            here = (problem, method, 40)
+            some = [row for row in rows if (row["problem"], row["method"], row["evaluations"]) == here]
+            _line(f"{problem}, {method}", "40", some)
+
+
+def _line(name: str, count: str, some: list[Row]) -> None:
+    made = [row for row in some if "value" in row]
+    if not some:
+        return
+    false = sum(not row["feasible"] for row in made)
+    low, high = clopper_pearson(false, len(made)) if made else (0.0, 1.0)
+    regrets = [row["regret"] for row in some]
+    cells = f"{false} | {false / max(len(made), 1):.1%} ({low:.1%} to {high:.1%})"
+    numbers = f"{np.median(regrets):.2f} | {np.mean(regrets):.2f}"
+    print(f"| {name} | {count} | {len(some)} | {len(made)} | {cells} | {numbers} |")
+
+
+def needed(rows: list[Row], target: int) -> None:
+    """Print the evaluations that drbo needs for each peer's median regret at `target`, per problem and pooled."""
+    print("| peer | problem | pairs | its median regret % | that of drbo | drbo needs | share |")
+    print("|---|---|---|---|---|---|---|")
+    for peer in METHODS:
+        shares = []
+        for problem in (*PROBLEMS, *SIMULATED):
+            here = [row for row in rows if row["problem"] == problem]
+            theirs = {r["seed"]: r["regret"] for r in here if (r["method"], r["evaluations"]) == (peer, target)}
+            own = [row for row in here if row["method"] == "drbo" and row["seed"] in theirs]
+            counts = sorted({row["evaluations"] for row in own})
+            if peer == "drbo" or target not in counts:
                 continue
-            false = sum(not row["feasible"] for row in made)
-            low, high = clopper_pearson(false, len(made)) if made else (0.0, 1.0)
-            regrets = []
-            for row in some:  # nothing recommended, or an action that is not feasible, counts as the median action
-                best, median = scale[row["problem"], row["seed"]]
-                good = row.get("feasible", False)
-                regrets.append(100.0 * (min(row["value"], median) - best) / (median - best) if good else 100.0)
-            cells = f"{false} | {false / max(len(made), 1):.1%} ({low:.1%} to {high:.1%})"
-            numbers = f"{np.median(regrets):.2f} | {np.mean(regrets):.2f}"
-            print(f"| {method} | {count} | {len(some)} | {len(made)} | {cells} | {numbers} |")
+            goal = float(np.median([theirs[row["seed"]] for row in own if row["evaluations"] == target]))
+            medians = [float(np.median([r["regret"] for r in own if r["evaluations"] == n])) for n in counts]
+            above = [n for n, median in zip(counts, medians, strict=True) if median > max(goal, FLOOR)]
+            enough = next((n for n in counts if n > max(above, default=0)), None)
+            shares.append(NEVER if enough is None else enough / target)
+            own_median = medians[counts.index(target)]
+            cells = (f"{goal:.2f}", f"{own_median:.2f}", "-" if enough is None else str(enough), f"{shares[-1]:.2f}")
+            seeds = len({row["seed"] for row in own})
+            print(f"| {peer} | {problem} | {seeds} | " + " | ".join(cells) + " |")
+        if shares:
+            print(f"| {peer} | geometric mean | | | | | {math.exp(float(np.mean(np.log(shares)))):.2f} |")
+
+
+def cost(rounds: int = 30, pairs: int = 2) -> None:
+    """Print CPU seconds of a round (ask and tell) without limits and with two, from the ninth round on."""
+    axis = np.linspace(0.0, 1.0, 20)
+    grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    days = drbo.Samples({"c": np.random.default_rng(1).random(60)})
+    spaces: dict[str, dict[str, Any]] = {
+        "400 actions, 60 contexts": {
+            "actions": grid,
+            "contexts": np.linspace(0.0, 1.0, 60),
+            "ambiguity": drbo.MMD(),
+            "setting": drbo.Simulator(np.full(60, 1.0 / 60.0), 0.1),
+        },
+        "a box of three, 60 samples": {
+            "actions": drbo.Box(x=(0.0, 1.0), y=(0.0, 1.0), z=(0.0, 1.0)),
+            "contexts": days,
+            "ambiguity": drbo.Wasserstein(),
+            "setting": drbo.Simulator(radius=0.1),
+        },
+    }
+    for name, arguments in spaces.items():
+        for _ in range(pairs + 1):  # the first pair warms up
+            seconds = []
+            for limits in ({}, {"a": drbo.AtMost(1.5), "b": drbo.AtLeast(0.2)}):
+                opt, spent = drbo.Optimizer(**arguments, limits=limits), []
+                for _ in range(rounds):
+                    start = time.process_time()
+                    s = opt.ask()
+                    spent.append(time.process_time() - start)
+                    x = np.array(list(s.action.values()) if isinstance(s.action, dict) else s.action)
+                    c = float(s.context["c"]) if isinstance(s.context, dict) else float(np.squeeze(s.context))
+                    values = {"a": float(x.sum() + 0.2 * c), "b": float(np.cos(2.0 * x[0]) + 0.1 * c)}
+                    outcome = float(np.sin(3.0 * x.sum()) + 0.3 * x[0] * c)
+                    start = time.process_time()
+                    opt.tell(s, outcome, limits=values if limits else None)
+                    spent[-1] += time.process_time() - start
+                seconds.append(float(np.mean(spent[8:])))
+            print(f"{name}: {seconds[0]:.4f} s without, {seconds[1]:.4f} s with two: {seconds[1] / seconds[0]:.2f}")
 
 
 def main() -> None:
     """Run what is missing in the file, or print its table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
+    parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--evaluations", type=int, default=CHECKPOINTS[-1], choices=CHECKPOINTS)
@@ -519,9 +618,21 @@ def main() -> None:
         "--methods", nargs="+", default=[name for name in METHODS if name not in _TORCH], choices=list(METHODS)
     )
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--needed", action="store_true")
+    parser.add_argument("--cost", action="store_true")
     given = parser.parse_args()
-    if given.table:
-        table(given.out)
+    if given.cost:
+        cost()
+        return
+    if given.out is None:
+        parser.error("out is missing")
+    if given.table or given.needed:
+        rows = read(given.out)
+        if given.table:
+            table(rows)
+        for target in (40, 60) if given.needed else ():
+            print(f"\nat {target} evaluations")
+            needed(rows, target)
         return
     given.out.parent.mkdir(parents=True, exist_ok=True)
     lines = given.out.read_text().splitlines() if given.out.exists() else []

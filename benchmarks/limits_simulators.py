@@ -73,7 +73,7 @@ class SimulatedTask:
     def of(cls, name: str) -> SimulatedTask:
         """Return the task of a simulator."""
         compute, radius, grid, limits = _FOUND[name]
-        whole = (battery if name == "battery" else feeder).make()
+        whole: Simulator = (battery if name == "battery" else feeder).make()
         if name == "feeder":
             sides = whole.actions.parameters
             box = {"voltage": sides["voltage"], "reactive": sides["q1"], "limit": sides["limit"]}
@@ -107,7 +107,7 @@ class SimulatedTask:
         return drbo.Optimizer(own.actions, own.contexts, **arguments)
 
     def _sides(self) -> tuple[FloatArray, FloatArray]:
-        sides = self.objective.actions.parameters.values()
+        sides: Any = self.objective.actions.parameters.values()
         return np.array([one.low for one in sides]), np.array([one.high for one in sides])
 
     def named(self, x: FloatArray) -> dict[str, float]:
@@ -155,7 +155,7 @@ class SimulatedTask:
 
     def samples(self) -> int:
         """Return the number of random actions that the best one is searched among."""
-        return 300
+        return 150
 
     def evaluate(self, x: FloatArray, c: Any, rng: np.random.Generator) -> tuple[float, dict[str, float]]:
         """Return noisy outcomes; the noise is a share of the spread of each outcome."""

@@ -429,8 +429,11 @@ def test_units_do_not_matter(scale: float) -> None:
         ({"limits": {"peak": [1.0, 2.0]}}, r"limits\['peak'\] must hold one number per context, 1, got 2"),
         ({"limits": {"peak": {0.5: 1.0}}}, r"limits\['peak'\] must have the form of outcome"),
         ({"limits": {"peak": [1.0, Measured(1.0, 0.1)]}}, "a standard error for all contexts or for none"),
-        ({"limits": {"peak": 1.0}, "failed": True, "outcome": None}, "either an outcome, limits or failed=True"),
-        ({"outcome": None}, "either an outcome, limits or failed=True"),
+        (
+            {"limits": {"peak": 1.0}, "failed": True, "outcome": None},
+            "failed=True must not be given with an outcome or limits",
+        ),
+        ({"outcome": None}, "tell needs an outcome or limits, or failed=True for"),
         ({"outcome": None, "stderr": 0.1, "limits": {"peak": 1.0}}, r"a limit takes a drbo\.Measured"),
         ({"outcome": {"outcome": 1.0, "peak": 60.0}, "context": None}, r"tell\(s, outcome, limits=\{'peak': value\}\)"),
     ],

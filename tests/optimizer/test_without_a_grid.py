@@ -163,9 +163,9 @@ def test_failed_evaluations_are_remembered_and_not_repeated(setting: Setting) ->
         assert not (same_context and apart < 1e-6)
     assert opt.n_told == len(opt.results) == 6
     assert [result.failed for result in opt.results] == [False] * 3 + [True] * 3
-    with pytest.raises(TypeError, match="tell needs either an outcome or failed=True"):
+    with pytest.raises(TypeError, match="tell needs an outcome, or failed=True for"):
         opt.tell(s)
-    with pytest.raises(TypeError, match="tell needs either an outcome or failed=True"):
+    with pytest.raises(TypeError, match="failed=True must not be given with an outcome"):
         opt.tell(s, 1.0, failed=True)
 
 

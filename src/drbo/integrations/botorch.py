@@ -13,6 +13,7 @@ BoTorch maximises, and so does this module. Shapes are BoTorch's: `batch_shape x
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import warnings
@@ -297,10 +298,7 @@ class RobustOutcomes(Model):  # type: ignore[misc]
     @property
     def constraints(self) -> list[Callable[[Tensor], Tensor]]:
         """Per limit a function of samples `... x q x m`, with values `... x q` that are at most 0 where it holds."""
-        found: list[Callable[[Tensor], Tensor]] = []
-        for k, limit in enumerate(self.limits.values(), start=1):
-            found.append(lambda samples, k=k, limit=limit: limit.sign * (limit.threshold - samples[..., k]))
-        return found
+        return [functools.partial(_beyond, limit, k) for k, limit in enumerate(self.limits.values(), start=1)]
 
     def posterior(self, X: Tensor, *args: Any, **kwargs: Any) -> TransformedPosterior:
         """Return the posterior `batch_shape x q x m` of the worst cases at actions `batch_shape x q x d_x`."""
@@ -330,6 +328,11 @@ class RobustOutcomes(Model):  # type: ignore[misc]
         """Return the largest variance over contexts `... x q x (1 + limits)` of variances `... x (q * n) x m`."""
         shape = (*variances.shape[:-2], -1, self.worst_case.n_contexts, variances.shape[-1])
         return variances.reshape(shape).amax(dim=-2)[..., [0, *self.limits]]
+
+
+def _beyond(limit: AtMost | AtLeast, output: int, samples: Tensor) -> Tensor:
+    """Return how far samples of an output are beyond its limit."""
+    return limit.sign * (limit.threshold - samples[..., output])
 
 
 def _checked_limits(limits: Any, outputs: int) -> dict[int, AtMost | AtLeast]:

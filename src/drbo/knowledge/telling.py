@@ -232,8 +232,10 @@ def told(
     state, own = known.state, known.configuration
     given = Given.of(own, outcome, stderr, where.contexts, limits)
     if validation.flag("failed", failed) == (not given.nothing):
-        either = "an outcome or failed=True" if not own.measured else "an outcome, limits or failed=True"
-        raise TypeError(f"tell needs either {either}, not both")
+        what = "an outcome or limits" if own.measured else "an outcome"
+        if failed:
+            raise TypeError(f"failed=True must not be given with {what}: what was measured is told without it")
+        raise TypeError(f"tell needs {what}, or failed=True for an evaluation without a result")
     if failed and stderr is not None:
         raise TypeError("stderr must not be given with failed=True: there is no outcome")
     if given.outcome is None and stderr is not None:

@@ -98,7 +98,7 @@ class BoxSearch(WholeSearch):
         return Candidates(box.inside(start, near))
 
     def climb(self, start: FloatArray, score: Smooth, margins: Sequence[Smooth]) -> FloatArray:
-        """Return points (k, d) from the end of a local ascent over the continuous coordinates, by SLSQP, to its start."""
+        """Return points (k, d) on the way back from the end of a local ascent over continuous coordinates, by SLSQP."""
         free, rules = _rules(self.space, start)
         if not free.any():
             return start[None]
