@@ -24,7 +24,6 @@ from drbo.models.bounds import LOWER, UPPER, Bound
 from drbo.models.regression import ExactPosterior
 from drbo.rounds.ball import Ball
 from drbo.rounds.box_search import BoxSearch, Objective, best_in_box
-from drbo.rounds.box_search import _climb as climb
 from drbo.spaces import FiniteSet, Point
 from drbo.spaces.parameters import Parameter
 from drbo.validation import FloatArray
@@ -143,27 +142,6 @@ def test_most_actions_are_ruled_out_in_few_contexts(beta: float, monkeypatch: py
     points, _ = objective.leaders(actions, 8)
     np.testing.assert_array_equal(points[0], actions[all_scores.argmax()])
     assert sum(scored) <= 64
-
-
-def test_a_climb_ends_near_a_maximum_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    box, objective = Box(x=(0.0, 1.0), y=(0.0, 1.0)), many_contexts(-2.0)
-    nothing = np.empty((0, 2))
-    alone: list[tuple[FloatArray, float]] = []
-    starts, scores = objective.leaders(box.sample(512, 0), 8)
-    steps, climbed = list[int](), Objective.score_and_gradient
-
-    def counted(self: Objective, action: FloatArray) -> tuple[float, FloatArray]:
-        steps[-1] += 1
-        return climbed(self, action)
-
-    monkeypatch.setattr(Objective, "score_and_gradient", counted)
-    for start, score in zip(starts, scores, strict=True):
-        steps.append(0)
-        alone.append(climb(box, objective, start, float(score), []))
-    each, steps[:] = sum(steps), [0]
-    best = best_in_box(box, objective, nothing, nothing, 0)
-    assert objective.scores(best[None])[0] == pytest.approx(max(score for _, score in alone), abs=1e-9)
-    assert sum(steps) <= 0.75 * each
 
 
 def test_nothing_is_known_before_the_first_outcome() -> None:

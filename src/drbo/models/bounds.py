@@ -269,11 +269,12 @@ class Bound:
 
     def at(self, actions: FloatArray, used: NDArray[np.intp] | None = None) -> FloatArray:
         """Return the bound (m, k) at actions (m, d_x) anywhere, in the contexts `used` (k,); by default in all."""
-        mean, variance = moments_in(self.posterior, actions, used)
-        found = np.asarray(mean + self.slope * np.sqrt(variance))
-        for other in self.others:
-            mean, variance = moments_in(other, actions, used)
-            found = self._outer(found, mean + self.slope * np.sqrt(variance))
+        found: FloatArray | None = None
+        for one in (self.posterior, *self.others):
+            mean, variance = one.moments(actions) if used is None else moments_in(one, actions, used)
+            values = np.asarray(mean + self.slope * np.sqrt(variance))
+            found = values if found is None else self._outer(found, values)
+        assert found is not None  # there is one posterior at least
         return found
 
     def difference(self, actions: FloatArray, other: FloatArray) -> FloatArray:

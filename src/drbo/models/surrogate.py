@@ -368,12 +368,8 @@ def check_surrogate(surrogate: object) -> Surrogate:
     return surrogate
 
 
-def moments_in(
-    posterior: Posterior, actions: FloatArray, used: NDArray[np.intp] | None
-) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance (m, k) at actions (m, d_x), in the contexts `used` (k,), or in all."""
-    if used is None:
-        return posterior.moments(actions)
+def moments_in(posterior: Posterior, actions: FloatArray, used: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance (m, k) at actions (m, d_x), in the contexts `used` (k,)."""
     if supports(posterior, SupportsSomeContexts):
         return posterior.moments_in(actions, used)
     mean, variance = posterior.moments(actions)

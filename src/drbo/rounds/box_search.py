@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult, minimize
+from scipy.optimize import minimize
 
 from drbo.ambiguity.placed import WorstCase
 from drbo.models.surrogate import Estimate
@@ -220,9 +220,7 @@ def best_in_box(
     else:
         candidates = candidates[~taboo]
     starts, scores = objective.leaders(candidates, _CLIMBS)
-    climbed: list[tuple[FloatArray, float]] = []
-    for start in zip(starts, scores, strict=True):
-        climbed.append(_climb(box, objective, *start, climbed))
+    climbed = [_climb(box, objective, *start) for start in zip(starts, scores, strict=True)]
     points = np.concatenate([starts, *(point[None] for point, _ in climbed)])
     scores = np.append(scores, [score for _, score in climbed])
     taboo = _same_action(box, points, np.concatenate([away, failed]))
@@ -285,18 +283,11 @@ def _moved(box: Box, points: FloatArray, scale: float, rng: np.random.Generator)
     return np.clip(moved, 0.0, 1.0)
 
 
-def _climb(
-    box: Box, objective: Objective, point: FloatArray, score: float, known: Sequence[tuple[FloatArray, float]]
-) -> tuple[FloatArray, float]:
-    """Return the local maximum reached from a point with a known score, and its score.
-
-    `known` are local maxima and their scores; a climb that comes close to one ends there.
-    """
+def _climb(box: Box, objective: Objective, point: FloatArray, score: float) -> tuple[FloatArray, float]:
+    """Return the local maximum reached from a point with a known score, and its score."""
     for _ in range(5):
         before = score
-        point, score = _climb_free(box, objective, point, score, known)
-        if any(point is end for end, _ in known):
-            break
+        point, score = _climb_free(box, objective, point, score)
         others = _other_parts(box, point)
         if len(others):
             best, scores = objective.leaders(others, 1)
@@ -341,9 +332,7 @@ def _rules(box: Box, start: FloatArray) -> tuple[NDArray[np.bool_], list[Any]]:
     return free, rules
 
 
-def _climb_free(
-    box: Box, objective: Objective, start: FloatArray, score: float, known: Sequence[tuple[FloatArray, float]]
-) -> tuple[FloatArray, float]:
+def _climb_free(box: Box, objective: Objective, start: FloatArray, score: float) -> tuple[FloatArray, float]:
     """Return the maximum over the continuous coordinates, and its score; never worse than the start.
 
     L-BFGS-B without constraints, sequential quadratic programming with them.
@@ -363,22 +352,7 @@ def _climb_free(
 
     bounds = [(0.0, 1.0)] * int(free.sum())
     if box.feasible is None:
-        ends = [end for end in known if np.array_equal(end[0][~free], start[~free])]
-        reached_end: list[tuple[FloatArray, float]] = []
-
-        def near_an_end(intermediate_result: OptimizeResult) -> None:
-            for end, top in ends:
-                apart = np.abs(intermediate_result.x - end[free]).max()
-                if apart < _APART and score < top and -intermediate_result.fun < top:
-                    reached_end.append((end, top))
-                    raise StopIteration
-
-        options: Any = {"maxiter": 40}
-        found: Any = minimize(
-            descent, start[free], jac=True, method="L-BFGS-B", bounds=bounds, callback=near_an_end, options=options
-        )
-        if reached_end:
-            return reached_end[0]
+        found = minimize(descent, start[free], jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40})
         return (start, score) if -found.fun <= score else (whole(np.clip(found.x, 0.0, 1.0)), float(-found.fun))
     found = minimize(
         descent,
