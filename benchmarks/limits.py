@@ -589,7 +589,7 @@ def cost(rounds: int = 30, pairs: int = 2) -> None:
     for name, arguments in spaces.items():
         for _ in range(pairs + 1):  # the first pair warms up
             seconds = []
-            for limits in ({}, {"a": drbo.AtMost(1.5), "b": drbo.AtLeast(0.2)}):
+            for limits in (None, {"a": drbo.AtMost(1.5), "b": drbo.AtLeast(0.2)}):
                 opt, spent = drbo.Optimizer(**arguments, limits=limits), []
                 for _ in range(rounds):
                     start = time.process_time()
