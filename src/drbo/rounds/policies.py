@@ -31,7 +31,7 @@ MISJUDGED = 0.02
 """Loss of score by further contexts, as a share of the amplitude of f, from which an action is chosen again."""
 
 
-NEAR = 0.1
+NEAR = 0.05
 """An action is near another one up to this root mean square difference, in shares of the ranges."""
 
 
