@@ -569,3 +569,17 @@ def test_a_check_looks_where_a_limit_would_do_worst() -> None:
     reasons = [opt.ask() for _ in range(4)]
     checks = [s for s in reasons if s.reason == "verify"]
     assert [float(s.context[0]) for s in checks] == [0.0]
+
+
+def test_the_verdict_on_a_limit_with_a_probability_counts_untried_conditions_as_failures() -> None:
+    opt = make(limits={"flow": AtLeast(0.2, probability=0.7)})
+    for c in CONTEXTS[:2]:
+        opt.tell(ACTIONS[8], cost(1.0, c), context=c, limits={"flow": flow(1.0, c)})
+    for c in CONTEXTS:
+        opt.tell(ACTIONS[0], cost(0.0, c), context=c, limits={"flow": flow(0.0, c)})
+    limit = opt.bound(ACTIONS[8]).limits["flow"]
+    chance = opt.under().probability(ACTIONS[8], above=0.2, outcome="flow").lower
+    assert limit.trust.guess == pytest.approx(limit.value) == pytest.approx(chance)
+    # Contexts 0 and 0.25 were tried, and 0.5 is within 0.3 of these, but beyond both: it and the others may fail.
+    assert limit.trust.stressed == pytest.approx(P[:2].sum() - RADIUS, abs=1e-9)
+    assert limit.trust.verdict == "extrapolated"

@@ -232,27 +232,31 @@ def _limit_bound(found: ActionBound, name: str) -> LimitBound:
     key, limit = own.key(name), own.limits[name]
     outcome, beliefs = own.outcomes[key], asked.beliefs(ball, key)
     requirement = limit.requirement(beliefs, outcome.bound_beta.proven, View.CERTAIN)
-    reference, units = ball.reference, beliefs.units
+    reference, units, evaluations = ball.reference, beliefs.units, asked.evaluations(key)
     if isinstance(requirement, Floor):
-        made = ball.certificate(beliefs.bound(ball, LOWER), found.action)
+        bound = beliefs.bound(ball, LOWER)
+        made = ball.certificate(bound, found.action)
         reference, weights = made.reference, made.worst_case.weights
         value, threshold = units.stated(made.lower_bound), limit.threshold
         holds = units.known and made.lower_bound >= requirement.level
         claim, width = outcome.claim, beliefs.bound_width
+        gap = Gap.of(ball, bound, found.action, evaluations)
+        guess = float(ball.worst_case(bound.of_action(found.action)).expectation)
+        bounds = units.stated(guess), units.stated(guess - gap.loss)
     else:
         check_atoms(ball)
-        worst = requirement.worst(ball, found.action)
+        chances = requirement.chances_of(ball, found.action)
+        worst = ball.worst_case(chances)
         weights, threshold = worst.weights, cast(float, limit.probability)
         value = min(max(float(worst.lower_bound), 0.0), 1.0) if units.known else 0.0
         holds = units.known and float(worst.lower_bound) >= requirement.probability
         claim = claims.everywhere(outcome.surrogate, outcome.bound_beta, noisy=limit.of == "outcome")
         width = requirement.view.bound(beliefs, ball, requirement.count(ball)).width
+        # An untried condition may fail for sure.
+        gap = Gap.of_values(ball, chances, found.action, replace(evaluations, lowest=0.0, spread=1.0))
+        bounds = value, max(value - gap.loss, 0.0)
     contexts = asked.known.nature(found.given).decode_all(reference)
-    bound = beliefs.bound(ball, LOWER)
-    gap = Gap.of(ball, bound, found.action, asked.evaluations(key))
     check = Check(asked.actions.decode(found.action), asked.nature.space.decode(gap.at), asked.nature.space.key(gap.at))
-    guess = float(ball.worst_case(bound.of_action(found.action)).expectation)
-    bounds = units.stated(guess), units.stated(guess - gap.loss)
     return LimitBound(
         name=name,
         limit=limit,

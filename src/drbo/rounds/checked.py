@@ -62,6 +62,11 @@ class Gap:
         values, probes = bound.of_action(action), ball.probes()
         if len(probes):
             ball, values = ball.extended(probes), np.append(values, bound.curve(action.coordinates)(probes))
+        return cls.of_values(ball, values, action, evaluations)
+
+    @classmethod
+    def of_values(cls, ball: Ball, values: FloatArray, action: Point, evaluations: Evaluations) -> Gap:
+        """Return the gap of an action in a set, for values (n,) of the action on the atoms."""
         distance = _distances(ball.contexts, evaluations.near(action.coordinates))
         untried = distance > COVERED + _ROUNDING
         usual = ball.worst_case(values)

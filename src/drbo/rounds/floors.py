@@ -22,7 +22,6 @@ from enum import Enum
 
 import numpy as np
 
-from drbo.ambiguity.placed import WorstCase
 from drbo.models.bounds import LOWER, UPPER, Bound, simultaneous
 from drbo.models.surrogate import Posterior
 from drbo.rounds.ball import Ball
@@ -128,10 +127,6 @@ class Floor(Requirement):
         bound = self._bound(ball)
         return (ball.certificate(bound, action).lower_bound - self.level) / bound.amplitude
 
-    def worst(self, ball: Ball, action: Point) -> WorstCase:
-        """Return the worst case of the bound on the atoms for an action."""
-        return ball.worst_case(self._bound(ball).of_action(action))
-
     def slope(self, ball: Ball, action: FloatArray) -> tuple[float, FloatArray]:
         """Return the margin of an action (d,) on the atoms, and its gradient (d,); the units must be known."""
         bound = self._bound(ball)
@@ -199,9 +194,9 @@ class Likely(Requirement):
         """Return the number of contexts in which the confidence bounds must be made to hold at once."""
         return 1 if self.proven else len(np.unique(ball.contexts, axis=0))
 
-    def worst(self, ball: Ball, action: Point) -> WorstCase:
-        """Return the worst case of the probability for an action; the units must be known."""
-        return ball.worst_case(self.chances(ball, FewCandidates.of([action]), np.arange(1))[0])
+    def chances_of(self, ball: Ball, action: Point) -> FloatArray:
+        """Return the probability (n,) of the event in each context for an action; the units must be known."""
+        return np.asarray(self.chances(ball, FewCandidates.of([action]), np.arange(1))[0])
 
     def _margins(
         self, ball: Ball, candidates: Candidates, rows: Indices, value: Callable[[FloatArray], FloatArray]
