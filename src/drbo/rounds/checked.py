@@ -34,6 +34,8 @@ _OTHER_LABEL = 0.5
 """Two conditions that differ by more than this in one column are never near: another label differs by 1."""
 _EVERY = 4
 """Every fourth suggestion may be a check: more of them cost the search more than they gain (docs/evidence.md)."""
+_SETTLED = 2
+"""An action is checked once it, or one near it, was evaluated so often: before that the search may leave it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,11 +112,12 @@ class Checked(Policy):
     """A policy that checks the recommended action where nobody has tried it, and otherwise follows another policy.
 
     A bound is only as good as the model where the adversary goes, and a model knows nothing of a cliff that no outcome
-    has shown. Before every fourth suggestion the recommended action is computed. Suppose that every condition far from
-    those in which this action, or one near it, was evaluated is as bad as the worst outcome so far. If that would lower
-    the bound by more than a twentieth of the outcomes' deviation, the suggestion is the recommended action in one of
-    these conditions: the one of the largest product of its mass and its distance from the tried ones. If nature picks
-    contexts, the suggestion is the recommended action itself. `suggestion.reason` is "verify" then.
+    has shown. Before every fourth suggestion the recommended action is computed. If it, or one near it, has fewer than
+    two evaluations, the search may leave it, and nothing is checked. Otherwise suppose that every condition far from
+    those of these evaluations is as bad as the worst outcome so far. If that would lower the bound by more than a
+    twentieth of the outcomes' deviation, the suggestion is the recommended action in one of these conditions: the one
+    of the largest product of its mass and its distance from the tried ones. If nature picks contexts, the suggestion is
+    the recommended action itself. `suggestion.reason` is "verify" then.
 
     With limits, a check also looks at what is at stake for each limit. The action that is best while its limits
     may hold is often one whose limits can never be known to hold. So every second suggestion is among the actions
@@ -160,7 +163,7 @@ class Checked(Policy):
         return self.policy.choose(round, beliefs)
 
     def _check(self, round: Round, beliefs: Beliefs) -> Choice | None:
-        """Return the check of the recommended action; None if it was tried where it may do badly.
+        """Return the check of the recommended action; None if it is new, or was tried where it may do badly.
 
         The objective and every limit have their own adversary; the largest gap counts. If no action is known to meet
         the limits, nothing is recommended, and nothing is checked.
@@ -170,7 +173,7 @@ class Checked(Policy):
         if not beliefs.units.known:
             return None
         found = self._recommended(round, lower)
-        if found is None:
+        if found is None or len(round.evaluated(beliefs).near(found.action.coordinates)) < _SETTLED:
             return None
         gaps = []
         for one in (beliefs, *(limit.beliefs for limit in round.limits)):
