@@ -1,8 +1,9 @@
 """Thousands of outcomes on a box of 3 + 2 dimensions: times, and whether runs and bounds are as good as exact ones.
 
 `python benchmarks/many_outcomes.py runs OUT` compares whole runs above the limit of an exact posterior with exact ones,
-`bounds OUT` counts false bounds, `table OUT` prints either, and `times` prints the rows of `make bench`. Results are
-added to the file OUT one by one, and a run that was stopped goes on from there.
+`bounds OUT` counts false bounds, `table OUT` prints either, and `times` prints the rows of `make bench`. `trials`
+prints what the sampler of an Optuna study takes per trial after 5,000 trials. Results are added to the file OUT one by
+one, and a run that was stopped goes on from there.
 """
 
 from __future__ import annotations
@@ -331,9 +332,38 @@ def many_outcome_rows(quick: bool) -> Iterator[Row]:
         yield Row(f"load {count:,} results", load_time(count), limit)
 
 
+def trials(count: int = 5000, later: int = 5) -> list[float]:
+    """Return the CPU seconds of the next suggestions of a study with so many trials, the first one included."""
+    import optuna
+
+    from drbo.integrations.optuna import RobustSampler
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    rng = np.random.default_rng(0)
+    past = {name: rng.random(60) for name in CS}
+    study = optuna.create_study(sampler=RobustSampler(Samples(past, support=8), setting=Simulator(radius=0.1)))
+    space: dict[str, Any] = {name: optuna.distributions.FloatDistribution(0.0, 1.0) for name in (*XS, *CS)}
+
+    def cost(params: dict[str, float]) -> float:
+        x, c = (np.array([params[name] for name in names]) for names in (XS, CS))
+        return float(((x - 0.5 - 0.2 * c.mean()) ** 2).sum() + NOISE * rng.normal())
+
+    for day in rng.integers(60, size=count).tolist():
+        params = {**{name: float(rng.random()) for name in XS}, **{name: float(past[name][day]) for name in CS}}
+        study.add_trial(optuna.trial.create_trial(params=params, distributions=space, value=cost(params)))
+    taken = []
+    for _ in range(later + 1):
+        start = clock()
+        trial = study.ask()
+        params = {name: trial.suggest_float(name, 0.0, 1.0) for name in space}
+        taken.append(clock() - start)
+        study.tell(trial, cost(params))
+    return taken
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["runs", "bounds", "table", "times"])
+    parser.add_argument("what", choices=["runs", "bounds", "table", "times", "trials"])
     parser.add_argument("out", nargs="?", type=Path, default=Path("many.jsonl"))
     parser.add_argument("--evaluations", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=20)
@@ -349,6 +379,8 @@ def main() -> None:
     elif arguments.what == "table":
         table = table_of_runs if "arm" in done(arguments.out)[0] else table_of_bounds
         print("\n".join(table(arguments.out)))
+    elif arguments.what == "trials":
+        print(" / ".join(f"{one:.2f}" for one in trials()), "s per trial")
     else:
         times(30)  # loads compiled code
         for count, targets in TARGETS.items():

@@ -44,7 +44,7 @@ def truth(f: Any, x: float, radius: float) -> float:
 
 
 def test_a_smooth_function_is_checked_and_its_bound_holds() -> None:
-    r = run(smooth, 20).recommend()
+    r = run(smooth, 40).recommend()
     assert r.trust.verdict == "checked", str(r)
     assert r.trust.checks >= 1
     assert "checked" in str(r)
@@ -62,7 +62,7 @@ def test_a_cliff_at_the_edge_of_the_range() -> None:
 
 def test_a_cliff_between_two_evaluated_contexts_cannot_be_known_until_an_outcome_shows_it() -> None:
     """Nothing can be known between two evaluations; the first outcome there refutes the model."""
-    opt = run(smooth, 20)
+    opt = run(smooth, 40)
     assert opt.recommend().trust.verdict == "checked"
     r = opt.recommend()
     opt.tell(r.action, -8.0, context={"t": 10.0})
@@ -114,7 +114,7 @@ def test_integer_actions() -> None:
 
 
 def test_deterministic_outcomes_assume_a_noise() -> None:
-    r = run(smooth, noise=0.0).recommend()
+    r = run(smooth, 40, noise=0.0).recommend()
     assert r.trust.verdict == "checked"
     assert "is assumed" in " ".join(str(r).split())
     assert r.value <= truth(smooth, r.action["x"], 2.0) + 1e-6
