@@ -55,7 +55,7 @@ def test_a_cost_that_is_higher_than_predicted_has_a_negative_error() -> None:
 
 def test_the_evidence_is_the_product_of_the_bets() -> None:
     z = np.random.default_rng(3).normal(size=40)
-    found = Ahead(tuple(range(40)), tuple(z), (False,) * 40, False)
+    found = Ahead(tuple(range(40)), tuple(z), (False,) * 40, (False,) * 40, False)
     assert found.evidence == pytest.approx(np.prod(1.0 + STEP * (z[FIRST - 1 :] ** 2 / SCALE**2 - 1.0)))
 
 

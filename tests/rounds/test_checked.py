@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import drbo
+from drbo.knowledge.ahead import Ahead
 from drbo.models.data import Units
 from drbo.rounds.checked import COVERED, EDGE, MOST_AT_STAKE, _distances
 from drbo.rounds.context_rules import Informative
@@ -80,8 +81,8 @@ def moved(values: Any, share: float) -> float:
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_the_stressed_bound_counts_untried_conditions_as_the_worst_outcome(sign: float) -> None:
-    """The bound in each context by `predict`, the worst outcome in untried ones, and a worst case by hand."""
+def test_the_stressed_bound_counts_conditions_as_worse_the_further_they_are_from_tried_ones(sign: float) -> None:
+    """The bound in each context by `predict`, the formula of `Gap` written out, and a worst case by hand."""
     grid = np.linspace(0.0, 1.0, 11)
     opt = drbo.Optimizer(
         grid, grid, ambiguity=drbo.TotalVariation(), setting=drbo.Simulator(np.full(11, 1 / 11), 0.3),
@@ -89,18 +90,21 @@ def test_the_stressed_bound_counts_untried_conditions_as_the_worst_outcome(sign:
     )  # fmt: skip
     rng = np.random.default_rng(3)
     for x in (0.2, 0.5, 0.9):
+        opt.ask()  # records what was learned so far
         for c in (0.0, 0.3, 0.5) if x == 0.5 else (0.1, 0.8, 1.0):
             opt.tell([x], sign * (-((x - 0.5) ** 2) - 0.2 * c + 0.01 * rng.normal()), context=[c])
     r = opt.bound([0.5])
     outcomes = [float(result.outcome or 0.0) for result in opt.results]
     worst = min(sign * outcome for outcome in outcomes)
     tried = [0.0, 0.3, 0.5]
+    doubt = errors(opt).doubt
     values = []
     for c in grid:
         p = opt.predict([0.5], [c])
         lower = p.lower if sign > 0.0 else -p.upper
-        near = c <= 0.5 + EDGE + 1e-9 and min(abs(c - t) for t in tried) <= COVERED + 1e-9
-        values.append(lower if near else min(lower, worst))
+        near = c <= 0.5 + EDGE + 1e-9 and min(abs(c - t) for t in tried) <= COVERED
+        far = (min(abs(c - t) for t in tried) / COVERED) ** 2 if near else 1.0
+        values.append(lower - doubt * far * max(lower - worst, 0.0))
     expected = moved(values, 0.3)
     assert sign * r.trust.stressed == pytest.approx(expected, abs=1e-9)
     assert r.value == pytest.approx(r.trust.stressed, abs=1e-12)
@@ -119,12 +123,16 @@ def test_the_recommended_action_has_the_best_bound_of_the_model() -> None:
     assert best >= max(tried) - 1e-6 * spread
 
 
-def test_at_most_every_fourth_suggestion_is_a_check() -> None:
+def errors(opt: drbo.Optimizer) -> Ahead:
+    return opt._known.ahead(opt._known.state)
+
+
+def test_at_most_every_second_suggestion_is_a_check_and_not_the_first_three() -> None:
     opt = optimizer()
     run(opt, 32)
     checks = [proposal.number for proposal in _proposals(opt) if proposal.reason == "verify"]
     assert checks
-    assert all(number % 4 == 3 for number in checks)
+    assert all(number >= 3 and number % 2 == 1 for number in checks)
 
 
 def test_the_default_of_a_learned_model_is_checked_and_what_is_said_is_taken() -> None:
@@ -144,10 +152,11 @@ def test_a_check_is_the_recommended_action_where_it_was_not_tried() -> None:
         seen = twin._known.evaluations(twin._known.state, "", Units(1.0))
         s = opt.ask()
         if s.reason == "verify":
-            assert s.number % 4 == 3
             context, near = s.context_points[0].coordinates, seen.near(s.action_point.coordinates)
-            assert len(near) >= 2  # a new action is not checked: the search may leave it
-            assert _distances(np.array([context, *seen.contexts, [0.0], [1.0]]), near)[0] > COVERED
+            beyond = not seen.contexts.min() - EDGE <= context[0] <= seen.contexts.max() + EDGE
+            often = s.number % 4 == 3 if len(near) >= 2 else s.number % 8 == 7  # the search may leave a new action
+            assert beyond or often
+            assert _distances(np.array([context, *seen.contexts, [0.0], [1.0]]), near)[0] > 0.0
         opt.tell(s, smooth(s.action, s.context))
     assert "verify" in {proposal.reason for proposal in _proposals(opt)}
 
@@ -177,6 +186,35 @@ def test_a_cliff_at_the_edge_is_found() -> None:
     assert any(s.context["t"] > 13.0 and s.action["x"] < 0.5 for s in asked)
     r = opt.recommend()
     assert r.action["x"] > 0.4 or r.trust.verdict != "checked"
+
+
+def test_conditions_beyond_all_evaluated_ones_are_checked_early() -> None:
+    """The samples lie within 8 and 12 of a range from 0 to 20: a radius of 2 lets the adversary go beyond them."""
+    opt = optimizer()
+    asked = run(opt, 10)
+    contexts = [s.context["t"] for s in asked if s.reason == "verify"]
+    assert contexts
+    assert max(contexts) > 13.0 or min(contexts) < 7.0
+
+
+def test_doubt_falls_with_checks_that_went_well_and_rises_with_others() -> None:
+    labels = {"a": 0.5, "b": 0.3, "c": 0.2}
+    doubts = []
+    for fall in (0.0, 50.0):
+        opt = drbo.Optimizer(np.linspace(0.0, 1.0, 5), labels, setting=drbo.Simulator(radius=0.2))
+        assert errors(opt).doubt == 1.0
+        rng = np.random.default_rng(5)
+        for label in ("a", "b", "c"):
+            opt.ask()  # records what was learned so far
+            for x in (0.0, 0.25, 0.5, 0.75, 1.0):
+                wrong = fall if (label, x) == ("c", 0.5) else 0.0
+                opt.tell([x], x - x**2 + 0.01 * rng.normal() - wrong, context=label)
+        ahead = errors(opt)
+        assert sum(ahead.checks) == 10  # every action, in two labels after the first
+        doubts.append(ahead.doubt)
+        surprises = sum(error < -3.0 for error in ahead.errors)
+        assert ahead.doubt == pytest.approx((surprises + 1.0) / 11.0)
+    assert doubts[1] > doubts[0]
 
 
 def test_pending_checks_are_not_repeated() -> None:

@@ -1,7 +1,7 @@
 """How far a bound can be trusted: whether its action was tried where it may do badly, and how predictions came out.
 
-A bound rests on extrapolation if it would fall much, should conditions in which nobody has tried the action be as bad
-as the worst outcome so far. Outcomes can refute a model, and never confirm one (`drbo.knowledge.ahead`).
+A bound rests on extrapolation if bad outcomes in conditions in which nobody has tried the action would lower it much
+(`drbo.rounds.checked.Gap`). Outcomes can refute a model, and never confirm one (`drbo.knowledge.ahead`).
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from typing import Any, Literal
 
 from scipy.special import bdtrc, ndtr
 
-from drbo.knowledge.ahead import FIRST, Ahead
+from drbo.knowledge.ahead import FAR, FIRST, Ahead
 from drbo.knowledge.explanation import readable
 from drbo.knowledge.snapshot import Snapshot
 from drbo.rounds.checked import Gap
 
 Verdict = Literal["checked", "extrapolated", "refuted"]
-_FAR = 3.0
-"""An outcome this many deviations from its prediction is surprising."""
 _OUTLIER = 5.0
 """An outcome this many deviations from its prediction is pointed out."""
 _NAMED = 3
@@ -68,21 +66,21 @@ class Surprises:
     def of(cls, ahead: Ahead) -> Surprises:
         """Return the surprises among one-step-ahead errors."""
         tested = sum(number + 1 >= FIRST for number in ahead.results)
-        expected = 2.0 * float(ndtr(-_FAR)) * tested
+        expected = 2.0 * float(ndtr(-FAR)) * tested
         outliers = tuple(ahead.beyond(_OUTLIER))
-        return cls(tested, len(ahead.beyond(_FAR)), expected, outliers, ahead.refuted, ahead.corrected)
+        return cls(tested, len(ahead.beyond(FAR)), expected, outliers, ahead.refuted, ahead.corrected)
 
     @property
     def by_chance(self) -> float:
         """The probability that a model that is right has at least so many outcomes beyond 3 deviations."""
-        return float(bdtrc(self.far - 1, self.tested, 2.0 * ndtr(-_FAR))) if self.far else 1.0
+        return float(bdtrc(self.far - 1, self.tested, 2.0 * ndtr(-FAR))) if self.far else 1.0
 
     def __str__(self) -> str:
         if not self.tested:
             return f"no prediction has been tested: predictions count from outcome {FIRST} on"
         expected = f"{self.expected:.1g}" if self.expected >= 0.1 else "fewer than 0.1"
         return (
-            f"{self.far} of the last {self.tested} outcomes were further than {_FAR:g} deviations from what the model "
+            f"{self.far} of the last {self.tested} outcomes were further than {FAR:g} deviations from what the model "
             f"had predicted before them, and {expected} were to be expected"
         )
 
@@ -97,7 +95,7 @@ class Trust:
         nobody has tried the action; otherwise "checked", which is no proof
     reasons : the reasons in words
     guess : the bound of the model alone, in the user's units
-    stressed : the bound if every untried condition is as bad as the worst outcome so far, in the user's units
+    stressed : the bound with bad outcomes in untried conditions (`drbo.rounds.checked.Gap`), in the user's units
     untried : the mass of the worst distribution in untried conditions
     checks : the number of outcomes of suggestions that checked a recommended action (`suggestion.reason` is "verify")
     surprises : how far outcomes were from their predictions
@@ -137,8 +135,8 @@ def trust(
         found["refuted"] += [f"{surprises}: the model is too sure of itself", _remedy(ahead)]
     if gap.open:
         found["extrapolated"].append(
-            f"nobody has tried this action, or one near it, in conditions such as {readable(check.context)}; if these "
-            f"are as bad as the worst outcome so far, the bound is {stressed:.4g}, and the model's guess is {guess:.4g}"
+            f"nobody has tried this action, or one near it, in conditions such as {readable(check.context)}; with bad "
+            f"outcomes there the bound is {stressed:.4g}, and the model's guess is {guess:.4g}"
         )
     widest = asked.state.largest_radius
     if asked.state.told_so_far and radius > _LARGER * widest:
@@ -181,7 +179,7 @@ def _results(numbers: list[int]) -> str:
 def _checked(ahead: Ahead, checks: int) -> str:
     if not checks:
         return "evaluated where it would do worst, without a check of its own"
-    below = sum(error < -_FAR for error, one in zip(ahead.errors, ahead.verified, strict=True) if one)
+    below = sum(error < -FAR for error, one in zip(ahead.errors, ahead.verified, strict=True) if one)
     times = "once" if checks == 1 else f"{checks} times"
     if not below:
         return f"checked {times} where it would do worst; all outcomes within the bound"

@@ -5,6 +5,10 @@ y_t. Whatever rule chose (x_t, c_t), the expectation of z_t^2 given the past is 
 martingale prod(1 + l (z_t^2 / s^2 - 1)) therefore refutes a model at any time: if E z_t^2 <= s^2, it exceeds 1 / delta
 with probability at most delta. With learned hyper-parameters E z_t^2 is above 1 in the first outcomes although the
 model is right, so the test starts late, with s above 1. It never confirms a model.
+
+A check is an outcome of an action in a condition that was new to it: the suggestion checked a recommended action, or
+the action, or one near it, had been evaluated in other conditions alone. Outcomes further than 3 deviations below their
+prediction, one more than were seen, over the number of checks is how much unseen conditions are doubted (`doubt`).
 """
 
 from __future__ import annotations
@@ -13,11 +17,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from drbo.knowledge.belief import OutcomeBelief
 from drbo.knowledge.configuration import Configuration
 from drbo.knowledge.history import OBJECTIVE, Amended, Asked, Fact, Retracted, Told
 from drbo.knowledge.state import observations
 from drbo.models.surrogate import Fit
+from drbo.rounds.checked import COVERED
+from drbo.rounds.policies import rows_near
+from drbo.validation import FloatArray
 
 FIRST = 10
 """The number of the first outcome that is tested."""
@@ -27,6 +36,8 @@ STEP = 0.2
 """l: the share of the stake that is bet on each outcome."""
 DELTA = 0.01
 """The probability at which a model that is right is refuted."""
+FAR = 3.0
+"""An outcome this many deviations from its prediction is surprising."""
 LARGEST = 10.0
 """Errors are cut at so many deviations where their size widens a bound: one jump must not make all bounds useless."""
 _BLOCK = 100
@@ -42,12 +53,14 @@ class Ahead:
     results : the number of each tested result
     errors : the errors z in deviations, the first of each result; positive where the outcome was better than predicted
     verified : whether each result answers a suggestion of the reason "verify"
+    checks : whether each result is a check
     corrected : whether results were amended or retracted, so that the errors are no test any more
     """
 
     results: tuple[int, ...]
     errors: tuple[float, ...]
     verified: tuple[bool, ...]
+    checks: tuple[bool, ...]
     corrected: bool
 
     @property
@@ -68,6 +81,11 @@ class Ahead:
         both = zip(self.results, self.errors, strict=True)
         tested = [min(error**2, LARGEST**2) for number, error in both if number + 1 >= FIRST]
         return max(1.0, math.sqrt(sum(tested) / len(tested)) / SCALE) if tested else 1.0
+
+    @property
+    def doubt(self) -> float:
+        """(surprises + 1) / (checks + 1), at most 1: surprises are outcomes far below their prediction."""
+        return min((sum(error < -FAR for error in self.errors) + 1) / (sum(self.checks) + 1), 1.0)
 
     @property
     def refuted(self) -> bool:
@@ -103,7 +121,7 @@ class Forecaster:
         self._n_facts = self._n_told = self._n_done = 0
         self._corrected = False
         self._belief: OutcomeBelief | None = None
-        self._found: list[tuple[int, float, bool]] = []
+        self._found: list[tuple[int, float, bool, bool]] = []
 
     def ahead(self, facts: Sequence[Fact]) -> Ahead:
         """Return the errors in these facts, which must begin with those of the last call."""
@@ -112,12 +130,13 @@ class Forecaster:
         self._n_facts = len(facts)
         told = [step.told for step in self._steps]
         first = max(len(told) // _BLOCK - 1, 0) * _BLOCK
+        actions = np.array([one.action.coordinates for one in told])
         for i in range(max(self._n_done, first), len(told)):
-            self._predict(self._steps[i], told, i)
+            self._predict(self._steps[i], told, i, actions)
         self._n_done = len(told)
         recent = [one for one in self._found if one[0] >= (self._steps[first].number if told else 0)]
-        numbers, errors, verified = zip(*recent, strict=True) if recent else ((), (), ())
-        return Ahead(numbers, errors, verified, self._corrected)
+        numbers, errors, verified, checks = zip(*recent, strict=True) if recent else ((), (), (), ())
+        return Ahead(numbers, errors, verified, checks, self._corrected)
 
     def _note(self, fact: Fact) -> None:
         """Note a result with the fit before it; a correction makes all predictions anew."""
@@ -135,8 +154,8 @@ class Forecaster:
                 self._steps.insert(at, replace(old, told=told))
             self._corrected, self._n_done, self._belief, self._found = True, 0, None, []
 
-    def _predict(self, step: _Step, told: Sequence[Told], n_before: int) -> None:
-        """Note the error of a result, given the `n_before` results before it."""
+    def _predict(self, step: _Step, told: Sequence[Told], n_before: int, actions: FloatArray) -> None:
+        """Note the error of a result, given the `n_before` results before it; `actions` (n, d) are those of `told`."""
         units = step.fit.units(self._own.outcomes[self._name].sign)
         if not units.known or self._name not in step.told.outcomes or step.told.hidden:
             return
@@ -150,4 +169,12 @@ class Forecaster:
         noise = posterior.noise if first.noise is None else first.noise
         assert first.outcome is not None  # the evaluation did not fail
         error = (first.outcome - float(mean[0])) / math.sqrt(float(variance[0]) + noise**2)
-        self._found.append((step.number, error, step.verified))
+        near = rows_near(step.told.action.coordinates, actions[:n_before], self._own.search.space.ranges)
+        earlier = [context.coordinates for i in near if not told[i].hidden for context in told[i].contexts]
+        check = step.verified or (bool(earlier) and self._is_new(c[0], np.array(earlier)))
+        self._found.append((step.number, error, step.verified, check))
+
+    def _is_new(self, context: FloatArray, earlier: FloatArray) -> bool:
+        """Return whether a context (d,) is further than `COVERED` from earlier ones (k, d), in shares of the ranges."""
+        apart = ((earlier - context) / self._own.nature.space.ranges) ** 2
+        return bool(np.sqrt(apart.mean(axis=1)).min() > COVERED)

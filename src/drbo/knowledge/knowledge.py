@@ -97,7 +97,7 @@ class Knowledge:
         with self._forecasting:  # a verdict is made when it is read, which may be in any thread
             cached = self._ahead.pop(name, None)
             if cached is None or cached[0] > state.n_facts:  # an earlier state
-                cached = 0, Forecaster(self.configuration, name), Ahead((), (), (), False)
+                cached = 0, Forecaster(self.configuration, name), Ahead((), (), (), (), False)
             if cached[0] < state.n_facts:
                 cached = state.n_facts, cached[1], cached[1].ahead(self._facts[: state.n_facts])
             self._ahead[name] = cached
@@ -341,7 +341,8 @@ class Knowledge:
         )
         values = [units.inward(value) for record in state.told_so_far for value in record.values_of(name)] or [0.0]
         spread = float(np.std(values)) or 1.0
-        return Evaluations(actions, contexts, space.ranges, min(values), spread)
+        doubt = self.ahead(state, name).doubt if self.configuration.outcomes[name].surrogate.learns else 1.0
+        return Evaluations(actions, contexts, space.ranges, min(values), spread, doubt)
 
     def success(self, state: State) -> Success | None:
         """Return the estimated probability of success of any evaluation; None if nothing failed (cached).

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from drbo import validation
@@ -21,36 +23,51 @@ from drbo.validation import FloatArray
 __all__ = ["Checked"]
 
 MOST_AT_STAKE = 0.05
-"""The largest loss by untried conditions at which a bound counts as checked, in deviations of the outcomes."""
+"""The largest loss at which a bound counts as checked, if untried conditions are as bad as the worst outcome so far, in
+deviations of the outcomes."""
 MOST_UNTRIED = 0.1
 """The largest mass of the worst distribution in untried conditions at which a bound counts as checked."""
 COVERED = 0.3
-"""A condition counts as tried up to this distance from a tried one, in shares of the ranges of its columns."""
+"""From this distance from all tried conditions on, in shares of the ranges of the columns, a condition is untried."""
 EDGE = 0.05
-"""A condition beyond all tried ones in some column counts as tried up to this share of the range of the column."""
+"""A condition that is beyond all tried ones in some column by more than this share of its range is untried."""
 _ROUNDING = 1e-9
 """Tolerance of both distances."""
 _OTHER_LABEL = 0.5
 """Two conditions that differ by more than this in one column are never near: another label differs by 1."""
+_COMPARED = 32
+"""Number of conditions that are compared as the next one to check: the most harmful ones, and as many of the others."""
+_FIRST = 3
+"""The number of the first suggestion that may be a check."""
 _EVERY = 4
-"""Every fourth suggestion may be a check: more of them cost the search more than they gain (docs/evidence.md)."""
+"""Every fourth suggestion may check a settled action: more of them cost the search more than they gain."""
 _SETTLED = 2
-"""An action is checked once it, or one near it, was evaluated so often: before that the search may leave it."""
+"""An action is settled once it, or one near it, was evaluated so often: before that the search may leave it."""
+_AT_LEAST_EVERY = 8
+"""Every eighth suggestion may check an action that is not settled: in many dimensions few are ever."""
+
+
+BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
 class Gap:
     """The loss by conditions in which nobody has tried an action.
 
-    A model knows nothing of a cliff that no outcome has shown. So suppose that every untried condition is as bad as the
-    worst outcome so far. The adversary then moves there, as far as the set allows.
+    A model knows nothing of a cliff that no outcome has shown. So conditions count as worse than the model says, the
+    more the further they are from those in which the action was tried:
+
+        value - doubt * min(distance / COVERED, 1)^2 * (value - lowest outcome so far).
+
+    The doubt is 1 before any check. It falls with every check, and rises with every outcome far below its prediction
+    (`drbo.knowledge.ahead`). The adversary moves to these conditions as far as the set allows.
 
     Attributes
     ----------
     loss : the fall of the worst-case expectation by that, in the units of the model
-    at_stake : the same in deviations of the outcomes
+    at_stake : the fall if all untried conditions are as bad as the worst outcome so far, in deviations of the outcomes
     untried : the mass of the worst distribution in untried conditions
-    at : the condition to check
+    at : the condition to check: the one whose check would reduce what is at stake most
     """
 
     loss: float
@@ -61,24 +78,46 @@ class Gap:
     @classmethod
     def of(cls, ball: Ball, bound: Bound, action: Point, evaluations: Evaluations) -> Gap:
         """Return the gap of an action in a set, for a lower bound on the atoms of the set."""
-        values, probes = bound.of_action(action), ball.probes()
-        if len(probes):
-            ball, values = ball.extended(probes), np.append(values, bound.curve(action.coordinates)(probes))
-        return cls.of_values(ball, values, action, evaluations)
+        return cls.of_values(*_probed(ball, bound, action), action, evaluations)
 
     @classmethod
     def of_values(cls, ball: Ball, values: FloatArray, action: Point, evaluations: Evaluations) -> Gap:
         """Return the gap of an action in a set, for values (n,) of the action on the atoms."""
-        distance = _distances(ball.contexts, evaluations.near(action.coordinates))
-        untried = distance > COVERED + _ROUNDING
-        usual = ball.worst_case(values)
-        stressed = ball.worst_case(np.where(untried, np.minimum(values, evaluations.lowest), values))
-        loss = max(float(usual.expectation - stressed.expectation), 0.0)
-        # The condition of the largest product of mass and distance.
-        worth = np.where(untried, stressed.weights * np.minimum(distance, 1.0), 0.0)
-        at = int(np.argmax(worth if worth.any() else stressed.weights))
-        mass = float(usual.weights[untried].sum())
-        return cls(loss, loss / evaluations.spread, mass, ball.reference.atom(at))
+        tried = evaluations.near(action.coordinates)
+        far = np.minimum(_distances(ball.contexts, tried) / COVERED, 1.0) ** 2
+        fear = evaluations.doubt * far * np.maximum(values - evaluations.lowest, 0.0)
+        return cls._of(ball, values, fear, tried, _untried, evaluations)
+
+    @classmethod
+    def beyond_all(cls, ball: Ball, bound: Bound, action: Point, evaluations: Evaluations) -> Gap:
+        """Return the gap of an action if conditions beyond all evaluated ones, by any action, are the untried ones."""
+        ball, values = _probed(ball, bound, action)
+        return cls._of(ball, values, np.zeros_like(values), evaluations.contexts, _beyond, evaluations)
+
+    @classmethod
+    def _of(
+        cls,
+        ball: Ball,
+        values: FloatArray,
+        fear: FloatArray,
+        tried: FloatArray,
+        is_untried: Callable[[FloatArray, FloatArray], BoolArray],
+        evaluations: Evaluations,
+    ) -> Gap:
+        """Return the gap if values (n,) may be worse by `fear` (n,), given tried contexts (k, d)."""
+        untried, lowest = is_untried(ball.contexts, tried), np.minimum(values, evaluations.lowest)
+        usual, feared, stressed = (
+            ball.worst_case(row) for row in (values, values - fear, np.where(untried, lowest, values))
+        )
+        at_stake = max(float(usual.expectation - stressed.expectation), 0.0) / evaluations.spread
+        at = int(np.argmax(stressed.weights))
+        if untried.any():
+            order = np.argsort(-stressed.weights * untried, kind="stable")[: np.count_nonzero(untried)]
+            compared = np.concatenate([order[:_COMPARED], order[_COMPARED :: max(len(order) // _COMPARED, 1)]])
+            after = [is_untried(ball.contexts, np.concatenate([tried, ball.contexts[[j]]])) for j in compared]
+            at = int(compared[np.argmax(ball.worst_cases(np.where(after, lowest, values)).expectation)])
+        loss = max(float(usual.expectation - feared.expectation), 0.0)
+        return cls(loss, at_stake, float(usual.weights[untried].sum()), ball.reference.atom(at))
 
     @property
     def costly(self) -> bool:
@@ -91,6 +130,29 @@ class Gap:
         return self.costly or self.untried > MOST_UNTRIED
 
 
+def _probed(ball: Ball, bound: Bound, action: Point) -> tuple[Ball, FloatArray]:
+    """Return the ball with the contexts at which a cliff is looked for, and the bound on its atoms (n,)."""
+    values, probes = bound.of_action(action), ball.probes()
+    if not len(probes):
+        return ball, values
+    return ball.extended(probes), np.append(values, bound.curve(action.coordinates)(probes))
+
+
+def _scaled(contexts: FloatArray, tried: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return contexts (n, d) and tried ones (k, d) in shares of the ranges of the columns."""
+    ranges = np.ptp(np.concatenate([contexts, tried]), axis=0)
+    scale = np.where(ranges > 0.0, ranges, 1.0)
+    return contexts / scale, tried / scale
+
+
+def _beyond(contexts: FloatArray, tried: FloatArray) -> BoolArray:
+    """Return whether contexts (n, d) are beyond all tried ones (k, d) in some column, (n,)."""
+    if not len(tried):
+        return np.ones(len(contexts), dtype=bool)
+    a, b = _scaled(contexts, tried)
+    return np.asarray(np.maximum(b.min(axis=0) - a, a - b.max(axis=0)).max(axis=1) > EDGE + _ROUNDING)
+
+
 def _distances(contexts: FloatArray, tried: FloatArray) -> FloatArray:
     """Return the distance (n,) of contexts (n, d) from the nearest tried one (k, d).
 
@@ -99,12 +161,14 @@ def _distances(contexts: FloatArray, tried: FloatArray) -> FloatArray:
     """
     if not len(tried):
         return np.full(len(contexts), np.inf)
-    ranges = np.ptp(np.concatenate([contexts, tried]), axis=0)
-    scale = np.where(ranges > 0.0, ranges, 1.0)
-    a, b = contexts / scale, tried / scale
+    a, b = _scaled(contexts, tried)
     apart = np.where(cdist(a, b, "chebyshev") > _OTHER_LABEL, np.inf, cdist(a, b) / np.sqrt(a.shape[1]))
-    beyond = np.maximum(b.min(axis=0) - a, a - b.max(axis=0)).max(axis=1) > EDGE + _ROUNDING
-    return np.where(beyond, np.inf, apart.min(axis=1))
+    return np.where(_beyond(contexts, tried), np.inf, apart.min(axis=1))
+
+
+def _untried(contexts: FloatArray, tried: FloatArray) -> BoolArray:
+    """Return whether contexts (n, d) are untried, given the tried ones (k, d); (n,)."""
+    return np.asarray(_distances(contexts, tried) > COVERED + _ROUNDING)
 
 
 @dataclass(frozen=True)
@@ -112,12 +176,15 @@ class Checked(Policy):
     """A policy that checks the recommended action where nobody has tried it, and otherwise follows another policy.
 
     A bound is only as good as the model where the adversary goes, and a model knows nothing of a cliff that no outcome
-    has shown. Before every fourth suggestion the recommended action is computed. If it, or one near it, has fewer than
-    two evaluations, the search may leave it, and nothing is checked. Otherwise suppose that every condition far from
-    those of these evaluations is as bad as the worst outcome so far. If that would lower the bound by more than a
-    twentieth of the outcomes' deviation, the suggestion is the recommended action in one of these conditions: the one
-    of the largest product of its mass and its distance from the tried ones. If nature picks contexts, the suggestion is
-    the recommended action itself. `suggestion.reason` is "verify" then.
+    has shown. So some suggestions are checks: the recommended action in conditions in which a bad outcome would lower
+    its bound by more than a twentieth of the outcomes' deviation. There are two kinds.
+
+    - Conditions beyond all evaluated ones: from the fourth suggestion on, at most every second one.
+    - Conditions in which the recommended action, or one near it, was not tried: every fourth suggestion if it has two
+      evaluations or more, every eighth otherwise, as the search may leave it.
+
+    A bad outcome is one like the worst so far. The condition is the one whose check would reduce the possible loss
+    most. If nature picks contexts, the suggestion is the recommended action itself. `suggestion.reason` is "verify".
 
     With limits, a check also looks at what is at stake for each limit. The action that is best while its limits
     may hold is often one whose limits can never be known to hold. So every second suggestion is among the actions
@@ -155,34 +222,43 @@ class Checked(Policy):
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
         """Return a check of the recommended action if one is due, otherwise the choice of the inner policy."""
         _, number = round.seed
-        found = self._check(round, beliefs) if number % _EVERY == _EVERY - 1 else None
+        found = self._check(round, beliefs, number) if number >= _FIRST and number % 2 == 1 else None
         if found is not None:
             return found
         if round.approaching is not None and number % 2 == 1:
             round = replace(round, search=round.approaching)
         return self.policy.choose(round, beliefs)
 
-    def _check(self, round: Round, beliefs: Beliefs) -> Choice | None:
-        """Return the check of the recommended action; None if it is new, or was tried where it may do badly.
+    def _check(self, round: Round, beliefs: Beliefs, number: int) -> Choice | None:
+        """Return the check of the recommended action that is due; None if there is none.
 
         The objective and every limit have their own adversary; the largest gap counts. If no action is known to meet
         the limits, nothing is recommended, and nothing is checked.
         """
         ball: Ball = round.ball
+        evaluations = round.evaluated(beliefs)
+        reachable = np.concatenate([ball.contexts, ball.probes()])
+        outside = self.rule is not None and bool(_beyond(reachable, evaluations.contexts).any())
+        if not beliefs.units.known or not (outside or number % _EVERY == _EVERY - 1):
+            return None
         lower = Bound(beliefs.certain(ball), beliefs.bound_width, LOWER)
-        if not beliefs.units.known:
-            return None
         found = self._recommended(round, lower)
-        if found is None or len(round.evaluated(beliefs).near(found.action.coordinates)) < _SETTLED:
+        if found is None:
             return None
-        gaps = []
-        for one in (beliefs, *(limit.beliefs for limit in round.limits)):
-            bound = Bound(one.certain(ball), one.bound_width, LOWER)
-            ball, _ = ball.widened(bound, found.action, found.score)
-            bound = Bound(one.certain(ball), one.bound_width, LOWER)
-            gaps.append(Gap.of(ball, bound, found.action, round.evaluated(one)))
-        gap = max(gaps, key=lambda one: one.at_stake)
-        return picked(self.rule, round, beliefs, ball, found, gap.at, reason="verify") if gap.costly else None
+        every = _EVERY if len(evaluations.near(found.action.coordinates)) >= _SETTLED else _AT_LEAST_EVERY
+        kinds = [Gap.beyond_all] if outside else []
+        if number % every == every - 1:
+            kinds.append(Gap.of)
+        outcomes = (beliefs, *(limit.beliefs for limit in round.limits))
+        for one in outcomes if kinds else ():
+            ball, _ = ball.widened(Bound(one.certain(ball), one.bound_width, LOWER), found.action, found.score)
+        for gap_of in kinds:
+            bounds = [(Bound(one.certain(ball), one.bound_width, LOWER), round.evaluated(one)) for one in outcomes]
+            gaps = [gap_of(ball, bound, found.action, evaluated) for bound, evaluated in bounds]
+            gap = max(gaps, key=lambda one: one.at_stake)
+            if gap.costly:
+                return picked(self.rule, round, beliefs, ball, found, gap.at, reason="verify")
+        return None
 
     @staticmethod
     def _recommended(round: Round, lower: Bound) -> Found | None:

@@ -18,7 +18,7 @@ from drbo.rounds.context_rules import Beliefs, ContextRule, Informative, check_r
 from drbo.rounds.floors import Limit
 from drbo.rounds.limited_search import LimitedSearch
 from drbo.rounds.repeats import NOTHING_TAKEN, Taken
-from drbo.rounds.search import Found, Search
+from drbo.rounds.search import Found, Indices, Search
 from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
@@ -35,6 +35,12 @@ NEAR = 0.05
 """An action is near another one up to this root mean square difference, in shares of the ranges."""
 
 
+def rows_near(action: FloatArray, actions: FloatArray, ranges: FloatArray) -> Indices:
+    """Return the rows of actions (k, d) that are near one (d,); `ranges` (d,) are those of the space."""
+    apart = ((actions - action) / ranges) ** 2
+    return np.flatnonzero(np.sqrt(apart.mean(axis=1)) <= NEAR)
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluations:
     """Where f was evaluated, and the size of the outcomes.
@@ -44,6 +50,8 @@ class Evaluations:
     actions, contexts : (k, d_x) and (k, d_c), one row each
     ranges : (d_x,) of the actions
     lowest, spread : the lowest outcome, and the standard deviation of all outcomes, in the units of the model
+    doubt : how bad conditions count in which an action was not tried: 1 is as bad as the lowest outcome, 0 as the model
+        says
     """
 
     actions: FloatArray
@@ -51,11 +59,11 @@ class Evaluations:
     ranges: FloatArray
     lowest: float = 0.0
     spread: float = 1.0
+    doubt: float = 1.0
 
     def near(self, action: FloatArray) -> FloatArray:
         """Return the contexts (l, d_c) of the evaluations of an action (d_x,), or of one near it."""
-        apart = ((self.actions - action) / self.ranges) ** 2
-        return np.asarray(self.contexts[np.sqrt(apart.mean(axis=1)) <= NEAR])
+        return np.asarray(self.contexts[rows_near(action, self.actions, self.ranges)])
 
 
 NO_EVALUATIONS = Evaluations(np.empty((0, 1)), np.empty((0, 1)), np.ones(1))
