@@ -131,7 +131,13 @@ def _file(out: Path, name: str, problem: str, seed: int, objective: Objective) -
 
 
 def sweep(
-    out: Path, names: list[str], problems: list[str], seeds: range, processes: int, old: Path | None = None
+    out: Path,
+    names: list[str],
+    problems: list[str],
+    objectives: list[Objective],
+    seeds: range,
+    processes: int,
+    old: Path | None = None,
 ) -> None:
     """Run what has no file yet, all problems of one seed before the next seed."""
     from joblib import Parallel, delayed
@@ -140,7 +146,7 @@ def sweep(
         (out / name.replace(":", ".")).mkdir(parents=True, exist_ok=True)
     jobs = [
         (name, problem, seed, objective)
-        for seed, problem, objective, name in itertools.product(seeds, problems, OBJECTIVES, names)
+        for seed, problem, objective, name in itertools.product(seeds, problems, objectives, names)
         if not _file(out, name, problem, seed, objective).is_file()
     ]
     Parallel(n_jobs=processes)(delayed(job)(out, old, *one) for one in jobs)
@@ -237,6 +243,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--problems", nargs="+", choices=CHEAP, default=list(CHEAP), metavar="PROBLEM")
+    parser.add_argument("--objectives", nargs="+", choices=OBJECTIVES, default=list(OBJECTIVES))
     parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--out", type=Path, default=Path("out/screen"))
     parser.add_argument("--old", type=Path, help="the source of another version, for the variant old")
@@ -249,7 +256,7 @@ def main() -> None:
     if not given.table:
         seeds = range(given.first_seed, given.first_seed + given.seeds)
         names = list(dict.fromkeys((given.variant, "default")))
-        sweep(given.out, names, given.problems, seeds, given.processes, given.old)
+        sweep(given.out, names, given.problems, given.objectives, seeds, given.processes, given.old)
     ours, theirs = read(given.out, given.variant), read(given.out, "default")
     print(tables(given.variant, ours, theirs) if ours and theirs else "no pairs yet")
 

@@ -232,11 +232,11 @@ def test_the_set_of_the_screen_is_that_of_its_optimizer(name: str) -> None:
 
 def test_a_screen_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(screen, "CHECKPOINTS", (3, 5))
-    screen.sweep(tmp_path, ["default"], ["two optima"], range(1), 1)
+    screen.sweep(tmp_path, ["default"], ["two optima"], ["robust", "risk-neutral"], range(1), 1)
     first = screen.read(tmp_path, "default")
     assert first["evaluations"].tolist() == [3, 5] * 2
     monkeypatch.setattr(screen, "run", None)  # nothing is left to run
-    screen.sweep(tmp_path, ["default"], ["two optima"], range(1), 1)
+    screen.sweep(tmp_path, ["default"], ["two optima"], ["robust", "risk-neutral"], range(1), 1)
     assert screen.read(tmp_path, "default")["value"].tolist() == first["value"].tolist()
     assert (first["value"] <= first["best"] + 1e-6).all()
 
