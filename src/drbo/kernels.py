@@ -234,7 +234,6 @@ class RBF(RadialKernel):
         return value, np.asarray(-0.5 * value)
 
     def spread(self, rng: np.random.Generator, count: int) -> FloatArray:
-        """Return ones: the kernel is a single RBF, not a mixture."""
         del rng
         return np.ones(count)
 
@@ -260,7 +259,6 @@ class Matern(RadialKernel):
             raise ValueError(f"nu must be 1.5 or 2.5, got {self.nu!r}")
 
     def correlation(self, r2: FloatArray) -> FloatArray:
-        """Return the class's formula for its nu and amplitude 1."""
         s = np.sqrt(2.0 * self.nu * r2)
         return np.asarray((1.0 + s if self.nu == 1.5 else 1.0 + s + s**2 / 3.0) * np.exp(-s))
 
@@ -295,12 +293,10 @@ class ConstantKernel(Kernel):
         return np.ones((len(a), len(b)))
 
     def gradient(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Return zeros, shape (n, m, d)."""
         return np.zeros((len(a), len(b), a.shape[1]))
 
     @property
     def curvature(self) -> FloatArray:
-        """The variance of each partial derivative, 0."""
         return np.zeros(1)
 
     @property
@@ -309,7 +305,6 @@ class ConstantKernel(Kernel):
         return 1.0
 
     def frequencies(self, rng: np.random.Generator, count: int, dimension: int) -> FloatArray:
-        """Return zeros (count, dimension)."""
         del rng
         return np.zeros((count, dimension))
 
@@ -329,21 +324,17 @@ class Along(Kernel):
         return self.kernel(a @ self.directions, b @ self.directions)
 
     def gradient(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Return the gradient in a, shape (n, m, d')."""
         return np.asarray(self.kernel.gradient(a @ self.directions, b @ self.directions) @ self.directions.T)
 
     @property
     def curvature(self) -> FloatArray:
-        """The variance of the derivative along each direction, (d',)."""
         return np.asarray(self.directions**2 @ np.broadcast_to(self.kernel.curvature, self.directions.shape[1]))
 
     @property
     def variance(self) -> float:
-        """The value k(a, a)."""
         return self.kernel.variance
 
     def frequencies(self, rng: np.random.Generator, count: int, dimension: int) -> FloatArray:
-        """Return frequencies (count, d') along the directions."""
         del dimension
         return self.kernel.frequencies(rng, count, self.directions.shape[1]) @ self.directions.T
 

@@ -60,7 +60,6 @@ class Weighted(Scenario):
         self.name, self.given = name, validation.frozen(validation.distribution(name, weights))
 
     def on(self, columns: Sequence[Column], points: FloatArray | None = None) -> FloatArray:
-        """Return the weights; raise if there are not as many contexts."""
         del columns
         if points is not None and len(self.given) != len(points):
             raise ValueError(f"{self.name} must hold {len(points)} weights, one per context, got {len(self.given)}")
@@ -126,7 +125,6 @@ class Sampled(Scenario):
         return weights
 
     def agreeing(self, holds: Callable[[Samples], NDArray[np.bool_]]) -> Scenario | None:
-        """Return the samples that agree with the known part; None if there are none."""
         agree = holds(self.given)
         return Sampled(self.name, self.given, agree) if agree.any() else None
 
@@ -168,12 +166,10 @@ class PlacedAnyOf(PlacedSet):
         return f"AnyOf({len(self.weights)} scenario(s), within={self.inner!r})"
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         return f"{self.inner.words(radius)}, or so with {self._which} in place of the reference"
 
     @property
     def everything(self) -> str:
-        """A description of the set from its diameter on."""
         every = self.inner.everything
         if every == super().everything:
             return every
@@ -290,7 +286,6 @@ class AnyOf(AmbiguitySet):
 
     @property
     def n_contexts(self) -> int | None:
-        """The number of contexts given to the inner set, if any."""
         return self.inner.n_contexts
 
     @property
@@ -299,7 +294,6 @@ class AnyOf(AmbiguitySet):
         return tuple(one.given for one in self.scenarios if isinstance(one, Sampled))
 
     def with_columns(self, columns: Sequence[Column]) -> AnyOf:
-        """Return the set for contexts with these columns."""
         made = copy.copy(self)
         made.inner, made._columns = self.inner.with_columns(columns), tuple(columns)
         return made
@@ -332,7 +326,6 @@ class AnyOf(AmbiguitySet):
         return made
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel | Metric] | None:
-        """Return the points and the kernel or metric in which the samples of the reference may be compressed."""
         return self.inner.compression(points, scales)
 
     def _place(self, points: FloatArray, scales: FloatArray) -> PlacedAnyOf:

@@ -63,7 +63,6 @@ class PlacedEverywhere(PlacedTransport):
     )
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         return f"in which every day has moved by at most {radius:.3g} from the reference, in {self.metric.units}"
 
     def _solve(self, values: FloatArray, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:

@@ -79,12 +79,10 @@ class PlacedIntersection(PlacedSet):
         return f"Intersection({', '.join(map(repr, (self.inner, *self.limits)))})"
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         return " and ".join([self.inner.words(radius), *(one.words(_own(one)) for one in self.limits)])
 
     @property
     def everything(self) -> str:
-        """A description of the set from its diameter on."""
         return f"{self.inner.everything} that keeps the bounds"
 
     def moved(self, reference: FloatArray, points: FloatArray) -> float:
@@ -258,11 +256,9 @@ class Intersection(AmbiguitySet):
 
     @property
     def n_contexts(self) -> int | None:
-        """The number of contexts given to the ball, if any."""
         return self.inner.n_contexts
 
     def with_columns(self, columns: Sequence[Column]) -> Intersection:
-        """Return the set for contexts with these columns."""
         return Intersection(*(one.with_columns(columns) for one in (self.inner, *self.limits)))
 
     def among(self, rows: NDArray[np.intp]) -> Intersection:
@@ -270,7 +266,6 @@ class Intersection(AmbiguitySet):
         return Intersection(among(self.inner, rows), *self.limits)
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel | Metric] | None:
-        """Return the ball's bound on compression; None if a bound moves with the reference's means."""
         if any(one.follows_reference for one in self.limits):
             return None
         return self.inner.compression(points, scales)

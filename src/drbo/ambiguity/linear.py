@@ -153,7 +153,6 @@ class Linear(AmbiguitySet):
     _columns: tuple[Column, ...] | None = None
 
     def with_columns(self, columns: Sequence[Column]) -> Self:
-        """Return the set for contexts with these columns."""
         made = copy.copy(self)
         made._columns = tuple(columns)
         made._choose(made._columns)

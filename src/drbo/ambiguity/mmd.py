@@ -53,7 +53,6 @@ class PlacedMMD(PlacedSet):
         return f"MMD({self.n_contexts} contexts, rank {self.features.shape[1]})"
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         return f"within a maximum mean discrepancy (MMD) of {radius:.3g} of the reference"
 
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
@@ -306,7 +305,6 @@ class MMD(AmbiguitySet):
         return MMD.of_features(self._placed.features[rows])
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Kernel]:
-        """Return the points and the kernel in which samples may be compressed: those of the MMD."""
         return points, self._kernel_for(scales)
 
     def _place(self, points: FloatArray, scales: FloatArray) -> KernelMMD:

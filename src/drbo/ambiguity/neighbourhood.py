@@ -30,7 +30,6 @@ class PlacedNeighbourhood(PlacedSet):
         return f"Neighbourhood({self.n_contexts} contexts)"
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         return f"on the contexts within {radius:.3g} of the reference's mean, in their units"
 
     def extended(self, further: FloatArray) -> PlacedNeighbourhood:

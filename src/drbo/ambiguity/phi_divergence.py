@@ -96,13 +96,11 @@ class PhiDivergence(MassDivergence):
         return {name: getattr(self, name) for name in ("phi", "conjugate", "slope_at_infinity")}
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         name = getattr(self.phi, "__name__", "phi")
         return f"within a phi-divergence of {radius:.3g} of the reference (phi: {name})"
 
     @property
     def everything(self) -> str:
-        """A description of the set from its diameter on."""
         if self.slope_at_infinity < math.inf:
             return "every distribution on the contexts of a finite divergence"
         return "every distribution of a finite divergence on the contexts that the reference shows"

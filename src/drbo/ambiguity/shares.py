@@ -49,11 +49,9 @@ class PlacedShares(PlacedLinear["Shares"]):
 
     @property
     def everything(self) -> str:
-        """A description of the set from its diameter on."""
         return super().everything if self.family.free_inside else "every mixture of the groups"
 
     def bounds(self, reference: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-        """Return the given bounds, widened by the radius."""
         del reference
         low, high = (np.array([getattr(group, end) for group in self.family.groups]) for end in ("low", "high"))
         return low - radius, high + radius

@@ -56,7 +56,6 @@ class PlacedWasserstein(PlacedTransport):
         return np.argsort(self._relative, axis=1, kind="stable")
 
     def words(self, radius: float) -> str:
-        """Return a description of the distributions in the set."""
         return f"within a Wasserstein distance of {radius:.3g} of the reference, in {self.metric.units}"
 
     def slopes(self, values: FloatArray, reference: FloatArray, radius: float) -> FloatArray:
@@ -358,7 +357,6 @@ class Wasserstein(AmbiguitySet):
         return made
 
     def compression(self, points: FloatArray, scales: FloatArray) -> tuple[FloatArray, Metric] | None:
-        """Return the points in steps, and the metric, in which samples may be compressed; None for order infinity."""
         del scales
         if self._placed is not None or math.isinf(self.order):
             return None

@@ -35,18 +35,15 @@ class ReplayedContexts(FiniteContexts):
 
     @property
     def years(self) -> float | None:
-        """The years that the past covers; None if its times are not known."""
         return self.space.samples.years
 
     def seen(self, contexts: Sequence[Point], memory: Memory = EVERYTHING) -> Reference:
-        """Return the reference of the samples and of the days observed since, with their times."""
         made, times = super().seen(contexts, memory), times_of(self.space.samples, len(contexts))
         if times is None or len(times) != len(made.history):  # some do not count
             return made
         return replace(made, history_times=times)
 
     def own(self) -> Reference:
-        """Return the reference of the samples."""
         weights = self.space.samples.weights
         made = self._weighted(weights, self.space.history)  # raises if no row with weight agrees with `known`
         return made if self.space.history_weights is None and self.space.samples.time is None else self.seen([])
@@ -62,13 +59,11 @@ class ReplayedContexts(FiniteContexts):
         return super().given(dict(zip(reference.keys, reference.weights.tolist(), strict=True)))
 
     def chosen(self, weights: Any, history: Indices) -> Reference:
-        """Return the reference of the weights, else of the samples; the samples are the history."""
         if history.size:
             raise TypeError("history must not be given to Simulator: the samples are the past, in order of time")
         return super().chosen(weights, history)
 
     def anywhere(self, name: str, value: Any) -> Point:
-        """Return the point of a context that need not be a row."""
         return self._checked(name, self.space.anywhere(name, self._completed(value)))
 
     def _on_atoms(self, weights: FloatArray, history: Indices, unequal: FloatArray | None) -> Reference:

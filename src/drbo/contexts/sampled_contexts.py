@@ -58,34 +58,27 @@ class SampledContexts(Contexts):
 
     @property
     def columns(self) -> Sequence[Any]:
-        """The names of the columns, or their positions if they have none."""
         return self.samples.names or range(self.samples.dimension)
 
     @property
     def years(self) -> float | None:
-        """The years that the past covers; None if its times are not known."""
         return self.samples.years
 
     def narrowed(self, known: Mapping[Any, Any]) -> SampledContexts:
-        """Return the samples with the known values, and the part of their range with these values."""
         return SampledContexts(self.samples, self._ambiguity, self._seed, known)
 
     def holds(self, coordinates: FloatArray) -> NDArray[np.bool_]:
-        """Return whether each context (n, d) agrees with `known`, (n,)."""
         return self._part.holds(coordinates)
 
     def part_of(self, ambiguity: AmbiguitySet) -> AmbiguitySet:
-        """Return the family of sets, whose scenarios keep only samples that agree with `known`."""
         if not (self.known and isinstance(ambiguity, SupportsScenarios)):
             return ambiguity
         return ambiguity.agreeing(lambda samples: self.holds(self._coordinates(samples)) & (samples.weights > 0.0))
 
     def own(self) -> Reference | None:
-        """Return the reference of the samples; None if there are none."""
         return self._matching(self.samples) if len(self.samples.points) else None
 
     def given(self, reference: Samples) -> Reference:
-        """Return the reference of other samples, in the units of these contexts."""
         self.check(reference)
         return self._matching(reference)
 
@@ -99,17 +92,14 @@ class SampledContexts(Contexts):
         self._coordinates(reference)
 
     def chosen(self, weights: Any, history: Indices) -> Reference:
-        """Return the reference of the samples; neither weights nor a history may be given."""
         if weights is not None or history.size:
             raise TypeError("reference must not be given to Simulator: the samples are the reference")
         return self._matching(self.samples)
 
     def seen(self, contexts: Sequence[Point], memory: Memory = EVERYTHING) -> Reference:
-        """Return the reference of the samples and of the contexts observed since; samples are older."""
         return self._reference(self.samples, contexts, memory)
 
     def decode_all(self, reference: Reference) -> Sequence[Any]:
-        """Return the user's values at the atoms of a reference."""
         return self.space.decode_all(reference.points)
 
     def _encode(self, name: str, value: Any) -> Point:

@@ -102,7 +102,6 @@ class KernelDensity(Setting):
     scale: float = 0.0
 
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:
-        """Return the density estimate on the points of a finite set."""
         del given
         base = contexts.seen(seen)
         points = np.array([point.coordinates for point in seen]).reshape(-1, base.points.shape[1])

@@ -49,7 +49,6 @@ class RandomWidth(ActionFirst):
     n_points: int = 1
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
-        """Return the action of the largest worst-case upper bound of the drawn width, and its contexts."""
         bound = Bound(beliefs.expected(round.ball), random_width(self.n_points, round.generator()), UPPER)
         found = round.search.best(round.ball, bound, round.near, round.away(self.contexts))
         return picked(self.contexts, round, beliefs, round.ball, found)

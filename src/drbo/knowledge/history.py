@@ -113,7 +113,6 @@ class Asked(Record):
 
     @property
     def given_with(self) -> tuple[tuple[Any, Mapping[Any, Any] | None], ...]:
-        """The reference given for the round, with the known part of the context."""
         return ((self.reference, self.given),)
 
 

@@ -378,20 +378,16 @@ class AverageBound(Bound):
         return cls(posterior.averaged(weights), width, side, len(weights))
 
     def on_grid(self, rows: NDArray[np.intp] | slice = slice(None), actions: FloatArray | None = None) -> FloatArray:
-        """Return the bound of the actions `rows` of a grid, by default of all, (n, n_contexts)."""
         return self._everywhere(super().on_grid(rows, actions))
 
     def of_action(self, action: Point) -> FloatArray:
-        """Return the bound of one action, (n_contexts,)."""
         return self._everywhere(super().of_action(action))
 
     def at(self, actions: FloatArray, used: NDArray[np.intp] | None = None) -> FloatArray:
-        """Return the bound (m, k) at actions (m, d_x) anywhere, in the contexts `used` (k,); by default in all."""
         values = self._everywhere(super().at(actions))
         return values if used is None else values[:, used]
 
     def gradient(self, action: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return the gradient in x of the bound at one action (d_x,), times the sum of weights (n_contexts,)."""
         return super().gradient(action, np.array([weights.sum()]))
 
     def curve(self, action: FloatArray) -> AnyCurve:
@@ -400,7 +396,6 @@ class AverageBound(Bound):
         raise TypeError("the bound of an average over contexts is not a function of the context")
 
     def ceilings(self, actions: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return upper bounds (m,) of the bound at actions (m, d_x), times the sum of weights (n_contexts,)."""
         return super().ceilings(actions, np.array([weights.sum()]))
 
     def _everywhere(self, values: FloatArray) -> FloatArray:

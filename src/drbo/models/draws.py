@@ -366,7 +366,6 @@ class Draw(DrawOfRound):
         return [term.in_contexts(self.contexts) for term in self.path.terms]
 
     def at(self, actions: FloatArray, used: NDArray[np.intp] | None = None) -> FloatArray:
-        """Return the draw (m, k) at actions (m, d_x) anywhere, in the contexts `used` (k,); by default in all."""
         by_term = self._by_term if used is None else [part[..., used] for part in self._by_term]
         return _summed(self.path.terms, by_term, actions)
 

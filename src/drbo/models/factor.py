@@ -53,16 +53,16 @@ class Process(Protocol):
     """The prior of a Gaussian process such as `drbo.GP`, in the units of the kernel."""
 
     @property
-    def kernel(self) -> Product: ...  # noqa: D102
+    def kernel(self) -> Product: ...
 
     @property
-    def noise(self) -> float: ...  # noqa: D102
+    def noise(self) -> float: ...
 
     @property
-    def ridge(self) -> float: ...  # noqa: D102
+    def ridge(self) -> float: ...
 
     @property
-    def noise_correlation(self) -> float: ...  # noqa: D102
+    def noise_correlation(self) -> float: ...
 
     def with_kernel(self, kernel: Product) -> Self:
         """Return the same process with another kernel."""

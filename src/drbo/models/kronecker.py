@@ -114,7 +114,6 @@ class KroneckerPosterior(GaussianPosterior):
     # --- observations -----------------------------------------------------------------------------------------------
 
     def with_more(self, observations: Sequence[Observation]) -> Self:
-        """Return the posterior with further observations of checked shapes."""
         if not observations:
             return self
         made = copy.copy(self)
@@ -153,11 +152,9 @@ class KroneckerPosterior(GaussianPosterior):
 
     @property
     def observed_actions(self) -> FloatArray:
-        """The actions of the block, then of the observations on top, (T + t, d_x)."""
         return np.concatenate([self.block_actions, self.on_top.observed_actions])
 
     def on(self, contexts: FloatArray) -> Self:
-        """Return the posterior of the same observations on other contexts (n, d_c)."""
         return self._with(self.on_top.on(contexts), self._features(contexts))
 
     def averaged(self, weights: FloatArray) -> Self:
@@ -183,7 +180,6 @@ class KroneckerPosterior(GaussianPosterior):
     # --- queries ----------------------------------------------------------------------------------------------------
 
     def on_grid(self) -> tuple[FloatArray, FloatArray]:
-        """Return the cached mean and variance (n_actions, n_contexts) of f on the grid of actions."""
         if self._on_grid is None:
             self._on_grid = self.moments(self.actions)
         return self._on_grid

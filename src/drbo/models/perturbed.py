@@ -258,7 +258,6 @@ class PerturbedDraw(DrawOfRound):
         return self.fourier.moved(self.coefficients, self._steps)
 
     def at(self, actions: FloatArray, used: NDArray[np.intp] | None = None) -> FloatArray:
-        """Return the draw (m, k) at actions (m, d_x) anywhere, for the perturbations `used` (k,), or for all."""
         if used is not None:
             return self.on(self.contexts[used]).at(actions)
         return self.prior_at(actions) + _update_at(self.weights, self.seen, self._steps, actions)

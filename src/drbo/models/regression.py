@@ -61,7 +61,6 @@ class _AverageKernel(ConstantKernel):
 
     @property
     def variance(self) -> float:
-        """The value."""
         return self.value
 
 
@@ -350,7 +349,6 @@ class ExactPosterior(GaussianPosterior):
 
     @functools.cached_property
     def observed_actions(self) -> FloatArray:
-        """The observed actions, (t, d_x)."""
         return self.factor.observed_actions
 
     @functools.cached_property
@@ -367,10 +365,6 @@ class ExactPosterior(GaussianPosterior):
         return self.factor.inverse()
 
     def with_more(self, observations: Sequence[Observation]) -> Self:
-        """Return the posterior with further observations of checked shapes.
-
-        A batch gives the same bits as one observation after the other, in less time.
-        """
         if not observations:
             return self
         if self._grid is None:
@@ -379,7 +373,6 @@ class ExactPosterior(GaussianPosterior):
         return object.__new__(type(self))._hold(self.factor.with_more(observations, grid.update), grid)
 
     def on(self, contexts: FloatArray) -> Self:
-        """Return the posterior of the same observations on other contexts (n, d_c)."""
         own = self.factor
         if self._grid is None:
             return object.__new__(type(self))._hold(own.on(contexts), None)
@@ -401,7 +394,6 @@ class ExactPosterior(GaussianPosterior):
     # --- queries ----------------------------------------------------------------------------------------------------
 
     def on_grid(self) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (n_actions, n_contexts) of f on the grid of actions."""
         return self.moments(self.actions) if self._grid is None else (self._grid.mean, self._grid.variance)
 
     def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]:
@@ -536,7 +528,6 @@ class ExactPosterior(GaussianPosterior):
     # --- draws ------------------------------------------------------------------------------------------------------
 
     def moved(self, prior: Prior, rng: np.random.Generator) -> Path:
-        """Return draws of the posterior: draws of the prior, updated by the outcomes."""
         return matheron(self.factor).path(prior, rng)
 
 

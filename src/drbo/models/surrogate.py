@@ -177,10 +177,10 @@ class Surrogate(Protocol):
     """
 
     @property
-    def learns(self) -> bool: ...  # noqa: D102
+    def learns(self) -> bool: ...
 
     @property
-    def bound_width(self) -> float: ...  # noqa: D102
+    def bound_width(self) -> float: ...
 
     def adapted(self, space: AnySpace) -> AnySpace:
         """Return a finite set in the model's coordinates: the set itself, or `space.in_unit_cube()`."""

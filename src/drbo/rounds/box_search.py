@@ -69,22 +69,18 @@ class BoxSearch(WholeSearch):
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
     ) -> Found:
-        """Return the best action found that is neither pending nor failed."""
         bad = np.array([point.coordinates for point in failed]).reshape(-1, self.space.dimension)
         objective = Objective(ball, bound)
         x = best_in_box(self.space, objective, np.unique(near, axis=0), away, ball.seed, bad)
         return Found(Point(x), float(objective.scores(x[None])[0]))
 
     def permits(self, action: Point) -> bool:
-        """Return whether an action satisfies the constraints of the box."""
         return bool(self.space.permits(action.coordinates[None])[0])
 
     def permitted(self, name: str, value: Any) -> Point:
-        """Return the point for a user's action; raise if it breaks a constraint. An error calls the action `name`."""
         return self.space.check_permitted(name, self.space.encode(name, value))
 
     def candidates(self, near: FloatArray, seed: int) -> Candidates:
-        """Return the initial points of a search."""
         return Candidates(_candidates(self.space, np.unique(near, axis=0), seed))
 
     def around(self, action: Point, distance: float, seed: int) -> Candidates:
@@ -134,11 +130,9 @@ class BoxSearch(WholeSearch):
         return way[self.space.permits(way)]
 
     def repeats(self, points: FloatArray, away: FloatArray) -> NDArray[np.bool_]:
-        """Return whether each point (m, d) counts as one of the pending actions `away` (k, d)."""
         return _same_action(self.space, points, away)
 
     def beyond(self, low: FloatArray, high: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the cell enlarged by a step, or to the next whole number if that is larger; all choices are next."""
         least = np.maximum(step, self.space.spacings)
         return low - least, high + least
 

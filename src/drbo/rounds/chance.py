@@ -276,7 +276,6 @@ class LevelSet(Policy):
         check_rule(self.contexts)
 
     def choose(self, round: Round, beliefs: Beliefs) -> Choice:
-        """Return the least certain action, and its contexts."""
         return _chosen(self.chance, self.contexts, round, beliefs, self._most_open, self._most_open_of_all)
 
     def _most_open_of_all(self, ball: Ball, event: ModelEvent, beliefs: Beliefs, candidates: Candidates) -> Found:

@@ -62,17 +62,14 @@ class GridSearch(WholeSearch):
         return Found(Point(self.space.coordinates[i], i), choice.score)
 
     def candidates(self, near: FloatArray, seed: int) -> Candidates:
-        """Return all actions."""
         del near, seed
         return GridCandidates(self.space.coordinates, np.arange(len(self.space)), self.space.coordinates)
 
     def around(self, action: Point, distance: float, seed: int) -> Candidates:
-        """Return no action: all actions are candidates already."""
         del action, distance, seed
         return GridCandidates(self.space.coordinates[:0], np.arange(0), self.space.coordinates)
 
     def beyond(self, low: FloatArray, high: FloatArray, step: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the cell enlarged by a step, or to the next coordinate of an action if that is larger."""
         points = self.space.coordinates
         below = np.where(points < low, points, -np.inf).max(axis=0)
         above = np.where(points > high, points, np.inf).min(axis=0)
@@ -87,7 +84,6 @@ class GridCandidates(Candidates):
     grid: FloatArray
 
     def values(self, bound: Estimate, rows: Indices) -> FloatArray:
-        """Return a bound at the candidates `rows` (k,) in every context, (k, n_contexts)."""
         return bound.on_grid(self.index[rows], self.grid)
 
     def ceilings(self, bound: Estimate, weights: FloatArray) -> FloatArray:
@@ -96,11 +92,9 @@ class GridCandidates(Candidates):
         return np.asarray(values @ weights + _ROUNDING * np.abs(values).max(initial=0.0))
 
     def point(self, row: int) -> Point:
-        """Return a candidate as a point of the grid."""
         return Point(self.points[row], int(self.index[row]))
 
     def among(self, rows: Indices) -> Candidates:
-        """Return the candidates `rows` (k,)."""
         return GridCandidates(self.points[rows], self.index[rows], self.grid)
 
 

@@ -74,7 +74,6 @@ class LearnedRule(RadiusRule):
 
     @property
     def lenient(self) -> Self:
-        """The same rule, which warns where it would refuse the data of a past."""
         return replace(self, unfit="warn")  # type: ignore[type-var]  # its classes are dataclasses
 
     @classmethod
@@ -128,7 +127,6 @@ class Bootstrap(LearnedRule):
 
     @property
     def needs_order(self) -> bool:
-        """Whether blocks of days are resampled as a whole."""
         return self.block != 1
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
@@ -282,12 +280,10 @@ class Calibrated(LearnedRule):
 
     @property
     def needs_order(self) -> bool:
-        """True: windows depend on the time order."""
         return True
 
     @property
     def needs_times(self) -> bool:
-        """Whether seasons are compared."""
         return self.season is not None
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:

@@ -63,14 +63,12 @@ class FewActions(Search):
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
     ) -> Found:
-        """Return the action with the largest robust score; failed and pending actions are not excluded."""
         del near, away, failed
         scores = ball.worst_cases(np.array([bound.of_action(action) for action in self._actions])).expectation
         first = int(np.argmax(scores))
         return Found(self._actions[first], float(scores[first]))
 
     def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
-        """Return the best action; failed actions are not excluded."""
         del ball, near, failed
         return pick(FewCandidates.of(self._actions))
 
@@ -158,7 +156,6 @@ class LimitedSearch(Search):
         return found.action
 
     def compares(self, ball: Ball) -> bool:
-        """Return whether requirements that must hold everywhere can be checked on the atoms alone."""
         return ball.on_atoms or not any(one.everywhere for one in self._requirements)
 
     def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:

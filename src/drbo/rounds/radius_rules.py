@@ -120,7 +120,6 @@ class Constant(RadiusRule):
     def radius(
         self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
-        """Return the constant."""
         del seen, ambiguity, n_contexts, weights
         return self.value
 
@@ -138,7 +137,6 @@ class Own(RadiusRule):
     def radius(
         self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
-        """Return the set's own radius."""
         del seen, n_contexts, weights
         if ambiguity.growth.own is None:
             raise TypeError(f"radius must be given for {ambiguity!r}: the set does not define one")

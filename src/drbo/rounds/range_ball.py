@@ -180,30 +180,24 @@ class RangeBall(Ball):
         return self.space.measured(self.box.corners())
 
     def certificate(self, bound: Bound, action: Point) -> Certificate:
-        """Return the worst case of a lower bound for one action, certified for the whole range."""
         return refine(self, cast(Curve, bound.curve(action.coordinates)), certify=True)
 
     def widened(self, bound: Estimate, action: Point, score: float) -> tuple[Self, float]:
-        """Return the ball extended by the adversary's contexts for one action, and the action's score in it."""
         del score
         refined = refine(self, bound.curve(action.coordinates), certify=False)
         return self.adopting(refined), float(refined.worst_case.expectation)
 
     def elsewhere(self) -> FloatArray:
-        """Return contexts (k, d) spread over the range."""
         return self.box.sample(_CANDIDATES, self.seed)
 
     def probes(self) -> FloatArray:
-        """Return the corners of the range, if they are few, and contexts spread over the range."""
         corners, spread = self.box.corners(), self.box.sample(_PROBES, 0)
         return np.concatenate([corners, spread]) if len(corners) <= _PROBES else spread
 
     def draw_of(self, posterior: SupportsDraws, rng: np.random.Generator) -> AnyDraw:
-        """Return a draw of f as a function on the whole range."""
         return posterior.draw(rng, between=True)
 
     def adopting(self, certificate: Certificate) -> Self:
-        """Return the ball extended by the new contexts of a certificate that have weight in its worst case."""
         first = len(self.contexts)
         carrying = certificate.worst_case.weights[first:] > 0.0
         if not carrying.any():
@@ -213,7 +207,6 @@ class RangeBall(Ball):
     def best_context(
         self, at_atoms: FloatArray, worth: Callable[[], Callable[[FloatArray], FloatArray]], tie: float
     ) -> Point:
-        """Return the context of the range with the largest worth."""
         del at_atoms
         return Point(best_context(worth(), self.contexts, self.box, tie, self.seed))
 

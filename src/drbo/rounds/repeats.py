@@ -154,17 +154,14 @@ class Avoiding(Search):
     def best(
         self, ball: Ball, bound: Estimate, near: FloatArray, away: FloatArray, failed: Sequence[Point] = ()
     ) -> Found:
-        """Return the best of the actions that are not excluded."""
         try:
             return self._inner.best(ball, bound, near, away, [*failed, *self._left_out])
         except NoActionLeftError:
             return self._inner.best(ball, bound, near, away, failed)
 
     def compares(self, ball: Ball) -> bool:
-        """Return whether `best_by` works in this ball."""
         return self._inner.compares(ball)
 
     def best_by(self, ball: Ball, pick: Pick, near: FloatArray, failed: Sequence[Point] = ()) -> Found | None:
-        """Return the best of the actions that are not excluded, by the score of `pick`."""
         found = self._inner.best_by(ball, pick, near, [*failed, *self._left_out])
         return self._inner.best_by(ball, pick, near, failed) if found is None else found

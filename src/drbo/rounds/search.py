@@ -74,15 +74,12 @@ class FewCandidates(Candidates):
         return cls(np.array([action.coordinates for action in actions]), actions)
 
     def values(self, bound: Estimate, rows: Indices) -> FloatArray:
-        """Return a bound at the candidates `rows` (k,) in every context, (k, n_contexts)."""
         return np.array([bound.of_action(self.actions[row]) for row in rows])
 
     def point(self, row: int) -> Point:
-        """Return a candidate as it was given."""
         return self.actions[row]
 
     def among(self, rows: Indices) -> Candidates:
-        """Return the candidates `rows` (k,)."""
         return FewCandidates(self.points[rows], [self.actions[row] for row in rows])
 
 

@@ -99,12 +99,10 @@ class Box(Space):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the parameters."""
         return tuple(self.parameters)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the parameters; the step of a number is the standard deviation of the uniform distribution."""
         return tuple(p.column(name, self._slices[name].start) for name, p in self.parameters.items())
 
     def arguments(self) -> dict[str, Any]:
@@ -155,12 +153,10 @@ class Box(Space):
         return Point(np.array(list(itertools.chain(*coordinates))))
 
     def decode(self, point: Point) -> dict[str, Any]:
-        """Return the values at a point."""
         action = {name: p.decode(point.coordinates[self._slices[name]]) for name, p in self.parameters.items()}
         return action if self.feasible is None else self.feasible.zeroed(action)
 
     def stored(self, coordinates: FloatArray) -> Point:
-        """Return the point at stored coordinates (d,); raise if a parameter has no value there."""
         point = super().stored(coordinates)
         for name, p in self.parameters.items():
             if not p.has_value_at(coordinates[self._slices[name]]):
@@ -168,7 +164,6 @@ class Box(Space):
         return point
 
     def widths(self, halves: FloatArray) -> FloatArray:
-        """Return half-widths (n, d) in the user's units, enlarged by four ulps of the largest position."""
         rounding = 4.0 * np.finfo(float).eps * (np.abs(self.origin) + np.abs(self.units))
         return np.asarray(halves * self.units + np.where(halves > 0.0, rounding, 0.0))
 

@@ -47,16 +47,13 @@ class KeyedRows(FiniteSet):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns of the samples."""
         return self.samples.space.columns
 
     def key(self, point: Point) -> Key:
-        """Return the key of a row."""
         assert point.index is not None
         return self.keys[point.index]
 
     def in_unit_cube(self) -> KeyedRows:
-        """Return the rows unchanged: their coordinates are already from 0 to 1."""
         return self
 
     def arguments(self) -> dict[str, Any]:
@@ -90,11 +87,9 @@ class KeyedRows(FiniteSet):
             return self.samples.encode(name, value)
 
     def far_outside(self, point: Point) -> str | None:
-        """Return text that names the columns far outside the samples' range; None if there are none."""
         return self.samples.space.far_outside(point)
 
     def decode(self, point: Point) -> Any:
-        """Return the values of a row, as they were given."""
         return self.samples.space.decode(point) if point.index is None else self._values[point.index]
 
     def _of_key(self, name: str, key: Any) -> Point:
@@ -125,7 +120,6 @@ class KeyedRows(FiniteSet):
         return equal, number
 
     def of_columns(self, name: str, values: Mapping[Any, Any]) -> Any:
-        """Return the context with these values, by column."""
         return self.in_column_order(name, values) if self._names is None else dict(values)
 
 

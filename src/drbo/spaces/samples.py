@@ -58,7 +58,6 @@ class DataRange(Space):
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names of the columns; None if there are none."""
         return self._names
 
     @property
@@ -96,12 +95,10 @@ class DataRange(Space):
         return Point(np.asarray((given - self.origin) / self.units))
 
     def decode(self, point: Point) -> Any:
-        """Return a context in the user's units: a mapping if the columns have names, otherwise an array (d,)."""
         values = self.measured(point.coordinates)
         return values if self.names is None else dict(zip(self.names, values.tolist(), strict=True))
 
     def far_outside(self, point: Point) -> str | None:
-        """Return text that names the columns far outside the samples' range; None if there are none."""
         names = self.names or [f"[{i}]" for i in range(self.dimension)]
         return _far(point.coordinates, self.origin, self.units, names)
 
@@ -123,7 +120,6 @@ class TableRange(Box):
     """The range of a table of numbers and labels. Numbers may lie outside the range; labels are the table's."""
 
     def far_outside(self, point: Point) -> str | None:
-        """Return text that names the columns far outside the samples' range; None if there are none, as for labels."""
         first = [self._slices[name].start for name in self.parameters]
         low, unit = (np.array([getattr(p, end) for p in self.parameters.values()]) for end in ("origin", "unit"))
         return _far(point.coordinates[first], low, unit, list(self.parameters))
