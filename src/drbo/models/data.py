@@ -324,6 +324,15 @@ class Scatter:
         return cls(amplitude**2 * variance, amplitude * widest)
 
 
+def checked_pairs(actions: ArrayLike, contexts: ArrayLike, d_x: int, d_c: int) -> tuple[FloatArray, FloatArray]:
+    """Return the points (x_i, c_i) of a prediction as arrays (m, d_x) and (m, d_c); raise on other shapes."""
+    x, c = validation.points("actions", actions), validation.points("contexts", contexts)
+    for name, given, d in (("actions", x, d_x), ("contexts", c, d_c)):
+        if given.shape != (len(x), d):
+            raise ValueError(f"{name} must have shape ({len(x)}, {d}), got {given.shape}")
+    return x, c
+
+
 def averaged(weights: FloatArray, rows: FloatArray) -> FloatArray:
     """Return sum_j w_j rows_j (m,) for weights (k,) and rows (k, m).
 

@@ -38,7 +38,6 @@ from drbo.models.data import Observation
 from drbo.models.draws import Path, PathTerm, Prior
 from drbo.models.factor import Factor, Process
 from drbo.models.regression import GaussianPosterior, matheron
-from drbo.spaces.space import Point
 from drbo.validation import FloatArray
 
 _AT_ONCE = 2**20
@@ -183,11 +182,6 @@ class KroneckerPosterior(GaussianPosterior):
         if self._on_grid is None:
             self._on_grid = self.moments(self.actions)
         return self._on_grid
-
-    def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance (n_contexts,) of f for one action."""
-        mean, variance = self.moments(action.coordinates[None, :])
-        return mean[0], variance[0]
 
     def _moments(
         self, actions: FloatArray, other: FloatArray | None, used: NDArray[np.intp] | slice = slice(None)

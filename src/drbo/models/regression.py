@@ -37,7 +37,7 @@ from drbo import validation
 from drbo._compiled import jit
 from drbo.kernels import ConstantKernel, Product
 from drbo.models.curve import Curve, Embedding
-from drbo.models.data import Observation, Scatter
+from drbo.models.data import Observation, Scatter, checked_pairs
 from drbo.models.draws import Draw, Features, Matheron, Path, Prior, check_features, features_of
 from drbo.models.factor import Factor, Inverse, Process
 from drbo.spaces.space import Point
@@ -132,6 +132,11 @@ class GaussianPosterior(ABC):
         """The posterior standard deviation of f on the grid, (n_actions, n_contexts)."""
         return np.sqrt(self.variance)
 
+    def of_action(self, action: Point) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance (n_contexts,) of f for one action."""
+        mean, variance = self.moments(action.coordinates[None, :])
+        return mean[0], variance[0]
+
     def moments(self, actions: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance (m, n_contexts) of f at actions (m, d_x) anywhere, in every context."""
         return self._moments(actions, None)
@@ -163,11 +168,7 @@ class GaussianPosterior(ABC):
 
     def predict(self, actions: ArrayLike, contexts: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), actions (m, d_x), contexts (m, d_c)."""
-        x, c = validation.points("actions", actions), validation.points("contexts", contexts)
-        for name, given, own in (("actions", x, self.actions), ("contexts", c, self.contexts)):
-            if given.shape[1] != own.shape[1] or len(given) != len(x):
-                raise ValueError(f"{name} must have shape ({len(x)}, {own.shape[1]}), got {given.shape}")
-        return self._predict(x, c)
+        return self._predict(*checked_pairs(actions, contexts, self.actions.shape[1], self.contexts.shape[1]))
 
     @abstractmethod
     def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -400,8 +401,7 @@ class ExactPosterior(GaussianPosterior):
         """Return mean and variance (n_contexts,) of f for one action; the stored ones if it is on the grid."""
         if self._grid is not None and action.index is not None:
             return self._grid.mean[action.index], self._grid.variance[action.index]
-        mean, variance = self.moments(action.coordinates[None, :])
-        return mean[0], variance[0]
+        return super().of_action(action)
 
     def _moments(
         self, actions: FloatArray, other: FloatArray | None, used: NDArray[np.intp] | slice = slice(None)

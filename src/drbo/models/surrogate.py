@@ -341,7 +341,8 @@ def supports(model: object, capability: Callable[..., _T]) -> TypeGuard[_T]:
     key = type(model), capability
     found = _SUPPORTED.get(key)
     if found is None:
-        found = all(hasattr(model, name) for name in vars(capability) if not name.startswith("_"))
+        names = [name for name in vars(capability) if not name.startswith("_")]
+        found = all(hasattr(type(model), name) or hasattr(model, name) for name in names)
         _SUPPORTED[key] = found
     return found
 
