@@ -154,10 +154,7 @@ class RadialKernel(Kernel):
         return np.asarray(1.0 / np.square(scales))
 
     def _squared_distance(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Return r(a_i, b_j)^2, shape (n, m), exactly zero for equal points.
-
-        Differences are taken before scaling, which keeps them exact for near-duplicates.
-        """
+        """Return r(a_i, b_j)^2, shape (n, m): differences come before scaling, so near-duplicates stay exact."""
         scale = self.lengthscale
         a, b = np.ascontiguousarray(a, dtype=np.float64), np.ascontiguousarray(b, dtype=np.float64)
         if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:  # compiled code checks no bounds
@@ -283,10 +280,7 @@ class Matern(RadialKernel):
 
 @dataclass(frozen=True)
 class ConstantKernel(Kernel):
-    """The kernel k = 1 of a constant function: one that does not depend on this input.
-
-    `Product(RBF(0.2), ConstantKernel())` is a kernel of actions only.
-    """
+    """The kernel k = 1 of a function without this input: `Product(RBF(0.2), ConstantKernel())`."""
 
     def __call__(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Return ones, shape (n, m)."""

@@ -299,10 +299,7 @@ class AnyOf(AmbiguitySet):
         return made
 
     def among(self, rows: NDArray[np.intp]) -> AmbiguitySet:
-        """Return the family for some of the contexts (k,): each scenario conditioned on them.
-
-        A scenario without weight on them is dropped.
-        """
+        """Return the family for some of the contexts (k,): the scenarios with weight on them, conditioned on them."""
         inner = among(self.inner, rows)
         shares = [one.on(self._columns)[rows] for one in self.scenarios]
         possible = [share / share.sum() for share in shares if share.sum() > 0.0]
@@ -313,10 +310,7 @@ class AnyOf(AmbiguitySet):
         return made
 
     def agreeing(self, holds: Callable[[Samples], NDArray[np.bool_]]) -> AmbiguitySet:
-        """Return the family for a known part of the context: each scenario conditioned on it.
-
-        A scenario without matching samples is dropped.
-        """
+        """Return the family for a known part of the context: each scenario conditioned on it, if any sample agrees."""
         inner = self.inner.agreeing(holds) if isinstance(self.inner, SupportsScenarios) else self.inner
         possible = tuple(left for one in self.scenarios if (left := one.agreeing(holds)) is not None)
         if not possible:

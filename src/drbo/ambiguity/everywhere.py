@@ -28,10 +28,7 @@ _HALVINGS = 40
 def lowest_in_reach(
     values: FloatArray, reference: FloatArray, sources: NDArray[np.int64], reach: NDArray[np.bool_]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the weights (m, n) and the worst cases (m,) of values (m, n).
-
-    The mass of each source (k,) goes to the first of the lowest values within its `reach` (k, n).
-    """
+    """Return weights (m, n) and worst cases (m,): mass goes to the first of the lowest values in `reach` (k, n)."""
     m, n = values.shape
     weights, found = np.zeros((m, n)), np.empty(m)
     for row in range(m):
@@ -113,10 +110,7 @@ class PointEverywhere(PlacedEverywhere):
         return PointEverywhere(self.metric, np.concatenate([self.contexts, further]))
 
     def reaches(self, sources: NDArray[np.intp], points: FloatArray, half: FloatArray, radius: float) -> FloatArray:
-        """Return how far within the radius each cell |c - point| <= half (m, d) begins, per source (k, m).
-
-        Mass of a source moves into a cell only where this is zero or more. For half = 0 the cell is the point itself.
-        """
+        """Return how far within the radius each cell |c - point| <= half (m, d) begins, per source (k, m)."""
         way = self._positions.to(points, sources) - self._positions.lengths(half)
         return np.asarray(_BORDER * radius - np.maximum(way, 0.0))
 

@@ -222,10 +222,7 @@ def support(y: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
 def certificate(
     values: FloatArray, features: FloatArray, y: FloatArray, lower: FloatArray, upper: FloatArray
 ) -> FloatArray:
-    """Return the lower bounds (m,) that multipliers y (m, k) certify for values (m, n).
-
-    Values and features are centred on their ranges, so that rounding is relative to the ranges.
-    """
+    """Return the lower bounds (m,) that multipliers y (m, k) certify for values (m, n), centred against rounding."""
     lowest = values.min(axis=1)
     centre = 0.5 * (features.max(axis=0) + features.min(axis=0))
     base = ((values - lowest[:, None]) - y @ (features - centre).T).min(axis=1)

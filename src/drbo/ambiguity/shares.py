@@ -256,10 +256,7 @@ class _Cells:
         self.inside = np.where(mass > 0.0, reference / np.where(mass > 0.0, mass, 1.0), 0.0)
 
     def values(self, values: FloatArray) -> tuple[FloatArray, Any]:
-        """Return the value of each cell (m, n_cells), and the position of its lowest value (m, n_cells).
-
-        The value of a cell is the mean inside it, or its lowest value if it has no reference mass.
-        """
+        """Return the mean of each cell (m, n_cells), its lowest value without reference mass; and where that is."""
         worth = np.empty((len(values), len(self.mass)))
         at = np.empty((len(values), len(self.mass)), dtype=np.intp)
         for cell, mass in enumerate(self.mass):

@@ -233,10 +233,7 @@ def _level_set(task: Task) -> Policy:
 
 
 def _within_the_constraint(optimizer: Optimizer, task: Task) -> int:
-    """Return the action of the best bound among those whose bounds meet the constraint of the task.
-
-    If there is none, return the best action if the posterior mean were f.
-    """
+    """Return the action of the best bound within the task's constraint; if there is none, as if the mean were f."""
     try:
         return int(_limited(optimizer, task).recommend().action_index)
     except NotReachedError:
@@ -290,10 +287,7 @@ class Method:
     limits: Callable[[Task], dict[str, AtLeast] | None] = lambda _: None
 
     def optimizer(self, task: Task, seed: int = 0) -> Optimizer:
-        """Return its optimizer for a task, with the problem's kernel and noise, and beta = 2.
-
-        The seed matters only to methods that draw at random.
-        """
+        """Return its optimizer for a task, with the problem's kernel and noise, and beta = 2."""
         ambiguity, radius = self.robust_to(task.problem, task.aim)
         return Optimizer(
             task.problem.actions,

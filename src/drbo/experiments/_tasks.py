@@ -71,10 +71,7 @@ class Goal:
 
 
 def radius_for_loss(values: FloatArray, ambiguity: AmbiguitySet, reference: FloatArray, loss: float) -> float:
-    """Return the smallest radius at which the worst case of values (n_contexts,) is `loss` below their expectation.
-
-    It is infinite if there is none. Bisection finds it to a relative error of about 1e-12: the worst case decreases.
-    """
+    """Return the smallest radius at which the worst case of values (n_contexts,) is `loss` below the mean; or inf."""
     target = float(Expectation().worst_case(values, reference, 0.0).expectation) - loss  # same rounding as `reached`
 
     def reached(radius: float) -> bool:
@@ -132,10 +129,7 @@ def constraint(problem: Problem, aim: Goal) -> Chance:
 
 
 def reached_values(problem: Problem, aim: Goal, probability: float) -> FloatArray:
-    """Return the largest value (n_actions,) that f reaches with a probability in every distribution of the set.
-
-    Bisection finds it among the values of each action, for all actions at once.
-    """
+    """Return the largest value (n_actions,) that f reaches with a probability in every distribution of the set."""
     values = problem.values
     levels, rows = np.sort(values, axis=1), np.arange(len(values))
     low, high = np.zeros(len(values), dtype=int), np.full(len(values), values.shape[1])  # the lowest is always reached

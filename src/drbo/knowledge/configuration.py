@@ -178,10 +178,7 @@ class Configuration:
 
     @property
     def delta(self) -> float | None:
-        """The probability that a guarantee fails, of all proven bounds together; None if that of the objective is not.
-
-        Each outcome has its share of it, so that all hold at once.
-        """
+        """The probability that any proven bound fails; None if that of the objective is not proven."""
         if not self.bound_beta.proven:
             return None
         shares = [one.bound_beta.delta for one in self.outcomes.values() if one.bound_beta.delta is not None]

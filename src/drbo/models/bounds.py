@@ -230,10 +230,7 @@ class Bound:
         return self.posterior.amplitude
 
     def on_grid(self, rows: NDArray[np.intp] | slice = slice(None), actions: FloatArray | None = None) -> FloatArray:
-        """Return the bound of the actions `rows` of a grid, by default of all, in every context.
-
-        `actions` (n_actions, d_x) is the grid, needed if the posterior keeps no moments on a grid.
-        """
+        """Return the bound of the actions `rows` of a grid (n_actions, d_x), by default of all, in every context."""
         found = None
         for posterior in (self.posterior, *self.others):
             if supports(posterior, SupportsGrid):
@@ -278,10 +275,7 @@ class Bound:
         return found
 
     def difference(self, actions: FloatArray, other: FloatArray) -> FloatArray:
-        """Return the bound (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x) and an action (d_x,).
-
-        The posteriors must have the capability `SupportsCovariance`.
-        """
+        """Return the bound (m, n_contexts) of f(x, c) - f(other, c), for actions (m, d_x) and an action (d_x,)."""
         models = (self.posterior, *self.others, *(self.for_one if len(actions) == 1 else ()))
         posteriors = (cast(SupportsCovariance, posterior) for posterior in models)
         return self._outermost([posterior.difference(actions, other) for posterior in posteriors])

@@ -304,17 +304,11 @@ class Factor:
     # --- other contexts ---------------------------------------------------------------------------------------------
 
     def on(self, contexts: FloatArray) -> Self:
-        """Return the same observations for queries on other contexts (n, d_c).
-
-        The factor is kept, so new contexts cost only their kernel with the observations.
-        """
+        """Return the same observations for queries on other contexts (n, d_c); the factor is kept."""
         return self._with_contexts(contexts, self.embedding()(contexts))
 
     def averaged(self, gp: Process, weights: FloatArray) -> Self:
-        """Return the same observations for queries of averages over contexts of weights (n,), as one context of `gp`.
-
-        No further observations are possible: the contexts are gone.
-        """
+        """Return the same observations for queries of averages over contexts of weights (n,); no more may follow."""
         used = np.flatnonzero(weights)
         averages = self.k_contexts[:, used] @ weights[used, None]
         made = self._with_contexts(np.zeros((1, self.contexts.shape[1])), averages)
@@ -472,10 +466,7 @@ class Factor:
             self.averages = {i: one for i, one in self.averages.items() if i != t}
 
     def _column(self, observation: Observation, t: int) -> tuple[FloatArray, float]:
-        """Return the kernel of observation t with earlier ones, (t,), and with itself; store its other kernels.
-
-        The kernel of a repeated point is looked up, with the same bits.
-        """
+        """Return the kernel of observation t with earlier ones, (t,), and with itself; repeated points are cached."""
         if t == len(self._white):
             self._grow()
         row = self._last.get(observation.point)

@@ -91,10 +91,7 @@ class GP:
         return replace(self, kernel=kernel)
 
     def first(self, inputs: Inputs, sign: float) -> FittedGP:
-        """Return the model itself: nothing is learned.
-
-        `sign` is -1 if outcomes are minimised: the model maximises, so the offset changes its sign too.
-        """
+        """Return the model itself: nothing is learned. The offset is that of outcomes to be maximised."""
         self.kernel.check(inputs.d_action, inputs.d_kernel)
         return FittedGP(self, sign * self.offset, self.scale, 0.0)
 

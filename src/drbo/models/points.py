@@ -100,10 +100,7 @@ class Points:
     def factor(
         self, gp: Process, actions: FloatArray, contexts: FloatArray, observations: Sequence[Observation] = ()
     ) -> Factor:
-        """Return the factor of the points, in one Cholesky decomposition, for queries on actions and contexts.
-
-        `observations` are those of the points, if later ones may share a row with them.
-        """
+        """Return the factor of the points and of later `observations`, in one Cholesky decomposition, for queries."""
         rows, t = self.rows, len(self)
         K = self._gram(gp)
         K.flat[:: t + 1] += self.variance

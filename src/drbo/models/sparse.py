@@ -354,10 +354,7 @@ def _inducing(gp: Process, points: Points) -> tuple[Indices, FloatArray]:
 def _pseudo(
     gp: Process, points: Points, at: Indices, L: FloatArray, actions: FloatArray, contexts: FloatArray
 ) -> Factor:
-    """Return the factor of the pseudo-data: the points `at` (m,) stand for all points.
-
-    Points without an outcome add to B, and v is such that they leave the mean.
-    """
+    """Return the factor of the pseudo-data: the points `at` (m,) stand for all points, also for those that failed."""
     m = len(at)
     B, v = _information(gp, points, at, L, np.arange(points.n_known))
     if points.n_known < len(points):

@@ -80,10 +80,7 @@ class Trials:
 
     @classmethod
     def of(cls, points: FloatArray, failed: Sequence[bool]) -> Trials:
-        """Return evaluations at points (t, d) in the order told, of which some failed; few of them if there are many.
-
-        The last failures are kept, and the successes nearest to them.
-        """
+        """Return evaluations at points (t, d): of many, the last failures and the successes nearest to them."""
         order: dict[bytes, int] = {}
         rows: list[FloatArray] = []
         counts: list[list[int]] = []

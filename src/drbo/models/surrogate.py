@@ -396,10 +396,7 @@ class Estimate(Protocol):
         """The prior standard deviation of f, the scale of the values."""
 
     def on_grid(self, rows: NDArray[np.intp] | slice = slice(None), actions: FloatArray | None = None) -> FloatArray:
-        """Return the values of the actions `rows` of a grid, by default of all, in every context.
-
-        `actions` (n_actions, d_x) is the grid, if the estimate does not store it.
-        """
+        """Return the values of the actions `rows` of a grid (n_actions, d_x), by default of all, in every context."""
 
     def of_action(self, action: Point) -> FloatArray:
         """Return the values of one action in every context, (n_contexts,)."""

@@ -222,10 +222,7 @@ def best_in_box(
 
 
 def _same_action(box: Box, points: FloatArray, others: FloatArray) -> np.ndarray:
-    """Return a mask (m,) of the points (m, d) that count as equal to one of the others (k, d).
-
-    Discrete values are equal, and continuous coordinates differ by less than `_AWAY`.
-    """
+    """Return a mask (m,) of points (m, d) equal to one of the others (k, d), numbers to within `_AWAY`."""
     distance = np.where(box.continuous, _AWAY, 1e-9)
     close = np.abs(points[:, None, :] - others[None, :, :]) < distance
     return np.asarray(np.any(np.all(close, axis=2), axis=1))
@@ -327,10 +324,7 @@ def _rules(box: Box, start: FloatArray) -> tuple[NDArray[np.bool_], list[Any]]:
 
 
 def _climb_free(box: Box, objective: Objective, start: FloatArray, score: float) -> tuple[FloatArray, float]:
-    """Return the maximum over the continuous coordinates, and its score; never worse than the start.
-
-    L-BFGS-B without constraints, sequential quadratic programming with them.
-    """
+    """Return the maximum over the continuous coordinates, and its score: by L-BFGS-B, or SLSQP with constraints."""
     free, rules = _rules(box, start)
     if not free.any():
         return start, score

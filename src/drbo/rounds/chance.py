@@ -109,10 +109,7 @@ class ModelEvent:
 
 @dataclass(frozen=True, eq=False)
 class Bracket:
-    """The worst-case probability of an event for each of m actions, between `lower` and `upper` (m,).
-
-    `weights` (m, n) are the distributions that attain the lower bound.
-    """
+    """The worst-case probability (m,) of an event, between `lower` and `upper`; `weights` (m, n) attain the lower."""
 
     lower: FloatArray
     upper: FloatArray
@@ -304,10 +301,7 @@ _Chooser = Callable[[Ball, ModelEvent, Beliefs, Candidates], Found | None]
 
 
 def _chosen(chance: Chance, rule: ContextRule | None, round: Round, beliefs: Beliefs, *choosers: _Chooser) -> Choice:
-    """Return the best action of the first chooser that finds one, and its contexts.
-
-    Before the first outcome, the policy `Optimism` chooses.
-    """
+    """Return the best action of the first chooser that finds one; before the first outcome that of `Optimism`."""
     ball, units = round.ball, beliefs.units
     check_atoms(ball)
     if not units.known:

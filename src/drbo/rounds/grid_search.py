@@ -203,10 +203,7 @@ def _begun(
 
 @jit
 def _tighten(bounds: FloatArray, values: FloatArray, lowest: FloatArray, weights: FloatArray) -> None:
-    """Lower the bound of every action to its expectation under each row of weights.
-
-    The sum has the same rounding as a score, so that the two can be compared.
-    """
+    """Lower the bound of every action to its expectation under each row of weights, rounded as a score is."""
     for x in range(values.shape[0]):
         bound = bounds[x]
         for i in range(weights.shape[0]):

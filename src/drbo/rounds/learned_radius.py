@@ -407,10 +407,7 @@ class Calibrated(LearnedRule):
         window: int,
         smoothing: float = 0.0,
     ) -> list[float]:
-        """Return the distance between each window that begins at `starts` and the contexts that followed it.
-
-        Every context counts `smoothing` times more in the window than it was seen there.
-        """
+        """Return the distance of each window from `starts` on to the contexts that followed it, with `smoothing`."""
         horizon = self.horizon or window
         before = shares(seen[starts[:, None] + np.arange(window)], n_contexts)
         if smoothing:

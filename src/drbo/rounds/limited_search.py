@@ -175,10 +175,7 @@ class LimitedSearch(Search):
         return self._inner.best_by(ball, permitted, self._known(ball, near, None), failed)
 
     def _known(self, ball: Ball, near: FloatArray, bound: Estimate | None) -> FloatArray:
-        """Return the starting points (k, d) of a search: the given ones, the baseline, and the best tried ones.
-
-        The best tried actions have the largest least margins or, with a bound, the largest scores of the permitted.
-        """
+        """Return the starting points (k, d) of a search: the given ones, the baseline, and the best tried ones."""
         points = [near] if self._baseline is None else [near, self._baseline.coordinates[None, :]]
         if len(self._tried):
             tried = Candidates(self._tried)
@@ -212,10 +209,7 @@ class LimitedSearch(Search):
     def _best_of(
         self, ball: Ball, bound: Estimate, slack: FloatArray, away: FloatArray, candidates: Candidates
     ) -> Found | None:
-        """Return the best candidate that meets the requirements on the atoms with a slack; None if there is none.
-
-        Candidates are visited by decreasing upper bound of their score, until no other can win.
-        """
+        """Return the best candidate that meets the requirements on the atoms with a slack; None if there is none."""
         ceilings = candidates.ceilings(bound, ball.weights)
         ceilings[self._inner.repeats(candidates.points, away)] = -np.inf
         for requirement, least in zip(self._requirements, slack, strict=True):

@@ -56,10 +56,7 @@ class RadiusRule(ABC):
     def radius(
         self, seen: Indices, ambiguity: SetOrFamily, n_contexts: int, weights: FloatArray | None = None
     ) -> float:
-        """Return the radius after the contexts `seen` (t,), indices into n_contexts contexts.
-
-        `weights` (t,) are their weights; None if all are equal.
-        """
+        """Return the radius after the contexts `seen` (t,), indices into n_contexts; `weights` (t,) if they differ."""
 
     def check(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:  # noqa: B027  # most rules fit every set
         """Raise if the rule does not support this set on these contexts."""
@@ -79,10 +76,7 @@ class RadiusRule(ABC):
         return self.radius_of(reference, placed) + reference.error
 
     def radius_of(self, reference: Reference, ambiguity: SetOrFamily) -> float:
-        """Return `radius` for the past contexts of a reference.
-
-        Weights and times are passed only where a rule needs them, as a custom rule may not accept them.
-        """
+        """Return `radius` for the past contexts of a reference, with weights and times only if the rule needs them."""
         more: dict[str, Any] = {}
         if reference.history_weights is not None:
             more["weights"] = reference.history_weights

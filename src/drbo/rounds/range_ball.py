@@ -106,10 +106,7 @@ class Sorted:
         return cls(curve, samples, cells, centres, halves + 4.0 * np.finfo(float).eps * (1.0 + np.abs(centres)))
 
     def lowest_excess(self, prices: Prices) -> tuple[float, NDArray[np.intp]]:
-        """Return the exact minimum of v(c) - threshold(c) over the samples, at most zero, and the lowest samples.
-
-        There is one such sample per cell, and at most `_HARMFUL` in all.
-        """
+        """Return the exact minimum of v(c) - threshold(c) over the samples, at most zero, and the lowest samples."""
         floors = np.empty(len(self.cells))
         for first in range(0, len(self.cells), _CELLS_AT_ONCE):
             some = slice(first, first + _CELLS_AT_ONCE)
@@ -220,10 +217,7 @@ def refine(ball: RangeBall, curve: Values, *, certify: Literal[False]) -> Certif
 
 
 def refine(ball: RangeBall, curve: Any, *, certify: bool) -> Certificate:
-    """Return the worst case of a curve over all distributions of a ball.
-
-    `certify`: whether the lower bound holds for the whole range; otherwise only for the contexts found.
-    """
+    """Return the worst case of a curve over all distributions of a ball; `certify`: for the whole range."""
     if ball.radius > 0.0 and supports(ball.ambiguity, SupportsReach):
         return _refine_each(ball, ball.ambiguity, curve, certify)
     box, ambiguity, reference = ball.box, ball.ambiguity, ball.reference
@@ -292,10 +286,7 @@ def best_context(
 def _harmful(
     curve: Values, prices: Prices, box: Box, starts: FloatArray, values: FloatArray, tolerance: float
 ) -> FloatArray:
-    """Return contexts (k, d) below their threshold by more than the tolerance, the most harmful first.
-
-    The search starts from the best of the starts (m, d) with known values (m,).
-    """
+    """Return contexts (k, d) below their threshold, the most harmful first; the search begins at the best starts."""
     first = np.argsort(values - prices.at(starts), kind="stable")
     chosen = _apart(starts[first[: 16 * _DESCENTS]], starts[:0], 0.05)[:_DESCENTS]
     found, excess = _downhill(lambda c: curve(c) - prices.at(c), chosen, box)

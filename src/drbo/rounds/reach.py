@@ -154,10 +154,7 @@ class Reach:
 
 
 def cut_in_two(centres: FloatArray, halves: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the halves of cells |c - centre| <= half (m, d), as centres and halves (2 m, d).
-
-    A cell is cut across the side whose length times `weight` (d,) is largest.
-    """
+    """Return halves of cells |c - centre| <= half (m, d), (2 m, d), cut across the side of most length * weight."""
     rows, sides = np.arange(len(halves)), np.argmax(halves * weight, axis=1)
     half, shift = halves.copy(), np.zeros_like(halves)
     half[rows, sides] /= 2.0
@@ -168,10 +165,7 @@ def cut_in_two(centres: FloatArray, halves: FloatArray, weight: FloatArray) -> t
 def further_contexts(
     reach: Reach, curve: Values, points: FloatArray, values: FloatArray, candidates: FloatArray, *, every: bool
 ) -> FloatArray:
-    """Return contexts (j, d) besides points (m, d) with values (m,) that the adversary wants.
-
-    `every`: all of them; otherwise the most harmful ones.
-    """
+    """Return contexts (j, d) besides points (m, d) with values (m,) that the adversary wants; `every`: all of them."""
     candidates = np.concatenate([candidates, reach.relabelled()])
     known, known_values = np.concatenate([points, candidates]), np.append(values, curve(candidates))
     found, lowest = reach.lowest(curve, known, known_values)

@@ -75,10 +75,7 @@ class Taken:
         return [action for action in different if not len(self._left(ball, action))]
 
     def instead(self, ball: Ball, beliefs: Beliefs, action: Point, context: Point) -> Point:
-        """Return the context or, if it is taken or likely to fail, the most uncertain of the others.
-
-        If all contexts are taken, told and then pending evaluations may be repeated.
-        """
+        """Return the context or, if it is taken or likely to fail, the most uncertain of the others."""
         taken = self._is_taken(action, context)
         if not taken and self.chances is None:
             return context

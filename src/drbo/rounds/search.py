@@ -160,10 +160,7 @@ class WholeSearch(Search):
         """Return actions around one, at about this distance in the unit cube; no row if there are none."""
 
     def climb(self, start: FloatArray, score: Smooth, margins: Sequence[Smooth]) -> FloatArray:
-        """Return a local maximum of a score where all margins are zero or more, and points on the way back.
-
-        The first of the points (k, d) is the maximum; on a grid there is the start alone.
-        """
+        """Return points (k, d): a local maximum of a score with all margins >= 0, and others on the way back."""
         del score, margins
         return start[None]
 

@@ -350,10 +350,7 @@ def _first(scores: FloatArray, count: int) -> Indices:
 
 
 def _leading(draws: ActionDraws, width: float) -> Indices:
-    """Return the actions (at most `_ACTIONS`) that lead by some score, or in some draw.
-
-    The worst cases of the mean of all actions represent all distributions of the set.
-    """
+    """Return the actions (at most `_ACTIONS`) that lead by some score, or in some draw."""
     ball, m = draws.ball, len(draws.actions)
     of_mean = ball.worst_cases(draws.mean)
     weights = np.unique(of_mean.weights, axis=0)

@@ -184,10 +184,7 @@ class Box(Space):
         return np.array([self._slices[name].start for name in names], dtype=np.intp)
 
     def discrete_parts(self, most: int = 4096) -> FloatArray | None:
-        """Return every combination of the discrete values (k, dimension), with continuous coordinates at zero.
-
-        None if there are more than `most`; one row of zeros if every coordinate is continuous.
-        """
+        """Return the combinations of discrete values (k, dimension), zero elsewhere; None if more than `most`."""
         counts = {name: p.count for name, p in self.parameters.items() if p.count is not None}
         total = math.prod(counts.values())
         if total > most:
@@ -233,10 +230,7 @@ class Box(Space):
         return point
 
     def completed(self, actions: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any] | None]:
-        """Return actions whose parameters `names` were changed, with others changed so that equalities hold.
-
-        None instead of an action that breaks a constraint.
-        """
+        """Return actions whose parameters `names` changed, moved to keep equalities; None where that is impossible."""
         if self.feasible is None:
             return [dict(action) for action in actions]
         points = np.array([self.encode("action", action).coordinates for action in actions])
@@ -247,10 +241,7 @@ class Box(Space):
         return [self.decode(Point(row)) if one else None for row, one in zip(moved, held, strict=True)]
 
     def outward(self, point: FloatArray, coordinate: int, side: float) -> FloatArray:
-        """Return the move (dimension,) of one coordinate by `side`, 1 or -1, beyond the edge of its range.
-
-        Other coordinates move so that equalities stay. The move is zero if another constraint forbids it.
-        """
+        """Return the move (dimension,) of one coordinate beyond its range that keeps equalities; zero if forbidden."""
         move = np.zeros(self.dimension)
         move[coordinate] = side
         return move if self.feasible is None else self.feasible.outward(point, move)

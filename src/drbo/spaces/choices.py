@@ -139,10 +139,7 @@ _DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.ti
 
 
 def read_column(name: str, values: Any, labels: Labelled | ObservedWhole | None) -> tuple[list[Any], Parameter]:
-    """Return the values of a column and their parameter: `Observed` for numbers.
-
-    `labels` is the parameter that was declared for the column, if any.
-    """
+    """Return the values of a column and their parameter: `Observed` for numbers, or `labels` if declared."""
     labels = categories_of(values) if labels is None else labels
     single = isinstance(values, str) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0
     raw = [values] if single else list(values)

@@ -149,10 +149,7 @@ class FiniteSet(Space):
         return ordered if self._names is None else dict(zip(self._names, ordered, strict=True))
 
     def matching(self, known: Mapping[Any, Any]) -> tuple[dict[Any, Any], NDArray[np.intp]]:
-        """Return the known values by column, and the indices (k,) of the points that match them.
-
-        Numbers are equal up to 1e-9 of the column's range.
-        """
+        """Return the known values by column, and the indices (k,) of the points that match to 1e-9 of the range."""
         agree = np.ones(len(self), dtype=bool)
         values = {}
         for column, value in known.items():

@@ -280,10 +280,7 @@ class _Part:
         self.rows, self.low, self.high, self.top = rows, low, high, top
 
     def deepest(self, equal: Mask, stuck: Mask) -> tuple[FloatArray, float] | None:
-        """Return the point farthest from all bounds, and this distance; None if there is no point.
-
-        Equalities (r,), and the bounds of the numbers that are stuck (n,), keep no distance.
-        """
+        """Return the point farthest from all bounds that may move, and this distance; None if there is no point."""
         n, away = len(self.top), np.sqrt((self.rows**2).sum(axis=1)) * ~equal
         rows = np.concatenate(
             [

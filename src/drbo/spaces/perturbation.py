@@ -35,10 +35,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def atoms(self, count: int) -> FloatArray:
-        """Return equally likely numbers (count,), in increasing order, with the exact mean and standard deviation.
-
-        They are the quantiles at (i + 1/2) / count, shifted and scaled to match both.
-        """
+        """Return equally likely numbers (count,), increasing: quantiles, with the exact mean and standard deviation."""
 
 
 @dataclass(frozen=True)

@@ -296,10 +296,7 @@ class Samples:
         return None
 
     def encode(self, name: str, value: Any) -> Point:
-        """Return the point of a context; it is outside the unit cube if the context is outside the samples' range.
-
-        A context is a mapping from column names, or its values in order.
-        """
+        """Return the point of a context, a mapping or values in order; it may lie outside the unit cube."""
         named, value = self._parameters, validation.by_name(value)
         if named and not isinstance(value, Mapping):
             parts = np.atleast_1d(np.asarray(value, dtype=object))

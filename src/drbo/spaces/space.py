@@ -83,10 +83,7 @@ Row = dict[str, Any]
 
 
 def row(value: Any, kind: str) -> Row:
-    """Return an action or a context as a mapping from names to plain values; `kind` names unnamed values.
-
-    A context that was never revealed (None) gives an empty mapping.
-    """
+    """Return an action or a context as a mapping from names to plain values; {} for a context never revealed."""
     if value is None:
         return {}
     if isinstance(value, Mapping):
@@ -207,10 +204,7 @@ class Space(ABC):
         return np.asarray(halves * self.units)
 
     def movable(self, names: tuple[str, ...] | None, count: int) -> NDArray[np.intp]:
-        """Return the coordinates (count,) that the columns of a perturbation move, by name or by position.
-
-        An error calls the columns `contexts`.
-        """
+        """Return the coordinates (count,) that the columns of a perturbation move, by name or by position."""
         del names, count
         raise TypeError(f"contexts must not be a Perturbation if actions are {self!r}: only numbers can be perturbed")
 

@@ -151,10 +151,7 @@ def fitted(value: Any, distribution: BaseDistribution) -> tuple[bool, Any]:
 def box_of(
     space: Mapping[str, BaseDistribution], pinned: Mapping[str, Any], constraints: Sequence[Any] = ()
 ) -> drbo.Box:
-    """Return the box of a search space; some parameters may be fixed.
-
-    If the constraints cannot hold with the fixed values, which are the user's choice, they do not apply.
-    """
+    """Return the box of a search space; constraints that fixed values contradict do not apply."""
     parameters = {name: parameter_of(distribution) for name, distribution in space.items()}
     whole = drbo.Box(parameters, constraints=constraints)  # raises if the constraints cannot hold at all
     if not pinned:

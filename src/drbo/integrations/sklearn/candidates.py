@@ -166,10 +166,7 @@ def chosen_next(
     count: int,
     seed: int,
 ) -> list[tuple[dict[str, Any], Any]]:
-    """Return the next candidates, each with its suggestion; no candidate is fitted twice.
-
-    The first ones are well spread. After a crash, those that were under way come first.
-    """
+    """Return the next candidates, each with its suggestion; none is fitted twice. The first are well spread."""
     seen = {key(one.action) for one in candidates}
     waiting = list(opt.pending)
     chosen: list[tuple[dict[str, Any], Any]] = []

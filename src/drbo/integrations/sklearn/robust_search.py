@@ -357,10 +357,7 @@ class RobustSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def profile_(self) -> drbo.analysis.RadiusProfile:
-        """What robustness costs on the present mix, and what it brings in the worst, for radii up to twice the set's.
-
-        The actions of the profile are the model's, and need not be among the candidates.
-        """
+        """The price of robustness on the present mix, and its gain in the worst, for radii up to twice the set's."""
         self._check_searched("profile_")
         question, radius = self.optimizer_.under(), self.recommendation_.radius
         return question.profile([0.0, 0.05, 0.1, 0.2] if radius == 0.0 else [0.0, radius / 2.0, radius, 2.0 * radius])
