@@ -111,13 +111,7 @@ def times_of(samples: Samples, further: int) -> FloatArray | None:
 
 @dataclass(frozen=True)
 class Memory:
-    """The weight of a past context by its age in contexts: 1 for the newest one, and 1 for all by default.
-
-    Attributes
-    ----------
-    window : the number of newest contexts that count
-    half_life : the age difference in contexts that halves the weight
-    """
+    """The weight of a past context by age: of the newest `window`, halved every `half_life` contexts."""
 
     window: int | None = None
     half_life: float | None = None

@@ -11,7 +11,7 @@ from matplotlib import colors, dates
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from drbo.experiments._tasks import SETTINGS, Dial, Goal
+from drbo.experiments._tasks import SETTINGS, Goal, RadiusDial
 from drbo.experiments.records import Table, mean_and_error, per_run, select
 from drbo.experiments.style import COLOURS, DARK, MARKERS, MORE_COLOURS, REFERENCE, STYLE, TRUTH, label_ends, new_figure
 from drbo.problems import Problem
@@ -285,7 +285,7 @@ LARGEST_SHOWN = 0.5
 
 
 @mpl.rc_context(STYLE)
-def dial(problem: Problem, profile: Dial, goal: Goal) -> Figure:
+def dial(problem: Problem, profile: RadiusDial, goal: Goal) -> Figure:
     """Return action, value and worst distribution as functions of the radius, from stochastic to worst case."""
     figure = new_figure(12.0, 3.9)
     action, value, spread = figure.subplots(1, 3, width_ratios=[1, 1.2, 1.3], sharex=True)

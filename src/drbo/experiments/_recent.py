@@ -38,13 +38,7 @@ SCALES = (0.5, 1.0, 2.0)
 
 @dataclass(frozen=True)
 class RandomWidth(ActionFirst):
-    """Optimism with a width that is drawn anew in every round: RRGP-UCB.
-
-    Parameters
-    ----------
-    contexts : the rule that picks the context; None where nature does
-    n_points : N, the number of actions times that of contexts
-    """
+    """Optimism with a width drawn anew in every round (RRGP-UCB); `n_points` is actions times contexts."""
 
     n_points: int = 1
 

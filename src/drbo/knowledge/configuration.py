@@ -15,8 +15,7 @@ from drbo.ambiguity.family import AmbiguitySet
 from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.placed import PlacedSet
 from drbo.contexts.nature import Contexts, FiniteContexts
-from drbo.contexts.replayed import contexts_of
-from drbo.contexts.sampled_contexts import SPREAD
+from drbo.contexts.sampled_contexts import SPREAD, contexts_of
 from drbo.knowledge import claims
 from drbo.knowledge.claims import Claim
 from drbo.knowledge.history import OBJECTIVE, Readings, Told

@@ -21,7 +21,7 @@ from drbo.ambiguity.family import AmbiguitySet, SetOrFamily, as_placed
 from drbo.ambiguity.mmd import MMD
 from drbo.ambiguity.placed import SupportsLikelihood, supports
 from drbo.contexts.nature import Contexts, Indices, Reference
-from drbo.contexts.replayed import contexts_of
+from drbo.contexts.sampled_contexts import contexts_of
 from drbo.spaces.samples import Samples
 from drbo.validation import FloatArray
 

@@ -18,10 +18,9 @@ from drbo import validation
 from drbo._messages import listed, printable
 from drbo.spaces.box import Box, not_a_label, spread
 from drbo.spaces.choices import Labelled, read_column
-from drbo.spaces.keys import read_keys
 from drbo.spaces.parameters import Observed, ObservedWhole, Parameter
 from drbo.spaces.space import Column, Displacement, Point, Space
-from drbo.spaces.times import YEAR, read_duration, read_time, read_times
+from drbo.spaces.times import YEAR, read_duration, read_keys, read_time, read_times
 from drbo.validation import FloatArray
 
 __all__ = ["Samples"]

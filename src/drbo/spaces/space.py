@@ -118,13 +118,7 @@ def words(columns: Row) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """One point of a space.
-
-    Attributes
-    ----------
-    coordinates : (d,) the coordinates that the model sees
-    index : the position of the point in a finite set; None in a continuous space
-    """
+    """One point of a space: its coordinates (d,) in the model, and its index in a finite set, otherwise None."""
 
     coordinates: FloatArray
     index: int | None = None
