@@ -32,13 +32,7 @@ _EQUAL = 1e-9
 
 
 class Scenario(ABC):
-    """One scenario.
-
-    Attributes
-    ----------
-    name : its name in errors
-    given : the user's argument
-    """
+    """One scenario: its `name` in errors, and what the user gave."""
 
     name: str
     given: Any
@@ -88,7 +82,7 @@ class ByLabel(Scenario):
         return validation.distribution(self.name, np.asarray(weights))
 
 
-class Sampled(Scenario):
+class SampledScenario(Scenario):
     """Samples of contexts; those that disagree with a known part of the context are dropped."""
 
     def __init__(self, name: str, samples: Samples, agree: NDArray[np.bool_] | None = None) -> None:
@@ -126,13 +120,13 @@ class Sampled(Scenario):
 
     def agreeing(self, holds: Callable[[Samples], NDArray[np.bool_]]) -> Scenario | None:
         agree = holds(self.given)
-        return Sampled(self.name, self.given, agree) if agree.any() else None
+        return SampledScenario(self.name, self.given, agree) if agree.any() else None
 
 
 def scenario(name: str, given: Any) -> Scenario:
     """Return the user's argument as a scenario: samples, weights by label, or weights (n,)."""
     if isinstance(given, Samples):
-        return Sampled(name, given)
+        return SampledScenario(name, given)
     values = validation.by_name(given)
     return ByLabel(name, values) if isinstance(values, Mapping) else Weighted(name, values)
 
@@ -145,13 +139,7 @@ def _in_words(columns: Sequence[Column]) -> str:
 
 
 class PlacedAnyOf(PlacedSet):
-    """The union of the sets around scenarios, on contexts.
-
-    Attributes
-    ----------
-    inner : the set around each scenario
-    weights : (k, n) of the scenarios
-    """
+    """The union of the sets `inner` around scenarios of weights (k, n), on contexts."""
 
     n_contexts: int
 
@@ -291,7 +279,7 @@ class AnyOf(AmbiguitySet):
     @property
     def atoms(self) -> tuple[Samples, ...]:
         """The scenarios that are samples: their points must be among the contexts."""
-        return tuple(one.given for one in self.scenarios if isinstance(one, Sampled))
+        return tuple(one.given for one in self.scenarios if isinstance(one, SampledScenario))
 
     def with_columns(self, columns: Sequence[Column]) -> AnyOf:
         made = copy.copy(self)

@@ -61,13 +61,7 @@ _KEEPS = 1e-9
 
 
 class PlacedIntersection(PlacedSet):
-    """The distributions of a ball that satisfy bounds, on contexts.
-
-    Attributes
-    ----------
-    inner : the ball
-    limits : the bounds
-    """
+    """The distributions of the ball `inner` that satisfy the bounds `limits`, on contexts."""
 
     def __init__(self, inner: PlacedSet, limits: tuple[PlacedLinear[Any], ...]) -> None:
         self.inner, self.limits = inner, limits
@@ -135,13 +129,13 @@ class PlacedIntersection(PlacedSet):
         y = self._search(v, reference, radius + _BEYOND * self.growth.unit, bounds).multipliers
         return with_slopes(self.inner).slopes(v - y @ bounds.features.T, reference, radius)
 
-    def _bounds(self, reference: FloatArray) -> _Bounds:
+    def _bounds(self, reference: FloatArray) -> _BoundRows:
         """Return the bounds around a reference, as rows of one linear program."""
         ends = [one.bounds(reference, _own(one)) for one in self.limits]
         features = np.concatenate([one.features for one in self.limits], axis=1)
         lower, upper = (np.concatenate([pair[side] for pair in ends]) for side in (0, 1))
         edges = np.cumsum([0, *(len(pair[0]) for pair in ends)])
-        return _Bounds(features, lower, upper, tuple(slice(a, b) for a, b in itertools.pairwise(edges)))
+        return _BoundRows(features, lower, upper, tuple(slice(a, b) for a, b in itertools.pairwise(edges)))
 
     def _distance(self, p: FloatArray, q: FloatArray) -> float:
         if any(one.distance(p, q) > _own(one) + _KEEPS for one in self.limits):
@@ -166,7 +160,7 @@ class PlacedIntersection(PlacedSet):
             weights[outside], lower_bound[outside] = found.weights, found.lower_bound
         return weights, lower_bound
 
-    def _search(self, values: FloatArray, reference: FloatArray, radius: float, bounds: _Bounds) -> _Found:
+    def _search(self, values: FloatArray, reference: FloatArray, radius: float, bounds: _BoundRows) -> _Mixtures:
         """Return the worst mixtures of the ball's distributions that satisfy the bounds, with their multipliers."""
         rows = ScaledBounds.of(bounds.features, bounds.lower, bounds.upper)
         if rows.impossible:
@@ -196,7 +190,7 @@ class PlacedIntersection(PlacedSet):
                 break
         if lacking.any():
             self._refuse(radius)
-        return _Found(weights, lowest + span * lower_bound, multipliers * span[:, None] / rows.sizes)
+        return _Mixtures(weights, lowest + span * lower_bound, multipliers * span[:, None] / rows.sizes)
 
     def _refuse(self, radius: float) -> None:
         raise ValueError(
@@ -276,7 +270,7 @@ class Intersection(AmbiguitySet):
 
 
 @dataclass(frozen=True, eq=False)
-class _Bounds:
+class _BoundRows:
     """All bounds around a reference: lower <= F'w <= upper; `parts` holds the rows of each set."""
 
     features: FloatArray
@@ -286,7 +280,7 @@ class _Bounds:
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _Mixtures:
     """Worst-case weights (m, n), certified lower bounds (m,), and the multipliers (m, k) that certify them."""
 
     weights: FloatArray

@@ -29,12 +29,7 @@ _LEAST = 1e-6
 
 
 class PlacedMMD(PlacedSet):
-    """An MMD of a matrix M on n contexts.
-
-    Attributes
-    ----------
-    features : (n, r) F with M = F F', up to rounding
-    """
+    """An MMD of a matrix M on n contexts; M = F F' up to rounding, with F (n, r) the `features`."""
 
     rows_alone = ROWS_ALONE
     n_contexts: int
@@ -121,12 +116,7 @@ class PlacedMMD(PlacedSet):
 
 
 class KernelMMD(PlacedMMD):
-    """An MMD of a kernel on contexts with known positions.
-
-    Attributes
-    ----------
-    contexts, kernel : (n, d) in the units of the kernel, and the kernel k_M
-    """
+    """An MMD of a kernel k_M on `contexts` (n, d) in the units of the kernel."""
 
     def __init__(self, factor: PivotedCholesky, contexts: FloatArray, kernel: Kernel) -> None:
         super().__init__(factor)

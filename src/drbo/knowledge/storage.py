@@ -85,7 +85,7 @@ class File:
         with _files.locked(path):
             known = self.is_at(path)
             if known and self.appendable and self.appended < _COMPACT:
-                lines = _Lines(self.crc, dict(self.references))
+                lines = _FileLines(self.crc, dict(self.references))
                 for fact in facts[self.written :]:
                     lines.add_fact(fact)
                 write, appended = _files.append, self.appended + len(lines.text)
@@ -104,7 +104,7 @@ class File:
         self.written, self.appended, self.crc, self.references = len(facts), appended, lines.crc, lines.references
         self.appendable = True
 
-    def _refuse_to_lose(self, path: Path, target: Path, lines: _Lines) -> None:
+    def _refuse_to_lose(self, path: Path, target: Path, lines: _FileLines) -> None:
         """Raise if a file is not a prefix of these lines."""
         ours = "".join(lines.text).encode()
         if _files.is_plain(target) and target.stat().st_size <= len(ours) and ours.startswith(target.read_bytes()):
@@ -117,16 +117,16 @@ class File:
         )
 
 
-def _whole(configuration: dict[str, Any], facts: Sequence[Fact]) -> _Lines:
+def _whole(configuration: dict[str, Any], facts: Sequence[Fact]) -> _FileLines:
     """Return the lines of a whole file."""
-    lines = _Lines(0, {})
+    lines = _FileLines(0, {})
     lines.add({"kind": "optimizer", "format": FORMAT, "configuration": encode(configuration)})
     for fact in facts:
         lines.add_fact(fact)
     return lines
 
 
-class _Lines:
+class _FileLines:
     """The lines of a file, each with its checksum."""
 
     def __init__(self, crc: int, references: dict[str, int]) -> None:

@@ -356,13 +356,7 @@ def _fill_bound(mean: FloatArray, variance: FloatArray, slope: float, found: Flo
 
 @fast_record
 class AverageBound(Bound):
-    """A confidence bound on the average of f over contexts. All contexts share this value, so no set lowers it.
-
-    Attributes
-    ----------
-    posterior : of the average, on one context (`Posterior.averaged`)
-    n_contexts : the number of contexts that share the value
-    """
+    """A confidence bound on the average of f over contexts, which share this value: no set lowers it."""
 
     n_contexts: int
 

@@ -93,13 +93,7 @@ LARGEST_ERROR = 1e8
 
 @dataclass(frozen=True, eq=False)
 class Common:
-    """Evaluations in the same contexts, among others.
-
-    Attributes
-    ----------
-    block : (T, k) the index of the outcome of each evaluation in each context; the order of contexts is the same
-    rest : (E,) all other outcomes, in order
-    """
+    """A block (T, k) of outcomes, by evaluation and context, as indices, and the other outcomes (E,) in order."""
 
     block: NDArray[np.intp]
     rest: NDArray[np.intp]

@@ -352,12 +352,7 @@ class DrawOfRound(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Draw(DrawOfRound):
-    """One draw of f(x, c), a sum of products.
-
-    Attributes
-    ----------
-    path : the draw, as a function
-    """
+    """One draw of f(x, c), a sum of products."""
 
     path: Path
 

@@ -15,10 +15,6 @@ the factor. With v the variance of the average's error so far, and u that of a n
 
 and one diagonal entry of the covariance falls by v^2 / (v + u). The cost of a round thus depends on the number of
 distinct points, which a grid limits, not on the number of observations.
-
-An observation is an action, context points and weights. One point of weight 1 is an outcome in that context. Several
-points are an average over contexts, sum_j w_j f(x, c_j), whose kernel is the mean embedding of the weights,
-k_C(c, w) = sum_j w_j k_C(c, c_j).
 """
 
 from __future__ import annotations
@@ -69,13 +65,7 @@ class Process(Protocol):
 
 
 class Inverse:
-    """(K_t + ridge I)^-1 of t observations in several forms, each computed when first needed.
-
-    Attributes
-    ----------
-    W : (t, t) U'^-1, lower triangular
-    alpha : (t,) W'W y
-    """
+    """(K_t + ridge I)^-1 of t observations: W = U'^-1 (t, t), lower triangular, and alpha = W'W y (t,)."""
 
     def __init__(self, U: FloatArray, white: FloatArray) -> None:
         """`U` (t, t) and `white` (t,) may change afterwards."""

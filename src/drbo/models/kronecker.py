@@ -71,13 +71,7 @@ class KroneckerFactors:
 
 
 class KroneckerPosterior(GaussianPosterior):
-    """The posterior of a block of evaluations in the same contexts, and of further observations on top of it.
-
-    Attributes
-    ----------
-    on_top : the observations on top; their prior is the posterior of the block
-    n_data : the number of observations of the data that this posterior holds
-    """
+    """The posterior of a block of evaluations in the same contexts, which is the prior of those `on_top`."""
 
     def __init__(
         self,
@@ -186,7 +180,6 @@ class KroneckerPosterior(GaussianPosterior):
     def _moments(
         self, actions: FloatArray, other: FloatArray | None, used: NDArray[np.intp] | slice = slice(None)
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the result of `difference`, or of `moments` if `other` is None, in the contexts `used` (k,)."""
         return self._moments_at(*self._action_kernels(actions, other), used)
 
     def _moments_at(
@@ -220,7 +213,6 @@ class KroneckerPosterior(GaussianPosterior):
     def _explained(
         self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
     ) -> FloatArray:
-        """Return the part (p, m, k) of `covariance` that the block and the observations on top explain."""
         T, t, G = len(self.block_actions), self.on_top.n_points, self._factors.G
         k_action = self.gp.kernel.action(self.observed_actions, actions)
         q = (self._factors.Q.T @ k_action[:T]).T
@@ -316,7 +308,6 @@ class KroneckerPosterior(GaussianPosterior):
         return (np.concatenate([b.ravel(), alpha]) / inverse)[back], (1.0 / inverse)[back]
 
     def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i)."""
         T, t, G = len(self.block_actions), self.on_top.n_points, self._factors.G
         k_action = self.gp.kernel.action(self.observed_actions, x)
         q, b = self._factors.Q.T @ k_action[:T], self._features(c)

@@ -406,7 +406,6 @@ class ExactPosterior(GaussianPosterior):
     def _moments(
         self, actions: FloatArray, other: FloatArray | None, used: NDArray[np.intp] | slice = slice(None)
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the result of `difference`, or of `moments` if `other` is None, in the contexts `used` (k,)."""
         k_action, own = self._action_kernels(actions, other)
         k_contexts = np.ascontiguousarray(self._k_contexts[:, used].T)
         m, n, t = len(own), len(k_contexts), self.n_points
@@ -446,7 +445,6 @@ class ExactPosterior(GaussianPosterior):
     def _explained(
         self, actions: FloatArray, weights: FloatArray, rows: NDArray[np.intp], columns: NDArray[np.intp]
     ) -> FloatArray:
-        """Return the part (p, m, k) of `covariance` that the observations explain."""
         if self.n_points == 0:
             return np.zeros((len(rows), *weights.shape[:2]))
         k_action = np.ascontiguousarray(self.gp.kernel.action(self.observed_actions, actions).T)
@@ -500,7 +498,6 @@ class ExactPosterior(GaussianPosterior):
         return Curve(kernel, self.gp.ridge, k_action, seen, self.inverse.W, self._white, slope, triangular=large)
 
     def _predict(self, x: FloatArray, c: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the mean (m,) and variance (m,) of f at the points (x_i, c_i), of checked shapes."""
         own, variance = self.factor, np.full(len(x), self.gp.kernel.variance)
         if own.n_points == 0:
             return np.zeros(len(x)), variance

@@ -40,7 +40,7 @@ from drbo.models.factor import Factor, Process
 from drbo.models.gp import GP, GPPosterior, assembled, distinct, exact_posterior, in_block
 from drbo.models.observation_rows import Indices
 from drbo.models.perturbed import PerturbedPosterior, of_places
-from drbo.models.points import Points
+from drbo.models.points import DistinctPoints
 from drbo.models.regression import ExactPosterior, left_out
 from drbo.models.surrogate import Data
 from drbo.spaces.space import Point
@@ -115,7 +115,7 @@ class SparsePosterior:
     n_data, n_base : the number of observations, and of those behind the pseudo-data
     """
 
-    def __init__(self, gp: GP, data: Data, contexts: FloatArray, points: Points) -> None:
+    def __init__(self, gp: GP, data: Data, contexts: FloatArray, points: DistinctPoints) -> None:
         """`points` are the distinct ones of the first observations."""
         self.gp, self.data, self.contexts = gp, data, contexts
         self.amplitude, self.noise = math.sqrt(gp.kernel.variance), gp.noise
@@ -154,7 +154,7 @@ class SparsePosterior:
         return self.after(self.data.and_also(observations))
 
     @cached_property
-    def _points(self) -> Points:
+    def _points(self) -> DistinctPoints:
         """All points: those of the first observations, then one per further observation."""
         return self._first_points.and_also(distinct(self.gp, self.data, self.n_data, self.n_base))
 
@@ -340,7 +340,7 @@ def _covering(contexts: FloatArray, count: int) -> Indices:
     return np.concatenate([np.unique(chosen), rest])[:count]
 
 
-def _inducing(gp: Process, points: Points) -> tuple[Indices, FloatArray]:
+def _inducing(gp: Process, points: DistinctPoints) -> tuple[Indices, FloatArray]:
     """Return m inducing points by greedy pivots, each where the earlier ones explain f least, and L (m, m)."""
     single = np.setdiff1d(np.arange(points.n_known), list(points.rows.averages))
     pool = np.sort(np.random.default_rng(0).permutation(single)[:POOL])
@@ -352,7 +352,7 @@ def _inducing(gp: Process, points: Points) -> tuple[Indices, FloatArray]:
 
 
 def _pseudo(
-    gp: Process, points: Points, at: Indices, L: FloatArray, actions: FloatArray, contexts: FloatArray
+    gp: Process, points: DistinctPoints, at: Indices, L: FloatArray, actions: FloatArray, contexts: FloatArray
 ) -> Factor:
     """Return the factor of the pseudo-data: the points `at` (m,) stand for all points, also for those that failed."""
     m = len(at)
@@ -379,7 +379,7 @@ def _pseudo(
 
 
 def _information(
-    gp: Process, points: Points, at: Indices, L: FloatArray, some: Indices
+    gp: Process, points: DistinctPoints, at: Indices, L: FloatArray, some: Indices
 ) -> tuple[FloatArray, FloatArray]:
     """Return B (m, m) and v (m,) of some of the points; a missing outcome counts as 0."""
     rows, m = points.rows, len(at)
@@ -396,7 +396,7 @@ def _information(
     return B, v
 
 
-def _independent(columns: FloatArray, points: Points, correlation: float) -> FloatArray:
+def _independent(columns: FloatArray, points: DistinctPoints, correlation: float) -> FloatArray:
     """Return N^-1/2 times columns (t, m), N the covariance of the errors of the points.
 
     For k errors of one evaluation, deviations e and correlation r, N = diag(e) ((1 - r) I + r 11') diag(e), and the

@@ -69,13 +69,7 @@ class Inputs:
 
 @fast_record
 class Data:
-    """The data of a posterior.
-
-    Attributes
-    ----------
-    inputs : the arguments of f
-    observations : standardised, in the order told; without an outcome if the evaluation failed
-    """
+    """The observations of a posterior, standardised, in the order told; a failure has no outcome."""
 
     inputs: Inputs
     observations: Sequence[Observation] = ()

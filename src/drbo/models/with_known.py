@@ -218,13 +218,7 @@ class CurveWithKnown:
 
 @dataclass(frozen=True, eq=False)
 class DrawWithKnown:
-    """One draw of an outcome with a known part, in the contexts of a round.
-
-    Attributes
-    ----------
-    residual : the draw of f
-    known, factor, grid : as for `WithKnown`
-    """
+    """One draw of an outcome with a known part, from a draw of f; the other fields are those of `WithKnown`."""
 
     residual: AnyDraw
     known: KnownOn

@@ -204,14 +204,7 @@ class Likely(Requirement):
 
 @dataclass(frozen=True, eq=False)
 class Budget(Requirement):
-    """The worst-case expected loss against the baseline is at most the remaining budget.
-
-    It needs sets without contexts beyond the atoms.
-
-    Attributes
-    ----------
-    left : the remaining budget, in the model's units
-    """
+    """The worst-case expected loss against the baseline is at most what is `left` of the budget; on atoms alone."""
 
     beliefs: Beliefs
     baseline: Point
@@ -266,14 +259,7 @@ class TriedCell(Requirement):
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    """A limit of an outcome in a round.
-
-    Attributes
-    ----------
-    name : of the limit
-    beliefs : of its outcome
-    requirement : returns the limit as a requirement, by a confidence bound
-    """
+    """A limit in a round: its name, the beliefs of its outcome, and the limit as a requirement by any view."""
 
     name: str
     beliefs: Beliefs

@@ -163,12 +163,7 @@ _AT_ONCE = 128
 
 @fast_record
 class RangeBall(Ball):
-    """All distributions within `radius` of `reference`, on the whole range of the contexts.
-
-    Attributes
-    ----------
-    box : the range; its unit cube has the coordinates of the contexts
-    """
+    """All distributions within `radius` of `reference` on the whole range of the contexts, the cube of `box`."""
 
     box: Box
     on_atoms = False

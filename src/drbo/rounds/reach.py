@@ -33,13 +33,7 @@ _TOLERANCE = 1e-4
 
 
 class Reach:
-    """The contexts of a reference, and what is within their reach in a range.
-
-    Parameters
-    ----------
-    ambiguity, reference, radius : the set
-    space, box : the space of the contexts, and their range
-    """
+    """What the contexts of a reference reach in a set of a radius, within the range `box` of their space."""
 
     def __init__(self, ambiguity: SupportsReach, reference: Reference, radius: float, space: Space, box: Box) -> None:
         self._set, self._radius, self._space, self._box = ambiguity, radius, space, box

@@ -193,7 +193,6 @@ class DataDriven(Setting):
             )
 
     def check_radius(self, contexts: Contexts, ambiguity: AmbiguitySet) -> None:
-        """Raise if the rule does not support this set on these contexts."""
         self.radius.check(contexts, ambiguity)
 
     def reference_of(self, given: Any, contexts: Contexts, seen: Sequence[Point]) -> Reference:

@@ -303,7 +303,6 @@ class Labels(FiniteSet):
         return self.labels if len(lengths) == 1 and lengths != {0} else tuple((label,) for label in self.labels)
 
     def _column_equals(self, column: int, value: Any) -> tuple[NDArray[np.bool_], Any]:
-        """Return a mask (n,) of the labels with this value in the column, and that value; raise if none matches."""
         there = [parts[column] for parts in self._parts]
         different = Categorical(*dict.fromkeys(there))
         known = different.choices[different.index(f"given[{column}]", value)]

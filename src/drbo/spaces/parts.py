@@ -260,7 +260,7 @@ class ConstraintRows:
         implied, stuck = np.zeros(len(self.linear), dtype=bool), np.zeros(len(x), dtype=bool)
         if not len(free):
             return (known, implied, stuck) if (low <= 0.0).all() and (high >= 0.0).all() else None
-        part = _Part(self.factors[:, free] * self.span[free], low, high, self.top[free].astype(float))
+        part = _FreePart(self.factors[:, free] * self.span[free], low, high, self.top[free].astype(float))
         found = part.deepest(self.equal, np.zeros(len(free), dtype=bool))
         if found is None:
             return None
@@ -273,7 +273,7 @@ class ConstraintRows:
         return known, implied, stuck
 
 
-class _Part:
+class _FreePart:
     """The polytope low <= rows x <= high, 0 <= x <= top."""
 
     def __init__(self, rows: FloatArray, low: FloatArray, high: FloatArray, top: FloatArray) -> None:
