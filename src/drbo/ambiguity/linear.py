@@ -45,14 +45,7 @@ Words = TypeVar("Words", bound="Linear")
 
 
 class PlacedLinear(PlacedSet, Generic[Words]):
-    """Distributions with bounds on the means of features; the bounds depend on the reference and the radius.
-
-    Attributes
-    ----------
-    family : the set as it was stated, for contexts with known columns
-    contexts : (n, d) in the user's units
-    features : (n, k) of the contexts
-    """
+    """Distributions with bounds on the means of features (n, k) of contexts (n, d), in the user's units."""
 
     n_contexts: int
 

@@ -40,15 +40,7 @@ _KEPT = 4
 
 
 class SampledContexts(Contexts):
-    """Samples of past conditions, or a box without samples.
-
-    Parameters
-    ----------
-    samples : the samples
-    ambiguity : the set, whose kernel bounds the error of compression
-    seed : of the further points
-    known : the values known before the choice, by column name
-    """
+    """Samples of past conditions, or a box without samples, conditioned on what is `known` by column name."""
 
     def __init__(
         self, samples: Samples, ambiguity: AmbiguitySet, seed: int, known: Mapping[Any, Any] | None = None

@@ -64,15 +64,7 @@ def expected_regret_bound(n_points: int, rounds: int, gain: float, variance: flo
 
 
 class Ensemble:
-    """Several Gaussian processes on the same outcomes, weighted by their evidence; an ask-tell object.
-
-    Parameters
-    ----------
-    members : an optimizer per kernel, all for the same task
-    noise : the standard deviation of an outcome
-    terms : what every `ask` is given
-    seed : of the draws of members
-    """
+    """Several Gaussian processes on the same outcomes, weighted by their evidence; an ask-tell object."""
 
     def __init__(self, members: Sequence[Optimizer], noise: float, terms: dict[str, Any], seed: int) -> None:
         self.members, self.noise, self.terms = list(members), noise, terms

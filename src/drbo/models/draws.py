@@ -165,14 +165,7 @@ def check_features(kernel: Kernel, points: FloatArray, *, anywhere: bool) -> Non
 
 @dataclass(frozen=True, eq=False)
 class PathTerm:
-    """A part of a draw: left(x)' M right(c).
-
-    Attributes
-    ----------
-    left, right : r functions of actions, and s of contexts
-    weights : M (r, s), or its diagonal (r,); with a leading axis for several draws
-    diagonal : whether only the diagonal of M is given
-    """
+    """A part of a draw: left(x)' M right(c), with weights M (r, s), or its diagonal (r,), for one or several draws."""
 
     left: Functions
     weights: FloatArray
@@ -263,14 +256,7 @@ class DrawnErrors:
 
 @dataclass(frozen=True, eq=False)
 class Matheron:
-    """Matheron's rule for t observations.
-
-    Attributes
-    ----------
-    seen, contexts : their actions and their contexts
-    U, white : U'U = K_t + N (t, t), and U'^-1 y (t,)
-    errors : of the observations, of covariance N
-    """
+    """Matheron's rule for t observations with errors of covariance N: U'U = K_t + N (t, t), white = U'^-1 y (t,)."""
 
     seen: Embedding
     contexts: Embedding

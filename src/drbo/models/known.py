@@ -226,14 +226,7 @@ class _UserRows:
 
 
 class KnownOn:
-    """The known part in contexts (n, d_c), in the user's units; or the averages of it over contexts.
-
-    Parameters
-    ----------
-    part : the known part
-    contexts : (n, d_c)
-    weights : (n, k) the weights of k averages; None for the contexts themselves
-    """
+    """The known part in contexts (n, d_c), in the user's units; with `weights` (n, k) its averages."""
 
     def __init__(self, part: KnownPart, contexts: FloatArray, weights: FloatArray | None = None) -> None:
         self.part, self.weights = part, weights

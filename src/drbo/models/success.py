@@ -64,14 +64,7 @@ _NODES = np.linspace(-6.0 * AMPLITUDE, 6.0 * AMPLITUDE, 121)
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Evaluations by their points.
-
-    Attributes
-    ----------
-    points : (n, d) distinct points, coordinates in shares of their ranges
-    successes, failures : (n,) their numbers at each point
-    omitted : the number of successes at points that were left out
-    """
+    """Distinct points (n, d) with their numbers of successes and failures (n,); `omitted` successes are left out."""
 
     points: FloatArray
     successes: FloatArray

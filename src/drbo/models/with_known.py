@@ -164,14 +164,7 @@ class WithKnown:
 
 @dataclass(frozen=True, eq=False)
 class CurveWithKnown:
-    """Mean + slope std of one action with a known part, in any context.
-
-    Attributes
-    ----------
-    residual : the curve of f
-    part, factor : the known part, and the model's units per unit of the user
-    action : (d_x,)
-    """
+    """Mean + slope std of one action (d_x,) with a known part, from the curve of f (`residual`), in any context."""
 
     residual: AnyCurve
     part: KnownPart

@@ -100,14 +100,7 @@ class GridCandidates(Candidates):
 
 @dataclass(frozen=True)
 class BestAction:
-    """The action with the largest robust score.
-
-    Attributes
-    ----------
-    action_index : its index
-    score : its worst-case expectation, solved separately
-    visited : (k, n_contexts) the worst-case weights of all solved actions, feasible for the set
-    """
+    """The action of the largest robust score, that score, and the worst-case weights (k, n_contexts) of all solves."""
 
     action_index: int
     score: float

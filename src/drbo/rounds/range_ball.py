@@ -80,15 +80,7 @@ class RepresentedBall(Ball):
 
 @dataclass(frozen=True, eq=False)
 class Sorted:
-    """A curve on samples that are sorted into cells. Its values do not depend on prices, so each is computed once.
-
-    Attributes
-    ----------
-    curve : the bound of one action
-    samples : (n, d)
-    cells : the rows of the samples in each cell
-    centres, halves : (k, d) of the smallest boxes around the samples of each cell
-    """
+    """A curve on samples (n, d) that are sorted into cells with boxes around them (k, d); values are computed once."""
 
     curve: AnyCurve
     samples: FloatArray

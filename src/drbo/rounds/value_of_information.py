@@ -69,14 +69,7 @@ _TIE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Gains:
-    """The expected gains of evaluations for the value of the decision, in the model's units.
-
-    Attributes
-    ----------
-    rows, columns : (p,) the action and the context of each evaluation
-    gains : (p,) zero or more
-    errors : (p,) their standard errors, from the finite number of draws
-    """
+    """The expected gains (p,) of evaluations with their standard errors, and the action and context of each."""
 
     rows: Indices
     columns: Indices

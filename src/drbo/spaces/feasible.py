@@ -406,14 +406,7 @@ class Feasible:
 
 @dataclass(frozen=True, eq=False)
 class ClimbConstraints:
-    """The linear constraints of a climb.
-
-    Attributes
-    ----------
-    rows : all linear constraints
-    pattern : the directions in which the climb may move
-    bounded : the inequalities that depend on a free coordinate
-    """
+    """All linear constraints of a climb, the pattern of its moves, and the inequalities on a free coordinate."""
 
     rows: ConstraintRows
     pattern: Pattern

@@ -243,13 +243,7 @@ def _is_row(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Displacement:
-    """The effect of perturbations in the model's coordinates: x becomes x + start + c M.
-
-    Attributes
-    ----------
-    start : (d_x,) the displacement at perturbation coordinates 0
-    directions : (d_c, d_x) M; each row has one entry, in the column of the coordinate that it moves
-    """
+    """The effect of a perturbation in the model's coordinates: x becomes x + start + c M, directions M (d_c, d_x)."""
 
     start: FloatArray
     directions: FloatArray

@@ -56,14 +56,7 @@ class FitTask:
 
 @dataclass(frozen=True, eq=False)
 class FoldScores:
-    """What one fit showed on the test rows of its fold.
-
-    Attributes
-    ----------
-    values, weights, groups, clusters : (k,) one entry per row, or per part of the rows
-    fit_time, score_time : in seconds
-    error : the error that ended the fit, as text; None if it succeeded
-    """
+    """What one fit showed on the test rows of its fold: an entry per row or part (k,), seconds, and any error."""
 
     values: Any
     weights: Any
@@ -224,15 +217,7 @@ def sizes(task: FitTask, splits: list[Any], groups: Groups) -> tuple[list[int], 
 
 @dataclass(frozen=True, eq=False)
 class Bounded:
-    """The bounds of all candidates.
-
-    Attributes
-    ----------
-    opt : the optimizer whose outcomes are lowered
-    by : (n_groups,) how much the outcomes of each group are lowered
-    bounds : (n_candidates,) the bound of each candidate in the worst mix; nan if it failed
-    best : the candidate of the largest bound
-    """
+    """The bounds (n_candidates,) by an optimizer of outcomes lowered `by` (n_groups,); nan for a failure."""
 
     opt: drbo.Optimizer
     by: FloatArray
